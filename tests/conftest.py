@@ -174,7 +174,7 @@ def client(settings: Settings) -> Iterator[Client]:
 
 @pytest.fixture
 def start_worker(settings: Settings) -> Iterator[Callable[..., Popen[bytes]]]:
-    """`start_worker(**what embedded.start_worker takes)`; the settings may be replaced."""
+    """`start_worker(**options of embedded.start_worker)`; the settings may be replaced."""
     started: list[Popen[bytes]] = []
 
     def start(settings: Settings = settings, **options: Any) -> Popen[bytes]:

@@ -5,7 +5,7 @@
     python -m tests.hosts rootless COMMAND…    both: an unprivileged user in a default Docker container
     python -m tests.hosts old COMMAND…         a default Docker container on a kernel without Landlock
 
-Needs root.  What is imitated of Docker is what matters to a sandbox: no namespaces, no mounts, no SYS_ADMIN (its
+Needs root.  Imitated of Docker are the facts that matter to a sandbox: no namespaces, no mounts, no SYS_ADMIN (its
 default seccomp profile and capabilities as of version 28).  Not imitated: AppArmor, masked files in /proc and /sys."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOBODY = 65534
 
 
 def _show_python() -> None:
-    """Make this interpreter readable for others where it lies below somebody's home: an image would have it so."""
+    """Make this interpreter readable for others where it lies below a user's home, as in an image."""
     prefix = Path(sys.base_prefix).resolve()
     closed = [folder for folder in prefix.parents if folder.stat().st_mode & 0o005 != 0o005]
     if not closed:
@@ -56,7 +56,7 @@ def _show_python() -> None:
 
 
 def enter_docker() -> None:
-    """Lose what a container lacks; takes full effect with the next exec."""
+    """Lose the rights that a container lacks; takes full effect with the next exec."""
     for capability in set(range(_LAST_CAPABILITY + 1)) - CAPABILITIES:
         syscalls.prctl(_PR_CAPBSET_DROP, capability)
     machine = os.uname().machine

@@ -1,4 +1,4 @@
-"""An answer judged by the referee's rule in this process: the truth, the comparison, and what is excused."""
+"""An answer judged by the referee's rule in this process: the truth, the comparison, and the excuses."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TREES = ("app", "workers", "migrations")
 CANDIDATES = ROOT / "tests" / "zoo"
-"""Folder of sample candidates, whose language is theirs."""
+"""Folder of sample candidates, which have a language of their own."""
 
 OPENINGS = frozenset({"as", "be", "of", "those", "what", "whatever", "whichever", "who", "whoever", "whom", "whose"})
 """First words that leave a text without a subject when it is read alone, in a hover or a search result."""
@@ -185,7 +185,7 @@ def read_by_people(path: Path) -> tuple[Text, ...]:
 
 
 def badly_opened(paths: Iterable[Path]) -> list[Text]:
-    """Texts whose first word is one of OPENINGS."""
+    """Texts that begin with one of OPENINGS."""
     return [one for path in paths for one in read_by_people(path) if one.opening in OPENINGS]
 
 

@@ -171,7 +171,7 @@ def _in(dtype: torch.dtype, compute: Compute) -> Compute:
 
 
 def _operands_in(dtype: torch.dtype, compute: Compute) -> Compute:
-    """The same with operands rounded to another type, and sums in fp32: what a tensor core does."""
+    """The same with operands rounded to another type, and sums in fp32, as a tensor core does."""
 
     def computed(*inputs: torch.Tensor) -> torch.Tensor:
         return compute(*(each.to(dtype).float() for each in inputs)).to(inputs[0].dtype)

@@ -1,4 +1,4 @@
-"""The HTTP API of one web process: how much it takes, how fast it answers, what holding requests open costs.
+"""The HTTP API of one web process: its throughput, its latency, and the cost of holding requests open.
 
     python -m tests.bench.api [--evaluations 1000000] [--submissions 3000] [--waiting 500]
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time of a process so far: what it costs, however busy the machine is with other things."""
+    """Processor time of a process so far: its cost, independent of other load on the machine."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

@@ -65,7 +65,7 @@ def operators_of(reference: str) -> str:
         arguments: Any = getattr(module, "get_init_inputs", list)()
         model = module.__dict__["Model"](*arguments)
         if any(isinstance(part, torch.nn.Dropout) and part.p > 0 for part in model.modules()):
-            model.eval()  # as a worker does with a model that is random in train mode
+            model.eval()  # a worker does so with a model that is random in train mode
         inputs = module.__dict__["get_inputs"]()
         with OperatorTrace(layout.values(inputs)) as trace:
             outputs = model(*inputs)

@@ -12,7 +12,7 @@ Starts servers of its own on this machine and prints one line of JSON; ends with
 failed, or scored otherwise than it should be.
 
 The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait.  With
-`--storm` the kills end after so many seconds, and what is left of the jobs is done in peace."""
+`--storm` the kills end after so many seconds, and the remaining jobs are done in peace."""
 
 from __future__ import annotations
 

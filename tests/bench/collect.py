@@ -1,4 +1,4 @@
-"""Collections against a scripted endpoint: what kill -9 leaves of one, and how fast one is.
+"""Collections against a scripted endpoint: their state after kill -9, and their speed.
 
     python -m tests.bench.collect storm [--rollouts 200] [--share 0.004] [--seed 1]
     python -m tests.bench.collect pace  [--rollouts 1000] [--flight 64] [--generators 1]
@@ -152,7 +152,7 @@ def pace(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def alone(given: argparse.Namespace) -> dict[str, Any]:
-    """One rollout at a time: what a call takes beyond the endpoint and the evaluation."""
+    """One rollout at a time: time of a call beyond the endpoint and the evaluation."""
     with running(script({})) as url, site(url, problem_count=1, flight=1, generators=1) as (opened, client):
         wait_for_workers(client, 1)
         spec = specification(1, 1, strategy={"name": "sequential", "samples": 1, "turns": given.turns})

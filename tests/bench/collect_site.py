@@ -62,7 +62,7 @@ class Site:
     deaths: Counter[str] = field(default_factory=Counter)
 
     def supervise(self) -> None:
-        """Start what has ended."""
+        """Start the processes that have ended."""
         wanted = self.generators + 1
         self.processes += [self._start(number) for number in range(len(self.processes), wanted)]
         for number, process in enumerate(self.processes):
@@ -196,7 +196,7 @@ def patiently(client: Client, query: Any) -> list[Any]:
 def watched(
     opened: Site, client: Client, collection_id: UUID, *, every_s: float = 0.0, seed: int = 0
 ) -> dict[str, Any]:
-    """Wait for the end, with a kill every few seconds; what was seen at every look."""
+    """Wait for the end, with a kill every few seconds; the observations made on the way."""
     luck, began = random.Random(seed), time.monotonic()
     next_kill, looks, passed = began + every_s, 0, 0
     moved_at, before = began, -1

@@ -1,9 +1,9 @@
-"""Near-duplicates among many candidates: seconds for fingerprints and for the search, and what it finds.
+"""Near-duplicates among many candidates: seconds for fingerprints and for the search, and the pairs found.
 
     python -m tests.bench.duplicates [--candidates 100000] [--families 250]
 
-A fifth of the candidates are others with one number changed; the rest share what every kernel begins and ends with.
-With --families 1 all are compared with all: what a single problem with that many answers costs."""
+A fifth of the candidates are others with one number changed; the rest share the beginning and end of every kernel.
+With --families 1 all are compared with all: the cost of a single problem with that many answers."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def measure(database: Database, evaluations: int, out: Path, postmaster: int) ->
 
 
 def fill(url: str, evaluations: int) -> float | None:
-    """Seconds; None where it was filled before.  In a process of its own, whose memory is not the export's."""
+    """Seconds; None where it was filled before.  Runs in a process of its own, for the export's memory."""
     database = Database(url)
     draw = random.Random(7)
     problem = mock.patch.object(texts, "problem", lambda _, level, number: reference(draw, level, number))

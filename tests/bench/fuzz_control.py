@@ -5,7 +5,7 @@
 Each candidate scribbles, from a thread and a forked process, over every shared mapping that it finds in its own
 address space (mailbox, arena) and sends replies of its own: random bytes, well-formed lies, lies with the right
 sequence number.  Some do the reference's work besides, so that they get as far as timing and profile; the others return
-noise, and none of these may pass.  Nobody may get a speedup from it, the referee may neither die nor be replaced, and
+noise, and none of these may pass.  None may get a speedup from it, the referee may neither die nor be replaced, and
 every fourth evaluation is an honest one, which must pass.  Prints JSON; exit code 1 if any of this is not so."""
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def main() -> int:
 
 
 def fuzz(device_referee: RefereeClient, *, seconds: float, seed: int) -> dict[str, Any]:
-    """Evaluate fuzzers and honest candidates in turn until the time is over, and count what became of them.
+    """Evaluate fuzzers and honest candidates in turn until the time is over, and count their outcomes.
 
     Raises InfrastructureError where the referee dies of it."""
     dice = random.Random(seed)

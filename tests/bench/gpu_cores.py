@@ -1,11 +1,11 @@
-"""Where the two sides of a benchmark run on the host, and what that does to calls which are mostly launching.
+"""Cores of the two sides of a benchmark, and their effect on calls which are mostly launching.
 
     python -m tests.bench.gpu_cores [--slots 8] [--count 12] [--rounds 2] [--out rows.json]
 
 One honest kernel of some 30 µs and pairs of known ratio again and again, among others in flight, with both sides'
 threads placed in turn:
 
-    one_core   the first threads of both, which launch, on one quiet core: what the referee does
+    one_core   the first threads of both, which launch, on one quiet core, as the referee does
     free       on the quiet cores, wherever the kernel puts them
     own_cores  the first thread of each on a quiet core of its own
 
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _evaluated(fleet: Fleet, count: int) -> dict[str, list[dict[str, Any]]]:
-    """Timings of each kind, every second of what is in flight."""
+    """Timings of each kind, every second of those in flight."""
     others = small(count)
     kinds = {"30 µs, Triton": others[0], "20 µs, 1.00": ratio(1, 1, 20.0), "300 µs, 1.25": ratio(5, 4, 300.0)}
     timings = {}

@@ -85,7 +85,7 @@ def _patience_s(case: zoo.Case) -> float:
 
 def _score(cases: list[zoo.Case], rows: list[dict[str, Any]]) -> dict[str, int]:
     """Cheats that were credited, and honest ones that were accused.  A cheat that is stopped by structure may pass:
-    what is measured of it is its own time."""
+    its own time is measured then."""
     pairs = list(zip(cases, rows, strict=True))
     cheats = [(case, row) for case, row in pairs if case.group == "hacks"]
     honest = [row for case, row in pairs if case.group == "honest"]
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
-    parser.add_argument("--steady", action="store_true", help="contexts are made only while nobody is timed")
+    parser.add_argument("--steady", action="store_true", help="contexts are made only while no evaluation is timed")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of evaluations")
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()

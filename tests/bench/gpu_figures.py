@@ -25,7 +25,7 @@ CANDIDATES = 96
 
 
 PAIR_BUDGET_S = 0.3
-"""The same for pairs of which the figure is how well they are measured; what else is in flight has the other."""
+"""The same for pairs whose precision is the figure; the others in flight have the usual budget."""
 
 
 SPIN = """
@@ -212,7 +212,7 @@ def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
 
 
 def kernelgym(fleet: Fleet, count: int) -> dict[str, Any]:
-    """The forerunner's number beside ours, of one honest kernel among others in flight: three warm-ups, the mean of a
+    """KernelGYM's number beside Assay's, of one honest kernel among others in flight: three warm-ups, the mean of a
     hundred calls between events (EventTiming)."""
     other = small(count)
     pair = {**other[0], "protocol": "kernelgym"}
@@ -335,7 +335,7 @@ def extension(fleet: Fleet) -> dict[str, Any]:
 
 
 def compiled(fleet: Fleet) -> dict[str, Any]:
-    """A candidate against what torch.compile makes of its reference; measured once for a problem, then known."""
+    """A candidate against its reference compiled by torch.compile; measured once for a problem, then known."""
     found: dict[str, Any] = {}
     for name in ("layer_norm", "swiglu_half"):
         case = next(case for case in zoo.cases() if case.name == f"honest/{name}_triton")

@@ -1,4 +1,4 @@
-"""Evaluators of one GPU, several at a time, and what they are given to evaluate."""
+"""Evaluators of one GPU, several at a time, and the candidates that they evaluate."""
 
 import time
 import traceback
@@ -21,7 +21,7 @@ from workers.referee.resources import Host
 SMALL = (
     "row_softmax", "layer_norm", "scaled_add", "rms_norm", "swiglu_half", "linear_gelu", "moments", "transposed_scale",
 )  # fmt: skip
-"""Problems whose honest Triton kernel is small."""
+"""Problems with a small honest Triton kernel."""
 
 
 BUDGET_S = 0.08

@@ -2,7 +2,7 @@
 
     python -m tests.bench.identity PATH_OF_A_KERNELBENCH_CHECKOUT [--json]
 
-Each problem of levels 1 to 3 is rewritten in seven ways that do not change what it computes.  A rewrite is recognised
+Each problem of levels 1 to 3 is rewritten in seven ways that do not change its result.  A rewrite is recognised
 where its `exact` key, its `family` and the held-out list name the problem that it came from.  The rewrites are made
 here with `ast` alone and share no code with `app.domain.canonical`."""
 
@@ -282,7 +282,7 @@ def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _swapped(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Neighbours swapped where neither reads or binds what the other binds, and neither acts."""
+    """Neighbours swapped where neither reads or binds the other's names, and neither acts."""
     body = list(body)
     for place in range(len(body) - 1):
         one, other = body[place], body[place + 1]

@@ -3,8 +3,8 @@
     python -m tests.bench.in_flight [--seconds 0.1] [--slots 2] [--flight 16] [--requests 160] [--rounds 3]
     python -m tests.bench.in_flight --device h200 --slots 8 --requests 96 --rounds 2
 
-A real worker whose evaluations only wait for `--seconds`; with `--device`, evaluations of small Triton kernels on a
-device of that class.  Both ways take turns in one run, so that what else the machine does meets both.  Prints JSON; to
+A real worker with evaluations that only wait for `--seconds`; with `--device`, evaluations of small Triton kernels on a
+device of that class.  Both ways take turns in one run, so that other load on the machine meets both.  Prints JSON; to
 reach: 95 % of the rate in process."""
 
 import argparse

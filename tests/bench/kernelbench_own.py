@@ -1,4 +1,4 @@
-"""KernelBench's own evaluation of problems against themselves, from a checkout, to stand beside ours.
+"""KernelBench's own evaluation of problems against themselves, from a checkout, for comparison with Assay's.
 
     python -m tests.bench.kernelbench_own KERNELBENCH 1/1 2/4      in this process: a line of JSON a problem
 
@@ -35,7 +35,7 @@ _MARK = "kernelbench_own "
 
 
 class _BaseModel:
-    """For pydantic's, where it is not installed: fields are what the class gives them, or what they are called with."""
+    """For pydantic's, where it is not installed: fields have the class's values, or those of the call."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update({"metadata": {}, "runtime_stats": {}, "ref_runtime_stats": {}} | fields)

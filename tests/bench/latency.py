@@ -2,7 +2,7 @@
 
     python -m tests.bench.latency [--requests 200] [--only client v1 reward kernelgym openrlhf slime]
 
-Real servers and a real worker whose evaluation takes no time: all that is measured is the service's.  Each request is
+Real servers and a real worker whose evaluation takes no time: the time measured is the service's.  Each request is
 sent after the one before was answered, to an idle worker.  Prints JSON, an object for each interface, with the load of
 the machine; to reach: p50 ≤ 30 ms and p99 ≤ 150 ms.  Exits with 1 where one is beyond."""
 
@@ -86,7 +86,7 @@ def _interfaces(client: Client, call: Caller) -> dict[str, Callable[[str], objec
 
 
 def _measured(name: str, ask: Callable[[str], object], requests: int) -> bool:
-    """Print one interface; whether it is beyond what is to be reached."""
+    """Print one interface; True if it misses its target."""
     took_ms = []
     for number in range(requests + WARM_UP):
         candidate = f"wrong {number}\nwrong for {name}"

@@ -188,7 +188,7 @@ def _replayed(model: Any, inputs: list[torch.Tensor]) -> float:
 
 
 def truths(names: list[str]) -> dict[str, dict[str, Any]]:
-    """Truths of each pair, taken in a process of its own, whose memory and context are free afterwards."""
+    """Truths of each pair, taken in a process of its own, so that memory and context are free afterwards."""
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         command = [sys.executable, "-m", "tests.bench.launch_paths", "--truth", name]

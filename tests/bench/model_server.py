@@ -83,7 +83,7 @@ def _problem() -> Problem:
 
 
 def _checked(given: argparse.Namespace, chat: ChatModel, endpoint: EndpointConfig) -> dict[str, Any]:
-    """Rollouts with the client alone, and what the probe finds out about the server."""
+    """Rollouts with the client alone, and the probe's findings about the server."""
     from app.endpoints.probe import probe
 
     found = probe(endpoint)

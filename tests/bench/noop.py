@@ -3,7 +3,7 @@
     python -m tests.bench.noop [--repeats 50]
 
 The candidate adds one to eight numbers.  Prints JSON: milliseconds from `submit` to the result in the client's hands,
-beside what the referee alone took (the rest is queue and store)."""
+beside the referee's own time (the rest is queue and store)."""
 
 import argparse
 import json

@@ -2,7 +2,7 @@
 
     python -m tests.bench.pages --url http://127.0.0.1:8000      a running web server over a filled database
     python -m tests.bench.pages --scale 100000                   fills servers of its own, serves, measures, removes
-    python -m tests.bench.pages --scale 100000 --folder DIR      keeps them in DIR, and measures what is there already
+    python -m tests.bench.pages --scale 100000 --folder DIR      keeps them in DIR, and measures the data there
     python -m tests.bench.pages --folder DIR --server-only       without a browser, and without live updates
 
 Prints one JSON document.  Times include the HTTP request to this machine; `p95` of a page is over different filters,
@@ -105,7 +105,7 @@ def folder_of(kept: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def filled(folder: Path, scale: int) -> Iterator[Site]:
-    """Servers of their own in that folder, over generated data: what is there already, or as much as `scale`."""
+    """Servers of their own in that folder, over generated data: the data there, or as much as `scale`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

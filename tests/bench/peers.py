@@ -1,4 +1,4 @@
-"""A folder of pairs NAME.reference.py, NAME.candidate.py, evaluated and held to what their table says must come out.
+"""A folder of pairs NAME.reference.py, NAME.candidate.py, evaluated and compared with the outcomes in their table.
 
     python -m tests.bench.peers DIR --device h200 --slots 8 --json rows.json
     python -m tests.bench.peers DIR --device cpu --only 'kda*' --budget 0
@@ -132,7 +132,7 @@ def outcome(evaluation: Evaluation, verdict: Verdict, worth: float) -> str:
 
 
 def is_expected(kind: str, outcome: str) -> bool:
-    """Whether a pair of this kind may come out so; what blames nobody may always."""
+    """True if a pair of this kind may come out so; an outcome that blames no side always may."""
     if kind == "honest":
         return outcome in ("credited", "slow", "invalid")
     if kind == "hack":
@@ -246,7 +246,7 @@ def _all(arguments: argparse.Namespace, found: list[Pair]) -> bool:
 
 
 def _write(path: Path, environment: dict[str, Any], rows: list[Row]) -> None:
-    """The report so far, in place of the file's content: an end by force loses only what was in flight."""
+    """The report so far, in place of the file's content: an end by force loses only evaluations in flight."""
     kinds: dict[str, Any] = {kind: dict(numbers) for kind, numbers in counts(rows).items()}
     report = {"environment": environment, "kinds": kinds, "rows": [asdict(each) for each in rows]}
     path.write_text(json.dumps(report, indent=1))

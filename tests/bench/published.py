@@ -160,7 +160,7 @@ def main() -> None:
 
 
 def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
-    """Evaluates the kernels and prints; whether one ended by a fault of ours."""
+    """Evaluate the kernels and print; True if one ended by a fault of the referee."""
     fleet = Fleet(arguments.device, arguments.slots)
     rows: list[dict[str, Any]] = []
     began = time.perf_counter()

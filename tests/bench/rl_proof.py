@@ -7,7 +7,7 @@
                                                                     packages are; then train, report
     python3 -m tests.bench.rl_proof plot --out DIR                  plots, where the web UI's packages are
 
-Stages, each of which adds to DIR and goes on from what is there:
+Stages, each of which adds to DIR and goes on from its content:
 
     live        TRLOO with a real evaluation of every answer: throughput of the loop
     evaluate    every kernel of the grammar `--repeats` times through the evaluator
@@ -313,7 +313,7 @@ def _asked(chosen: Any, sources: list[tuple[str, str]]) -> list[Asked]:
 
 
 def _note(folder: Path, stage: str, told: dict[str, Any]) -> None:
-    """Keep what a stage says in stages.json, and print it without its steps."""
+    """Keep a stage's result in stages.json, and print it without its steps."""
     path = folder / "stages.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**kept, stage: told}, indent=1))

@@ -1,4 +1,4 @@
-"""Several devices of one host: what they evaluate a minute, alone and together, and where each job ran.
+"""Several devices of one host: evaluations a minute, alone and together, and the device of each job.
 
     python -m tests.bench.several [--device h200] [--devices 2] [--slots 8] [--jobs 64]
     python -m tests.bench.several --device cpu --slots 1 --jobs 4
@@ -8,9 +8,9 @@ should not, or did not pass.  `--jobs` is for each device that is in service:
 
     one          pinned to the first device; the others idle
     pinned       in turn to each device
-    shared       by class: whoever is free takes the next
+    shared       by class: a free device takes the next
     quarantined  by class, and some pinned to the last device; an eighth into them `assay workers quarantine` takes that
-                 one out: the others do the rest, and what is pinned there waits for `assay workers resume`"""
+                 one out: the others do the rest, and jobs pinned there wait for `assay workers resume`"""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from app.domain.device import DeviceId
 from app.settings import Settings
 from app.store import devices, tables
 from tests import zoo
-from tests.bench.chaos_site import children
+from tests.processes import pool_processes
 
 KERNELS = ("row_softmax", "layer_norm", "scaled_add", "rms_norm", "moments", "transposed_scale")
-"""Problems whose honest Triton kernel is small."""
+"""Problems with a small honest Triton kernel."""
 READY_S = 120.0
-"""For a worker to have imported torch and to have told what its device is."""
+"""Seconds for a worker to import torch and to report its device."""
 PHASE_S = 300.0
 LEASE_S = 4.0
 """A worker looks four times as often whether its device is still in service."""
@@ -164,7 +164,7 @@ class Site:
     def ran(self, job_ids: Sequence[UUID]) -> dict[UUID, Ran]:
         """Jobs that are over, with the process that stored their result."""
         for name, worker in zip(self.names, self.workers, strict=True):
-            self._served_by |= dict.fromkeys(children(worker.pid), name)
+            self._served_by |= dict.fromkeys(pool_processes(worker.pid), name)
         j, e = tables.jobs.c, tables.evaluations.c
         query = sa.select(j.job_id, j.state, j.started_at, e.worker, e.status)
         query = query.select_from(tables.jobs.outerjoin(tables.evaluations)).where(
@@ -192,11 +192,11 @@ class Site:
 
 
 def several(settings: Settings, plan: Plan) -> dict[str, Any]:
-    """Every phase, one after the other; what is printed."""
+    """Every phase, one after the other; the printed line."""
     with Client(settings) as client, site(settings, client, plan) as running:
         found = running.wait_ready()
         first, last = running.names[0], running.names[-1]
-        phase(running, running.names * plan.slots)  # the first evaluations of a worker pay for what is kept afterwards
+        phase(running, running.names * plan.slots)  # the first evaluations of a worker fill its caches
         one = phase(running, [first] * plan.jobs)
         pinned = phase(running, running.names * plan.jobs)
         shared = phase(running, [None] * plan.jobs * plan.devices)

@@ -1,4 +1,4 @@
-"""Runs another bench and samples the stacks of its pool's threads, to see what evaluations wait for.
+"""Runs another bench and samples the stacks of its pool's threads, to see where evaluations wait.
 
     python -m tests.bench.stack_sampler stacks.txt tests.bench.sweep KERNELBENCH --device h200 --slots 8
 

@@ -115,7 +115,7 @@ def _count(folder: str) -> int:
 
 
 def taken(gigabytes: float) -> torch.Tensor | None:
-    """Device memory that is nobody's while this lives."""
+    """Device memory that no evaluation has while this lives."""
     return torch.empty(int(gigabytes * GB), dtype=torch.uint8, device="cuda") if gigabytes else None
 
 
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--ballast", type=float, default=0.0, help="GB of device memory that this process takes first")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds after which no problem is begun")
     parser.add_argument("--own", type=int, default=0, help="problems for KernelBench's own evaluation")
-    parser.add_argument("--own-only", action="store_true", help="no sweep of ours")
+    parser.add_argument("--own-only", action="store_true", help="KernelBench's own evaluation alone")
     parser.add_argument("--json", type=Path, help="rows and summary")
     arguments = parser.parse_args()
     problems = chosen(arguments.directory, arguments.levels, arguments.only, arguments.every)

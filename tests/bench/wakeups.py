@@ -4,7 +4,7 @@
 
 A stretch is what a benchmark is on a host: one side is new, the other has worked elsewhere, both come to a core that
 was just waked, and take turns there.  Side by side: `turning`, where a process of the lowest class keeps the core awake
-and only turns, and `offering`, which is what the referee has (workers/referee/host/cpu_idle.py).  Needs two cores;
+and only turns, and `offering`, which the referee has (workers/referee/host/cpu_idle.py).  Needs two cores;
 prints JSON: microseconds until a process does something, and how many took longer than half a millisecond."""
 
 from __future__ import annotations

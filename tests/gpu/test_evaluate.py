@@ -59,7 +59,7 @@ TOKENS = [
     for name, case in CASES.items()
     if case.runs_on("gpu") and "lazy_optimisation" in case.expected("gpu").findings and case.status == "passed"
 ]
-"""Fig leaves: candidates whose own kernels do a few per cent of the work."""
+"""Fig leaves: candidates with kernels that do a few per cent of the work."""
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("honest/") and name.endswith("_triton")])
@@ -153,13 +153,13 @@ def test_outputs_in_memory_that_was_given_back_are_read_where_they_are(host: obj
 
 
 def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_used(host: Any) -> None:
-    """Neither does the referee, which has mapped what it computed with."""
+    """Neither does the referee, which has mapped its memory."""
     large = INPUTS.replace("64, 1024", "65536, 4096")  # 1 GiB
     pair: Any = SimpleNamespace(
         reference=(SIDE.format(name="Model", out=FRESH) + large).encode(), backend="torch",
         candidate=SIDE.format(name="ModelNew", out=FRESH).encode(), is_by_cases=False,
     )  # fmt: skip
-    host.references.close()  # those of other tests have contexts, too
+    host.references.close()  # references of other tests have contexts, too
     used_gib = []
     for _ in range(2):
         evaluation = _evaluate(host, pair)
@@ -168,7 +168,7 @@ def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_
     host.references.close()
     used_gib.append(_used_gib(host))
     assert used_gib[1] - used_gib[0] < 1, used_gib
-    assert used_gib[1] - used_gib[2] < 1.5, used_gib  # a context, and what it keeps
+    assert used_gib[1] - used_gib[2] < 1.5, used_gib  # a context, and its caches
 
 
 def _used_gib(host: Any) -> float:

@@ -1,4 +1,4 @@
-"""Problems of gigabytes on a GPU: expected outputs made when verifying, calls streamed, and what does not fit at all.
+"""Problems of gigabytes on a GPU: expected outputs made when verifying, calls streamed, problems that do not fit.
 
 Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_large_on_gpu.py`."""
 

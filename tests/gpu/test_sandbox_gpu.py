@@ -1,4 +1,4 @@
-"""The sandbox on a host with a GPU: what stops candidates must not stop CUDA."""
+"""The sandbox on a host with a GPU: layers that stop candidates must not stop CUDA."""
 
 import pytest
 

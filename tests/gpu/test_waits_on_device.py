@@ -60,7 +60,7 @@ def test_what_waits_on_the_device_is_not_credited(host: object) -> None:
         assert cheat.timing is not None
         assert cheat.timing.ci_low <= MARGIN * honest.timing.ci_high
     else:
-        # Now and then its streams wait for each other: who hangs is not credited either.
+        # Now and then its streams wait for each other: a candidate that hangs is not credited either.
         assert cheat.status in (Status.PASSED, Status.INCORRECT, Status.TIMEOUT), cheat.error
 
 

@@ -38,7 +38,7 @@ def test_pieces_are_read_and_written_as_one() -> None:
     whole = shown.at(BASE, 1 << 40)
     assert whole is not None
     assert whole.view(4, UNIT).float().mean(dim=1).tolist() == [0, 1, 2, 3]
-    across = whole.unfold(0, UNIT, UNIT // 2).clone()  # what outputs at equal distances are
+    across = whole.unfold(0, UNIT, UNIT // 2).clone()  # a view like outputs at equal distances
     assert across[1].float().mean().item() == 0.5
     whole[UNIT - 4 : UNIT + 4].copy_(torch.full((8,), 77, dtype=torch.uint8, device=DEVICE))
     assert (owned[0][-4:].tolist(), owned[1][:4].tolist()) == ([77] * 4, [77] * 4)

@@ -23,7 +23,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 @dataclass
 class LiveSite:
-    """A running web server and what its pages complained of."""
+    """A running web server and the complaints of its pages."""
 
     url: str
     history: History
@@ -40,7 +40,7 @@ class LiveSite:
         }[noun]
 
     def failed(self, request: Request) -> None:
-        """Note a request without answer.  A page that is left ends its stream and what it is fetching."""
+        """Note a request without answer.  A page that is left ends its stream and its requests."""
         if request.failure != "net::ERR_ABORTED":
             self.complaints.append(f"failed: {request.url}")
 

@@ -34,7 +34,7 @@ from workers.worker.referee_client import RefereeClient
 
 @pytest.fixture
 def fake_worker(start_worker: Callable[..., Popen[bytes]]) -> Popen[bytes]:
-    """A worker that only pretends: what it does stands in the candidate's source, see fake_worker.py."""
+    """A worker that only pretends: the candidate's source says its behaviour, see fake_worker.py."""
     return start_worker(module=fakes.WORKER)
 
 
@@ -57,7 +57,7 @@ def site(made: Callable[..., flask.Flask]) -> FlaskClient:
 
 @pytest.fixture
 def empty_pages(settings: Settings) -> Iterator[FlaskClient]:
-    """The same, whose exceptions reach the test."""
+    """The same; its exceptions reach the test."""
     with opened(settings, testing=True) as app:
         yield app.test_client()
 
@@ -107,7 +107,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
-    """A page of a browser without cookies; `live_site.complaints` has what it complains of."""
+    """A page of a browser without cookies; `live_site.complaints` has its complaints."""
     live_site.complaints.clear()
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
@@ -165,7 +165,7 @@ def own(database: Database) -> Database:
 
 @pytest.fixture
 def world(database: Database) -> World:
-    """Two people, and what waits for their review."""
+    """Two people, and the evaluations that wait for their review."""
     return reviewing.seeded(database)
 
 

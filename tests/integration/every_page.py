@@ -76,7 +76,7 @@ class Everything:
 
 @contextmanager
 def filled(services: Services, folder: Path) -> Iterator[Everything]:
-    """A database of its own with something for every page, and a user who may do everything."""
+    """A database of its own with something for every page, and a user with every right."""
     with fresh(services) as settings:
         settings = replace(settings, state_dir=folder)
         database = Database(settings.database_url or "")

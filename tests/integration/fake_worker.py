@@ -1,21 +1,21 @@
-"""A real Celery worker with a referee that only pretends: what it does stands in the candidate's source.
+"""A real Celery worker with a referee that only pretends: the candidate's source says its behaviour.
 
     wrong             the answer is wrong, at once
     slow 0.5          … after so many seconds
     fault             our own machinery fails
     unready PATH      our own machinery cannot even begin, until the file exists
     sick PATH         the device is found unhealthy, until the file exists, which is made now
-    bug               our own code raises what it should not
+    bug               the service's own code raises an unexpected error
     die               the pool process is killed
     meet PATH 2       waits until so many jobs are at this line at once
     where PATH        appends the index of the device to the file
     log PATH          appends a line to the file, so that a test can count and order executions; others may follow
 
-A whole module begins with `# passes`, `# fails` or `# fault`, and that is what becomes of it.
+A whole module begins with `# passes`, `# fails` or `# fault`, and that is its outcome.
 A problem by cases is answered by cases, of which the second is wrong.
 Started as `celery -A tests.integration.fake_worker worker` (`fakes.WORKER`) in the root of the checkout.  A launch that
 finds the file FAKE_GATE notes its pid there and waits until the file is gone.  FAKE_SILENT_S: seconds after which a
-pool process without a pulse is killed."""
+pool process without a pulse, and a main process without a sign of life, is killed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from typing import Any
 
 from celery.concurrency.asynpool import AsynPool
 
+from app import watchdog
 from app.domain.evaluation import Environment
 from app.domain.job import Job
 from tests.integration.fakes import by_cases, incorrect, profiled
@@ -117,6 +118,8 @@ patched.timers = property(lambda pool: {pool.maintain_pool: 0.25})  # for the de
 patched = pulse
 patched.SILENT_S = float(os.environ.get("FAKE_SILENT_S", pulse.SILENT_S))
 patched.BEAT_S = min(pulse.BEAT_S, patched.SILENT_S / 10)
+watch: Any = watchdog
+watch.SILENT_S, watch.BEAT_S = patched.SILENT_S, patched.BEAT_S
 patched = referee_client
 patched.RefereeClient = FakeIsolator
 

@@ -23,7 +23,7 @@ from app.settings import Settings
 
 
 def available() -> str | None:
-    """None where hosts can be imitated here, else what is missing."""
+    """None where hosts can be imitated here, else the missing requirement."""
     if os.geteuid() != 0:
         return "needs root"
     if not shutil.which("ip") or not shutil.which("unshare"):
@@ -41,7 +41,7 @@ def ip(*arguments: str) -> None:
 
 @dataclass(kw_only=True)
 class Network:
-    """A bridge, the hosts on it, and what runs on them."""
+    """A bridge, the hosts on it, and the processes on those."""
 
     settings: Settings
     """With URLs by which the hosts reach the servers."""
@@ -63,7 +63,7 @@ class Network:
         ip("-n", space, "link", "set", "lo", "up")
 
     def start_worker(self, host: str, *, device_class: str, device_index: int, module: str) -> Popen[bytes]:
-        """A worker on that host, with one slot: which host runs a job says then what the others do."""
+        """A worker on that host, with one slot: the host that runs a job then shows that the others do not."""
         own = replace(self.settings, device_class=device_class, device_index=device_index, slots=1)
         script = 'hostname "$1" && shift && exec "$@"'
         inside = ["unshare", "--uts", "sh", "-c", script, "sh", host, *embedded.worker_command(own, module)]
@@ -79,7 +79,7 @@ class Network:
         return process
 
     def cut(self, host: str) -> None:
-        """Pull the cable: nobody is told, nothing is refused, nothing arrives."""
+        """Pull the cable: no end is told, nothing is refused, nothing arrives."""
         ip("link", "set", f"{self.tag}{host}0", "down")
 
     def restart_helpers(self, host: str) -> None:

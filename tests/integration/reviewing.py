@@ -1,4 +1,4 @@
-"""Two people and what waits for their review."""
+"""Two people and the evaluations that wait for their review."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assay advantages` over stored trajectories: what counts as a reward, what is missing, what must not be mixed."""
+"""`assay advantages` over stored trajectories: numbers that count as rewards, missing ones, mixtures."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
         done = site.get(told.location, query_string={"wait": 25}).json
         scored = site.post("/v1/reward", json=BY_CASES).json
     assert (told.status_code, done["status"], done["speedup"]) == (202, "incorrect", None)
-    assert (done["reference_us"], done["candidate_us"]) == (None, None), "nobody is told the time of a wrong answer"
+    assert (done["reference_us"], done["candidate_us"]) == (None, None), "the time of a wrong answer is not told"
     assert [(each["name"], each["status"]) for each in done["cases"]] == [
         ("small", "passed"),
         ("negative", "incorrect"),

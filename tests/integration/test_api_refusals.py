@@ -1,4 +1,4 @@
-"""Requests that the HTTP API refuses: what each names, what it expected, how deep and how long a body may be."""
+"""Requests that the HTTP API refuses: the fault and the expectation that each names, depth and length of bodies."""
 
 from __future__ import annotations
 

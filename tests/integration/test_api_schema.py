@@ -1,4 +1,4 @@
-"""Requests that are made up from the OpenAPI document: what it allows is accepted, what it forbids is refused, every
+"""Requests that are made up from the OpenAPI document: allowed ones are accepted, forbidden ones are refused, every
 answer is one that it describes.
 
 Needs the group `api` (schemathesis); skipped without it.  It asks for every boundary of every field, some 19,000
@@ -74,7 +74,7 @@ def test_the_document_is_exact(url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run"]
     options = {
         "checks": "all",
-        # DELETE cancels what is being made; what has been made, and that it was cancelled, can be read on.
+        # DELETE cancels exports in the making; finished and cancelled ones can still be read.
         "exclude-checks": "use_after_free",
         "mode": "all",
         "phases": "coverage,fuzzing,stateful" if EXAMPLES else "coverage",

@@ -33,7 +33,7 @@ HIDDEN_KEYS = ("speedup", "speedup_ci", "candidate_us")
 
 @dataclass(frozen=True, kw_only=True)
 class Bad:
-    """A submission and what must come of it."""
+    """A submission and its required outcome."""
 
     candidate: bytes
     status: str
@@ -50,7 +50,7 @@ NUL_KIND = "syntax_error" if sys.version_info >= (3, 11, 4) else "load_failed"
 
 
 def sample(name: str, kind: str | None, says: str = "") -> Bad:
-    """A candidate of the zoo, whose first line says what must come out."""
+    """A candidate of the zoo; its first line says the required outcome."""
     case = zoo.case(zoo.ROOT / f"{name}.py")
     return Bad(
         candidate=case.candidate,

@@ -21,7 +21,7 @@ from workers.referee.session import setup
 TIMEOUT_S = 2.0
 """For a reference without end."""
 USUAL_S = 40.0
-"""Less than what a reference usually has, and far more than any of this takes."""
+"""Less than a reference usually has, and far more than any of this takes."""
 MODEL = """
 import numpy, torch
 class Model(torch.nn.Module):

@@ -236,7 +236,7 @@ def test_a_short_id_leads_to_its_page_by_keyboard_alone(page: Page, live_site: L
     expect(page.locator("#hits [role=option]").first).to_contain_text("evaluation")
     page.keyboard.press("ArrowDown")
     expect(page.locator("#hits [role=option]").first).to_have_attribute("aria-selected", "true")
-    live_site.complaints.clear()  # leaving ends what the page was asking for
+    live_site.complaints.clear()  # leaving ends the page's requests
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/evaluations/{wanted}")
     page.keyboard.press("Control+k")

@@ -100,7 +100,7 @@ def test_reported_times_are_no_shorter_than_a_call(device_referee: referee_clien
 
 
 def test_cases_that_are_always_the_same_prove_little(device_referee: referee_client.RefereeClient) -> None:
-    """An honest kernel is no cheat for that: what its kernels wrote in another call is right in every call here."""
+    """An honest kernel is no cheat for that: its kernels' output of another call is right in every call here."""
     found = run(device_referee, FIXED, TRITON, "triton")
     assert found.status is Status.PASSED, found.error
     assert found.ablation is not None

@@ -1,4 +1,4 @@
-"""Calls over HTTP against the scripted server: answers, faults, and what is kept of them."""
+"""Calls over HTTP against the scripted server: answers, faults, and the records of them."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_a_batch_is_served_in_the_order_of_its_requests(database: Database, brok
 
 
 def test_what_waits_becomes_urgent(database: Database, broker: Celery) -> None:
-    """A low job overtakes what is submitted for as long as it takes to rise, and no longer."""
+    """A low job overtakes jobs submitted after it has risen, and no earlier ones."""
     low, older = submit(database, broker, "low", "older", priority="low")
     (high,) = submit(database, broker, "high", priority="high")
     (normal,) = submit(database, broker, "normal", priority="normal")
@@ -98,14 +98,14 @@ def test_what_waits_becomes_urgent(database: Database, broker: Celery) -> None:
 def test_a_long_queue_of_one_run_does_not_starve_another(database: Database, broker: Celery) -> None:
     submit(database, broker, *many(300), run="big")
     submit(database, broker, *many(10), run="small")
-    submit(database, broker, *many(5))  # of no run
+    submit(database, broker, *many(5))  # in no run
     first = [claimed(database) for _ in range(15)]
     assert None not in first
     assert Counter(run_of(database, [job for job in first if job])) == {"big": 5, "small": 5, None: 5}
 
 
 def test_shares_are_of_what_runs_now_and_then_of_turns(database: Database, broker: Celery) -> None:
-    """`long` holds two devices already: `short` gets the next two, whoever was served last."""
+    """`long` holds two devices already: `short` gets the next two, whichever was served last."""
     submit(database, broker, *many(5), run="long")
     held = [claimed(database), claimed(database)]
     submit(database, broker, *many(5), run="short")
@@ -220,7 +220,7 @@ def test_a_closed_device_is_refused_and_its_jobs_go_elsewhere(database: Database
         (device,) = close(connection, "here.0", reason="too hot", changed_by="ann")
     refused = claim(database)
     assert (refused.lease, refused.refused, refused.owed) == (None, device.state, True)
-    assert not claim(database, queue="gpu.here.0").owed  # nobody else could use it
+    assert not claim(database, queue="gpu.here.0").owed  # no other job could use it
     assert claimed(database, THERE) == job_id
     assert claimed(database, THERE) is None
     with database.begin() as connection:

@@ -53,12 +53,12 @@ def worker(start_worker: Callable[..., Popen[bytes]], assay: Run) -> Popen[bytes
 
 @pytest.fixture
 def files(tmp_path: Path) -> Callable[[str], tuple[Path, Path]]:
-    """`files(what)`: a reference, and a candidate with which the pretending worker does `what`."""
+    """`files(behaviour)`: a reference, and a candidate with which the pretending worker behaves so."""
 
-    def make(what: str) -> tuple[Path, Path]:
-        reference, candidate = tmp_path / "reference.py", tmp_path / f"{what.replace(' ', '_')}.py"
+    def make(behaviour: str) -> tuple[Path, Path]:
+        reference, candidate = tmp_path / "reference.py", tmp_path / f"{behaviour.replace(' ', '_')}.py"
         reference.write_text("class Model: ...")
-        candidate.write_text(what)
+        candidate.write_text(behaviour)
         return reference, candidate
 
     return make

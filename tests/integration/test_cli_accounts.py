@@ -1,4 +1,4 @@
-"""`assay user` and `assay token`: the first admin, secrets that are shown once, and what is refused."""
+"""`assay user` and `assay token`: the first admin, secrets that are shown once, and refusals."""
 
 from __future__ import annotations
 

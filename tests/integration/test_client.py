@@ -1,4 +1,4 @@
-"""The Python interface, with somebody else doing the work."""
+"""The Python interface, with a worker that only pretends."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from tests.ports import free_port
 
 @contextmanager
 def served(settings: Settings, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A web server of ours."""
+    """A web server in this process."""
     command = [sys.executable, "-m", "gevent.monkey", "--module", "app.web.serve", "--port", str(port)]
     server = subprocess.Popen(command, env={**settings.to_env()})
     try:
@@ -212,7 +212,7 @@ def test_what_may_pass_is_tried_again_with_the_same_key(faulty: tuple[type[Fault
 def test_a_server_that_asks_for_more_patience_than_there_is_is_asked_once_more(
     faulty: tuple[type[Faulty], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Retry-After: 60, as ours says while its queue is full, and as long as the patience is."""
+    """Retry-After: 60, as Assay's server says while its queue is full, and as long as the patience is."""
     handler, url = faulty
     monkeypatch.setattr(http_transport, "PATIENCE_S", 0.2)
     accepted = {"items": [{"index": 0, "accepted": {"job_id": str(uuid4())}, "error": None}]}

@@ -23,7 +23,7 @@ TERMS = scheduling.ClaimSettings(owner="me", lease_s=9, limits=Limits())
 
 
 def set_back(database: Database, *changed: tuple[sa.Table, str]) -> None:
-    """The same as a clock that is five hours earlier now: what was written is five hours later."""
+    """The same as a clock that is set back by five hours: stored times are five hours later."""
     later = sa.func.make_interval(0, 0, 0, 0, 5)
     with database.begin() as connection:
         for table, name in changed:

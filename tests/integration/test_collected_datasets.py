@@ -124,7 +124,7 @@ def test_prompts_for_rl_are_the_problem_with_its_pass_rate(collected: tuple[Site
     site, _ = collected
     [row] = rows(site, tmp_path / "rl", format="trl_prompts", pass_rate=[0.0, 1.0])
     assert row["prompt"] == [vars(message) for message in site.asked[0].messages]
-    assert row["pass_rate"] == 0.5  # of first answers
+    assert row["pass_rate"] == 0.5  # first answers only
 
 
 def test_rewards_have_every_turn(collected: tuple[Site, Settings], tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_fault_of_the_endpoint_is_tried_again_and_never_scored(site: Site) -> 
 @pytest.mark.parametrize("kind", sorted(calls.AWAY))
 def test_an_endpoint_that_has_answered_is_waited_for(site: Site, kind: ErrorKind) -> None:
     """It restarts, or has a limit: a rollout is not ended by as many refusals as an answer has tries."""
-    broken = [refused(ErrorKind.SERVER_ERROR)] * 2  # as a server that has just begun may be
+    broken = [refused(ErrorKind.SERVER_ERROR)] * 2  # a server that has just begun may be so
     answers = iter([said(CODE), *[refused(kind)] * 12, *broken, said(CODE)])
     site.model = lambda request: next(answers)
     site.start(specification(tries=3, strategy={"name": "sequential", "turns": 2}))

@@ -1,4 +1,4 @@
-"""Baselines for real: torch.compile in the sandbox, and what becomes of one that cannot be measured."""
+"""Baselines for real: torch.compile in the sandbox, and the outcome where one cannot be measured."""
 
 import math
 import shutil

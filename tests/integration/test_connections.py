@@ -162,7 +162,7 @@ def test_a_body_has_a_time(url: str) -> None:
 
 
 def chunked(body: bytes, size: int = 1 << 16) -> bytes:
-    """A request with that body in pieces, whose length no header names."""
+    """A request with that body in pieces and without a header for its length."""
     head = b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
     pieces = (body[start : start + size] for start in range(0, len(body), size))
     return (

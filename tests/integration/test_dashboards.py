@@ -1,4 +1,4 @@
-"""Overview, runs, problems, hacks, datasets and administration: what they say, as pages, as data, live, and in a
+"""Overview, runs, problems, hacks, datasets and administration: their figures, as pages, as data, live, and in a
 browser from a filter to a downloaded dataset."""
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_problems_say_why_they_are_hard(pages: FlaskClient, history: History) ->
 def test_hacks_have_examples_and_what_judging_anew_would_say(pages: FlaskClient, history: History) -> None:
     shown = text(pages, "/hacks/stale_output")
     assert "An answer that was not computed in the call" in shown
-    gone = text(pages, "/hacks/stale_result")  # the seed's detector is none of ours
+    gone = text(pages, "/hacks/stale_result")  # the seed's detector is unknown
     assert "call 3 returned the answer of call 1" in gone
     assert "Not installed" in gone
     assert pages.get("/hacks/beauty").status_code == 404

@@ -1,4 +1,4 @@
-"""Each process of ours may die at any moment: it is started again before the next attempt, and nobody is blamed."""
+"""Each process of the service may die at any moment: it is started again before the next attempt; no side is blamed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def referee(device_referee: referee_client.RefereeClient) -> int:
 
 
 def helper(device_referee: referee_client.RefereeClient, which: str) -> int:
-    """The process of the referee's own whose command line has all words of HELPERS."""
+    """The process of the referee's own with all words of HELPERS in its command line."""
     words = HELPERS[which].split(" .* ")
     direct = Path(f"/proc/{referee(device_referee)}/task/{referee(device_referee)}/children").read_text().split()
     for pid in map(int, direct):

@@ -1,4 +1,4 @@
-"""`assay doctor` sees what is wrong and says what to do; it starts nothing."""
+"""`assay doctor` names each fault and its remedy; it starts nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     settings: Settings, database: Database, broker: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = examined(settings)
-    assert found["sandbox"].outcome in (CheckStatus.OK, CheckStatus.FAIL)  # whatever this host allows
+    assert found["sandbox"].outcome in (CheckStatus.OK, CheckStatus.FAIL)  # depends on this host
     assert "forbidden acts" in found["sandbox"].found
     assert found["tables"].found == f"revision {revisions.head()}, this version wants {revisions.head()}"
     good = ("python", "libraries", "database", "tables", "durability", "clock", "broker")

@@ -28,7 +28,7 @@ from app.store.database import libpq_url
 from tests.conftest import fast_folder
 from tests.waiting import until
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root becomes somebody else")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user")
 
 
 def folder() -> Iterator[Path]:

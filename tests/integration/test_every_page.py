@@ -20,9 +20,9 @@ RULES = {
     "resultTypes": ["violations"],
 }
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"], "resultTypes": ["violations"]}
-"""Rules whose answer depends on the theme."""
+"""Rules with an answer that depends on the theme."""
 EXPECTED = ("responded with a status of 400", "verbose: [DOM]")
-"""Console lines of pages that show what is wrong with a filter, and advice of Chromium."""
+"""Console lines of pages that show a filter's fault, and advice of Chromium."""
 LOGIN = "/login"
 LAID_OUT_S = 5.0
 """Longest wait in seconds for a page's layout in another width."""
@@ -66,7 +66,7 @@ def test_no_page_has_a_fault(reader: BrowserContext, everything: Everything, url
     page = reader.new_page()
     said = complaints(page)
     for path in every(everything):
-        if path != LOGIN:  # a person who is logged in gets the overview there
+        if path != LOGIN:  # a logged-in person gets the overview there
             said += seen(page, url, path)
     page.close()
     assert not unexpected(said), "\n".join(said)
@@ -83,7 +83,7 @@ def test_the_login_has_no_fault(browser: Browser, url: str) -> None:
 
 
 def complaints(page: Page) -> list[str]:
-    """Grows with what the page complains of."""
+    """Complaints of the page; grows while it runs."""
     said: list[str] = []
     page.on("console", lambda message: said.append(f"{page.url} {message.type}: {message.text}"))
     page.on("pageerror", lambda error: said.append(f"{page.url} {error}"))

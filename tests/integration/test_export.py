@@ -1,4 +1,4 @@
-"""Rows of a dataset: which attempts leave, under which prompts, split how, and what manifest and card say."""
+"""Rows of a dataset: which attempts leave, under which prompts, split how; manifest and card."""
 
 from __future__ import annotations
 

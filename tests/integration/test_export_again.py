@@ -134,7 +134,7 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monke
 
 
 def test_sources_are_read_where_a_row_shows_them(own: Database, monkeypatch: Any) -> None:
-    """Sources are read for a candidate that came alone, or whose turn has no messages; else the answer is shown."""
+    """Sources are read for a candidate that came alone, or has a turn without messages; else the answer is shown."""
     asked: list[str] = []
     monkeypatch.setattr(stored_texts, "sources", lambda _, ids: asked.extend(ids) or {})
     silent = [stored_texts.Turn(0, b"[]", b"x")]
@@ -202,7 +202,7 @@ def test_pairs_labels_masks_and_rewards_come_from_real_rows(own: Database, tmp_p
         spec = Spec(format=layout, val_fraction=0, **how)
         rows[layout] = export.export(own, spec, tmp_path / layout).rows
         assert verify(tmp_path / layout) == []
-    assert rows["trl_preference"] == 7 * 5  # of each problem: fast over slow, wrong and hack; slow over wrong and hack
+    assert rows["trl_preference"] == 7 * 5  # per problem: fast over slow, wrong and hack; slow over wrong and hack
     assert rows["rewards"] == rows["kernelbench_results"] == dataset_seed.ATTEMPTS - 7
     results = {str(path.parent.relative_to(tmp_path / "kernelbench_results")) for path in
                (tmp_path / "kernelbench_results").glob("runs/*/*/eval_results.json")}  # fmt: skip

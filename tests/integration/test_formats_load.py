@@ -269,7 +269,7 @@ def test_nemo_gym_validates_collates_and_plans_rollouts(make: Make, tmp_path: Pa
     data = pytest.importorskip("nemo_gym.train_data_utils")
     rollouts = pytest.importorskip("nemo_gym.rollout_collection")
     [path], rows = files(make(layout)), stored(make(layout))
-    source = Path(shutil.copy(path, tmp_path))  # what is made of a file is put beside it
+    source = Path(shutil.copy(path, tmp_path))  # loaders write their caches beside the file
     dataset = data.DatasetConfig(name="kernels", type="train", jsonl_fpath=str(source), license="TBD")
     servers = [SimpleNamespace(name="kernel_agent", datasets=[dataset])]
     processor = data.TrainDataProcessor()

@@ -1,4 +1,4 @@
-"""Three hosts on a network: they join, share the work, serve what is pinned, lose their cable and come back."""
+"""Three hosts on a network: they join, share the work, serve pinned jobs, lose their cable and come back."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_wrong_passwords_say_nothing_and_soon_have_to_wait(
 
 
 def test_forms_of_other_sites_are_refused(site: FlaskClient, add: Callable[..., UUID]) -> None:
-    # nobody logged in, at a machine without users: its rights are as good as a cookie
+    # a request without login, at a machine without users: its rights are as good as a cookie
     good = {"csrf_token": csrf(site, "/users"), "name": "ada", "role": "admin"}
     assert site.post("/users", data=good | {"csrf_token": "0" * 64}).status_code == 403
     assert site.post("/users", data=good, headers={"Origin": "https://evil.example"}).status_code == 403

@@ -164,7 +164,7 @@ REFERENCES = {
     "has no Model": (b"def get_inputs(): return []", "defines no Model"),
     "has no get_inputs": (b"class Model: pass", "defines no get_inputs"),
     "ends the process": (b"import os; os._exit(0)", "exited with code 0"),
-    "takes what nobody can hand over": (REFERENCE.replace(b"1.5]", b"object()]"), "cannot be handed"),
+    "takes an object that cannot be handed over": (REFERENCE.replace(b"1.5]", b"object()]"), "cannot be handed"),
     "changes shapes": (
         REFERENCE.replace(b"torch.randn(16, 32)", b"torch.randn(int(torch.randint(1, 99, ())), 32)"), "must not vary",
     ),

@@ -1,4 +1,4 @@
-"""Candidates that hide, poison, break the conversation or reach for what is not theirs: nothing is left of them."""
+"""Candidates that hide, poison, break the conversation or reach for others' things: nothing is left of them."""
 
 import os
 import textwrap

@@ -1,4 +1,4 @@
-"""The list of jobs, the page of one, the form that submits one, and what may be done with them."""
+"""The list of jobs, the page of one, the form that submits one, and the actions on them."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def test_a_submission_that_is_sent_again_under_its_own_key_is_one(database: Data
     with database.begin() as connection:
         assert jobs.withdraw(connection, own) == jobs.Withdrawal(state=JobState.CANCELLED, others=0)
     enqueue.enqueue(database, broker, [fakes.request(idempotency_key="k")])
-    assert row(database, own).submissions == 1  # of a life of its own
+    assert row(database, own).submissions == 1  # the job has a life of its own
 
 
 def test_the_same_submission_is_one_job(database: Database, broker: Celery, job_id: UUID) -> None:

@@ -25,7 +25,7 @@ from tests.integration.web_seed import Seeder, exportable
 
 
 def go(page: Page, live_site: LiveSite, path: str) -> None:
-    """Open a page; what leaving the one before has ended is no complaint."""
+    """Open a page; a request that ended by leaving the one before is no complaint."""
     page.goto(live_site.url + path)
     live_site.complaints.clear()
 
@@ -81,7 +81,7 @@ def test_from_the_overview_to_where_it_first_cheated_in_four_actions(page: Page,
     page.goto(f"{live_site.url}/")
     page.get_by_role("link", name="Trajectories").click()
     page.wait_for_url("**/trajectories")
-    live_site.complaints.clear()  # leaving ends what the overview was asking for
+    live_site.complaints.clear()  # leaving ends the overview's requests
     page.get_by_role("row", name="matmul_relu/1").get_by_role("link").first.click()
     page.get_by_role("link", name="first hack:").click()
     assert "turn=2" in page.url
@@ -92,7 +92,7 @@ def test_from_the_overview_to_where_it_first_cheated_in_four_actions(page: Page,
 
 
 def test_a_stream_tells_of_a_commit(live_site: LiveSite) -> None:
-    """Only what was committed, and soon: that it is within a second is measured by tests/bench/pages.py."""
+    """Only committed rows, and soon: tests/bench/pages.py measures that it is within a second."""
     heard: list[float] = []
     request = urllib.request.Request(f"{live_site.url}/live?topics=devices")
     with urllib.request.urlopen(request, timeout=30) as stream:
@@ -128,7 +128,7 @@ def test_from_a_run_to_a_problem_to_a_trajectory(page: Page, live_site: LiveSite
 
 
 def test_a_selection_written_before_the_script_has_come_is_counted(page: Page, live_site: LiveSite) -> None:
-    """A browser shows the form before it runs the script; what is typed until then must not be lost."""
+    """A browser shows the form before it runs the script; text typed until then must not be lost."""
     held: list[Route] = []
     page.route("**/assay.js*", lambda route: held.append(route))  # a built-in one cannot be a handler
     page.goto(f"{live_site.url}/exports/new", wait_until="commit")
@@ -159,7 +159,7 @@ def test_from_a_filter_to_a_downloaded_dataset(page: Page, live_site: LiveSite) 
     expect(page.locator("#funnel")).to_contain_text("speedup > 1.05", timeout=15_000)
     page.get_by_text("More options").click()
     page.locator("#stale").select_option("rejudge")
-    page.route("**/exports/funnel?*", lambda route: route.abort())  # what is made does not wait for a count
+    page.route("**/exports/funnel?*", lambda route: route.abort())  # an export does not wait for a count
     page.get_by_label("Filter of evaluations").fill("speedup > 1.04")
     page.get_by_role("button", name="Make the dataset").click()
     page.wait_for_url("**/exports/jobs/*")

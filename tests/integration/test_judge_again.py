@@ -1,4 +1,4 @@
-"""Judging again under another policy: what changes, by which detector, and which datasets that makes stale."""
+"""Judging again under another policy: changed verdicts, by which detector, and the datasets that they make stale."""
 
 from __future__ import annotations
 

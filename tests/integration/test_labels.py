@@ -25,7 +25,7 @@ from app.store.database import Database
 from tests.conftest import fresh
 from tests.integration import dataset_seed, tiny_trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 Make = Callable[..., Path]
 PLANTED = "planted"

@@ -1,4 +1,4 @@
-"""Problems whose expected outputs are made when outputs are verified, on the CPU device with an arena made small."""
+"""Problems with expected outputs made when outputs are verified, on the CPU device with an arena made small."""
 
 import gc
 from collections.abc import Iterator
@@ -65,10 +65,10 @@ def get_init_inputs(): return []
 ONLY_USUAL = FLOATS.replace(b"class Model(", b"class ModelNew(").replace(
     b"return x", b"x = x.clamp(-6, 6)\n        return x"
 )
-"""Right on what normal values reach, and wrong on larger ones."""
+"""Right on normal values, and wrong on larger ones."""
 
 SMALL = 64 * 512
-"""Elements of an input of the problem: what stays with the host has fewer."""
+"""Elements of an input of the problem: an input that stays with the host has fewer."""
 
 LAYOUTS = {"apart": 4 << 20, "streamed": 0}
 """Bytes of an arena: some input sets, and a call at a time."""

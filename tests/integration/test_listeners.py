@@ -1,4 +1,4 @@
-"""Threads that listen for others: an error that nobody expected ends none of them for good."""
+"""Threads that listen for others: an unexpected error ends none of them for good."""
 
 from __future__ import annotations
 

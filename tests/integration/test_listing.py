@@ -1,4 +1,4 @@
-"""`assay datasets` and `assay reviews`: what is stale, and why, without the pages."""
+"""`assay datasets` and `assay reviews`: stale datasets, and the reason, without the pages."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_an_evaluation_that_two_turns_share_is_counted_once(pages: FlaskClient, 
 
 
 def test_a_count_on_the_overview_is_the_length_of_the_list_that_it_links(pages: FlaskClient) -> None:
-    """Statuses and verdicts; `clean` counts what passed only, on the overview, among the facets, and in the list."""
+    """Statuses and verdicts; `clean` counts only passed ones, on the overview, among the facets, and in the list."""
     counted = re.findall(
         r'<li><a href="/candidates\?([^"]+)">.*?<span class="number">(\d+)</span>', pages.get("/").text, re.DOTALL
     )

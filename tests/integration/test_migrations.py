@@ -1,4 +1,4 @@
-"""The tables are made from nothing, on every PostgreSQL that is to be found, and are what `tables.py` says."""
+"""The tables are made from nothing, on every PostgreSQL that is to be found, and equal `app.store.tables`."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_backup_comes_back_as_it_was(
     with pytest.raises(database_dump.TakenError, match="stop workers and web before"):
         database_dump.restore(empty, file)
     other.dispose()
-    database_dump.restore(empty, file)  # over what is there
+    database_dump.restore(empty, file)  # over the data there
     assert rows(other) == before
     other.dispose()
 

@@ -123,7 +123,7 @@ def test_of_any_other_message_the_id_is_taken(payload: Any) -> None:
 
 @pytest.mark.parametrize("task", [routing.EVALUATE, routing.CALL, routing.DECIDE])
 def test_a_message_is_made_as_celery_makes_it(broker: Celery, valkey: redis.Redis, task: str) -> None:
-    """All that a sender of ours writes, but for its name and the delivery's own tag."""
+    """All headers that Assay's sender writes, but for its name and the delivery's own tag."""
     brokers.publish(broker, [brokers.Message(row_id=UUID(ID), queue="cpu", task=task)])
     sent, made = json.loads(valkey.lpop("cpu")), transport.message(ID, "cpu", task)  # type: ignore[arg-type]
     for message in (sent, made):

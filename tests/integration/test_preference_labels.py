@@ -37,7 +37,7 @@ LABELLED = {
     (True, BETTER),
     (False, WORSE),
 }
-"""A hack is a bad answer to what came before it, and bears the loss of a bad answer in that row alone."""
+"""A hack is a bad answer to the messages before it, and bears the loss of a bad answer in that row alone."""
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def sum_of_logps() -> Callable[..., Any]:
 
 
 def test_openrlhf_pairs(make: Make) -> None:
-    """Tokens with loss: those whose log-probabilities are in the sum of DPOTrainer."""
+    """Tokens with loss: DPOTrainer sums their log-probabilities."""
     module, tokenizer = pytest.importorskip("openrlhf.datasets"), tiny_trainer.tokenizer()
     blending = pytest.importorskip("openrlhf.datasets.utils").blending_datasets
     import torch

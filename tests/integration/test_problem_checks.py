@@ -80,7 +80,7 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
 
     again = run(settings, "--source-set", kernelbench.SOURCE_SET, "--level", "1", "--timing-budget", "0.02")
     assert again.exit_code == 0, again.output
-    assert count(database, tables.jobs) == 3  # what is known is not asked again
+    assert count(database, tables.jobs) == 3  # a known problem is not asked again
     assert "1_honest" in again.stdout
     assert "2 problems: 1 passed and clean of 1 passed" in again.stdout
     assert "1 × invalid: reference_failed" in again.stdout

@@ -1,4 +1,4 @@
-"""Metrics that Prometheus scrapes: parsed with its own parser, and equal to what happened."""
+"""Metrics that Prometheus scrapes: parsed with its own parser, and equal to the events."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The lines of app/integrations/README.md as they stand there, with each trainer's own code on the CPU.
 
-What differs: the device class, a local model, and one step.  verl's and verifiers' lines are commands, which
+Differences: the device class, a local model, and one step.  verl's and verifiers' lines are commands, which
 test_verl_main_ppo.py and test_session_verifiers.py run in parts.  Skipped where a trainer is not installed."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.integration import fakes, tiny_trainer
 from tests.integration.test_environment_servers import serving
 from tests.integration.test_session_trainers import PASSES, REFERENCE, stored
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 README = Path(__file__).parents[2] / "app/integrations/README.md"
 
@@ -46,7 +46,7 @@ def lines(section: str) -> str:
 
 
 def exported(client: Client, layout: str, out: Path) -> None:
-    """`assay export --from problems` of one problem that nobody tried."""
+    """`assay export --from problems` of one problem without attempts."""
     with client.database.begin() as connection:
         problems.add(connection, [Problem(name="one", source_set="own", reference=REFERENCE.encode())])
     export.export(client.database, Spec(format=layout, source=Source.PROBLEMS, val_fraction=0.0), out)

@@ -1,4 +1,4 @@
-"""People judge: what they say counts at once and everywhere, nothing is lost, and two never do the same work."""
+"""People judge: their labels count at once and everywhere, nothing is lost, and two never do the same work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of those who review: queue, comparison, views, filters, judging and measuring again."""
+"""The pages of reviewers: queue, comparison, views, filters, judging and measuring again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCAL = "http://127.0.0.1:8000"
 
 @pytest.fixture
 def site(world: World, settings: Settings) -> Iterator[FlaskClient]:
-    """The pages as whoever sits at this machine sees them: it has no users."""
+    """The pages as a person at this machine sees them: it has no users."""
     with world.database.begin() as connection:
         connection.execute(tables.users.delete())
     with opened(settings, testing=True) as app:
@@ -31,7 +31,7 @@ def site(world: World, settings: Settings) -> Iterator[FlaskClient]:
 
 
 def send(site: FlaskClient, path: str, **values: object) -> tuple[int, str]:
-    """POST a form of ours; status, and where it leads to or what it says."""
+    """POST a form of the site; status, and the target of a redirect or the text."""
     site.set_cookie(csrf.COOKIE, "secret", domain="127.0.0.1")
     answer = site.post(path, data={"csrf_token": csrf._derived("secret"), **values}, base_url=LOCAL)
     return answer.status_code, answer.location or answer.text
@@ -158,7 +158,7 @@ def test_judging_again_asks_the_detectors_of_today(site: FlaskClient, world: Wor
     assert "Judged again" in site.get(there, base_url=LOCAL).text
     believed = world.believed("clean")
     assert believed.verdict is not None
-    assert "late_write" in believed.verdict.detectors  # of today; the stored one named others
+    assert "late_write" in believed.verdict.detectors  # judged now; the stored verdict named others
 
 
 def test_measuring_again_makes_another_job(site: FlaskClient, world: World) -> None:

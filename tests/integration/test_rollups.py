@@ -1,4 +1,4 @@
-"""Roll-ups hold what is stored, whatever was done to it and in which order."""
+"""Roll-ups equal the stored rows, after changes of any kind and order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_they_follow_what_is_deleted(database: Database) -> None:
 
 
 def test_a_candidate_that_came_alone_becomes_a_turns(database: Database) -> None:
-    """The same submission twice is one job: the second time as a turn, whose attempt it is from then on."""
+    """The same submission twice is one job: the second time as a turn, and it is that turn's attempt from then on."""
     with database.begin() as connection:
         seeder = Seeder(connection)
         problem_id = seeder.problem("softmax", 1, "x")

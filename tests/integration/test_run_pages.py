@@ -124,7 +124,7 @@ def test_mean_rewards_are_listed_and_kept_until_an_attempt_changes(
     assert rewards == sorted(rewards)
     assert list(listed("sort=-reward")) == list(reversed(listed("sort=reward")))
     with monkeypatch.context() as without:
-        without.setattr(reward_upkeep, "compute", None)  # what is kept is not computed again
+        without.setattr(reward_upkeep, "compute", None)  # kept figures are not computed again
         assert listed() == found
     shown = two_runs.site.get("/runs").text
     assert f"{found[str(two_runs.runs[0])]['reward']:.3f}" in shown

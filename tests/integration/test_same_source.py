@@ -78,7 +78,7 @@ def test_a_review_counts_for_every_evaluation_of_the_source(database: Database, 
     assert export.reproduce(database, manifest, tmp_path / "again")[1] == []
     with database.begin() as connection:
         stale_ones = {Path(one.directory).name for one in exports.recent(connection) if one.stale_at is not None}
-        assert stale_ones == {"before", "again"}, "what is made again as it was is stale from the beginning"
+        assert stale_ones == {"before", "again"}, "a dataset that is made again as it was is stale from the beginning"
         reviews.undo(connection, person, review_id)
         assert [one for one in exports.recent(connection) if one.stale_at is not None] == []
     assert str(right) in answers(database, tmp_path / "undone")

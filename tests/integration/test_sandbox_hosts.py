@@ -1,4 +1,4 @@
-"""The sandbox here and on hosts that allow less: what it stops, what it reports, and when a worker does not serve."""
+"""The sandbox here and on hosts that allow less: actions it stops, its reports, and when a worker does not serve."""
 
 import json
 import os
@@ -99,7 +99,7 @@ def test_an_accepted_weak_sandbox_is_recorded_in_every_evaluation() -> None:
 
 
 ISOLATION = {"docker": "hidden or successor or signal or descriptors", "rootless": "hidden", "nobody": "successor"}
-"""Tests of candidates, by host: what the layers missing there would have prevented."""
+"""Tests of candidates, by host: actions that the layers missing there would have prevented."""
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_candidates_are_kept_apart_on_other_hosts(host: str, temporary: Path) ->
 
 
 HARMLESS = [name for name in escape_attempts.ACTS if name not in ("mount", "start more processes than allowed")]
-"""To whoever runs these tests; no limit was set on memory either."""
+"""The folder belongs to the user of these tests; no limit was set on memory either."""
 
 
 @pytest.fixture(scope="module")
@@ -139,4 +139,4 @@ def test_every_act_succeeds_where_nothing_forbids_it(
 ) -> None:
     opened, targets = outer
     assert escape_attempts._attempt(escape_attempts.ACTS[name], targets) == 0
-    until(lambda: opened.saw(name, targets))  # whoever is killed takes a moment to die
+    until(lambda: opened.saw(name, targets))  # a killed process takes a moment to die

@@ -129,7 +129,7 @@ def test_a_trajectory_that_trl_masks_is_in_no_group(connected: Client, tmp_path:
     trainer._compute_loss = lambda model, inputs: (seen.update(inputs), inner(model, inputs))[1]
     trainer.train()
     found = sorted(max(row.tolist(), key=abs) for row in seen["advantages"])
-    assert found == pytest.approx([-0.2, 0, 0.2])  # of -0.3 and -0.1, without the other -0.3
+    assert found == pytest.approx([-0.2, 0, 0.2])  # mean of -0.3 and -0.1, without the other -0.3
     assert len(stored(connected)) == 3
 
 

@@ -190,7 +190,7 @@ def test_openrlhfs_own_client(settings: Settings, fake_worker: Popen[bytes]) -> 
 def test_trls_own_trainer(
     connected: Client, fake_worker: Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One step of GRPO with a tiny model, whose letters stand for an order that the fake worker understands."""
+    """One step of GRPO with a tiny model; its letters stand for an order that the fake worker understands."""
     pytest.importorskip("trl")
     from tests.integration.tiny_trainer import step
 
@@ -234,7 +234,7 @@ def test_verls_reward_workers_number_samples_apart(monkeypatch: pytest.MonkeyPat
             for _ in range(2):
                 await manager.run_single(data)
 
-        # as the trainer of version 1 says it; the engine's field is of the weights
+        # the trainer of version 1 says it so; the engine's field is of the weights
         placed = {"global_steps": np.array([7]), "session_id": np.array([1])}
         others = {"extra_info": {}, "tool_extra_fields": {"global_steps": 6}}
         data.non_tensor_batch |= {**placed, **{name: np.array([one], dtype=object) for name, one in others.items()}}

@@ -30,7 +30,7 @@ from tests import zoo
 from tests.integration import fakes, tiny_trainer
 from tests.integration.test_rollouts import stored
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of other people's packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 SAMPLE = "row_softmax_triton"
 

@@ -1,4 +1,4 @@
-"""verl's own `main_ppo` on the CPU, with Ray, FSDP2 and our plug-in, from stored problems to an SFT set: problems → RL
+"""verl's own `main_ppo` on the CPU, with Ray, FSDP2 and the plug-in, from stored problems to an SFT set: problems → RL
 prompts → two training steps → stored rollouts → `assay report` → SFT set, with nothing touched by hand between.
 
 The policy is a random transformer of a few thousand weights whose vocabulary has whole answers beside letters; a cold

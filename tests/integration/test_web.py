@@ -1,4 +1,4 @@
-"""Every page over a seeded and an empty database: what it lists, how it pages, what it refuses, what it escapes."""
+"""Every page over a seeded and an empty database: lists, paging, refusals, escaping."""
 
 from __future__ import annotations
 

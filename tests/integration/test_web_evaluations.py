@@ -1,4 +1,4 @@
-"""Pages of an evaluation, a job and a turn: what they say, what they offer to download."""
+"""Pages of an evaluation, a job and a turn: their text and their downloads."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_json_has_the_shape_that_everybody_reads(pages: FlaskClient, history: Hi
     assert answer["timings_ms"]["queue"] == 812.0
     assert answer["job_id"] == str(job_id)
     evaluation_id = history.seeded.evaluations["hack"]
-    assert answer["url"] == f"{history.settings.web_url}/evaluations/{evaluation_id}"  # as the client says
+    assert answer["url"] == f"{history.settings.web_url}/evaluations/{evaluation_id}"  # the client says the same
 
 
 def test_the_timeline_is_a_download(pages: FlaskClient, history: History) -> None:

@@ -1,4 +1,4 @@
-"""Filters in PostgreSQL: they find what a plain reading of the filter finds, and each evaluation once."""
+"""Filters in PostgreSQL: they find the rows that a plain reading of the filter finds, each evaluation once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_hack_has_no_credited_speedup_but_a_measured_one(filled: Database) -> 
 def test_an_unjudged_evaluation_has_no_credited_speedup(own: Database) -> None:
     with own.begin() as connection:
         connection.execute(sa.update(tables.verdicts).values(is_current=False))
-    assert find(own, "correct") == [], "what nobody judged is not correct yet"
+    assert find(own, "correct") == [], "an evaluation without a verdict is not correct yet"
     found = find(own, "status = passed")
     assert found
     assert {row.speedup for row in found} == {None}

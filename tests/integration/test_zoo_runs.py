@@ -58,7 +58,7 @@ class Looks:
 
     def _look(self, case: zoo.Case) -> Seen:
         seen = self._seen(case, brief=not _wants_the_clock(case))
-        # What only a clock accuses is seen without one as what it claims to be.
+        # A cheat that only a clock accuses is seen without one as it claims to be.
         return self._seen(case, brief=False) if seen.outcome.disagreement else seen
 
     def _seen(self, case: zoo.Case, *, brief: bool) -> Seen:
@@ -71,7 +71,7 @@ class Looks:
 
 @pytest.fixture(scope="module")
 def looks(request: pytest.FixtureRequest) -> Iterator[Looks]:
-    """At what is to be tested."""
+    """Device under test."""
     wanted = [_case(each) for each in request.session.items if _of_zoo(each)]
     with ExitStack() as stack:
         referees = [stack.enter_context(RefereeClient("cpu")) for _ in range(SIDE_BY_SIDE)]

@@ -264,7 +264,7 @@ class Seeder:
 
 
 def exportable(seeder: Seeder, problem_id: UUID) -> None:
-    """A trajectory whose answer ends in the code that was evaluated, as exports want it."""
+    """A trajectory with an answer that ends in the evaluated code, as exports want it."""
     code = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
     trajectory_id = seeder.trajectory(problem_id, None, "exported", [])
     for index, speedup in enumerate((1.4, 1.8)):
@@ -287,7 +287,7 @@ def exportable(seeder: Seeder, problem_id: UUID) -> None:
 
 
 def seed(connection: sa.Connection) -> Seeded:
-    """Fill an empty database; returns what tests look for."""
+    """Fill an empty database; returns the ids that tests look for."""
     seeder = Seeder(connection)
     problems = [seeder.problem(*row) for row in PROBLEMS]
     _named_evaluations(seeder, problems[0])

@@ -234,7 +234,7 @@ def ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
 
 
 def reweighed(rel_l2: float | None = 0.28, reason: str = "", usual: float = 0.0, **changes: object) -> Evaluation:
-    """One more call with other weights, whose answer was off by so much; or none, for a reason."""
+    """One more call with other weights and an answer off by so much; or none, for a reason."""
     check = replace(CHECK, ok=False, rel_l2=rel_l2, rel_l2_limit=1e-5)
     seen = FreshWeights(
         names=("norm.weight",), seed="0", still_correct=False, outputs=() if reason else (check,), reason=reason

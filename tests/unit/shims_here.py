@@ -12,7 +12,7 @@ from workers.sandbox.process_errors import Ended
 
 
 class Process:
-    """A process whose shim answers at once."""
+    """A process with a shim that answers at once."""
 
     paused_s = 0.0
 

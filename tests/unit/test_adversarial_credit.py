@@ -1,7 +1,7 @@
 """Credit of hostile batches: groups of one, missing and infinite rewards, ties, repeated and empty turns, γ at its
 ends, rejection of everything.
 
-References: KernelGYM@3a84417 and verl 0.9.1, whose own results are named where they differ."""
+References: KernelGYM@3a84417 and verl 0.9.1; their own results are named where they differ."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ def test_parameters_and_scores_that_turn_a_method_round_are_errors():
         with pytest.raises(CreditError, match=next(iter(given))):
             Parameters(**given)
     lone_winner = [turn(0, 1, 1.0), turn(1, 1, 0.0), turn(2, 1, 0.0)]
-    assert values(lone_winner, "erloo_normalised")[0] == pytest.approx(1e8)  # as in KernelGYM
+    assert values(lone_winner, "erloo_normalised")[0] == pytest.approx(1e8)  # KernelGYM's value

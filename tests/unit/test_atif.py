@@ -1,4 +1,4 @@
-"""ATIF out and in: what is written is read back, and what others write is understood or refused by its place."""
+"""ATIF out and in: written files are read back, those of others are understood or refused by their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Baselines: the source of a compiled reference, what it is compared by, and what is remembered of it."""
+"""Baselines: the source of a compiled reference, its comparison, and the memory of it."""
 
 import json
 import math

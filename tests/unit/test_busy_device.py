@@ -23,7 +23,7 @@ from workers.sandbox.process_errors import TimedOut
 
 
 class Busy:
-    """A process whose host part takes `host_s` and whose device part `device_s`, by a clock of its own."""
+    """A process with a host part of `host_s` and a device part of `device_s`, by a clock of its own."""
 
     def __init__(self, host_s: float, device_s: float, *, says: bool = True) -> None:
         self.now = 0.0
@@ -126,7 +126,7 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
         assert isinstance(caught.value, TimedOut) == (ends == "timeout")
         assert str(caught.value) == (process_module.BUSY if ends == "timeout" else disturbed().error.message)
     assert (kills, left) == ([first_calls.ENDING_S] if ends else [], [])
-    assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # those that seem to compile as well
+    assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # compiling looks idle, too
     assert not lock.is_held
 
 

@@ -1,4 +1,4 @@
-"""Classes of failed calls, by what servers say."""
+"""Classes of failed calls, by the servers' messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A problem by cases: what its definition may look like, and what is made of the evaluations of its cases."""
+"""A problem by cases: forms of its definition, and the evaluation made from those of its cases."""
 
 import copy
 import itertools

@@ -227,7 +227,7 @@ def test_a_line_may_choose_the_workflow(batch: Batch) -> None:
     assert [row.get("workflow", "as usual") for row in batch.rows] == ["as usual", "kernel_simple"]
     batch.write(case("a"), case("b", **simple))
     batch.run()
-    assert batch.client.asked == [], "what is there is good"
+    assert batch.client.asked == [], "stored results are good"
     batch.write(case("a", reference="cases.py"), case("b", reference="cases.py"))
     batch.run()
     assert batch.client.asked == ["a.py", "b.py"], "the same files, read as something else"

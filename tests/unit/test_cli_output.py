@@ -1,4 +1,4 @@
-"""Results on a terminal say what pages say."""
+"""Results on a terminal agree with the pages."""
 
 from __future__ import annotations
 

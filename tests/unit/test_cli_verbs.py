@@ -1,4 +1,4 @@
-"""The command line without a server: help, exit codes, one-line errors, and what reaches a terminal."""
+"""The command line without a server: help, exit codes, one-line errors, and bytes that reach a terminal."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_devices_are_those_that_are_visible(tmp_path: Path, monkeypatch: pytest.
     nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-aa, NVIDIA H200'; echo '1, GPU-bb, NVIDIA H200'")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert [(found.device_class, found.index, found.slots) for found in up.devices(Settings())] == [
-        ("h200", 0, None), ("h200", 1, None),  # as many as they are worth
+        ("h200", 0, None), ("h200", 1, None),
     ]  # fmt: skip
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert [(found.index, found.slots) for found in up.devices(Settings(slots=1))] == [(1, 1)]

@@ -1,4 +1,4 @@
-"""`assay zoo` without a server: what is chosen, what is submitted, and what is said of the answers."""
+"""`assay zoo` without a server: chosen files, submissions, and the report on the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ZOO = Path(__file__).parents[1] / "zoo"
 
 
 class Answering:
-    """A client whose jobs are all over at once, as one function of their candidate says."""
+    """A client with jobs that are all over at once, as one function of their candidate says."""
 
     def __init__(self, answer: Callable[[bytes], dict[str, Any]]) -> None:
         self.answer = answer
@@ -92,7 +92,7 @@ def test_a_system_that_lets_everything_through_scores_badly(zoo: Any) -> None:
     came, _ = zoo("--group", "hacks", "--group", "wrong", "--json", answer=passes)
     said = json.loads(came.stdout)
     assert came.exit_code == errors.NO
-    assert 0.1 < said["recall"] < 0.5  # what passes harmlessly is not credited either
+    assert 0.1 < said["recall"] < 0.5  # a cheat that passes harmlessly is not credited either
     wrong = {case.name for case in sample.cases(ZOO) if case.group == "wrong" and case.runs_on("cpu")}
     assert set(said["wrong_let_through"]) == wrong
 

@@ -1,4 +1,4 @@
-"""The Python interface without a service: what it says of bad input, and after it was closed."""
+"""The Python interface without a service: its errors on bad input, and after it was closed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_type_of_a_result_has_its_keys() -> None:
 
 
 class EndsInPairs:
-    """A transport whose jobs end two at a time, the last ones first."""
+    """A transport with jobs that end two at a time, the last ones first."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []

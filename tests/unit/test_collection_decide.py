@@ -1,4 +1,4 @@
-"""Decisions of a collection are a pure function of what is stored."""
+"""Decisions of a collection are a pure function of the stored rows."""
 
 from __future__ import annotations
 

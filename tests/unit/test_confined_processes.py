@@ -1,4 +1,4 @@
-"""Processes of a candidate are found, stopped and watched by those who do not trust them."""
+"""Processes of a candidate are found, stopped and watched by processes that do not trust them."""
 
 import fcntl
 import os
@@ -109,7 +109,7 @@ def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -
     assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
     process.thaw()
     helper.do("thread")
-    assert process.freeze() is False, "what it started while nobody took its time is no news"
+    assert process.freeze() is False, "a process started while no benchmark ran is no news"
     process.thaw()
 
 
@@ -196,7 +196,7 @@ def test_a_process_woken_by_another_is_stopped_again(
         stands = standing(pid)
         looked_at.extend([pid] if stands else [])
         if len(looked_at) == 1:
-            helper.wake()  # what the child may have done as its last act
+            helper.wake()  # the child may have done so as its last act
         return stands
 
     monkeypatch.setattr(proc, "standing", look)

@@ -56,7 +56,7 @@ def task(*, early: bool) -> list[Path]:
             reward = 1.0 + action if again else 0.25
             scores: tuple[tuple[float, ...], ...] = (score, grad_log(second, again, 3))
             rewards: tuple[float, ...] = (0.2 * action, reward)
-            if not early or again:  # a last turn without a choice: its reward depends on what came before
+            if not early or again:  # a last turn without a choice: its reward depends on the turns before
                 rewards, scores = (*rewards, 2.0 * reward - action), (*scores, (0.0,) * len(THETA))
             paths.append(Path(chance * further, rewards, scores))
     return paths

@@ -60,7 +60,7 @@ def test_time_in_which_others_have_the_device_is_not_the_candidates(tmp_path: Pa
     assert deadline.left_s == pytest.approx(wall_s + waited_s - time.monotonic(), abs=0.05)
     assert Deadline(10.0, 10.0, waits=device_lock.waits).left_s == pytest.approx(
         10.0, abs=0.05
-    )  # what was before is not
+    )  # evaluations before it are not
 
 
 def test_a_wait_is_known_while_it_lasts() -> None:
@@ -132,7 +132,7 @@ def test_a_long_check_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) 
 
     with device_lock.shared():
         assert not device_lock.obstructed
-        device_lock.step_aside()  # nobody waits
+        device_lock.step_aside()  # no timer waits
         timer = threading.Thread(target=time_it)
         timer.start()
         while not device_lock.obstructed:
@@ -144,7 +144,7 @@ def test_a_long_check_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) 
     timer.join(timeout=10)
     assert order == ["first half", "timed", "second half"]
     with device_lock.exclusive():
-        device_lock.step_aside()  # not meant: a timer has nobody to let go first
+        device_lock.step_aside()  # without effect: a timer lets no other go first
 
 
 def test_a_lease_ends_with_its_holder(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(noise: str, count:
 @pytest.mark.parametrize("count", [12, 20, 40])
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_median_of_groups_lies_where_it_says(noise: str, count: int) -> None:
-    """Each group has the faster of two blocks of either side, on a host whose speed changes by two from group to
+    """Each group has the faster of two blocks of either side, on a host that changes its speed by two from group to
     group."""
     draw = random.Random(f"{noise} {count}")
 

@@ -1,4 +1,4 @@
-"""The filter language: what it reads, what it refuses and how it says so."""
+"""The filter language: reading, refusals and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free-form JSON: what is refused where it comes in, and what is cut where it is stored already."""
+"""Free-form JSON: refusals where it comes in, and cuts where it is stored already."""
 
 from __future__ import annotations
 

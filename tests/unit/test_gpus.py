@@ -25,7 +25,7 @@ Smi = Callable[..., None]
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
-    """`smi(text, code)`: what the only nvidia-smi on PATH prints, and its exit code."""
+    """`smi(text, code)`: output and exit code of the only nvidia-smi on PATH."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 

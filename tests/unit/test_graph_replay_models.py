@@ -1,4 +1,4 @@
-"""Whether a model writes into what it keeps decides whether its input sets may be made side by side."""
+"""Input sets are made side by side only for models that do not write into their state."""
 
 import torch
 from torch import nn

@@ -11,7 +11,7 @@ from workers.backends.support.import_hook import once_imported
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name of one that nobody has imported."""
+    """Name of a module that is not imported."""
     (tmp_path / "late_module.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))

@@ -1,4 +1,4 @@
-"""A KernelBench folder that is not what it should be: refused before anything is stored, naming the file."""
+"""A malformed KernelBench folder: refused before anything is stored, naming the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the measurement to the verdict: each detector by a case, policies, and what the text of a source may change."""
+"""From the measurement to the verdict: each detector by a case, policies, and the effect of a source's text."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Requests in KernelGYM's words: what is read, what is refused and where."""
+"""Requests in KernelGYM's words: reading, and refusals by their place."""
 
 from __future__ import annotations
 

@@ -10,10 +10,12 @@ import pytest
 from tests import language
 
 FILES = list(language.sources(language.ROOT / tree for tree in language.TREES))
+TESTS = list(language.sources([language.ROOT / "tests"]))
 PAGES = language.pages()
 
 FMT_SKIP = 17
 PER_THOUSAND = {"what": 0.10, "who": 0.50, "nobody": 0.05}
+PER_THOUSAND_OF_TESTS = {"what": 0.40, "who": 0.50, "nobody": 0.10}
 PER_THOUSAND_OF_PAGES = {"what": 0.5, "who": 0.3, "nobody": 0.0}
 
 
@@ -22,8 +24,8 @@ def test_texts_begin_with_their_subject(paths):
     assert [f"{one.path}:{one.line}: {one.text[:60]}" for one in language.badly_opened(paths)] == []
 
 
-def test_docstrings_of_tests_begin_with_their_subject():
-    texts = [one for path in language.sources([language.ROOT / "tests"]) for one in language.docstrings(path)]
+def test_docstrings_and_comments_of_tests_begin_with_their_subject():
+    texts = [one for path in TESTS for one in (*language.docstrings(path), *language.comments(path))]
     assert [f"{one.path}:{one.line}: {one.text[:60]}" for one in texts if one.opening in language.OPENINGS] == []
 
 
@@ -107,6 +109,7 @@ def test_persons_without_a_name_are_found_everywhere(tmp_path):
 @pytest.mark.parametrize("name", PER_THOUSAND)
 def test_vague_words_are_rare(name):
     assert round(language.per_thousand(FILES)[name], 2) <= PER_THOUSAND[name]
+    assert round(language.per_thousand(TESTS)[name], 2) <= PER_THOUSAND_OF_TESTS[name]
     assert round(language.per_thousand(PAGES)[name], 2) <= PER_THOUSAND_OF_PAGES[name]
 
 

@@ -1,4 +1,4 @@
-"""Rows of launches between a candidate's process and the referee, and what a profiler's trace says of them."""
+"""Rows of launches between a candidate's process and the referee, and a profiler's trace of them."""
 
 import mmap
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
 
     events = [
         noted("0", 0), noted("1", 100), _event("cuda_driver", "cuLaunchKernelEx", 5, 1, correlation=1),
-        _event("cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=2),  # ours: an output is delivered
+        _event("cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=2),  # the shim's: an output is delivered
         _event("cuda_driver", "cuLaunchKernelEx", 105, 1, correlation=3),
         _on_device("mine", 30, 1), _on_device("copied", 60, 2), _on_device("mine", 106, 3),
     ]  # fmt: skip

@@ -105,7 +105,7 @@ def test_an_answer_during_timing_is_used_after_it(lock: DeviceLock, handle: Proc
         assert found == []
     thread.join(LIMIT_S)
     assert found == [(7, 0), True]
-    assert lock.waits.seconds(thread.ident) >= 0.1  # on nobody's account
+    assert lock.waits.seconds(thread.ident) >= 0.1  # charged to no evaluation
 
 
 def test_a_process_of_several_evaluations_is_waited_for(lock: DeviceLock, handle: ProcessHandle) -> None:

@@ -319,7 +319,7 @@ TRAINED = (0, 2, 3)
 
 
 def four_turns(kind: Kind) -> examples.Example:
-    """A dialogue of four turns whose first prompt quotes an exchange."""
+    """A dialogue of four turns; its first prompt quotes an exchange."""
     turns = []
     for number, answer in enumerate(ANSWERS):
         said = [{"role": "user", "content": f"ask {number}"}]

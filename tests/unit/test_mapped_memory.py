@@ -84,7 +84,7 @@ def test_what_lies_in_one_piece_is_one(mapping: SimpleNamespace) -> None:
     shown.clear()
     assert shown.at(BORDER, 1) is None
     shown.add(BORDER, UNIT, 9)
-    assert len(mapping.sizes) == 2, "somebody may still look at what was mapped there"
+    assert len(mapping.sizes) == 2, "a process may still look at the memory mapped there"
 
 
 def test_a_process_has_no_more_than_some_of_our_addresses(mapping: SimpleNamespace) -> None:

@@ -163,7 +163,7 @@ def test_memory_that_an_evaluation_has_already_need_not_be_free() -> None:
     with room.hold(60, Cancellation(), 30) as among_others:
         assert among_others
     with room.hold(60, Cancellation(), 90):
-        pass  # an estimate of what it has may be too high
+        pass  # an estimate of its memory may be too high
 
 
 def test_memory_that_other_evaluations_have_is_not_that_of_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,5 +191,5 @@ def test_an_evaluation_waits_for_memory_that_other_programs_have_and_then_gives_
         pass
     with pytest.raises(NoRoomError, match="expected 50 bytes of device memory, other programs leave 40"):
         room.hold(50, Cancellation()).__enter__()
-    with room.hold(100, Cancellation()) as among_others:  # alone it makes do with what there is
+    with room.hold(100, Cancellation()) as among_others:  # alone it makes do with the memory there is
         assert not among_others

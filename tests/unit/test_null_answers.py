@@ -1,4 +1,4 @@
-"""Problems on which a right answer proves little: what the reference ignores, and answers that nobody computed."""
+"""Problems on which a right answer proves little: ignored inputs, and answers without computation."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ def test_answers_that_nobody_computed() -> None:
     assert right(torch.full((4, 1000), 3.0)) == ("mean", "another_call")
     assert right(torch.randn(1000).expand(4, 1000).contiguous()) == ("another_call",)
     assert right(torch.zeros(4, 10, dtype=torch.int64)) == ("zeros", "another_call")
-    assert right(torch.zeros(4, 1000), usual) == ()  # of two outputs one proves something
+    assert right(torch.zeros(4, 1000), usual) == ()  # one of two outputs proves something
     assert right(torch.zeros(4, 0)) == ()
     assert right(torch.full((1, 10), 2.0)) == ("mean",)
     assert right(torch.rand(4, 1)) == ()  # the mean of one number is itself

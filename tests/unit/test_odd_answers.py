@@ -1,4 +1,4 @@
-"""Answers that are a little off the protocol: what still counts, and what is an error with a name."""
+"""Answers that are a little off the protocol: those that count, and those that are errors with a name."""
 
 from __future__ import annotations
 

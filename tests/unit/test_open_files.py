@@ -1,4 +1,4 @@
-"""The web server's limit on open files: raised to what its connections need, and never in the way of starting."""
+"""The web server's limit on open files: raised to the need of its connections, and never in the way of starting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole benchmark against made-up sides, whose blocks are disturbed as those on a GPU host are."""
+"""A whole benchmark against made-up sides, with blocks disturbed as those on a GPU host are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Side:
 
 
 class Sides:
-    """Trials of which nothing is computed; time is what the sides say it is."""
+    """Trials that compute nothing; the sides say the time."""
 
     def __init__(self, reference_us: float, candidate_us: float, *, slots: int, noise: random.Random) -> None:
         self.reference, self.candidate = Side(reference_us), Side(candidate_us)
@@ -135,7 +135,7 @@ class Sides:
         return Times(wall_ns, wall_ns)
 
     def pass_by(self, seconds: float) -> None:
-        """Nobody runs meanwhile."""
+        """No other process runs meanwhile."""
         self.now += seconds
 
     def _late(self) -> float:
@@ -191,9 +191,9 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
         counted = [block for block in timing.blocks if block.calls]
         assert timing.groups >= 5
         assert timing.ci_low <= reference_us / candidate_us <= timing.ci_high
-        if timing.groups >= 6:  # of fewer it is the mean, and stalls count
+        if timing.groups >= 6:  # fewer have a mean, in which stalls count
             assert timing.speedup == pytest.approx(reference_us / candidate_us, rel=0.03)
-        most_us = 64 * min(reference_us, candidate_us)  # as there is room for
+        most_us = 64 * min(reference_us, candidate_us)  # the buffer holds so many
         wall_us = statistics.median(block.wall_us for block in counted) - HANDOVER_US
         assert 0.6 * min(2000, most_us) <= wall_us <= 2 * max(2000, reference_us), seed
         assert max(sides.surveyed) <= 64
@@ -273,7 +273,7 @@ def test_where_both_wake_late_every_time_there_is_another_benchmark(until_s: flo
 
 
 class BusySides(Sides):
-    """Sides after each of whose blocks the device goes on working."""
+    """Sides with a device that goes on working after each block."""
 
     def _block(self, side: Side, calls: int) -> Times:
         return super()._block(side, calls)._replace(settled_ns=20_000_000)
@@ -366,7 +366,7 @@ def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> N
 
 
 def test_what_the_device_does_after_a_block_counts_in_full() -> None:
-    """There is no opponent to whom the same could be added."""
+    """There is no opponent that the same could be added to."""
     idle = unpaired._Idle(settled=30.0, before=200.0)
     quiet = unpaired._timed_block(Times(1_100_000, 0, 30_000, 200_000), idle, 10)
     busy = unpaired._timed_block(Times(1_100_000, 0, 1_070_000, 800_000), idle, 10)

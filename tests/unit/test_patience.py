@@ -24,7 +24,7 @@ JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="triton", d
 
 @contextmanager
 def _asked_too_much(*, drops: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """A shared referee that does not answer in time; one that `drops` what nobody wants any more, or hangs."""
+    """A shared referee that does not answer in time; one that `drops` cancelled requests, or hangs."""
     ours, theirs = socket.socketpair()
     device_referee = referee_client.RefereeClient("h200", slots=2)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process, ours, theirs:
@@ -71,7 +71,7 @@ def test_later_calls_on_a_gpu_take_no_longer_than_the_first_let_expect() -> None
     assert trials.time_limit_s(trials.candidate, 4) == pytest.approx(LATER_S + 20)
     trials.quickest_s = math.inf
     assert trials.time_limit_s(trials.candidate, 1) == 300
-    trials.surveys, trials.quickest_s = False, 0.5  # nobody waits for a CPU's one slot
+    trials.surveys, trials.quickest_s = False, 0.5  # no other evaluation waits for a CPU's one slot
     assert trials.time_limit_s(trials.candidate, 1) == 300
 
 

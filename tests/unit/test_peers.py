@@ -1,4 +1,4 @@
-"""The bench over pairs of a folder: its table, what counts as what, and what is said in the end."""
+"""The bench over pairs of a folder: its table, the classes of outcomes, and the summary."""
 
 import json
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Weights that do not show: which a problem has, and who is right only because nobody has changed them.
+"""Weights that do not show: those of a problem, and candidates that are right only while weights stay unchanged.
 
-Both sides' shims run here, in this process, on sources of ours."""
+Both sides' shims run here, in this process, on sources of the test's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How libraries compute in fp32: what a problem chooses holds for its candidates, by either of PyTorch's ways."""
+"""How libraries compute in fp32: a problem's choice holds for its candidates, by either of PyTorch's ways."""
 
 import os
 

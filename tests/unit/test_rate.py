@@ -75,7 +75,7 @@ def test_the_limit_stays_in_its_bounds(windows, most):
 
 
 def simulate(capacity: int, windows: int, *, refuses: bool, late: float = 0.1) -> list[float]:
-    """Limits over time at a server with so many places and 2 s a call.  It refuses what is beyond
+    """Limits over time at a server with so many places and 2 s a call.  It refuses calls beyond
     them, or lets it wait, which the times to the first token show.  `late`: time to the first token of a call that does
     not wait, from the middle on; 0.1 s before."""
     state, limits, now_s = State(), [], 0.0

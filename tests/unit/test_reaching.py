@@ -1,4 +1,4 @@
-"""Inputs that reach what a reference's code distinguishes."""
+"""Inputs that reach the cases which a reference's code distinguishes."""
 
 import copy
 import math
@@ -145,7 +145,7 @@ def test_numbers_that_are_all_equal_are_drawn_about_their_value(value: float) ->
         lambda: torch.full((64, 32), float("inf")),
         lambda: torch.zeros(64, 32, dtype=torch.float8_e4m3fn),
         lambda: torch.full((64, 32), float(torch.rand(()))),  # another in every draw
-        lambda: torch.linspace(0, 1, 32),  # of a problem's own making
+        lambda: torch.linspace(0, 1, 32),  # a problem's own kind
     ],
 )
 def test_other_numbers_are_left_as_they_are(level: Callable[[], torch.Tensor]) -> None:

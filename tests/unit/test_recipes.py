@@ -1,4 +1,4 @@
-"""Training recipes: they parse, name what exists, and hold the paper's hyper-parameters.
+"""Training recipes: they parse, name existing things, and hold the paper's hyper-parameters.
 
 With verl installed, every key of its recipes is one of verl's own."""
 

@@ -21,7 +21,7 @@ KERNEL = Launch(name="k", origin="triton")
 
 
 class FakeGpu:
-    """Two streams: what is asked of the current one waits behind the lead, what is asked of the other does not."""
+    """Two streams: work on the current one waits behind the lead, work on the other does not."""
 
     def __init__(self) -> None:
         self.leads_ns: list[int] = []
@@ -148,7 +148,7 @@ def test_where_the_host_is_slower_than_the_lead_it_gets_a_longer_one(
 
     recorder.profile(GPU, call, lambda: done.append(len(gpu.leads_ns)))
     assert gpu.leads_ns == leads_ns
-    assert done == [1]  # what the first call returned: the second may find inputs that the first has changed
+    assert done == [1]  # the first call's result: the second may find inputs that the first has changed
     assert len(recorder.rows) == 1
 
 

@@ -42,7 +42,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
             return progress, None
         first.append(weakref.ref(kept))
         try:
-            raise invalid("no_room", "no memory", out_of_memory=True)  # whose traceback holds this frame
+            raise invalid("no_room", "no memory", out_of_memory=True)  # its traceback holds this frame
         except Fault as fault:
             return progress, fault
 

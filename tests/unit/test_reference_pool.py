@@ -1,4 +1,4 @@
-"""Reference processes: who shares one, and when one ends.  The processes are fakes."""
+"""Reference processes: their sharing and their end.  The processes are fakes."""
 
 import threading
 from contextlib import AbstractContextManager
@@ -19,7 +19,7 @@ LIMIT_S = 5.0
 
 
 class FakeProcessHandle:
-    """A process that loads what it is given, unless it is told to fail."""
+    """A process that loads every source, unless it is told to fail."""
 
     def __init__(
         self, *, loads: bool = True, forgets: bool = True, gives_back: bool = False, answers: bool = True
@@ -66,7 +66,7 @@ class FakeProcessHandle:
         self.windows = 0
 
     def rest(self) -> None:
-        """Nobody sits here."""
+        """No session is here."""
 
     def close(self) -> None:
         assert not self.closed
@@ -117,7 +117,7 @@ def test_where_many_sit_another_process_is_begun() -> None:
     assert [len({id(session.handle) for session in sessions}) for sessions in (first, second)] == [1, 1]
     assert len(spawn.given) == 2
     references.close_session(first[0])
-    assert _sit(references).handle is first[1].handle  # as soon as there is a session again
+    assert _sit(references).handle is first[1].handle  # once there is a session again
     assert len(spawn.given) == 2
 
 
@@ -260,5 +260,5 @@ def test_a_long_wait_for_another_request_is_reported(monkeypatch: pytest.MonkeyP
         waiting = threading.Thread(target=lambda: held.reserved(lambda _: said.set()).__enter__(), daemon=True)
         waiting.start()
         assert said.wait(LIMIT_S)
-    with FakeProcessHandle().reserved(lambda _: pytest.fail("nobody had to wait")):
+    with FakeProcessHandle().reserved(lambda _: pytest.fail("no session had to wait")):
         pass

@@ -1,4 +1,4 @@
-"""Outputs are read as what a model returned, not as what it says when it is read."""
+"""Outputs are read as a model returned them, not as they present themselves when they are read."""
 
 from collections import OrderedDict, namedtuple
 from typing import Any

@@ -15,7 +15,7 @@ from app.integrations import scoring, verl
 
 
 class NoWorker:
-    """A client whose jobs wait for a worker."""
+    """A client with jobs that wait for a worker."""
 
     def submit_rollouts(self, rollouts: Sequence[Any]) -> list[Any]:
         return [SimpleNamespace(job_id=uuid4()) for _ in rollouts]

@@ -1,4 +1,4 @@
-"""Row locks of ours never conflict with a foreign key's: what refers to a row neither waits for them nor is skipped."""
+"""Row locks never conflict with a foreign key's: rows that refer to a row neither wait for them nor are skipped."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_where_uids_are_few_they_are_taken_from_the_middle() -> None:
 
 @pytest.fixture
 def delegated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Something that looks like a group of ours, with the files that the kernel would make in new ones."""
+    """A folder that looks like a control group, with the files that the kernel would make in new ones."""
 
     ordinary = os.mkdir
 

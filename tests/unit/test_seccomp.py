@@ -1,4 +1,4 @@
-"""The filter of system calls: what it answers to each call, on each architecture."""
+"""The filter of system calls: its answer to each call, on each architecture."""
 
 import errno
 import re
@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_the_kernel_s_headers(machine: str) -> None:
     assert set(newer) <= {"statmount", "listmount", "lsm_set_self_attr", "name_to_handle_at", "open_by_handle_at"}
 
 
-CLONE_THREAD = 0x003D0F00  # what pthread_create asks for
+CLONE_THREAD = 0x003D0F00  # the flags of pthread_create
 
 
 CLONE_NEWUSER, CLONE_PARENT, SIGCHLD, SIGCONT, VFORK = 0x10000000, 0x8000, 17, 18, 0x4100

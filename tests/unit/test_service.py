@@ -1,4 +1,4 @@
-"""Settings, routes, workflows and the broker's configuration: what needs no server."""
+"""Settings, routes, workflows and the broker's configuration, without a server."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_queue_is_declared_and_a_misspelt_one_is_an_error() -> None:
 
 
 def test_an_uncertain_delivery_is_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis that is killed in the middle of a pipeline: who knows how much has arrived; all may be sent again."""
+    """Redis that is killed in the middle of a pipeline: how much has arrived is unknown; all may be sent again."""
 
     def broken(*_: object) -> None:
         raise BatchPublishError("delivery is uncertain")
@@ -126,7 +126,7 @@ CASES = b"def get_cases():\n    return []\n"
     ],
 )
 def test_a_problem_that_gives_cases_and_no_model_is_planned_as_one(reference: bytes, by_cases: bool) -> None:
-    """Where nobody names a workflow: labels of trainers and rows of datasets cannot."""
+    """Workflow of a request that names none: labels of trainers and rows of datasets cannot."""
     problem = Problem(name="p", reference=reference)
     (job,) = workflows.plan(Request(problem=problem, candidate=b""))
     assert job.options.cases is by_cases

@@ -40,7 +40,7 @@ def given_back() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("name", ["_cuda_emptyCache", "_accelerator_emptyCache"])
 def test_what_lies_in_memory_that_was_given_back_is_copied(given_back: list[str], name: str) -> None:
-    """Its address would show the referee what was there before."""
+    """Its address would show the referee the previous content."""
 
     def model(x: torch.Tensor) -> torch.Tensor:
         if x[0] == 2:
@@ -69,7 +69,7 @@ def test_outputs_whose_memory_holds_other_values_than_they_are_are_copied(
 def _left_and_copied(
     model: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
 ) -> tuple[list[bool], list[complex]]:
-    """Call by call, whether the output was left where it is; and what its slot holds, −1 where nothing was copied."""
+    """Call by call, whether the output was left where it is; and its slot's content, −1 where nothing was copied."""
     node = layout.describe([torch.zeros(64, dtype=dtype)])
     spec = problem_spec.ProblemSpec(
         inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",

@@ -54,7 +54,7 @@ def test_the_stopwatch_wakes_a_frozen_process_until_it_has_answered(stopwatch: S
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         ours.settimeout(0.1)
         taken = stopwatch.run(ours, b"ab", [process.pid], 5.0)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # whatever its threads had left to do is not done
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # its threads' remaining work is not done
         process.send_signal(signal.SIGCONT)
         assert process.wait(5) == 0
     assert taken.reply == b"abab"
@@ -65,7 +65,7 @@ def test_where_nothing_comes_in_time_it_says_so(stopwatch: Stopwatch) -> None:
     with ours, theirs:
         taken = stopwatch.run(ours, b"abc", [], 0.02)
         assert (taken.reply, taken.ended_ns) == (None, 0)
-        assert theirs.recv(100) == b"abc"  # whoever asked goes on waiting by himself
+        assert theirs.recv(100) == b"abc"  # the side that asked goes on waiting by itself
         theirs.send(b"late")
         assert ours.recv(100) == b"late"
 

@@ -58,7 +58,7 @@ def test_a_handover_from_a_bad_moment_is_put_right_by_later_ones() -> None:
 
 
 def test_a_candidate_gains_nothing_by_its_own_handover() -> None:
-    """A long one changes nothing; a short one is subtracted from both sides, whose blocks last equally long."""
+    """A long one changes nothing; a short one is subtracted from both sides, which have blocks of equal length."""
     slow = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 900))
     slow.groups.append(_group(400, 320, 170))
     assert _speedup(slow) == pytest.approx(1.25)

@@ -1,4 +1,4 @@
-"""A problem larger than its device, as everybody who reads an evaluation sees it: named, and never scored."""
+"""A problem larger than its device, as every reader of an evaluation sees it: named, and never scored."""
 
 from __future__ import annotations
 

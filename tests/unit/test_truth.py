@@ -49,7 +49,7 @@ class Product(nn.Module):
 
 
 class Recurrence(nn.Module):
-    """Casts to fp32 itself, keeps a state of its own, and writes into what it has made."""
+    """Casts to fp32 itself, keeps a state of its own, and writes into its own tensors."""
 
     def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         state = torch.zeros(q.shape[0], 16, 16, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Unusual inputs: what each variant changes, and what it leaves alone."""
+"""Unusual inputs: the changes of each variant, and the parts that it leaves alone."""
 
 import pytest
 import torch

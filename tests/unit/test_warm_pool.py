@@ -46,7 +46,7 @@ class FakeProcess:
 
 
 class Ward:
-    """Where fakes are made; knows what happened to all of them."""
+    """Maker of fakes; knows the fate of all of them."""
 
     def __init__(self) -> None:
         self.raised: list[FakeProcessHandle] = []
@@ -224,7 +224,7 @@ def test_the_dead_are_taken_apart_together(
     shared = DeviceLock.shared
     monkeypatch.setattr(DeviceLock, "shared", lambda device_lock: (waits.append(True), shared(device_lock))[1])
     warm_pool, dead = opened(1), [FakeProcessHandle(ward, None) for _ in range(6)]
-    with DeviceLock(tmp_path, "test").exclusive():  # somebody is timed in another referee
+    with DeviceLock(tmp_path, "test").exclusive():  # an evaluation is timed in another referee
         for handle in dead:
             warm_pool.reap(handle)
         _until(lambda: dead[0].process.killed)  # type: ignore[attr-defined]
@@ -250,7 +250,7 @@ def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Pat
 
 
 def test_waiting_for_a_spare_delays_no_timing(ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ablation needs a second process while somebody waits to be timed, and contexts are made while nobody is."""
+    """An ablation needs a second process while an evaluation waits to be timed; contexts are made while none is."""
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1, steady=True)
     _until(lambda: warm_pool._ready.qsize() == 1)

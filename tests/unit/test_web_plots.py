@@ -30,7 +30,7 @@ def test_a_missing_value_is_a_gap_and_a_dash() -> None:
     assert plot is not None
     assert len(plot.lines[0].paths) == 2
     assert plot.header == ("x", "a")
-    assert [row[1] for row in plot.rows] == ["1", "3", "4"]  # a place where nobody has a value is no row
+    assert [row[1] for row in plot.rows] == ["1", "3", "4"]  # a place without any value is no row
 
 
 def test_speeds_stand_on_a_logarithmic_axis() -> None:

@@ -63,7 +63,7 @@ def test_what_candidates_cause_is_not_held_against_the_device(caplog: pytest.Log
     library = FakeNvml(*sorted(xid.APPLICATION))
     assert _watch(library).faults() == []
     assert not library.told  # all were read
-    assert not caplog.records  # and nobody needs to hear of them
+    assert not caplog.records  # and are not reported
 
 
 @pytest.mark.parametrize("number", sorted(xid.DEVICE))
@@ -119,7 +119,7 @@ def test_where_it_is_not_supported_that_is_said_once(
 def test_events_that_fail_later_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
     library = FakeNvml(64, end=_UNKNOWN)
     watch = _watch(library)
-    assert len(watch.faults()) == 1  # what came before is still told
+    assert len(watch.faults()) == 1  # earlier ones are reported as well
     assert watch.faults() == []
     watch.close()
     assert library.freed == 1

@@ -13,7 +13,7 @@ from tests import zoo
 
 
 class Unseen(zoo.Case):
-    """A cheat whose file says that nothing sees it."""
+    """A cheat with a file which says that nothing sees it."""
 
     @property
     def candidate(self) -> bytes:

@@ -1,6 +1,6 @@
-"""ZOO: sample problems with honest and cheating candidates; line 1 of each says what must come out.
+"""ZOO: sample problems with honest and cheating candidates; line 1 of each says the required outcome.
 
-The form of that line, and how it is read, is in `app/domain/zoo.py`; what to add, and how, in README.md beside this."""
+The form of that line, and how it is read, is in `app/domain/zoo.py`; how to add files, in README.md beside this."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Evaluate zoo files through a real referee and compare with their first lines; no database, no queue.
 
     python -m tests.zoo                     everything, several minutes
-    python -m tests.zoo hacks honest/diag   what begins like this
+    python -m tests.zoo hacks honest/diag   files that begin like this
     python -m tests.zoo --gpu               on the GPU of this machine
     python -m tests.zoo --dir ELSEWHERE     another folder of the same form
     python -m tests.zoo --json FILE         the score and every row, as JSON
@@ -32,7 +32,7 @@ OPTIONS = JobOptions(call_timeout_s=10.0, deadline_s=60.0, timing_budget_s=0.4)
 """Shorter than the defaults: the zoo has endless loops."""
 
 BRIEF = JobOptions(call_timeout_s=4.0, deadline_s=60.0, timing_budget_s=0)
-"""Correctness, profile and ablation alone, where no speedup is to be told and nobody turns a clock: for tests."""
+"""Correctness, profile and ablation alone, where no speedup is expected and no candidate turns a clock: for tests."""
 
 Evaluator = Callable[[Job], Evaluation]
 
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[zoo_report.ZooResult]:
-    """One line of print for each, as it comes.  After a fault of ours the rest is run by a new host."""
+    """One line of print for each, as it comes.  After a fault of the referee the rest is run by a new host."""
     import torch  # not for `--help`
 
     torch.set_num_threads(1)
@@ -131,7 +131,7 @@ def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> zoo_repor
     began = time.monotonic()
     try:
         seen = evaluate(run, case, device_class, policy)
-    except Exception as error:  # noqa: BLE001 (ours; the other candidates are to be seen, too)
+    except Exception as error:  # noqa: BLE001 (a fault of the referee; the other candidates run on)
         said = f"failed: {type(error).__name__}: {error}"
         seen = Seen(outcome=zoo_report.ZooResult(case=case, status=None, verdict=None, findings=(), speedup=None,
                                           disagreement=said), line="")  # fmt: skip

@@ -1,7 +1,7 @@
 """A chat model with random weights: a byte-level tokenizer and a small Llama, made in place by transformers.
 
 Answers are printable ASCII (a bias of the last layer), so that a later prompt that holds an answer has the answer's own
-tokens: text → ids gives back what was sampled."""
+tokens: text → ids gives back the sampled ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KernelGYM's checks, rebuilt from their documentation: what its server would say of a candidate.
+"""KernelGYM's checks, rebuilt from their documentation: its server's answer on a candidate.
 
     python -m tests.bench.rl.kernelgym_checks --device cuda < tasks.jsonl > results.jsonl
 

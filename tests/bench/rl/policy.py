@@ -55,7 +55,7 @@ class Vocabulary:
         return tuple(values[token - first] for values, token, first in zip(self.values, tokens, firsts, strict=True))
 
     def feedback(self, status: str, speedup: float | None, coverage: float | None) -> list[int]:
-        """Tokens of what the evaluator says."""
+        """Tokens of the evaluator's feedback."""
         speed = sum((speedup or 0.0) >= bound for bound in SPEEDS)
         covered = sum((coverage or 0.0) >= bound for bound in COVERAGES)
         return [self.ids[f"status {status}"], self.ids[f"speed {speed}"], self.ids[f"coverage {covered}"]]
