@@ -26,6 +26,7 @@ from app.settings import ServicesNotRunningError, Settings, located
 from app.store import users
 from app.store.database import Database
 from app.telemetry import logs, tracing
+from app.watchdog import Watchdog
 from app.web import connections, create_app
 from app.web.identity import addresses
 
@@ -80,6 +81,7 @@ def main(host: str, port: int) -> None:
     # Objects made so far stay: a page that makes tens of thousands of objects need not search them for garbage.
     gc.collect()
     gc.freeze()
+    Watchdog(settings.log_format).start()
     server.serve_forever(stop_timeout=STOP_S)
 
 

@@ -1,4 +1,4 @@
-"""Servers, workers and a web process that may be killed in every way, and what is left of them."""
+"""Servers, workers and a web process that may be killed in every way, and a count of their remains."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from app.embedded import Services, process_lookup
 from app.settings import Settings
 from tests.integration import fakes
 from tests.ports import free_port
+from tests.processes import children, command_line, pool_processes
 
 REFEREE = "workers.referee.serve"
 """Module that a referee's command line names."""
@@ -120,7 +121,7 @@ class Site:
             self.kills[way.__name__ if isinstance(way, MethodType) else way.args[0]] += 1
 
     def supervise(self) -> None:
-        """Start again what has ended."""
+        """Start again the processes that have ended."""
         for index, worker in enumerate(self._workers):
             if worker.poll() is not None:
                 self._workers[index] = self._start_worker(index)
@@ -143,7 +144,7 @@ class Site:
         return kill(self._random.choice(self._workers).pid)
 
     def pool_process(self) -> bool:
-        return kill(self._one_of(children(self._random.choice(self._workers).pid)))
+        return kill(self._one_of(pool_processes(self._random.choice(self._workers).pid)))
 
     def referee(self) -> bool:
         return kill(self._one_of(self._referees()))
@@ -234,7 +235,7 @@ def referees(workers: Iterable[int]) -> list[int]:
 
 
 def kill(pid: int | None) -> bool:
-    """Whether there was somebody to kill."""
+    """Kill; True if there was a process to kill."""
     if pid is None:
         return False
     try:
@@ -242,17 +243,3 @@ def kill(pid: int | None) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def children(pid: int) -> list[int]:
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""

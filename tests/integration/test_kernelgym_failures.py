@@ -23,6 +23,7 @@ from tests.conftest import administrate, empty_broker
 from tests.integration import fakes
 from tests.integration.kernelgym import Start, kernel, payload, post
 from tests.integration.web_app import opened
+from tests.processes import pool_processes
 from tests.waiting import until
 
 
@@ -32,13 +33,9 @@ def last_heartbeat(site: FlaskClient) -> str:
     return str(worker["last_heartbeat"])
 
 
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 @contextmanager
 def unreachable(settings: Settings) -> Iterator[None]:
-    """The database of the settings lets nobody in; who was in is thrown out."""
+    """The database of the settings refuses connections and ends those that are open."""
     url = sa.make_url(settings.database_url or "")
     administrate(url, f"ALTER DATABASE {url.database} ALLOW_CONNECTIONS false")
     administrate(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{url.database}'")
@@ -51,7 +48,7 @@ def unreachable(settings: Settings) -> Iterator[None]:
 def test_r1_a_task_outlives_its_worker(
     site: FlaskClient, settings: Settings, start_worker: Start, tmp_path: Path
 ) -> None:
-    """R1: a task whose worker died was lost, its request hung, and its name was poisoned.  R5: so after a restart."""
+    """R1: a dead worker's task is lost, its request hangs, its name is poisoned.  R5: so after a restart."""
     log = tmp_path / "log"
     worker = start_worker(module=fakes.WORKER)
     post(site, "a", f"log {log} ran", "slow 2", wait=0)
@@ -80,13 +77,13 @@ def test_r3_a_process_that_dies_idle_is_replaced_and_r10_heartbeats_go_on_meanwh
     monkeypatch.setenv("FAKE_GATE", str(gate := tmp_path / "gate"))
     worker = start_worker(module=fakes.WORKER)
     until(lambda: bool(site.get("/workers/status").json))
-    (idle,) = children(worker.pid)
+    (idle,) = pool_processes(worker.pid)
     gate.touch()
     os.kill(idle, signal.SIGKILL)
     until(lambda: bool(gate.read_text()))  # its successor is being made, and does not get on
     before = last_heartbeat(site)
     until(lambda: last_heartbeat(site) > before)
-    assert idle not in children(worker.pid)
+    assert idle not in pool_processes(worker.pid)
     gate.unlink()
     assert post(site, "a").json["status"] == "completed"
 
@@ -120,7 +117,7 @@ def test_r5_tasks_outlive_a_broker_that_forgets(site: FlaskClient, settings: Set
 def test_r6_tasks_outlive_the_web_and_r8_every_web_process_says_the_same(
     settings: Settings, fake_worker: Popen[bytes]
 ) -> None:
-    """R6: a restart of the API dropped what was in flight.  R8: each of its processes had a registry of its own."""
+    """R6: a restart of the API drops requests in flight.  R8: each of its processes has its own registry."""
     with opened(settings) as first:
         post(first.test_client(), "a", "slow 0.5", wait=0)
         until(lambda: bool(first.test_client().get("/workers/status").json))

@@ -24,6 +24,7 @@ from app.domain.job import JobState
 from app.settings import Settings
 from app.store import devices, jobs, tables
 from tests.integration import fakes
+from tests.processes import descendants, pool_processes
 from tests.waiting import LIMIT_S, until
 from workers.worker import tasks
 
@@ -71,14 +72,6 @@ def owners(client: Client, job_ids: list[UUID]) -> dict[UUID, int]:
         return {row.job_id: int(row.lease_owner.split(".")[1]) for row in rows if row.job_id in job_ids}
 
 
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def descendants(pid: int) -> list[int]:
-    return [each for child in children(pid) for each in (child, *descendants(child))]
-
-
 def test_as_many_jobs_as_slots_are_in_flight(
     client: Client, two_slots: Settings, start_worker: Start, tmp_path: Path
 ) -> None:
@@ -86,7 +79,7 @@ def test_as_many_jobs_as_slots_are_in_flight(
     worker = start_worker(two_slots, module=fakes.WORKER)
     met = submit(client, *(f"meet {tmp_path}/met 2\nslow {number / 1e6}" for number in range(2)))
     assert [result["state"] for result in client.wait(met, timeout_s=LIMIT_S)] == ["finished"] * 2
-    assert len(children(worker.pid)) == 2
+    assert len(pool_processes(worker.pid)) == 2
 
     stuck = submit(client, *(f"meet {tmp_path}/stuck 3\nslow {number / 1e6}" for number in range(3)))
     until(lambda: running(client, stuck) == 2)
@@ -105,13 +98,13 @@ def test_a_pool_process_that_is_killed_leaves_the_other_alone(
     pair = submit(client, f"log {log} first\nslow 4", f"log {log} second\nslow 4.1")
     until(lambda: running(client, pair) == 2)
     victim, survivor = pair
-    before = set(children(worker.pid))
+    before = set(pool_processes(worker.pid))
     os.kill(owners(client, pair)[victim], signal.SIGKILL)
     (after,) = submit(client, "wrong")
     assert [result["state"] for result in client.wait([*pair, after], timeout_s=LIMIT_S)] == ["finished"] * 3
     assert attempts(client, [victim, survivor]) == [2, 1]
     assert sorted(log.read_text().split()) == ["first", "first", "second"]
-    assert len(set(children(worker.pid)) - before) == 1
+    assert len(set(pool_processes(worker.pid)) - before) == 1
 
 
 @pytest.mark.parametrize("at_work", [True, False])
@@ -130,14 +123,28 @@ def test_a_pool_process_that_is_frozen_is_killed_and_its_job_runs_again(
     if at_work:
         (job_id,) = submit(client, f"log {log} frozen\nslow 2")
         until(lambda: running(client, [job_id]) == 1)
-    (frozen,) = children(worker.pid)
+    (frozen,) = pool_processes(worker.pid)
     os.kill(frozen, signal.SIGSTOP)
     if not at_work:
         (job_id,) = submit(client, f"log {log} frozen")
     assert client.wait([job_id], timeout_s=LIMIT_S)[0]["state"] == "finished"
     assert worker.poll() is None
-    assert frozen not in children(worker.pid)
+    assert frozen not in pool_processes(worker.pid)
     assert attempts(client, [job_id]) == [2 if at_work else 1]
+
+
+def test_a_main_process_that_is_frozen_is_killed_for_its_supervisor(
+    client: Client, settings: Settings, start_worker: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SILENT_S", "2")
+    worker = start_worker(settings, module=fakes.WORKER)
+    client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)
+    below = descendants(worker.pid)
+    worker.send_signal(signal.SIGSTOP)
+    assert worker.wait(LIMIT_S) == -signal.SIGKILL
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
+    log = settings.state_dir / "log" / "worker-cpu-0.log"
+    assert f"process {worker.pid}: no sign of life for 2 s" in log.read_text()
 
 
 def test_a_pinned_job_runs_on_its_device_and_others_on_any(
@@ -178,7 +185,7 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     client: Client, two_slots: Settings, start_worker: Start
 ) -> None:
     """The referees are there, and have described the device, before there is a job."""
-    worker = start_worker(replace(two_slots, lease_s=12.0))  # what is measured here keeps the cores from a heartbeat
+    worker = start_worker(replace(two_slots, lease_s=12.0))  # the evaluations here keep the cores from a heartbeat
     until(lambda: any(device.fingerprint for device in listed(client)))
     (device,) = listed(client)
     assert (device.fingerprint["device_class"], device.fingerprint["slots"]) == ("cpu", 2)
@@ -195,7 +202,7 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     until(lambda: running(client, pair) == 2)
     victim = owners(client, pair)[pair[0]]
     below = descendants(victim)
-    assert below  # its referee, and whom that started
+    assert below  # its referee, and the processes that it started
     os.kill(victim, signal.SIGKILL)
     assert [result["status"] for result in client.wait(pair, timeout_s=LIMIT_S)] == ["passed"] * 2
     assert attempts(client, pair) == [2, 1]
@@ -217,7 +224,7 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
     (job_id,), _ = evaluate(client, HONEST, gpu="h200", wait=False)
     with client.database.begin() as connection:
         place = DeviceId(device_class="h200", node=NODE, index=9)
-        for number in range(1, tasks.FAULTS_IN_A_ROW):  # as if it had been tried before
+        for number in range(1, tasks.FAULTS_IN_A_ROW):  # imitates earlier attempts
             devices.note_fault(connection, place, f"before {number}")
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])
     (device,) = listed(client)

@@ -26,6 +26,7 @@ from app.store.database import Database, DatabaseUnavailableError
 from tests.bench import chaos
 from tests.conftest import fast_folder, redis_of
 from tests.integration import fakes
+from tests.processes import pool_processes
 from tests.waiting import LIMIT_S, until
 from workers.worker import tasks
 
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.slow
 Start = Callable[..., Popen[bytes]]
 
 INTERRUPTIONS = 3
-"""Interruptions of a worker whose job dies: each takes a lease and a pause."""
+"""Seconds for interruptions of a worker by its job's death: each takes a lease and a pause."""
 
 
 @pytest.fixture
@@ -225,7 +226,7 @@ def test_nothing_is_lost_or_doubled_when_everything_is_killed() -> None:
 def test_a_worker_that_is_asked_to_end_finishes_what_it_is_at(
     client: Client, worker: Popen[bytes], tmp_path: Path
 ) -> None:
-    """No result is made up for what was in flight, and what was waiting still waits."""
+    """No result is made up for jobs in flight, and waiting jobs go on waiting."""
     log = tmp_path / "log"
     running, waiting = submit(client, f"log {log} ran\nslow 1.5", "wrong")
     until(lambda: state(client, running) is JobState.RUNNING)
@@ -253,14 +254,10 @@ def keys(client: Client) -> set[bytes]:
 def test_a_killed_worker_takes_its_pool_process_with_it(client: Client, worker: Popen[bytes]) -> None:
     (job_id,) = submit(client, "slow 100")
     until(lambda: state(client, job_id) is JobState.RUNNING)
-    (pool,) = children(worker.pid)
+    (pool,) = pool_processes(worker.pid)
     worker.kill()
     worker.wait()
     until(lambda: not Path(f"/proc/{pool}").exists())
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_jobs_submitted_while_redis_is_away_are_sent_by_the_sweep(

@@ -8,6 +8,7 @@ import sys
 FOUND_AGAIN = """
 import os, signal, subprocess, sys, time
 from tests.bench import chaos_site
+from tests.processes import children
 
 chaos_site.adopt_orphans(adopt=True)
 launch = (
@@ -27,13 +28,13 @@ def within(found):
 
 try:
     (referee,) = within(lambda: chaos_site.referees([worker.pid]))
-    (pool,) = chaos_site.children(worker.pid)
+    (pool,) = children(worker.pid)
     os.kill(pool, signal.SIGKILL)
-    within(lambda: not chaos_site.children(pool))
+    within(lambda: not children(pool))
     assert within(lambda: chaos_site.referees([worker.pid])) == [referee], "its launcher has ended"
 finally:
     worker.kill()
-    for pid in chaos_site.children(os.getpid()):
+    for pid in children(os.getpid()):
         os.kill(pid, signal.SIGKILL)
 """
 

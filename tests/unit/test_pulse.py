@@ -1,15 +1,17 @@
-"""Pool processes that are frozen: found by their main process, and no others."""
+"""Pool processes that are frozen, and event loops that stand still: found by their main process, and no others."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
+from celery.worker import state
 
 from tests.waiting import until
-from workers.worker import pulse
+from workers.worker import maintenance, pulse
 from workers.worker.pulse import PulseCheck, Pulses
 
 
@@ -65,3 +67,50 @@ def test_a_frozen_child_stops_beating(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+class Loop:
+    """Celery's consumer with a loop that turns on demand."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def call_soon(self, act: Callable[[], None]) -> None:
+        self.due.append(act)
+
+    def turn(self) -> None:
+        while self.due:
+            self.due.pop()()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now_s = [0.0]
+    monkeypatch.setattr(maintenance.time, "monotonic", lambda: now_s[0])  # type: ignore[attr-defined]
+    return now_s
+
+
+def test_an_event_loop_without_a_turn_stands_still(clock: list[float]) -> None:
+    loop = Loop()
+    turns = maintenance.Turns(loop)
+    clock[0] = maintenance.STANDSTILL_S
+    turns.request()
+    loop.turn()
+    clock[0] += maintenance.STANDSTILL_S
+    turns.request()
+    assert not turns.stand_still()
+    clock[0] += 1
+    assert turns.stand_still()
+    loop.turn()
+    assert not turns.stand_still()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_worker_that_stops_does_not_stand_still(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    turns = maintenance.Turns(Loop())
+    clock[0] = 2 * maintenance.STANDSTILL_S
+    assert turns.stand_still()
+    monkeypatch.setattr(state, "should_stop", code)
+    assert not turns.stand_still()

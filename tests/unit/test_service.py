@@ -167,8 +167,10 @@ def test_a_worker_waits_longer_for_redis_than_a_sender() -> None:
 
 ENDS = {
     "worker": """
+from types import SimpleNamespace
 from workers.worker.maintenance import Upkeep
 upkeep = object.__new__(Upkeep)
+upkeep._turns = SimpleNamespace(request=lambda: None)
 upkeep._kill_silent = lambda: None
 upkeep._sign_of_life = lambda: {}["unexpected"]
 upkeep._run()

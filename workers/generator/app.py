@@ -15,6 +15,7 @@ from app import broker, routing
 from app.settings import Settings, located
 from app.store import revisions
 from app.telemetry import logs
+from app.watchdog import Watchdog
 from workers.generator.caller import Caller
 from workers.generator.maintenance import Maintenance
 
@@ -76,6 +77,7 @@ def _check_tables(**_: object) -> None:
 @signals.worker_ready.connect
 def _start(**_: Any) -> None:
     _maintenance.start()
+    Watchdog(settings.log_format).start()
 
 
 @signals.worker_shutdown.connect

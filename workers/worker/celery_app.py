@@ -21,6 +21,7 @@ from app.domain.device import DeviceId
 from app.settings import Settings, located
 from app.store import revisions
 from app.telemetry import logs, tracing
+from app.watchdog import Watchdog
 from workers.worker import referee_client, timers
 from workers.worker.maintenance import Upkeep
 from workers.worker.pulse import Pulses
@@ -108,6 +109,7 @@ def _start_upkeep(sender: Any, **_: object) -> None:
     global _upkeep
     _upkeep = Upkeep(settings, app, sender, node=node, pulses=_pulses)
     _upkeep.start()
+    Watchdog(settings.log_format, well=_upkeep.is_well).start()
     sender.timer.call_repeatedly(timers.PERIOD_S, timers.forget_cancelled, (sender.timer,))
 
 

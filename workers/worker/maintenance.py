@@ -31,6 +31,10 @@ STUCK_S = 60.0
 """Seconds without work, while messages wait in its queue, after which a worker has lost its broker without noticing
 (celery#8091, #10302); its supervisor starts it again."""
 
+STANDSTILL_S = 600.0
+"""Seconds after which a thread of the main process that makes no progress counts as blocked for ever: longer than any
+transaction waits, and than the sweep takes to send a whole queue again."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +49,7 @@ class Upkeep:
         self._place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
         self._worker = f"{settings.device_class}-{settings.device_index}@{node}"
         self._queues = tuple(routing.served(self._place))
+        self._turns = Turns(consumer)
         self._listener = QueueListener(consumer, self._queues)
         self._watchdog = Watchdog(STUCK_S)
         self._pool = consumer.pool
@@ -52,6 +57,11 @@ class Upkeep:
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._round_at = time.monotonic()
+
+    def is_well(self) -> bool:
+        """Whether this thread makes progress.  Thread-safe."""
+        return time.monotonic() - self._round_at < STANDSTILL_S
 
     def start(self) -> None:
         """Start the thread; the first sign of life is sent at once."""
@@ -79,6 +89,8 @@ class Upkeep:
 
     def _keep_up(self) -> None:
         while True:
+            self._round_at = time.monotonic()
+            self._turns.request()
             self._kill_silent()
             try:
                 self._sign_of_life()
@@ -87,6 +99,7 @@ class Upkeep:
                     self._watch()
             except (DatabaseUnavailableError, BrokerUnavailableError) as error:
                 _log.warning("trying again in %.1f s: %s", self._settings.sweep_s, error)
+                self._turns.note()  # the event loop waits for Redis, too
             if self._over.wait(self._settings.sweep_s):
                 return
 
@@ -121,7 +134,11 @@ class Upkeep:
                 os.kill(pid, signal.SIGKILL)
 
     def _watch(self) -> None:
+        """End a worker that does nothing while it could, as Redis answers."""
         waiting = sum(messages.depth(self._broker, queue) for queue in self._queues)
+        if self._turns.stand_still():
+            _log.critical("the event loop has made no turn for %.0f s: ending, to be started again", STANDSTILL_S)
+            os._exit(os.EX_TEMPFAIL)
         if self._watchdog.stuck(time.monotonic(), waiting=waiting, busy=bool(state.active_requests)):
             _log.critical("idle for %.0f s beside %d waiting messages: ending, to be started again", STUCK_S, waiting)
             os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; the jobs that it held are claimed again
@@ -158,6 +175,27 @@ class QueueListener:
                 self._consumer.add_task_queue(queue)
             else:
                 self._consumer.cancel_task_queue(queue)
+
+
+class Turns:
+    """Turns of Celery's event loop, by which this thread knows that it is not blocked."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._latest_at = time.monotonic()
+
+    def request(self) -> None:
+        """Have the loop note its next turn.  Thread-safe; a connection that is lost takes the request along."""
+        self._consumer.call_soon(self.note)
+
+    def note(self) -> None:
+        """Note a turn."""
+        self._latest_at = time.monotonic()
+
+    def stand_still(self) -> bool:
+        """Whether none was made for STANDSTILL_S.  A worker that stops waits for its jobs outside of the loop."""
+        stops = state.should_stop is not None  # its exit code, which may be 0
+        return not stops and time.monotonic() - self._latest_at > STANDSTILL_S
 
 
 class Watchdog:
