@@ -19,8 +19,15 @@ from workers.referee.measure import measure
 from workers.referee.resources import Host
 
 SMALL = (
-    "row_softmax", "layer_norm", "scaled_add", "rms_norm", "swiglu_half", "linear_gelu", "moments", "transposed_scale",
-)  # fmt: skip
+    "row_softmax",
+    "layer_norm",
+    "scaled_add",
+    "rms_norm",
+    "swiglu_half",
+    "linear_gelu",
+    "moments",
+    "transposed_scale",
+)
 """Problems with a small honest Triton kernel."""
 
 
@@ -31,20 +38,34 @@ BUDGET_S = 0.08
 # One evaluation -------------------------------------------------------------------------------------------------------
 def job(spec: dict[str, Any]) -> Job:
     options = JobOptions(
-        timing_budget_s=spec.get("budget", BUDGET_S), call_timeout_s=spec.get("timeout", 15.0),
-        deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)), profile=spec.get("profile", "launches"),
-        protocol=spec.get("protocol", "assay"), cases=spec.get("cases", False),
-        device_time=spec.get("device_time", False), variants=spec.get("variants", True),
-    )  # fmt: skip
+        timing_budget_s=spec.get("budget", BUDGET_S),
+        call_timeout_s=spec.get("timeout", 15.0),
+        deadline_s=max(60.0, 2 * spec.get("timeout", 15.0)),
+        profile=spec.get("profile", "launches"),
+        protocol=spec.get("protocol", "assay"),
+        cases=spec.get("cases", False),
+        device_time=spec.get("device_time", False),
+        variants=spec.get("variants", True),
+    )
     reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
     return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
 
 
-def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[str, Any]:
-    verdict = judge(Subject(evaluation=evaluation, backend=spec["backend"]))
+def _row(spec: dict[str, Any], evaluated: Job, evaluation: Evaluation, seconds: float) -> dict[str, Any]:
+    verdict = judge(
+        Subject(
+            evaluation=evaluation,
+            backend=spec["backend"],
+            candidate=evaluated.candidate,
+            reference=evaluated.reference,
+        )
+    )
     timing = evaluation.timing
     return {
-        "name": spec["name"], "seconds": seconds, "status": str(evaluation.status), "label": str(verdict.label),
+        "name": spec["name"],
+        "seconds": seconds,
+        "status": str(evaluation.status),
+        "label": str(verdict.label),
         "found": sorted({finding.detector for finding in verdict.findings}),
         "accused_by": sorted({each.detector for each in verdict.findings if each.label != Label.CLEAN}),
         "error": f"{evaluation.error.kind}: {evaluation.error.message[:200]}" if evaluation.error else None,
@@ -55,8 +76,9 @@ def _row(spec: dict[str, Any], evaluation: Evaluation, seconds: float) -> dict[s
         "profiler_error": evaluation.profile.profiler_error if evaluation.profile else None,
         "kernels": [asdict(kernel) for kernel in evaluation.profile.kernels[:8]] if evaluation.profile else [],
         "ablation": asdict(evaluation.ablation) if evaluation.ablation else None,
-        "calls": evaluation.correctness.calls if evaluation.correctness else 0, "stage_ms": evaluation.stage_ms,
-    }  # fmt: skip
+        "calls": evaluation.correctness.calls if evaluation.correctness else 0,
+        "stage_ms": evaluation.stage_ms,
+    }
 
 
 class Fleet:
@@ -81,8 +103,9 @@ class Fleet:
 
     def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
-        evaluation = self.evaluated(job(spec))
-        return _row(spec, evaluation, time.perf_counter() - began)
+        asked = job(spec)
+        evaluation = self.evaluated(asked)
+        return _row(spec, asked, evaluation, time.perf_counter() - began)
 
     def evaluated(self, job: Job) -> Evaluation:
         """The evaluation; a fault of the referee gives one, too: `invalid`, of kind `our_fault`."""
@@ -104,9 +127,13 @@ class Fleet:
 def spec_of(case: zoo.Case, **changes: Any) -> dict[str, Any]:
     candidate = case.candidate.decode("utf-8", "surrogateescape")
     return {
-        "name": case.name, "reference": case.reference.decode(), "candidate": candidate, "backend": case.backend,
-        "cases": case.is_by_cases, **changes,
-    }  # fmt: skip
+        "name": case.name,
+        "reference": case.reference.decode(),
+        "candidate": candidate,
+        "backend": case.backend,
+        "cases": case.is_by_cases,
+        **changes,
+    }
 
 
 def small(count: int) -> list[dict[str, Any]]:
