@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from app.domain import source_ablation
-from workers.backends import base
+from workers.backends import base, triton
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
@@ -113,6 +113,34 @@ def test_a_recorder_counts_what_it_does_not_run() -> None:
     target.zero_()
     recorder.launch(lambda: pytest.fail("ran"), _described, {}, (source, target))
     assert not target.any()
+
+
+@pytest.mark.parametrize(
+    "left_out", [AblationMode.NOTHING, AblationMode.SILENT, AblationMode.COPY, AblationMode.REPLAY, AblationMode.SCALE]
+)
+def test_a_launch_that_is_left_out_returns_what_it_returned_before(
+    left_out: AblationMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = []
+
+    class Kernel:
+        """Stands for Triton's JITFunction."""
+
+        fn, arg_names, pre_run_hooks = staticmethod(lambda: None), (), ()
+
+        def run(self, *, grid: Any, warmup: bool) -> object:
+            ran.append(grid)
+            return compiled
+
+    monkeypatch.setattr(triton, "_signature", lambda *_: {})
+    compiled, kernel, recorder = object(), Kernel(), base.Recorder()
+    triton._record(Kernel, recorder)
+    recorder.profiled = torch.device("cpu")
+    assert kernel.run(grid=(1,), warmup=False) is compiled
+    recorder.profiled = None
+    recorder.pretend(left_out)
+    assert kernel.run(grid=(2,), warmup=False) is compiled
+    assert (len(ran), recorder.total) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,9 @@ class Recorder:
     """Distinct signatures of the profiled call, as JSON: all that it takes to compile the kernel for another target."""
     compiled: dict[str, Any] = field(default_factory=dict)
     """Kernels that the compiler made and the profiled call launched, by name: Triton's CompiledKernel."""
+    returned: dict[Any, Any] = field(default_factory=dict)
+    """Result of the last launch of the profiled call, by function: a launch that is left out returns it, so that a
+    candidate does not notice."""
     profiled: torch.device | None = None
     """Device, while a call is being profiled."""
     work: library_work.Work = field(default_factory=library_work.Work)
@@ -139,16 +142,20 @@ class Recorder:
         described: Callable[[Any], Launch],
         signature: dict[str, Any] | None,
         arguments: Iterable[object] = (),
+        function: object = None,
     ) -> Any:
         """Run one launch with its time taken, or pretend to.  `described`: the description taken from its result;
-        `signature`: None of one that is compiled already."""
+        `signature`: None of one that is compiled already; `function`: the kernel's."""
         if self.ablate != AblationMode.HONEST or self.profiled is None:
-            return self._pretended(run, [each for each in arguments if isinstance(each, torch.Tensor)])
+            tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+            return self._keep(run, tensors) if self.ablate == AblationMode.KEEP else self._pretended(tensors, function)
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # into a graph: it does not run now, and its events would have no time
         with self._account.launching(arguments) if self._account else nullcontext():
             before = self.work
             result, clock = self._timed(run, self.profiled)
+        if function is not None:
+            self.returned[function] = result
         if len(self._spans) < MOST:
             self._spans.append((described(result)._replace(work_bytes=self.work.since(before)), clock))
             self._note_code(result)
@@ -178,11 +185,9 @@ class Recorder:
         if self._clock is not None:
             self._clock.begin_again()
 
-    def _pretended(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
+    def _pretended(self, tensors: list[torch.Tensor], function: object) -> Any:
         if self.ablate in (AblationMode.COPY, AblationMode.COPY_BACK):
             copied(tensors if self.ablate == AblationMode.COPY else reversed(tensors))
-        elif self.ablate == AblationMode.KEEP:
-            return self._keep(run, tensors)
         elif self.ablate == AblationMode.REPLAY and self._replayed < len(self._kept):
             for tensor, (where, values) in zip(tensors, self._kept[self._replayed], strict=False):
                 if tensor.shape == values.shape and tensor.dtype == values.dtype:
@@ -191,7 +196,7 @@ class Recorder:
         elif self.ablate == AblationMode.SCALE and self._replayed < len(self._scaled):
             scaled_copies.apply(self._scaled[self._replayed], tensors)
             self._replayed += 1
-        return None
+        return self.returned.get(function)
 
     def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
         """Run a launch and remember its writes; none at all of a call that writes too much."""

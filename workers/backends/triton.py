@@ -119,7 +119,7 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
             result = original(self, *args, grid=grid, warmup=warmup, **kwargs)
         elif recorder.ablate in (AblationMode.NOTHING, AblationMode.SILENT):
             _host_part(self, args, kwargs, grid)
-            result = None
+            result = recorder.returned.get(self.fn)
         else:
             sized = Sized(grid, recorder.kernel_begins)
             result = recorder.launch(
@@ -127,6 +127,7 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
                 lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
                 _signature(self, args, kwargs),
                 (*args, *kwargs.values()),
+                self.fn,
             )
         recorder.count(self.fn.__name__)
         return result
