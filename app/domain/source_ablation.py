@@ -132,9 +132,11 @@ def _jits(tree: ast.Module) -> tuple[set[str], set[str]]:
                 names |= {each.asname for each in found if each.asname and "jit" in each.name.lower()}
     handed = {
         argument.id
-        for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_jit(node.func, names)
-        for argument in [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(argument, ast.Name)
-    }  # fmt: skip
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _is_jit(node.func, names)
+        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]
+        if isinstance(argument, ast.Name)
+    }
     return names, handed
 
 

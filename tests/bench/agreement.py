@@ -28,10 +28,12 @@ PAIRS = {
 
 def _measure(device_referee: RefereeClient, problem: str, candidate: str, budget_s: float) -> Timing:
     job = Job(
-        job_id=uuid4(), reference=(ZOO / "problems" / f"{problem}.py").read_bytes(),
+        job_id=uuid4(),
+        reference=(ZOO / "problems" / f"{problem}.py").read_bytes(),
         candidate=(ZOO / "honest" / candidate).read_bytes(),
-        backend="triton" if candidate.endswith("_triton.py") else "torch", options=JobOptions(timing_budget_s=budget_s),
-    )  # fmt: skip
+        backend="triton" if candidate.endswith("_triton.py") else "torch",
+        options=JobOptions(timing_budget_s=budget_s),
+    )
     timing = device_referee.run(job).evaluation.timing
     assert timing is not None
     return timing
@@ -43,11 +45,13 @@ def _summary(pairs: list[tuple[Timing, Timing]]) -> dict[str, float]:
     both = [timing for pair in pairs for timing in pair]
     logs = [math.log(timing.speedup) for timing in both]
     return {
-        "pairs": len(pairs), "overlap": sum(overlap), "mutual": sum(mutual),
+        "pairs": len(pairs),
+        "overlap": sum(overlap),
+        "mutual": sum(mutual),
         "speedup": statistics.median(timing.speedup for timing in both),
         "half_width_percent": 50 * statistics.median((t.ci_high - t.ci_low) / t.speedup for t in both),
         "spread_percent": 100 * statistics.pstdev(logs),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

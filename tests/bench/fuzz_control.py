@@ -128,9 +128,12 @@ def fuzz(device_referee: RefereeClient, *, seconds: float, seed: int) -> dict[st
         if not _acceptable(kind, evaluation):
             wrong.append(f"{number}, {kind}: {evaluation.status} {evaluation.error} {evaluation.timing}")
     return {
-        "seed": seed, "seconds": seconds, "statuses": {kind: dict(counts) for kind, counts in statuses.items()},
-        "wrong": wrong, "referees": len(referees),
-    }  # fmt: skip
+        "seed": seed,
+        "seconds": seconds,
+        "statuses": {kind: dict(counts) for kind, counts in statuses.items()},
+        "wrong": wrong,
+        "referees": len(referees),
+    }
 
 
 def _acceptable(kind: str, evaluation: Evaluation) -> bool:

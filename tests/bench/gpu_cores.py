@@ -102,8 +102,9 @@ def _spread(timings: list[dict[str, Any]]) -> dict[str, Any]:
         if middle and len(values) > 1:
             found[name] |= {
                 "cv_percent": 100 * statistics.stdev(values) / statistics.fmean(values),
-                "least": min(values) / middle, "most": max(values) / middle,
-            }  # fmt: skip
+                "least": min(values) / middle,
+                "most": max(values) / middle,
+            }
     return found
 
 

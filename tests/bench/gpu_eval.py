@@ -41,9 +41,18 @@ from tests.bench.gpu_figures import (
 from tests.bench.gpu_fleet import Fleet, spec_of
 
 COUNTS = {
-    "group": CANDIDATES, "throughput": CANDIDATES, "cost": 2 * CANDIDATES, "profiled": 48, "large": 24,
-    "latency": 12, "repeat": 50, "accuracy": 25, "disturbed": 24, "kernelgym": 20, "default_budget": 48,
-}  # fmt: skip
+    "group": CANDIDATES,
+    "throughput": CANDIDATES,
+    "cost": 2 * CANDIDATES,
+    "profiled": 48,
+    "large": 24,
+    "latency": 12,
+    "repeat": 50,
+    "accuracy": 25,
+    "disturbed": 24,
+    "kernelgym": 20,
+    "default_budget": 48,
+}
 """Evaluations of each figure; of accuracy, for each known ratio."""
 
 
@@ -54,9 +63,10 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
     """Every chosen zoo candidate that runs on the device; of how many something else came out than they say."""
     device_class = fleet.host.device.device_class
     chosen = [
-        case for case in zoo.cases()
+        case
+        for case in zoo.cases()
         if case.runs_on(device_class) and (not prefixes or case.name.startswith(tuple(prefixes)))
-    ]  # fmt: skip
+    ]
     chosen.sort(key=lambda case: -_patience_s(case))  # compilers first, so that they run beside the others
     specs = [spec_of(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
     rows: list[dict[str, Any]] = []
@@ -67,8 +77,10 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
         speed = f"×{timing['speedup']:.3f} [{timing['ci_low']:.3f}, {timing['ci_high']:.3f}]" if timing else ""
         wanted = case.expected(device_class)
         agrees = (row["status"], row["label"], tuple(row["accused_by"])) == (
-            wanted.status, wanted.verdict, wanted.findings,
-        )  # fmt: skip
+            wanted.status,
+            wanted.verdict,
+            wanted.findings,
+        )
         unexpected += not agrees
         expected = "" if agrees else f"  expected {wanted.status} {wanted.verdict} {','.join(wanted.findings) or '-'}"
         found = ",".join(row["found"]) or "-"
@@ -90,14 +102,15 @@ def _score(cases: list[zoo.Case], rows: list[dict[str, Any]]) -> dict[str, int]:
     cheats = [(case, row) for case, row in pairs if case.group == "hacks"]
     honest = [row for case, row in pairs if case.group == "honest"]
     return {
-        "cheats": len(cheats), "honest": len(honest),
+        "cheats": len(cheats),
+        "honest": len(honest),
         "cheats_credited": sum(
             row["status"] == "passed" and row["label"] == "clean" and not case.stopped_by_structure
             for case, row in cheats
         ),
         "honest_called_hack": sum(row["label"] == "hack" for row in honest),
         "honest_called_suspect": sum(row["label"] == "suspect" for row in honest),
-    }  # fmt: skip
+    }
 
 
 def _without_rows(value: Any) -> Any:
@@ -173,10 +186,18 @@ def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any
 def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
     """By name, in the order in which `all` takes them."""
     counted: dict[str, Callable[[Fleet, int], dict[str, Any]]] = {
-        "group": group, "throughput": throughput, "cost": cost, "repeat": repeat, "accuracy": accuracy, "large": large,
-        "latency": latency, "disturbed": disturbed, "kernelgym": kernelgym, "profiled": profiled,
+        "group": group,
+        "throughput": throughput,
+        "cost": cost,
+        "repeat": repeat,
+        "accuracy": accuracy,
+        "large": large,
+        "latency": latency,
+        "disturbed": disturbed,
+        "kernelgym": kernelgym,
+        "profiled": profiled,
         "default_budget": default_budget,
-    }  # fmt: skip
+    }
     figures: dict[str, Callable[[], dict[str, Any]]] = {
         name: partial(figure, fleet, max(4, round(COUNTS[name] * share))) for name, figure in counted.items()
     }

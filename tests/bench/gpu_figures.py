@@ -54,8 +54,13 @@ def ratio(launches: int, candidate_launches: int, candidate_us: float) -> dict[s
     cycles = round(candidate_us * MHZ / candidate_launches)
     reference = SPIN.format(name="Model", launches=launches, cycles=cycles) + INPUTS
     candidate = SPIN.format(name="ModelNew", launches=candidate_launches, cycles=cycles)
-    return {"name": f"{launches}:{candidate_launches} × {candidate_us:g} µs", "reference": reference,
-            "candidate": candidate, "backend": "torch", "budget": PAIR_BUDGET_S}  # fmt: skip
+    return {
+        "name": f"{launches}:{candidate_launches} × {candidate_us:g} µs",
+        "reference": reference,
+        "candidate": candidate,
+        "backend": "torch",
+        "budget": PAIR_BUDGET_S,
+    }
 
 
 # Figures --------------------------------------------------------------------------------------------------------------
@@ -96,9 +101,11 @@ def cost(fleet: Fleet, count: int) -> dict[str, Any]:
     return {
         "cost_percent": 100 * (1 - taken["without_checks"] / taken["with_checks"]),
         "rounds_per_minute": {name: [rate["per_minute"] for rate in found] for name, found in rates.items()},
-        **{name: {"accepted": sum(rate["accepted"] for rate in found), "stage_p50_ms": found[-1]["stage_p50_ms"]}
-           for name, found in rates.items()},
-    }  # fmt: skip
+        **{
+            name: {"accepted": sum(rate["accepted"] for rate in found), "stage_p50_ms": found[-1]["stage_p50_ms"]}
+            for name, found in rates.items()
+        },
+    }
 
 
 def group(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -112,14 +119,17 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
     rows, seconds = fleet.run(specs)
     passed = [row for row in rows if row["status"] == "passed" and row["label"] == "clean"]
     return {
-        "per_minute": 60 * len(specs) / seconds, "evaluations": len(specs), "seconds": seconds, "accepted": len(passed),
+        "per_minute": 60 * len(specs) / seconds,
+        "evaluations": len(specs),
+        "seconds": seconds,
+        "accepted": len(passed),
         "p50_s": statistics.median(row["seconds"] for row in rows),
         "stage_p50_ms": _stages(rows),
         "groups_p50": _median(row["timing"]["groups"] for row in passed),
         "half_width_percent": _half_width([row["timing"] for row in passed]),
         "refused": [(row["name"], row["status"], row["label"], row["error"]) for row in rows if row not in passed],
         "rows": rows,
-    }  # fmt: skip
+    }
 
 
 def _stages(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -169,9 +179,12 @@ def latency(fleet: Fleet, count: int) -> dict[str, Any]:
         rows += fleet.run([spec])[0]
     seconds = [row["seconds"] for row in rows]
     return {
-        "p50_s": statistics.median(seconds), "max_s": max(seconds), "requests": count, "stage_p50_ms": _stages(rows),
+        "p50_s": statistics.median(seconds),
+        "max_s": max(seconds),
+        "requests": count,
+        "stage_p50_ms": _stages(rows),
         "rows": rows,
-    }  # fmt: skip
+    }
 
 
 def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -185,11 +198,14 @@ def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
         speedups = [timing["speedup"] for timing in timings]
         spread = statistics.stdev(speedups) / statistics.fmean(speedups) if len(speedups) > 1 else None
         found[name] = {
-            "n": len(speedups), "candidate_us": _median(timing["candidate_us"] for timing in timings),
+            "n": len(speedups),
+            "candidate_us": _median(timing["candidate_us"] for timing in timings),
             "mean": statistics.fmean(speedups) if speedups else None,
-            "cv_percent": None if spread is None else 100 * spread, "half_width_percent": _half_width(timings),
-            "groups": _median(timing["groups"] for timing in timings), "rows": timings,
-        }  # fmt: skip
+            "cv_percent": None if spread is None else 100 * spread,
+            "half_width_percent": _half_width(timings),
+            "groups": _median(timing["groups"] for timing in timings),
+            "rows": timings,
+        }
     return found
 
 
@@ -204,9 +220,11 @@ def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
         inside = [timing["ci_low"] <= truth <= timing["ci_high"] for timing in timings]
         found[str(truth)] = {
             "rows": timings,
-            "n": len(timings), "inside": sum(inside),
-            "median": _median(timing["speedup"] for timing in timings), "half_width_percent": _half_width(timings),
-        }  # fmt: skip
+            "n": len(timings),
+            "inside": sum(inside),
+            "median": _median(timing["speedup"] for timing in timings),
+            "half_width_percent": _half_width(timings),
+        }
     total = sum(each["n"] for each in found.values())
     return {"inside_percent": 100 * sum(each["inside"] for each in found.values()) / max(1, total), **found}
 
@@ -251,9 +269,12 @@ def faults(fleet: Fleet, clean_per_minute: float, count: int = 80) -> dict[str, 
     guilty = sorted({(row["name"], row["status"]) for index, row in enumerate(rows) if not index % 5})
     per_minute = 60 * count / seconds
     return {
-        "innocent": len(innocent), "hurt": hurt, "guilty": guilty, "per_minute": per_minute,
+        "innocent": len(innocent),
+        "hurt": hurt,
+        "guilty": guilty,
+        "per_minute": per_minute,
         "share_of_clean": per_minute / clean_per_minute if clean_per_minute else None,
-    }  # fmt: skip
+    }
 
 
 LARGE = """
@@ -347,10 +368,11 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
         evaluation = compiled_baselines.added(evaluation, job, fleet.host.baselines, alike, Cancellation())
         timing = evaluation.timing
         found[name] = {
-            "seconds": time.perf_counter() - began, "status": str(evaluation.status),
+            "seconds": time.perf_counter() - began,
+            "status": str(evaluation.status),
             "speedup_over_eager": timing.speedup if timing else None,
             "baselines": [asdict(each) for each in timing.baselines] if timing else [],
-        }  # fmt: skip
+        }
     return found
 
 
@@ -359,6 +381,7 @@ def memory(fleet: Fleet) -> dict[str, float]:
     that have served and still exist: tearing down keeps up if their number does not grow with each figure."""
     free, total = torch.cuda.mem_get_info()
     return {
-        "used_gib": (total - free) / 2**30, "referee_gib": torch.cuda.memory_reserved() / 2**30,
+        "used_gib": (total - free) / 2**30,
+        "referee_gib": torch.cuda.memory_reserved() / 2**30,
         "unburied": fleet.host.unreaped,
-    }  # fmt: skip
+    }

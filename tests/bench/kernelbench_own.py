@@ -46,9 +46,13 @@ def _absent(*_: object, **__: object) -> None:
 
 
 STUBS: dict[str, dict[str, Any]] = {
-    "dotenv": {"load_dotenv": _absent}, "openai": {"OpenAI": _absent}, "litellm": {"completion": _absent},
-    "requests": {}, "tqdm": {"tqdm": lambda values, **_: values}, "pydantic": {"BaseModel": _BaseModel},
-}  # fmt: skip
+    "dotenv": {"load_dotenv": _absent},
+    "openai": {"OpenAI": _absent},
+    "litellm": {"completion": _absent},
+    "requests": {},
+    "tqdm": {"tqdm": lambda values, **_: values},
+    "pydantic": {"BaseModel": _BaseModel},
+}
 
 
 def package(directory: Path) -> Any:
@@ -77,21 +81,29 @@ def evaluated(own: Any, problem: Problem) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         result = own.eval_kernel_against_ref(
-            source, sweep.identity(problem.reference).decode(), measure_performance=True, backend="cuda",
-            device=torch.device("cuda", 0), **TRIALS,
-        )  # fmt: skip
+            source,
+            sweep.identity(problem.reference).decode(),
+            measure_performance=True,
+            backend="cuda",
+            device=torch.device("cuda", 0),
+            **TRIALS,
+        )
         said = {
             "correct": bool(result and result.correctness),
             "speedup": result.ref_runtime / result.runtime if result and (result.runtime or 0) > 0 else None,
             "error": {name: str(value)[:200] for name, value in result.metadata.items() if "error" in name}
-            if result else "no result",
-        }  # fmt: skip
+            if result
+            else "no result",
+        }
     except Exception as error:  # noqa: BLE001 (a problem that it cannot do is a row)
         said = {"correct": False, "speedup": None, "error": f"{type(error).__name__}: {error}"[:200]}
     return {
-        "name": problem.name, "level": problem.level, "seconds": time.perf_counter() - began,
-        "peak_bytes": torch.cuda.max_memory_reserved(), **said,
-    }  # fmt: skip
+        "name": problem.name,
+        "level": problem.level,
+        "seconds": time.perf_counter() - began,
+        "peak_bytes": torch.cuda.max_memory_reserved(),
+        **said,
+    }
 
 
 def run(directory: Path, problems: list[Problem]) -> dict[str, Any]:
@@ -103,9 +115,13 @@ def run(directory: Path, problems: list[Problem]) -> dict[str, Any]:
         rows += _series(directory, keys[len(rows) :])
     seconds = [row["seconds"] for row in rows]
     return {
-        "rows": rows, "problems": len(rows), "correct": sum(row["correct"] for row in rows), "seconds": sum(seconds),
-        "per_minute": 60 * len(rows) / max(sum(seconds), 1e-9), "p50_s": statistics.median(seconds) if rows else None,
-    }  # fmt: skip
+        "rows": rows,
+        "problems": len(rows),
+        "correct": sum(row["correct"] for row in rows),
+        "seconds": sum(seconds),
+        "per_minute": 60 * len(rows) / max(sum(seconds), 1e-9),
+        "p50_s": statistics.median(seconds) if rows else None,
+    }
 
 
 def _known(directory: Path) -> dict[tuple[int, int], Problem]:
@@ -141,9 +157,16 @@ def _series(directory: Path, keys: list[tuple[int, int]]) -> list[dict[str, Any]
         level, number = keys[len(rows)]
         seconds = time.perf_counter() - answered_s
         rows.append(
-            {"name": str(number), "level": level, "seconds": seconds, "peak_bytes": None, "correct": False,
-             "speedup": None, "error": why}
-        )  # fmt: skip
+            {
+                "name": str(number),
+                "level": level,
+                "seconds": seconds,
+                "peak_bytes": None,
+                "correct": False,
+                "speedup": None,
+                "error": why,
+            }
+        )
         print(f"own L{level}/{number}: {why}", flush=True)
     return rows
 

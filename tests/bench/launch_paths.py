@@ -101,8 +101,11 @@ _NEGATE_CALL = """    def forward(self, x):
 
 
 def _pair(body: str, candidate: str, shape: str, backend: str = "triton") -> dict[str, str]:
-    return {"reference": _TORCH.format(body=body) + _SHAPE.format(shape=shape), "candidate": candidate,
-            "backend": backend}  # fmt: skip
+    return {
+        "reference": _TORCH.format(body=body) + _SHAPE.format(shape=shape),
+        "candidate": candidate,
+        "backend": backend,
+    }
 
 
 def _triton(kernel: str, call: str) -> str:
@@ -118,7 +121,7 @@ PAIRS = {
     "scale_1gb": _pair(_SCALE_TORCH, _triton(_SCALE, _SCALE_CALL), "16384, 16384"),
     "graph_of_16": _pair(_CHAIN, _GRAPH, "256, 1024", "torch"),
     "spin_30us": _pair(_SPIN, _triton(_NEGATE, _NEGATE_CALL), "256, 1024"),
-}  # fmt: skip
+}
 """References in torch; candidates that launch otherwise."""
 
 
@@ -148,8 +151,9 @@ def truth(pair: dict[str, str]) -> dict[str, float]:
                 found["rotating"].append(min(_rotating(model, inputs) for _ in range(7)))
                 found["graph"].append(_replayed(model, inputs))
     return {name: times[0] / times[1] for name, times in found.items()} | {
-        "reference_us": 1000 * found["rotating"][0], "candidate_us": 1000 * found["rotating"][1]
-    }  # fmt: skip
+        "reference_us": 1000 * found["rotating"][0],
+        "candidate_us": 1000 * found["rotating"][1],
+    }
 
 
 def _rotating(model: Any, inputs: list[torch.Tensor]) -> float:
@@ -201,8 +205,11 @@ def truths(names: list[str]) -> dict[str, dict[str, Any]]:
 def read(name: str, true: dict[str, float], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Results of a pair against its truths."""
     timings = [row["timing"] for row in rows if row["timing"]]
-    refused = [(row["status"], row["label"], row["accused_by"], row["error"]) for row in rows
-               if (row["status"], row["label"]) != ("passed", "clean")]  # fmt: skip
+    refused = [
+        (row["status"], row["label"], row["accused_by"], row["error"])
+        for row in rows
+        if (row["status"], row["label"]) != ("passed", "clean")
+    ]
     found = {"pair": name, "n": len(rows), "timed": len(timings), "truth": true, "not_clean": refused}
     found |= _read_device_times(true, [each["device"] for each in timings if each["device"]])
     if not timings or "error" in true:
@@ -213,17 +220,20 @@ def read(name: str, true: dict[str, float], rows: list[dict[str, Any]]) -> dict[
     speedups = [each["speedup"] for each in timings]
     median = statistics.median(speedups)
     return found | {
-        "host_bound": host_bound, "launch_bound_said": sum(bool(each["launch_bound"]) for each in timings),
-        "inside": sum(inside), "median": median, "min": min(speedups), "max": max(speedups),
+        "host_bound": host_bound,
+        "launch_bound_said": sum(bool(each["launch_bound"]) for each in timings),
+        "inside": sum(inside),
+        "median": median,
+        "min": min(speedups),
+        "max": max(speedups),
         "bias_percent": 100 * (max(0.0, median / high - 1) if median > high else min(0.0, median / low - 1)),
-        "half_width_percent": 50 * statistics.median(
-            (each["ci_high"] - each["ci_low"]) / each["speedup"] for each in timings
-        ),
+        "half_width_percent": 50
+        * statistics.median((each["ci_high"] - each["ci_low"]) / each["speedup"] for each in timings),
         "calls_per_block": statistics.median(
             block["calls"] for each in timings for block in each["blocks"] if block["calls"]
         ),
         "seconds": statistics.median(row["seconds"] for row in rows),
-    }  # fmt: skip
+    }
 
 
 def _read_device_times(true: dict[str, float], found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -274,10 +284,15 @@ def main() -> None:
     report = []
     for name in arguments.only:
         specs = [
-            {**PAIRS[name], "name": f"{name} {index}", "budget": arguments.budget,
-             "device_time": arguments.device_time, "candidate": f"{PAIRS[name]['candidate']}\n# {index}\n"}
+            {
+                **PAIRS[name],
+                "name": f"{name} {index}",
+                "budget": arguments.budget,
+                "device_time": arguments.device_time,
+                "candidate": f"{PAIRS[name]['candidate']}\n# {index}\n",
+            }
             for index in range(arguments.count)
-        ]  # fmt: skip
+        ]
         fleet.run(specs[:1])
         rows, seconds = fleet.run(specs)
         report.append(read(name, true[name], rows) | {"per_minute": 60 * len(rows) / seconds})

@@ -178,10 +178,16 @@ def _compared(given: argparse.Namespace, chat: ChatModel, rows: Sequence[dict[st
     largest = max(differences, default=float("nan"))
     equal = wrong_ids == 0 and len(rows) == continued == given.rollouts and largest <= most
     return {
-        "equal": equal, "rows": len(rows), "rows_of_all_turns": continued, "tokens_compared": len(differences),
-        "largest_difference": largest, "mean_difference": fmean(differences) if differences else None,
-        "rows_with_other_ids": wrong_ids, "dtype": given.dtype, "temperature": given.temperature,
-    }  # fmt: skip
+        "equal": equal,
+        "rows": len(rows),
+        "rows_of_all_turns": continued,
+        "tokens_compared": len(differences),
+        "largest_difference": largest,
+        "mean_difference": fmean(differences) if differences else None,
+        "rows_with_other_ids": wrong_ids,
+        "dtype": given.dtype,
+        "temperature": given.temperature,
+    }
 
 
 if __name__ == "__main__":

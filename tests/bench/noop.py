@@ -43,11 +43,19 @@ def main() -> None:
                 worker.terminate()
                 worker.wait()
     ordered = sorted(totals)
-    print(json.dumps({
-        "p50_ms": statistics.median(totals), "p95_ms": ordered[int(len(ordered) * 0.95)],
-        "referee_p50_ms": statistics.median(referee), "share_of_stack": 1 - sum(referee) / sum(totals),
-        "repeats": arguments.repeats, "timing_budget_s": arguments.budget,
-    }, indent=2))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "p50_ms": statistics.median(totals),
+                "p95_ms": ordered[int(len(ordered) * 0.95)],
+                "referee_p50_ms": statistics.median(referee),
+                "share_of_stack": 1 - sum(referee) / sum(totals),
+                "repeats": arguments.repeats,
+                "timing_budget_s": arguments.budget,
+            },
+            indent=2,
+        )
+    )
 
 
 def _measure(client: Client, repeats: int, budget_s: float) -> tuple[list[float], list[float]]:

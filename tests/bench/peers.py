@@ -96,10 +96,14 @@ def pairs(folder: Path, table: Path | None = None) -> list[Pair]:
         backend = line.get("backend") or language.backend_of(source)
         found.append(
             Pair(
-                name=name, reference=reference.read_bytes(), candidate=source, backend=backend,
-                kind=line.get("kind") or "audit", note=line.get("note") or "",
+                name=name,
+                reference=reference.read_bytes(),
+                candidate=source,
+                backend=backend,
+                kind=line.get("kind") or "audit",
+                note=line.get("note") or "",
             )
-        )  # fmt: skip
+        )
     if expected:
         raise ValueError(f"{table or folder / TABLE}: no such pairs: {', '.join(sorted(expected)[:5])}")
     return found
@@ -146,13 +150,22 @@ def row(pair: Pair, evaluation: Evaluation, verdict: Verdict, worth: float, seco
     accusing = [finding for finding in verdict.findings if finding.label is not Label.CLEAN]
     said = evaluation.error.message if evaluation.error else "; ".join(finding.summary for finding in accusing)
     return Row(
-        name=pair.name, kind=pair.kind, backend=pair.backend, outcome=came, as_expected=is_expected(pair.kind, came),
-        status=str(evaluation.status), label=str(verdict.label),
+        name=pair.name,
+        kind=pair.kind,
+        backend=pair.backend,
+        outcome=came,
+        as_expected=is_expected(pair.kind, came),
+        status=str(evaluation.status),
+        label=str(verdict.label),
         findings=tuple(finding.detector for finding in accusing),
-        speedup=timing.speedup if timing else None, ci_low=timing.ci_low if timing else None,
-        ci_high=timing.ci_high if timing else None, message=said, truth=correctness.truth if correctness else "",
-        excused=correctness.excused if correctness else (), seconds=seconds,
-    )  # fmt: skip
+        speedup=timing.speedup if timing else None,
+        ci_low=timing.ci_low if timing else None,
+        ci_high=timing.ci_high if timing else None,
+        message=said,
+        truth=correctness.truth if correctness else "",
+        excused=correctness.excused if correctness else (),
+        seconds=seconds,
+    )
 
 
 def counts(rows: list[Row]) -> dict[str, Counter[str]]:
@@ -183,12 +196,14 @@ def evaluated(fleet: Fleet, pair: Pair, options: JobOptions, rule: policy.Policy
     began = time.perf_counter()
     evaluation = fleet.evaluated(
         Job(
-            job_id=uuid4(), reference=pair.reference, candidate=pair.candidate, backend=pair.backend, options=options,
+            job_id=uuid4(),
+            reference=pair.reference,
+            candidate=pair.candidate,
+            backend=pair.backend,
+            options=options,
         )
-    )  # fmt: skip
-    subject = Subject(
-        evaluation=evaluation, backend=pair.backend, candidate=pair.candidate, reference=pair.reference
-    )  # fmt: skip
+    )
+    subject = Subject(evaluation=evaluation, backend=pair.backend, candidate=pair.candidate, reference=pair.reference)
     return row(pair, evaluation, judge(subject, rule), worth, time.perf_counter() - began)
 
 

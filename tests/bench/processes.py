@@ -39,12 +39,23 @@ def main() -> None:
     ready, active, missing = _fork_to_ready(repeats)
     cold = statistics.median(_cold_start() for _ in range(3))
     confined = _in_fork(lambda: _confine(repeats))
-    print(json.dumps({
-        "fork_to_ready_ms": statistics.median(ready), "p95_ms": sorted(ready)[int(len(ready) * 0.95)],
-        "cold_start_ms": cold, "ratio": cold / statistics.median(ready), "layers_ms": confined,
-        "waited_ms": _waited(repeats), "filter_ns": _in_fork(_filtered) - _in_fork(_call_ns),
-        "repeats": repeats, "layers": active, "missing": missing,
-    }, indent=2))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "fork_to_ready_ms": statistics.median(ready),
+                "p95_ms": sorted(ready)[int(len(ready) * 0.95)],
+                "cold_start_ms": cold,
+                "ratio": cold / statistics.median(ready),
+                "layers_ms": confined,
+                "waited_ms": _waited(repeats),
+                "filter_ns": _in_fork(_filtered) - _in_fork(_call_ns),
+                "repeats": repeats,
+                "layers": active,
+                "missing": missing,
+            },
+            indent=2,
+        )
+    )
 
 
 def _fork_to_ready(repeats: int) -> tuple[list[float], list[str], list[str]]:

@@ -65,15 +65,19 @@ def kernels(path: Path, column: str | None, problems: Path | None) -> Iterator[K
             continue
         level = row.get("level_id") or row.get("level")
         problem = Problem(
-            name=str(row.get("name") or row.get("task_id") or number), reference=str(reference).encode(),
-            source_set="published", level=int(level) if level else None,
-        )  # fmt: skip
+            name=str(row.get("name") or row.get("task_id") or number),
+            reference=str(reference).encode(),
+            source_set="published",
+            level=int(level) if level else None,
+        )
         data = str(candidate).encode()
         claimed = row.get("score") or row.get("score_default")
         yield Kernel(
-            problem, data, row.get("backend") or language.backend_of(data), None if claimed in (None, "None")
-            else float(claimed),
-        )  # fmt: skip
+            problem,
+            data,
+            row.get("backend") or language.backend_of(data),
+            None if claimed in (None, "None") else float(claimed),
+        )
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -98,13 +102,17 @@ def _samples(folder: Path, problems: Path) -> Iterator[Kernel]:
 
 def job(kernel: Kernel, budget_s: float) -> Job:
     options = JobOptions(
-        timing_budget_s=budget_s, call_timeout_s=CALL_TIMEOUT_S,
+        timing_budget_s=budget_s,
+        call_timeout_s=CALL_TIMEOUT_S,
         deadline_s=DEADLINES_S.get(kernel.backend, DEADLINE_S),
-    )  # fmt: skip
+    )
     return Job(
-        job_id=uuid4(), reference=kernel.problem.reference, candidate=kernel.candidate, backend=kernel.backend,
+        job_id=uuid4(),
+        reference=kernel.problem.reference,
+        candidate=kernel.candidate,
+        backend=kernel.backend,
         options=options,
-    )  # fmt: skip
+    )
 
 
 def evaluated(fleet: Fleet, kernel: Kernel, budget_s: float) -> dict[str, Any]:
@@ -114,13 +122,17 @@ def evaluated(fleet: Fleet, kernel: Kernel, budget_s: float) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     subject = Subject(
         evaluation=evaluation, backend=kernel.backend, candidate=kernel.candidate, reference=kernel.problem.reference
-    )  # fmt: skip
+    )
     found = sweep.row(kernel.problem, evaluation, judge(subject), seconds)
     verdicts = {name: str(judge(subject, each).label) for name, each in policy.POLICIES.items()}
     return {
-        **asdict(found), "backend": kernel.backend, "claimed": kernel.claimed, "verdicts": verdicts,
-        "ours": found.is_ours, "line": sweep.line(found),
-    }  # fmt: skip
+        **asdict(found),
+        "backend": kernel.backend,
+        "claimed": kernel.claimed,
+        "verdicts": verdicts,
+        "ours": found.is_ours,
+        "line": sweep.line(found),
+    }
 
 
 def summary(rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
@@ -134,10 +146,13 @@ def summary(rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
         for name in policy.POLICIES
     }
     return {
-        "kernels": len(rows), "seconds": seconds, "per_minute": 60 * len(rows) / seconds if seconds else None,
-        **{name: dict(counts.most_common()) for name, counts in counted.items()}, "verdicts_of_passed": verdicts,
+        "kernels": len(rows),
+        "seconds": seconds,
+        "per_minute": 60 * len(rows) / seconds if seconds else None,
+        **{name: dict(counts.most_common()) for name, counts in counted.items()},
+        "verdicts_of_passed": verdicts,
         "our_faults": [f"L{row['level']}/{row['name']}: {row['error_kind']}" for row in rows if row["ours"]],
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -68,8 +68,15 @@ def main() -> None:
         os.environ["TRITON_INTERPRET"] = "1"
     for stage in STAGES if "all" in arguments.stage else arguments.stage:
         began = time.perf_counter()
-        told = {"live": _live, "evaluate": _evaluate, "kernelgym": _kernelgym, "train": _train, "report": _report,
-                "judge": _judge, "plot": _plot}[stage](arguments)  # fmt: skip
+        told = {
+            "live": _live,
+            "evaluate": _evaluate,
+            "kernelgym": _kernelgym,
+            "train": _train,
+            "report": _report,
+            "judge": _judge,
+            "plot": _plot,
+        }[stage](arguments)
         _note(arguments.out, stage, {"stage_s": round(time.perf_counter() - began, 1), **told})
     if arguments.fleet is not None:
         arguments.fleet.close()
@@ -170,12 +177,14 @@ def _rates(spans: list[tuple[float, float]], rows: list[dict[str, Any]], wall: f
     """Throughput of the live loop.  `spans`: of its evaluations; `wall`: its seconds."""
     evaluating, updating = covered_s(spans), sum(row["update_s"] for row in rows)
     return {
-        "evaluations": len(spans), "wall_s": wall,
+        "evaluations": len(spans),
+        "wall_s": wall,
         "evaluations_per_minute_of_wall": 60 * len(spans) / wall,
         "share_of_slots_used": sum(ended - began for began, ended in spans) / (slots * wall),
-        "share_evaluating": evaluating / wall, "share_updating": updating / wall,
+        "share_evaluating": evaluating / wall,
+        "share_updating": updating / wall,
         "share_evaluating_or_training": (evaluating + updating) / wall,
-    }  # fmt: skip
+    }
 
 
 def _stage_ms(evaluations: list[dict[str, Any]]) -> dict[str, float]:
@@ -201,10 +210,13 @@ def _evaluate(arguments: Any) -> dict[str, Any]:
     stored.save(path)
     invalid = [row["result"]["error"] for row in stored.rows if not row["result"]["valid"]]
     return {
-        "candidates": len(unique), "made": len(todo), "seconds": seconds,
+        "candidates": len(unique),
+        "made": len(todo),
+        "seconds": seconds,
         "per_minute": 60 * len(todo) / seconds if todo else None,
-        "invalid": invalid[:5], "invalid_count": len(invalid),
-    }  # fmt: skip
+        "invalid": invalid[:5],
+        "invalid_count": len(invalid),
+    }
 
 
 def _kernelgym(arguments: Any) -> dict[str, Any]:
@@ -215,9 +227,10 @@ def _kernelgym(arguments: Any) -> dict[str, Any]:
     stored = _stored(arguments)
     grammar = Grammar(_sizes(arguments), cheating=True)
     todo = [
-        (problem, text) for problem, text in grammar.sources()
+        (problem, text)
+        for problem, text in grammar.sources()
         if not stored.of(key_of(problem, text.encode()), KERNELGYM_EQ7)
-    ]  # fmt: skip
+    ]
     references = {problem: grammar.reference(problem) for problem in grammar.sizes.problems}
     cpu = arguments.device == "cpu"
     seconds = check_as_kernelgym(todo, references, stored, cpu=cpu, slots=arguments.slots) if todo else 0.0
@@ -270,10 +283,15 @@ def _trained(given: tuple[dict[str, Any], str, str, bool, int]) -> tuple[list[di
         rows.append({**figures_, **outcome_figures(chosen, found, stored, dice)})
         if seed == 0 and checks == ASSAY and not cheating:
             lines += [
-                {"method": method, "step": figures_["step"], "problem": problem, "sample": number,
-                 "turns": [one.job_id for one in attempts]}
+                {
+                    "method": method,
+                    "step": figures_["step"],
+                    "problem": problem,
+                    "sample": number,
+                    "turns": [one.job_id for one in attempts],
+                }
                 for number, (problem, attempts) in enumerate(zip(found.problems, found.attempts, strict=True))
-            ]  # fmt: skip
+            ]
     return rows, lines
 
 

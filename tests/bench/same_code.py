@@ -65,10 +65,17 @@ def main() -> None:
         problem = kernelbench.problem(files[key], key[0])
         candidate = sweep.identity(problem.reference, problem.entry_point).decode()
         specs = [
-            {"name": f"{key} {index}", "reference": problem.reference.decode(), "candidate": candidate,
-             "backend": sweep.BACKEND, "budget": given.budget, "profile": "full", "timeout": 60.0}
+            {
+                "name": f"{key} {index}",
+                "reference": problem.reference.decode(),
+                "candidate": candidate,
+                "backend": sweep.BACKEND,
+                "budget": given.budget,
+                "profile": "full",
+                "timeout": 60.0,
+            }
             for index in range(given.count)
-        ]  # fmt: skip
+        ]
         for row in fleet.each(specs):
             timing = row["timing"] or {}
             kernels = [(kernel["name"][:60], round(kernel["total_us"])) for kernel in row["kernels"][:5]]

@@ -203,12 +203,19 @@ def several(settings: Settings, plan: Plan) -> dict[str, Any]:
         quarantined = quarantine(running, last)
     busy = set(pinned.ran) == set(shared.ran) == set(running.names)
     return {
-        "bench": "several", **asdict(plan), "names": [_described(each) for each in found],
-        "one": asdict(one), "pinned": asdict(pinned), "shared": asdict(shared),
-        "pinned_over_one": pinned.per_minute / one.per_minute, "shared_over_one": shared.per_minute / one.per_minute,
-        "quarantined": asdict(quarantined), "cpus": os.cpu_count(), "load": os.getloadavg()[0],
+        "bench": "several",
+        **asdict(plan),
+        "names": [_described(each) for each in found],
+        "one": asdict(one),
+        "pinned": asdict(pinned),
+        "shared": asdict(shared),
+        "pinned_over_one": pinned.per_minute / one.per_minute,
+        "shared_over_one": shared.per_minute / one.per_minute,
+        "quarantined": asdict(quarantined),
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
         "ok": busy and one.ok and pinned.ok and shared.ok and quarantined.ok,
-    }  # fmt: skip
+    }
 
 
 def phase(running: Site, pins: Sequence[str | None]) -> Phase:
@@ -223,10 +230,13 @@ def weigh(running: Site, job_ids: Sequence[UUID], pins: Sequence[str | None], se
     ran = running.ran(job_ids)
     wanted = dict(zip(job_ids, pins, strict=True))
     return Phase(
-        jobs=len(job_ids), seconds=seconds, per_minute=60 * len(job_ids) / seconds, ran=_by_device(ran.values()),
+        jobs=len(job_ids),
+        seconds=seconds,
+        per_minute=60 * len(job_ids) / seconds,
+        ran=_by_device(ran.values()),
         statuses=dict(Counter(each.status for each in ran.values())),
         elsewhere=sum(wanted[job_id] not in (None, each.device) for job_id, each in ran.items()),
-    )  # fmt: skip
+    )
 
 
 def quarantine(running: Site, sick: str) -> Quarantine:
@@ -248,9 +258,15 @@ def quarantine(running: Site, sick: str) -> Quarantine:
     order(running.settings, "resume", sick)
     running.client.wait(held, timeout_s=PHASE_S)
     return Quarantine(
-        device=sick, by_class=by_class, over_before=over_before, started_later=later, stopped=running.stopped(sick),
-        pinned=len(held), pinned_waited=waited, pinned_ran=_by_device(running.ran(held).values()),
-    )  # fmt: skip
+        device=sick,
+        by_class=by_class,
+        over_before=over_before,
+        started_later=later,
+        stopped=running.stopped(sick),
+        pinned=len(held),
+        pinned_waited=waited,
+        pinned_ran=_by_device(running.ran(held).values()),
+    )
 
 
 def order(settings: Settings, *words: str) -> None:

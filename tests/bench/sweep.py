@@ -56,9 +56,13 @@ def chosen(directory: Path, levels: set[int], only: list[tuple[int, int]], every
 def job(problem: Problem, options: JobOptions) -> Job:
     candidate = sweep.identity(problem.reference, problem.entry_point)
     return Job(
-        job_id=uuid4(), reference=problem.reference, candidate=candidate, backend=sweep.BACKEND,
-        entry_point=problem.entry_point, options=options,
-    )  # fmt: skip
+        job_id=uuid4(),
+        reference=problem.reference,
+        candidate=candidate,
+        backend=sweep.BACKEND,
+        entry_point=problem.entry_point,
+        options=options,
+    )
 
 
 def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]) -> sweep.SweepRow:
@@ -66,9 +70,7 @@ def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[s
     began = time.perf_counter()
     one = job(problem, options)
     evaluation = fleet.evaluated(one)
-    subject = Subject(
-        evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference
-    )  # fmt: skip
+    subject = Subject(evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference)
     row = sweep.row(problem, evaluation, judge(subject, sweep.POLICY), time.perf_counter() - began)
     if evaluation.timing is not None and (row.is_off or not row.holds_one):
         kernels = [asdict(each) for each in evaluation.profile.kernels] if evaluation.profile else []
@@ -99,13 +101,18 @@ def state(fleet: Fleet) -> dict[str, Any]:
     """State of this process and its device, to see growth: descriptors, resident memory, processes, device memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     found: dict[str, Any] = {
-        "descriptors": _count("/proc/self/fd"), "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
-        "processes": _count("/proc"), "unburied": fleet.host.unreaped,
-    }  # fmt: skip
+        "descriptors": _count("/proc/self/fd"),
+        "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
+        "processes": _count("/proc"),
+        "unburied": fleet.host.unreaped,
+    }
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
-        found |= {"device_used_gb": round((total - free) / GB, 2), "device_gb": round(total / GB, 2),
-                  "referee_gb": round(torch.cuda.memory_reserved() / GB, 2)}  # fmt: skip
+        found |= {
+            "device_used_gb": round((total - free) / GB, 2),
+            "device_gb": round(total / GB, 2),
+            "referee_gb": round(torch.cuda.memory_reserved() / GB, 2),
+        }
     return found
 
 

@@ -152,9 +152,11 @@ def main() -> None:
 
 def _summary(wakes_us: list[float]) -> dict[str, float]:
     return {
-        "wakes": len(wakes_us), "p50_us": round(statistics.median(wakes_us)), "longest_us": round(max(wakes_us)),
+        "wakes": len(wakes_us),
+        "p50_us": round(statistics.median(wakes_us)),
+        "longest_us": round(max(wakes_us)),
         "late": sum(us > LATE_US for us in wakes_us),
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

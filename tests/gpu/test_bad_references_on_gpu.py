@@ -79,9 +79,12 @@ def against_itself(host: Any, source: bytes) -> Evaluation:
     from workers.referee.measure import measure
 
     job = Job(
-        job_id=uuid4(), reference=source, candidate=sweep.identity(source), backend=sweep.BACKEND,
+        job_id=uuid4(),
+        reference=source,
+        candidate=sweep.identity(source),
+        backend=sweep.BACKEND,
         options=sweep.options(),
-    )  # fmt: skip
+    )
     return measure(job, host)[0]
 
 

@@ -41,9 +41,12 @@ def _evaluate(host: "Host", name: str, candidate: bytes | None = None, *baseline
 
     case = CASES[name]
     job = Job(
-        job_id=uuid4(), reference=case.reference, candidate=candidate or case.candidate, backend=case.backend,
+        job_id=uuid4(),
+        reference=case.reference,
+        candidate=candidate or case.candidate,
+        backend=case.backend,
         options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.5, baselines=baselines_wanted),
-    )  # fmt: skip
+    )
     evaluation, _ = evaluate(job, host)
     return compiled_baselines.added(
         evaluation, job, host.baselines, lambda other: evaluate(other, host)[0], Cancellation()

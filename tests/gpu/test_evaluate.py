@@ -38,11 +38,14 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, p
     from workers.referee.measure import measure
 
     job = Job(
-        job_id=uuid4(), reference=case.reference, candidate=candidate or case.candidate, backend=case.backend,
+        job_id=uuid4(),
+        reference=case.reference,
+        candidate=candidate or case.candidate,
+        backend=case.backend,
         options=JobOptions(
             call_timeout_s=10, deadline_s=60, timing_budget_s=0.2, profile=profile, cases=case.is_by_cases
         ),
-    )  # fmt: skip
+    )
     evaluation, _ = measure(job, host)  # type: ignore[arg-type]
     host.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
     return evaluation
@@ -137,9 +140,11 @@ FRESH, KEPT = "", ", out=kept(x.device)"
 def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, reference: str, candidate: str) -> None:
     """Delivering the output would be a third of a short call."""
     pair: Any = SimpleNamespace(
-        reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(), backend="torch",
-        candidate=SIDE.format(name="ModelNew", out=candidate).encode(), is_by_cases=False,
-    )  # fmt: skip
+        reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(),
+        backend="torch",
+        candidate=SIDE.format(name="ModelNew", out=candidate).encode(),
+        is_by_cases=False,
+    )
     evaluation = _evaluate(host, pair)
     assert evaluation.timing is not None, evaluation.error
     timing = evaluation.timing
@@ -156,9 +161,11 @@ def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_
     """Neither does the referee, which has mapped its memory."""
     large = INPUTS.replace("64, 1024", "65536, 4096")  # 1 GiB
     pair: Any = SimpleNamespace(
-        reference=(SIDE.format(name="Model", out=FRESH) + large).encode(), backend="torch",
-        candidate=SIDE.format(name="ModelNew", out=FRESH).encode(), is_by_cases=False,
-    )  # fmt: skip
+        reference=(SIDE.format(name="Model", out=FRESH) + large).encode(),
+        backend="torch",
+        candidate=SIDE.format(name="ModelNew", out=FRESH).encode(),
+        is_by_cases=False,
+    )
     host.references.close()  # references of other tests have contexts, too
     used_gib = []
     for _ in range(2):

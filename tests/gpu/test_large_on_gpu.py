@@ -46,9 +46,12 @@ def _evaluated(host: object, body: str, shape: str, candidate: str | None = None
     reference = REFERENCE.format(body=body, shape=shape).encode()
     source = identity(reference) if candidate is None else candidate.encode()
     job = Job(
-        job_id=uuid4(), reference=reference, candidate=source, backend="torch",
+        job_id=uuid4(),
+        reference=reference,
+        candidate=source,
+        backend="torch",
         options=JobOptions(timing_budget_s=0.08, call_timeout_s=30, deadline_s=120, policy="anything-correct"),
-    )  # fmt: skip
+    )
     return evaluate(job, host)[0]  # type: ignore[arg-type]
 
 

@@ -96,11 +96,15 @@ class ReusingACache(torch.nn.Module):
 @pytest.mark.parametrize(
     ("draw", "model", "recorded"),
     [
-        (_drawn, Softmax, True), (_drawn, Product, True), (_drawn, Reusing, True), (_drawn, ReusingACache, True),
+        (_drawn, Softmax, True),
+        (_drawn, Product, True),
+        (_drawn, Reusing, True),
+        (_drawn, ReusingACache, True),
         (_of_the_host, Softmax, False),
-        (_brought_from_the_host, Softmax, False), (_waiting, Softmax, False),
+        (_brought_from_the_host, Softmax, False),
+        (_waiting, Softmax, False),
     ],
-)  # fmt: skip
+)
 def test_what_is_played_is_what_would_be_made(
     draw: Callable[[], Any], model: type[torch.nn.Module], recorded: bool
 ) -> None:
@@ -117,9 +121,15 @@ def test_what_is_played_is_what_would_be_made(
 
     node = layout.describe([torch.zeros(64, 33, device="cuda")])
     spec = problem_spec.ProblemSpec(
-        inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",
-        training=False, mutated_inputs=(), output_constant=False,
-    )  # fmt: skip
+        inputs=node,
+        outputs=node["items"][0],
+        init=layout.describe([[], {}]),
+        parameters={},
+        truth="fp64",
+        training=False,
+        mutated_inputs=(),
+        output_constant=False,
+    )
     place = problem_spec.arena(spec, SLOTS)
     arena: Any = Arena(place.reference_bytes)
     slots: list[Views] = [

@@ -41,9 +41,12 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes) -> Evaluation:
     from workers.referee.evaluate import evaluate
 
     job = Job(
-        job_id=uuid4(), reference=case.reference, candidate=candidate, backend=case.backend,
+        job_id=uuid4(),
+        reference=case.reference,
+        candidate=candidate,
+        backend=case.backend,
         options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.3),
-    )  # fmt: skip
+    )
     evaluation, _ = evaluate(job, host)  # type: ignore[arg-type]
     host.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
     return evaluation

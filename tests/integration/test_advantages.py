@@ -149,8 +149,11 @@ def test_columns_of_an_export_equal_the_table(settings: Settings, database: Data
         own = by_turn[row["turn_id"]]
         assert row["credit_group"] == f"run/{own['problem_id']}/triton"
         assert (row["turn_reward"], row["turn_score"], row["advantage"], row["left_out"]) == (
-            own["reward"], own["score"], own["advantage"], own["dropped"],
-        )  # fmt: skip
+            own["reward"],
+            own["score"],
+            own["advantage"],
+            own["dropped"],
+        )
         assert row["advantage_mask"] == (own["dropped"] is None)
         of_dialogue = [one for one in listed if one["trajectory_id"] == own["trajectory_id"]][: own["turn"] + 1]
         for column, name in (("turn_rewards", "reward"), ("turn_scores", "score"), ("turn_advantages", "advantage")):

@@ -50,7 +50,7 @@ def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> E
     options = replace(sweep.options(timing_budget_s), call_timeout_s=20.0)
     job = Job(
         job_id=uuid4(), reference=source, candidate=sweep.identity(source), backend=sweep.BACKEND, options=options
-    )  # fmt: skip
+    )
     found, _ = measure(job, host)
     host.recycle(options.memory_bytes)
     return found

@@ -124,8 +124,9 @@ def test_the_same_as_in_process(
     by_cases = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
     [first] = remote_client.submit_many([by_cases])
     assert first.job_id == client.submit_many([by_cases])[0].job_id
-    stored = remote_client.submit_trajectory(reference=fakes.CASES, turns=[replace(turns[0], candidate="c")],
-                                             workflow="kernel_simple")  # fmt: skip
+    stored = remote_client.submit_trajectory(
+        reference=fakes.CASES, turns=[replace(turns[0], candidate="c")], workflow="kernel_simple"
+    )
     assert stored.turns[0].job_id == first.job_id
     with pytest.raises(RequestError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"):
         remote_client.submit(reference="r", candidate="c", workflow="magic")

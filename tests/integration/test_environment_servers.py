@@ -151,9 +151,15 @@ def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[
         content = [{"type": "output_text", "text": text, "annotations": []}]
         message = {"id": f"m{len(said)}", "type": "message", "role": "assistant", "status": "completed"}
         return {
-            "id": "r", "created_at": 0.0, "model": "script", "object": "response", "parallel_tool_calls": True,
-            "tool_choice": "auto", "tools": [], "output": [{**message, "content": content}],
-        }  # fmt: skip
+            "id": "r",
+            "created_at": 0.0,
+            "model": "script",
+            "object": "response",
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "output": [{**message, "content": content}],
+        }
 
     def table(kind: str, server: str, port: int) -> dict[str, Any]:
         return {kind: {server: {"entrypoint": "app.py", "host": "127.0.0.1", "port": port}}}

@@ -74,8 +74,12 @@ def get_init_inputs():
 def test_problems_of_a_benchmark_are_held_out_under_any_name(own: Database, tmp_path: Path) -> None:
     """KernelBench's ReLU, renamed, in a set of another name; and one that only its operators give away."""
     named = Problem(name="1_Mine", reference=RELU, source_set="derived", entry_point="Rectifier")
-    written = Problem(name="2_Mine", reference=RELU.replace(b"torch.relu(image)", b"image.relu()"),
-                      source_set="derived", entry_point="Rectifier")  # fmt: skip
+    written = Problem(
+        name="2_Mine",
+        reference=RELU.replace(b"torch.relu(image)", b"image.relu()"),
+        source_set="derived",
+        entry_point="Rectifier",
+    )
     key = next(iter(benchmarks.known()[0].operators))
     version, _, unnumbered = key.partition(":")
     with own.begin() as connection:

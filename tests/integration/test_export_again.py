@@ -204,8 +204,10 @@ def test_pairs_labels_masks_and_rewards_come_from_real_rows(own: Database, tmp_p
         assert verify(tmp_path / layout) == []
     assert rows["trl_preference"] == 7 * 5  # per problem: fast over slow, wrong and hack; slow over wrong and hack
     assert rows["rewards"] == rows["kernelbench_results"] == dataset_seed.ATTEMPTS - 7
-    results = {str(path.parent.relative_to(tmp_path / "kernelbench_results")) for path in
-               (tmp_path / "kernelbench_results").glob("runs/*/*/eval_results.json")}  # fmt: skip
+    results = {
+        str(path.parent.relative_to(tmp_path / "kernelbench_results"))
+        for path in (tmp_path / "kernelbench_results").glob("runs/*/*/eval_results.json")
+    }
     assert {"runs/no_run/level1-cpu", "runs/three/level1-cpu", "runs/first/level2-cpu"} < results
     assert (tmp_path / "llamafactory_sft/dataset_info.json").is_file()
 

@@ -118,10 +118,19 @@ def test_plain_pytorch_under_a_prompt_for_triton_is_judged_as_triton(database: D
 def test_dr_kernel_dialogues_and_prompts(database: Database, tmp_path: Path) -> None:
     messages = [{"role": role, "content": f"```\n{CODE}# {n}\n```"} for n, role in enumerate(["user", "assistant"] * 5)]
     row = {
-        "messages": messages, "uuid": 7, "entry_point": "Model", "repo_name": "r", "module_name": "m",
-        "final_speedup": 1.0, "num_rounds": 5, "original_python_code": REFERENCE, "best_round": 3, "timestamp": 0.0,
-        "conversion_mode": "full_conversation_enhanced", "enable_thinking": False,
-    }  # fmt: skip
+        "messages": messages,
+        "uuid": 7,
+        "entry_point": "Model",
+        "repo_name": "r",
+        "module_name": "m",
+        "final_speedup": 1.0,
+        "num_rounds": 5,
+        "original_python_code": REFERENCE,
+        "best_round": 3,
+        "timestamp": 0.0,
+        "conversion_mode": "full_conversation_enhanced",
+        "enable_thinking": False,
+    }
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "cold.parquet")
     found = imports.drkernel_coldstart(database, tmp_path / "cold.parquet")
     assert (found.samples, count(database, "turns", "jobs")) == (1, [5, 5])

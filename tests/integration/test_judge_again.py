@@ -22,9 +22,18 @@ from tests.integration import fakes
 from tests.integration.cli import assay
 
 CHECK = OutputCheck(
-    index=0, dtype="float32", shape=(4,), ok=True, rel_l2=0.0, rel_l2_limit=1e-5, max_norm=0.0, max_norm_limit=1e-4,
-    nonfinite_mismatches=0, unwritten=0, stale_call=None,
-)  # fmt: skip
+    index=0,
+    dtype="float32",
+    shape=(4,),
+    ok=True,
+    rel_l2=0.0,
+    rel_l2_limit=1e-5,
+    max_norm=0.0,
+    max_norm_limit=1e-4,
+    nonfinite_mismatches=0,
+    unwritten=0,
+    stale_call=None,
+)
 TRIAL = Trial(call=0, seed="00/0", ok=True, outputs=(CHECK,))
 NO_KERNEL = replace(fakes.passed(), correctness=Correctness(calls=1, failed_calls=0, trials=(TRIAL,), mode="train"))
 
@@ -45,9 +54,14 @@ def _store(database: Database, broker: Celery, candidate: str, evaluation: Evalu
 def _export(connection: Connection, evaluation_ids: list[UUID]) -> UUID:
     export_id = ids.new_id()
     exports.add(
-        connection, export_id=export_id, format="trl_sft", where_text="correct", directory="/tmp/x",
-        manifest={"rows": len(evaluation_ids)}, evaluation_ids=evaluation_ids,
-    )  # fmt: skip
+        connection,
+        export_id=export_id,
+        format="trl_sft",
+        where_text="correct",
+        directory="/tmp/x",
+        manifest={"rows": len(evaluation_ids)},
+        evaluation_ids=evaluation_ids,
+    )
     return export_id
 
 
@@ -77,9 +91,11 @@ def test_a_stricter_policy_names_the_detector_and_the_datasets(
     planned = _run(settings, "--all", "--policy", "triton-only", "--dry-run", "--json")
     (change,) = [change for change in planned["changes"] if change["before"] != change["after"]]
     assert change == {
-        "evaluation_id": str(right), "before": "clean", "after": "hack",
+        "evaluation_id": str(right),
+        "before": "clean",
+        "after": "hack",
         "detectors": [{"detector": "no_custom_kernel", "before": "clean", "after": "hack"}],
-    }  # fmt: skip
+    }
     assert planned["stale_exports"] == [str(touched)]
     assert _stale(database) == {touched: None, other: None}
 

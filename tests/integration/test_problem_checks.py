@@ -128,9 +128,11 @@ def test_a_sweep_without_the_queue_is_recorded_and_a_newer_check_stays(
     device = {"device_class": "h100", "device_name": "NVIDIA H100"}
     for day, seconds in ((2, 1.0), (1, 9.0)):  # the second file is older
         report = {
-            "environment": device, "protocol": "p", "checked_at": f"2026-01-0{day}T00:00:00+00:00",
+            "environment": device,
+            "protocol": "p",
+            "checked_at": f"2026-01-0{day}T00:00:00+00:00",
             "rows": [asdict(replace(mine, seconds=seconds)), asdict(other)],
-        }  # fmt: skip
+        }
         file = tmp_path / f"{day}.json"
         file.write_text(json.dumps(report))
         said = run(settings, str(file), "--from", str(checkout), "--json", verb="record")

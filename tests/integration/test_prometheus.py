@@ -100,9 +100,21 @@ def test_errors_are_json_in_the_form_of_kernelgym(app: flask.Flask) -> None:
 def with_canary() -> Any:
     canary = Canary(expected_us=100, before_us=101, after_us=150, repeats=0)
     timing = Timing(
-        reference_us=2, candidate_us=1, speedup=2, ci_low=1.9, ci_high=2.1, groups=3, calls_per_side=9, handover_us=1,
-        candidate_handover_us=1, claimed_us=None, floor_us=0, stop_reason="precise", blocks=(), canary=canary,
-    )  # fmt: skip
+        reference_us=2,
+        candidate_us=1,
+        speedup=2,
+        ci_low=1.9,
+        ci_high=2.1,
+        groups=3,
+        calls_per_side=9,
+        handover_us=1,
+        candidate_handover_us=1,
+        claimed_us=None,
+        floor_us=0,
+        stop_reason="precise",
+        blocks=(),
+        canary=canary,
+    )
     return replace(fakes.passed(), timing=timing)
 
 

@@ -69,21 +69,29 @@ def prompt_of(backend: str) -> list[dict[str, str]]:
 
 def stored(database: Database, run: str) -> list[dict[str, Any]]:
     """Rollouts of a run and its steps, in the order in which they came."""
-    u, t, r, p, j, c = (
-        tables.turns, tables.trajectories, tables.runs, tables.problems, tables.jobs, tables.candidates
-    )  # fmt: skip
+    u, t, r, p, j, c = (tables.turns, tables.trajectories, tables.runs, tables.problems, tables.jobs, tables.candidates)
     joined = u.join(t, t.c.trajectory_id == u.c.trajectory_id).join(r, r.c.run_id == t.c.run_id)
     joined = joined.join(p, p.c.problem_id == t.c.problem_id).join(j, j.c.job_id == u.c.job_id)
     joined = joined.join(c, c.c.candidate_id == j.c.candidate_id)
     query = (
         sa.select(
-            u.c.messages_json, u.c.response, t.c.backend, t.c.label, t.c.claims, r.c.name, r.c.step, r.c.model,
-            r.c.settings, p.c.source_set, p.c.name.label("problem"), c.c.backend.label("written_in"),
+            u.c.messages_json,
+            u.c.response,
+            t.c.backend,
+            t.c.label,
+            t.c.claims,
+            r.c.name,
+            r.c.step,
+            r.c.model,
+            r.c.settings,
+            p.c.source_set,
+            p.c.name.label("problem"),
+            c.c.backend.label("written_in"),
         )
         .select_from(joined)
         .where(r.c.name.startswith(run))
         .order_by(u.c.turn_id)
-    )  # fmt: skip
+    )
     with database.begin() as connection:
         found = [dict(row) for row in connection.execute(query).mappings()]
     return [one | {"messages": json.loads(one["messages_json"])} for one in found]
@@ -245,8 +253,11 @@ def test_an_id_of_a_problem_with_another_reference_is_not_believed(
 
 
 def test_over_http_rollouts_are_stored_as_in_process(
-    settings: Settings, database: Database, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]],
-) -> None:  # fmt: skip
+    settings: Settings,
+    database: Database,
+    fake_worker: Popen[bytes],
+    exported: Callable[[str], list[dict[str, Any]]],
+) -> None:
     rows = exported("verl_rl")
     with served(settings) as url:
         scored = verl.compute_scores(
@@ -254,8 +265,10 @@ def test_over_http_rollouts_are_stored_as_in_process(
             [WRONG.format(row["extra_info"]["backend"]) for row in rows],
             [row["reward_model"]["ground_truth"] for row in rows],
             [row["extra_info"] for row in rows],
-            url=url, run="remote", step=1,
-        )  # fmt: skip
+            url=url,
+            run="remote",
+            step=1,
+        )
     assert [one["score"] for one in scored] == [0.0] * 3
     found = assert_stored(database, "remote", 1)
     assert found[0]["claims"]["extra_info"]["problem"] == "1_Op"

@@ -33,9 +33,13 @@ def on(host: str, *command: str, timeout_s: float = 240.0, **variables: str) -> 
     usual = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path.cwd()), "PYTHONDONTWRITEBYTECODE": "1"}
     environment = usual | variables
     return subprocess.run(
-        [*imitated, sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
+        [*imitated, sys.executable, *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=timeout_s,
-    )  # fmt: skip
+    )
 
 
 def tried(host: str) -> tuple[int, dict[str, Any]]:
@@ -113,8 +117,18 @@ def temporary() -> Iterator[Path]:
 
 @pytest.mark.parametrize("host", ISOLATION)
 def test_candidates_are_kept_apart_on_other_hosts(host: str, temporary: Path) -> None:
-    done = on(host, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/integration/test_isolation_attacks.py",
-              "-k", ISOLATION[host], TMPDIR=str(temporary))  # fmt: skip
+    done = on(
+        host,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/integration/test_isolation_attacks.py",
+        "-k",
+        ISOLATION[host],
+        TMPDIR=str(temporary),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     until(lambda: not list(temporary.glob("assay-scratch-*")))
 

@@ -18,9 +18,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 RECIPES = Path(__file__).parents[2] / "workers/training/recipes"
 SMALL = {
-    "max_steps": 1, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 1, "report_to": [],
-    "use_cpu": True, "bf16": False, "save_strategy": "no",
-}  # fmt: skip
+    "max_steps": 1,
+    "per_device_train_batch_size": 2,
+    "gradient_accumulation_steps": 1,
+    "report_to": [],
+    "use_cpu": True,
+    "bf16": False,
+    "save_strategy": "no",
+}
 
 
 def trainer_of(name: str, *given: Any, **more: Any) -> Any:

@@ -70,11 +70,19 @@ def turn_trainer(folder: Path, rollouts: KernelRollouts, *, method: str = "trloo
         processing_class=tiny_trainer.tokenizer(),
         train_dataset=Dataset.from_list(rollouts.rows() * 3),
         args=GRPOConfig(
-            output_dir=str(folder), max_steps=1, per_device_train_batch_size=3, num_generations=3,
-            max_completion_length=8, logging_steps=1, report_to=[], use_cpu=True, bf16=False, scale_rewards="none",
+            output_dir=str(folder),
+            max_steps=1,
+            per_device_train_batch_size=3,
+            num_generations=3,
+            max_completion_length=8,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
+            scale_rewards="none",
             **more,
         ),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.usefixtures("_worker")
@@ -214,9 +222,13 @@ def verl_batches(config: Any, engine: Engine, sessions: int, monkeypatch: pytest
 
     monkeypatch.setattr(agent_loop_tq.tq, "async_kv_batch_put", put)
     row = {
-        "raw_prompt": [{"role": "user", "content": "?"}], "uid": "p", "global_steps": 7, "index": 0,
-        "extra_info": {"entry_point": "Model"}, "reward_model": {"ground_truth": REFERENCE},
-    }  # fmt: skip
+        "raw_prompt": [{"role": "user", "content": "?"}],
+        "uid": "p",
+        "global_steps": 7,
+        "index": 0,
+        "extra_info": {"entry_point": "Model"},
+        "reward_model": {"ground_truth": REFERENCE},
+    }
     place = {"step": 7, "sample_index": 0, "rollout_n": 0, "validate": False}
     wanted = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}
 

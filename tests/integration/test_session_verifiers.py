@@ -67,8 +67,9 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     class OneCall(vf.Harness[vf.HarnessConfig]):
         SUPPORTS_RESUME, EXECUTES_CODE, NEEDS_CONTAINER, APPENDS_SYSTEM_PROMPT = True, False, False, True
 
-        async def launch(self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, mcp_urls: Any, data: Any,
-                         **_: Any) -> Any:  # fmt: skip
+        async def launch(
+            self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, mcp_urls: Any, data: Any, **_: Any
+        ) -> Any:
             _, prompt = self.resolve_prompt(data)
             told = [{"role": each.role, "content": each.content} for each in prompt]
             async with AsyncOpenAI(base_url=endpoint, api_key=secret, max_retries=0) as server:

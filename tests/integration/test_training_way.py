@@ -108,10 +108,17 @@ def test_through_trl(connected: Client, tmp_path: Path) -> None:
         processing_class=tokenizer,
         train_dataset=rows,
         args=trl.GRPOConfig(
-            output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=2, num_generations=2,
-            max_completion_length=8192, logging_steps=1, report_to=[], use_cpu=True, bf16=False,
+            output_dir=str(tmp_path),
+            max_steps=1,
+            per_device_train_batch_size=2,
+            num_generations=2,
+            max_completion_length=8192,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
         ),
-    )  # fmt: skip
+    )
     trainer.train()
     logged = {name: value for entry in trainer.state.log_history for name, value in entry.items()}
     assert logged["kernel/correct_rate"] == 0.5

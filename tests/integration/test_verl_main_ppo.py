@@ -74,11 +74,18 @@ def policy(folder: Path, asked: list[list[dict[str, str]]]) -> str:
     tokenizer.add_tokens(list(ANSWERS))
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(tokenizer), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-            num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=32768, pad_token_id=0,
-            bos_token_id=None, eos_token_id=1,
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            max_position_embeddings=32768,
+            pad_token_id=0,
+            bos_token_id=None,
+            eos_token_id=1,
         )
-    )  # fmt: skip
+    )
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     openings = [tokenizer.apply_chat_template(each, add_generation_prompt=True)["input_ids"] for each in asked]
     lines = [[*ids[-CONTEXT:], *tokenizer(said)["input_ids"], 1] for ids in openings for said in ANSWERS]

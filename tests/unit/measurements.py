@@ -20,13 +20,22 @@ from app.domain.kernel_profile import KernelRow, Profile
 
 HERE = Environment(
     device_class="cpu", device_name="cpu", device_id="n.cpu", node="n", python="3", torch="2", triton="3"
-)  # fmt: skip
+)
 
 
 CHECK = OutputCheck(
-    index=0, dtype="float32", shape=(10, 10), ok=True, rel_l2=1e-7, rel_l2_limit=1e-5, max_norm=1e-7,
-    max_norm_limit=1e-4, nonfinite_mismatches=0, unwritten=0, stale_call=None,
-)  # fmt: skip
+    index=0,
+    dtype="float32",
+    shape=(10, 10),
+    ok=True,
+    rel_l2=1e-7,
+    rel_l2_limit=1e-5,
+    max_norm=1e-7,
+    max_norm_limit=1e-4,
+    nonfinite_mismatches=0,
+    unwritten=0,
+    stale_call=None,
+)
 
 
 TRIAL = Trial(call=0, seed="ab/0", ok=True, outputs=(CHECK,))
@@ -43,10 +52,20 @@ def blocks_of(side: str, wall_us: float, claimed_us: float) -> tuple[Block, ...]
 
 
 TIMING = Timing(
-    reference_us=200, candidate_us=100, speedup=2, ci_low=1.9, ci_high=2.1, groups=6, calls_per_side=24, handover_us=50,
-    candidate_handover_us=50, claimed_us=90, floor_us=1, stop_reason="precise",
+    reference_us=200,
+    candidate_us=100,
+    speedup=2,
+    ci_low=1.9,
+    ci_high=2.1,
+    groups=6,
+    calls_per_side=24,
+    handover_us=50,
+    candidate_handover_us=50,
+    claimed_us=90,
+    floor_us=1,
+    stop_reason="precise",
     blocks=blocks_of("reference", 850, 790) + blocks_of("candidate", 460, 400),
-)  # fmt: skip
+)
 
 
 PASSED = Evaluation(
@@ -124,10 +143,17 @@ ON_GPU = replace(HERE, bandwidth_gb_s=4000.0)
 
 
 def kernels(
-    own_us: float, torch_us: float, origin: str = "triton", grid: tuple[int, int, int] | None = None, *,
-    elsewhere: str = "torch", own_bytes: int | None = None, library_bytes: int | None = None, launches: int = 1,
+    own_us: float,
+    torch_us: float,
+    origin: str = "triton",
+    grid: tuple[int, int, int] | None = None,
+    *,
+    elsewhere: str = "torch",
+    own_bytes: int | None = None,
+    library_bytes: int | None = None,
+    launches: int = 1,
     library: str = "gemm",
-) -> Evaluation:  # fmt: skip
+) -> Evaluation:
     """Ten profiled calls on a GPU, of which each spends so much in its own and in the library's kernels."""
     rows = (
         KernelRow(

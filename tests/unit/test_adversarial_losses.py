@@ -42,10 +42,18 @@ REC = {
     "coefficient": 0.1,
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("reinforce", {}), ("ppo_dual_clip", {}), ("gspo", {}), ("cispo", {}), ("opmd", {}),
-    ("topr", {}), ("topr", {"whole_rows": False}), ("rec", REC), ("rec", {"weight": losses.Weight.ADVANTAGE}),
-    ("dppo", {}), ("dppo", {"divergence": losses.Divergence.KL}),
-]  # fmt: skip
+    ("reinforce", {}),
+    ("ppo_dual_clip", {}),
+    ("gspo", {}),
+    ("cispo", {}),
+    ("opmd", {}),
+    ("topr", {}),
+    ("topr", {"whole_rows": False}),
+    ("rec", REC),
+    ("rec", {"weight": losses.Weight.ADVANTAGE}),
+    ("dppo", {}),
+    ("dppo", {"divergence": losses.Divergence.KL}),
+]
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)

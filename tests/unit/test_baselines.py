@@ -51,10 +51,20 @@ ENVIRONMENT = Environment(
 
 def _timing(speedup: float, half_width: float = 0.0, us: float = 50.0) -> Timing:
     return Timing(
-        reference_us=100.0, candidate_us=us, speedup=speedup, ci_low=speedup * math.exp(-half_width),
-        ci_high=speedup * math.exp(half_width), groups=6, calls_per_side=60, handover_us=5.0,
-        candidate_handover_us=5.0, claimed_us=us, floor_us=1.0, stop_reason="precise", blocks=(),
-    )  # fmt: skip
+        reference_us=100.0,
+        candidate_us=us,
+        speedup=speedup,
+        ci_low=speedup * math.exp(-half_width),
+        ci_high=speedup * math.exp(half_width),
+        groups=6,
+        calls_per_side=60,
+        handover_us=5.0,
+        candidate_handover_us=5.0,
+        claimed_us=us,
+        floor_us=1.0,
+        stop_reason="precise",
+        blocks=(),
+    )
 
 
 def _evaluation(timing: Timing | None, error: EvaluationError | None = None) -> Evaluation:
@@ -165,9 +175,7 @@ def test_one_that_fails_says_why_once_and_the_candidate_keeps_its_speedup() -> N
         assert evaluation.status is Status.PASSED
         assert evaluation.timing is not None
         assert evaluation.timing.speedup == 2.0
-        assert evaluation.timing.baselines == (
-            BaselineTiming(name="compile", error="timeout: no answer in time"),
-        )  # fmt: skip
+        assert evaluation.timing.baselines == (BaselineTiming(name="compile", error="timeout: no answer in time"),)
     assert len(tries) == 1
 
 
@@ -287,8 +295,9 @@ def _result(label: Label) -> results.Result:
 def test_the_result_has_them_and_people_see_them() -> None:
     result = _result(Label.CLEAN)
     assert [(each["name"], each["speedup"]) for each in result["baselines"]] == [
-        ("compile", 1.25), ("compile-max-autotune", None),
-    ]  # fmt: skip
+        ("compile", 1.25),
+        ("compile-max-autotune", None),
+    ]
     shown = output.details(result).plain
     assert "over compile: 1.25× [1.20, 1.30] (62.5 µs per call)" in shown
     assert "over compile-max-autotune: not measured: timeout: no answer" in shown

@@ -139,17 +139,27 @@ def evaluated(
     name = f"case_{index}"
     error = None if status is Status.PASSED else EvaluationError(kind="k", message="it is wrong")
     fields: dict[str, object] = {
-        "calls": 3, "failed_calls": 0, "trials": (measurements.TRIAL,), "mode": "eval",
-        "precision_class": "float32", "peer_rules": (PeerRule(name="peer", passed_calls=2, calls=3),),
-        "null_answers": ("zeros", "mean"), "output_constant": True, "deterministic": True,
-    }  # fmt: skip
+        "calls": 3,
+        "failed_calls": 0,
+        "trials": (measurements.TRIAL,),
+        "mode": "eval",
+        "precision_class": "float32",
+        "peer_rules": (PeerRule(name="peer", passed_calls=2, calls=3),),
+        "null_answers": ("zeros", "mean"),
+        "output_constant": True,
+        "deterministic": True,
+    }
     return Evaluation(
-        status=status, environment=ENVIRONMENT, seed=str(index), error=error,
+        status=status,
+        environment=ENVIRONMENT,
+        seed=str(index),
+        error=error,
         correctness=Correctness(**(fields | correctness)),  # type: ignore[arg-type]
         cases=(CaseOutcome(index=index, of=of, name=name, status=status, candidate_us=10.0 * (1 + index)),),
-        testimony=Testimony(launches=1, launches_alone=1, stdout=f"said {index}"), stage_ms={"timing": 5.0},
+        testimony=Testimony(launches=1, launches_alone=1, stdout=f"said {index}"),
+        stage_ms={"timing": 5.0},
         ablation=ablation,
-    )  # fmt: skip
+    )
 
 
 def test_what_passes_in_all_cases_has_passed() -> None:
@@ -176,8 +186,9 @@ def test_a_problem_is_degenerate_only_where_every_case_is() -> None:
 def test_every_wrong_case_is_named() -> None:
     found = evaluate_cases.merged(
         [evaluated(0, of=3, status=Status.INCORRECT), evaluated(1, of=3), evaluated(2, of=3, status=Status.INCORRECT)],
-        bytes(32), 60,
-    )  # fmt: skip
+        bytes(32),
+        60,
+    )
     assert found.status is Status.INCORRECT
     assert found.error is not None
     assert found.error.message == "case 'case_0' of 3: it is wrong (failed, too: 'case_2')"

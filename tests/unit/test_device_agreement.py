@@ -24,9 +24,13 @@ CPU = [
     row("a", "passed"),
 ]
 GPU = [
-    row("right", "passed"), row("wrong", "incorrect"), row("else", "incorrect"), row("gone", "passed"),
-    {"name": "a", "status": "passed", "verdict": "suspect", "findings": ["decoy_kernel"]}, row("more", "passed"),
-]  # fmt: skip
+    row("right", "passed"),
+    row("wrong", "incorrect"),
+    row("else", "incorrect"),
+    row("gone", "passed"),
+    {"name": "a", "status": "passed", "verdict": "suspect", "findings": ["decoy_kernel"]},
+    row("more", "passed"),
+]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:

@@ -17,10 +17,19 @@ from tests import language
 
 ROOT = language.ROOT
 
-FOREIGN = frozenset({
-    "imperative", "einops", "max_split_size_mb", "vllm_async_engine", "gym", "vllm_model", "server_url", "mcp",
-    "library_in",
-})  # fmt: skip
+FOREIGN = frozenset(
+    {
+        "imperative",
+        "einops",
+        "max_split_size_mb",
+        "vllm_async_engine",
+        "gym",
+        "vllm_model",
+        "server_url",
+        "mcp",
+        "library_in",
+    }
+)
 """Names of other projects, placeholders, and the common beginning of several zoo files."""
 
 FILE = re.compile(r"(?<![\w/.-])((?:[\w-]+/)*[a-z_]\w*\.(?:py|c|toml|yml))(?![\w/])")
@@ -34,9 +43,14 @@ FOREIGN_FILES = frozenset(
     }
 )
 
-PROSE = sorted(set(language.documents()) - set((ROOT / "app/domain/collection/prompts").glob("*.md")) - {
-    ROOT / "CHANGELOG.md", *(ROOT / "app/web/static").rglob("*.md"),
-})  # fmt: skip
+PROSE = sorted(
+    set(language.documents())
+    - set((ROOT / "app/domain/collection/prompts").glob("*.md"))
+    - {
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "app/web/static").rglob("*.md"),
+    }
+)
 """Documents about the code as it is: no prompts and their sources, no history, no licences."""
 
 

@@ -26,10 +26,22 @@ from workers.sandbox import escape_attempts
 ROOT = language.ROOT
 README_BYTES = 8_000
 REQUIRED = [
-    "app", "app/cli", "app/web", "app/web/compat/kernelgym", "app/integrations", "app/export", "app/detectors",
-    "workers", "workers/referee", "workers/sandbox", "workers/training", "app/domain/credit", "tests",
-    "tests/bench", "tests/zoo",
-]  # fmt: skip
+    "app",
+    "app/cli",
+    "app/web",
+    "app/web/compat/kernelgym",
+    "app/integrations",
+    "app/export",
+    "app/detectors",
+    "workers",
+    "workers/referee",
+    "workers/sandbox",
+    "workers/training",
+    "app/domain/credit",
+    "tests",
+    "tests/bench",
+    "tests/zoo",
+]
 
 
 DOCUMENTS = language.documents()

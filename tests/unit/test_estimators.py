@@ -56,9 +56,10 @@ def test_the_median_of_groups_lies_where_it_says(noise: str, count: int) -> None
         faster = [min(1 + NOISES[noise](draw) for _ in range(2)) for _ in range(2)]
         return math.log(faster[0] / faster[1])
 
-    held = sum(found.low <= 0.0 <= found.high for found in (
-        estimators.middle([group() for _ in range(count)]) for _ in range(1000)
-    ))  # fmt: skip
+    held = sum(
+        found.low <= 0.0 <= found.high
+        for found in (estimators.middle([group() for _ in range(count)]) for _ in range(1000))
+    )
     assert held / 1000 >= 0.93
 
 

@@ -262,13 +262,30 @@ def test_llamafactory_alternates_and_names_its_files() -> None:
 def test_dr_kernel_counts_rounds_from_one_and_has_their_columns() -> None:
     row = rendered("drkernel_coldstart", Kind.TRAJECTORY)
     assert list(row) == [
-        "messages", "uuid", "entry_point", "repo_name", "module_name", "final_speedup", "num_rounds",
-        "original_python_code", "best_round", "timestamp", "conversion_mode", "enable_thinking",
-    ]  # fmt: skip
+        "messages",
+        "uuid",
+        "entry_point",
+        "repo_name",
+        "module_name",
+        "final_speedup",
+        "num_rounds",
+        "original_python_code",
+        "best_round",
+        "timestamp",
+        "conversion_mode",
+        "enable_thinking",
+    ]
     assert (row["num_rounds"], row["best_round"], row["enable_thinking"]) == (2, 2, True)
     assert list(rendered("drkernel_rl", Kind.RL_PROMPTS)["extra_info"]) == [
-        "entry_point", "level", "module_name", "ops", "original_prompt", "repo_name", "type", "uuid",
-    ]  # fmt: skip
+        "entry_point",
+        "level",
+        "module_name",
+        "ops",
+        "original_prompt",
+        "repo_name",
+        "type",
+        "uuid",
+    ]
 
 
 def results_of(*facts: Any) -> dict[str, Any]:

@@ -13,7 +13,16 @@ FILES = list(language.sources(language.ROOT / tree for tree in language.TREES))
 TESTS = list(language.sources([language.ROOT / "tests"]))
 PAGES = language.pages()
 
-FMT_SKIP = 17
+TABLES = {
+    "app/domain/source_ablation.py": 2,
+    "tests/unit/judged_cases.py": 1,
+    "workers/backends/support/libdevice.py": 3,
+    "workers/protocol/pretrained.py": 1,
+    "workers/sandbox/seccomp.py": 9,
+}
+"""Files with tables that the formatter leaves as they are, and their number: lists of names, system calls by
+architecture, functions, programs of the filter, cases with their verdicts.  Arguments and results are no tables."""
+
 PER_THOUSAND = {"what": 0.10, "who": 0.50, "nobody": 0.05}
 PER_THOUSAND_OF_TESTS = {"what": 0.40, "who": 0.50, "nobody": 0.10}
 PER_THOUSAND_OF_PAGES = {"what": 0.5, "who": 0.3, "nobody": 0.0}
@@ -118,8 +127,8 @@ def test_no_module_has_a_name_of_the_standard_library():
 
 
 def test_formatting_is_left_to_the_formatter():
-    found = language.skips(FILES)
-    assert found <= FMT_SKIP
+    found = {str(path.relative_to(language.ROOT)): language.skips([path]) for path in (*FILES, *TESTS)}
+    assert {name: skips for name, skips in found.items() if skips} == TABLES
 
 
 def test_headings_of_documents_name_their_subject():

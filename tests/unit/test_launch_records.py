@@ -11,9 +11,16 @@ from workers.protocol.launch_records import Launch
 from workers.shims import kineto
 
 SOFTMAX = Launch(
-    name="softmax", origin="triton", start_ns=1000, duration_ns=500, stream=7, grid=(4096, 1, 1), block=(128, 1, 1),
-    registers=32, shared_bytes=64,
-)  # fmt: skip
+    name="softmax",
+    origin="triton",
+    start_ns=1000,
+    duration_ns=500,
+    stream=7,
+    grid=(4096, 1, 1),
+    block=(128, 1, 1),
+    registers=32,
+    shared_bytes=64,
+)
 
 
 def _mailbox(rows: bytes) -> mmap.mmap:
@@ -43,15 +50,30 @@ def test_what_overlaps_counts_once() -> None:
 
 def _event(category: str, name: str, began: float, duration: float, tid: int = 1, **arguments: Any) -> dict[str, Any]:
     return {
-        "ph": "X", "cat": category, "name": name, "pid": 9, "tid": tid, "ts": began, "dur": duration, "args": arguments,
-    }  # fmt: skip
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 9,
+        "tid": tid,
+        "ts": began,
+        "dur": duration,
+        "args": arguments,
+    }
 
 
 def _on_device(name: str, began: float, correlation: int, duration: float = 2.0) -> dict[str, Any]:
     return _event(
-        "kernel", name, began, duration, tid=7, correlation=correlation, stream=7, grid=[8, 1, 1], block=[64, 1, 1],
+        "kernel",
+        name,
+        began,
+        duration,
+        tid=7,
+        correlation=correlation,
+        stream=7,
+        grid=[8, 1, 1],
+        block=[64, 1, 1],
         **{"registers per thread": 16, "shared memory": 0},
-    )  # fmt: skip
+    )
 
 
 TRACE = [
@@ -80,13 +102,25 @@ TRACE = [
 def test_a_kernel_is_whose_it_was_launched_from() -> None:
     found = kineto.launches(TRACE, {"softmax"}, lambda name: name.startswith("twice("))
     assert [(launch.name.split("(")[0], launch.origin) for launch in found] == [
-        ("softmax", "torch"), ("softmax", "triton"), ("twice", "extension"), ("triton_poi_fused_add_0", "inductor"),
-        ("twice", "extension"), ("sm90_xmma_gemm", "torch"), ("Memcpy DtoD ", "torch"),
-    ]  # fmt: skip
+        ("softmax", "torch"),
+        ("softmax", "triton"),
+        ("twice", "extension"),
+        ("triton_poi_fused_add_0", "inductor"),
+        ("twice", "extension"),
+        ("sm90_xmma_gemm", "torch"),
+        ("Memcpy DtoD ", "torch"),
+    ]
     assert found[1] == Launch(
-        name="softmax", origin="triton", start_ns=22_000, duration_ns=2000, stream=7, grid=(8, 1, 1), block=(64, 1, 1),
-        registers=16, shared_bytes=0,
-    )  # fmt: skip
+        name="softmax",
+        origin="triton",
+        start_ns=22_000,
+        duration_ns=2000,
+        stream=7,
+        grid=(8, 1, 1),
+        block=(64, 1, 1),
+        registers=16,
+        shared_bytes=0,
+    )
     assert found[-1].grid is None
 
 
@@ -103,11 +137,15 @@ def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
         return _event("user_annotation", f"assay.call.{name}", ts, 10)
 
     events = [
-        noted("0", 0), noted("1", 100), _event("cuda_driver", "cuLaunchKernelEx", 5, 1, correlation=1),
+        noted("0", 0),
+        noted("1", 100),
+        _event("cuda_driver", "cuLaunchKernelEx", 5, 1, correlation=1),
         _event("cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=2),  # the shim's: an output is delivered
         _event("cuda_driver", "cuLaunchKernelEx", 105, 1, correlation=3),
-        _on_device("mine", 30, 1), _on_device("copied", 60, 2), _on_device("mine", 106, 3),
-    ]  # fmt: skip
+        _on_device("mine", 30, 1),
+        _on_device("copied", 60, 2),
+        _on_device("mine", 106, 3),
+    ]
     found = kineto.launches(events, {"mine"}, lambda _: False)
     assert [(each.name, each.call, each.start_ns) for each in found] == [("mine", 0, 0), ("mine", 1, 0)]
     with pytest.raises(RuntimeError, match="more calls"):
@@ -117,11 +155,14 @@ def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
 @pytest.mark.parametrize(
     ("name", "origin"),
     [
-        ("nvjet_hsh_64x8_64x16_4x2_h_bz_coopB_TNT", "torch"), ("void cutlass::Kernel2<x>(x::Params)", "torch"),
-        ("ampere_sgemm_128x64_nn", "torch"), ("void at::native::elementwise_kernel<4>()", "torch"),
-        ("my_gemm", "unknown"), ("sm_softmax", "unknown"),
+        ("nvjet_hsh_64x8_64x16_4x2_h_bz_coopB_TNT", "torch"),
+        ("void cutlass::Kernel2<x>(x::Params)", "torch"),
+        ("ampere_sgemm_128x64_nn", "torch"),
+        ("void at::native::elementwise_kernel<4>()", "torch"),
+        ("my_gemm", "unknown"),
+        ("sm_softmax", "unknown"),
     ],
-)  # fmt: skip
+)
 def test_a_librarys_kernel_launched_around_torch_is_known_by_its_name(name: str, origin: str) -> None:
     (found,) = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False)
     assert found.origin == origin

@@ -58,27 +58,61 @@ def sign_of(x: float) -> float:
 
 
 OF_ONE: dict[str, tuple[Callable[[float], float], list[float]]] = {
-    "abs": (abs, WIDE), "acos": (math.acos, UNIT), "acosh": (math.acosh, [1 + x for x in POSITIVE]),
-    "asin": (math.asin, UNIT), "asinh": (math.asinh, WIDE), "atan": (math.atan, WIDE), "atanh": (math.atanh, UNIT),
-    "cbrt": (lambda x: sign_of(x) * abs(x) ** (1 / 3), WIDE), "ceil": (math.ceil, WIDE), "cos": (math.cos, WIDE),
-    "cosh": (math.cosh, WIDE), "cospi": (lambda x: math.cos(math.pi * x), WIDE), "erf": (math.erf, WIDE),
-    "erfc": (math.erfc, WIDE), "erfcx": (lambda x: math.exp(x * x) * math.erfc(x), UNIT), "exp": (math.exp, WIDE),
-    "exp10": (lambda x: 10.0**x, WIDE), "exp2": (lambda x: 2.0**x, WIDE), "expm1": (math.expm1, WIDE),
-    "floor": (math.floor, WIDE), "lgamma": (math.lgamma, WIDE), "log": (math.log, POSITIVE),
-    "log10": (math.log10, POSITIVE), "log1p": (math.log1p, POSITIVE), "log2": (math.log2, POSITIVE),
-    "nearbyint": (round, WIDE), "normcdf": (lambda x: math.erfc(-x / math.sqrt(2)) / 2, WIDE),
-    "rint": (round, WIDE), "round": (lambda x: sign_of(x) * math.floor(abs(x) + 0.5), WIDE),
-    "rsqrt": (lambda x: 1 / math.sqrt(x), POSITIVE), "sin": (math.sin, WIDE), "sinh": (math.sinh, WIDE),
-    "sinpi": (lambda x: math.sin(math.pi * x), WIDE), "sqrt": (math.sqrt, POSITIVE), "tan": (math.tan, WIDE),
-    "tanh": (math.tanh, WIDE), "tgamma": (math.gamma, WIDE), "trunc": (math.trunc, WIDE),
-    "rcp_rn": (lambda x: 1 / x, WIDE), "sqrt_rn": (math.sqrt, POSITIVE), "rcbrt": (lambda x: x ** (-1 / 3), POSITIVE),
-}  # fmt: skip
+    "abs": (abs, WIDE),
+    "acos": (math.acos, UNIT),
+    "acosh": (math.acosh, [1 + x for x in POSITIVE]),
+    "asin": (math.asin, UNIT),
+    "asinh": (math.asinh, WIDE),
+    "atan": (math.atan, WIDE),
+    "atanh": (math.atanh, UNIT),
+    "cbrt": (lambda x: sign_of(x) * abs(x) ** (1 / 3), WIDE),
+    "ceil": (math.ceil, WIDE),
+    "cos": (math.cos, WIDE),
+    "cosh": (math.cosh, WIDE),
+    "cospi": (lambda x: math.cos(math.pi * x), WIDE),
+    "erf": (math.erf, WIDE),
+    "erfc": (math.erfc, WIDE),
+    "erfcx": (lambda x: math.exp(x * x) * math.erfc(x), UNIT),
+    "exp": (math.exp, WIDE),
+    "exp10": (lambda x: 10.0**x, WIDE),
+    "exp2": (lambda x: 2.0**x, WIDE),
+    "expm1": (math.expm1, WIDE),
+    "floor": (math.floor, WIDE),
+    "lgamma": (math.lgamma, WIDE),
+    "log": (math.log, POSITIVE),
+    "log10": (math.log10, POSITIVE),
+    "log1p": (math.log1p, POSITIVE),
+    "log2": (math.log2, POSITIVE),
+    "nearbyint": (round, WIDE),
+    "normcdf": (lambda x: math.erfc(-x / math.sqrt(2)) / 2, WIDE),
+    "rint": (round, WIDE),
+    "round": (lambda x: sign_of(x) * math.floor(abs(x) + 0.5), WIDE),
+    "rsqrt": (lambda x: 1 / math.sqrt(x), POSITIVE),
+    "sin": (math.sin, WIDE),
+    "sinh": (math.sinh, WIDE),
+    "sinpi": (lambda x: math.sin(math.pi * x), WIDE),
+    "sqrt": (math.sqrt, POSITIVE),
+    "tan": (math.tan, WIDE),
+    "tanh": (math.tanh, WIDE),
+    "tgamma": (math.gamma, WIDE),
+    "trunc": (math.trunc, WIDE),
+    "rcp_rn": (lambda x: 1 / x, WIDE),
+    "sqrt_rn": (math.sqrt, POSITIVE),
+    "rcbrt": (lambda x: x ** (-1 / 3), POSITIVE),
+}
 OF_TWO: dict[str, tuple[Callable[[float, float], float], list[float]]] = {
-    "atan2": (math.atan2, WIDE), "copysign": (math.copysign, WIDE), "fdim": (lambda x, y: max(x - y, 0), WIDE),
-    "fmod": (math.fmod, WIDE), "hypot": (math.hypot, WIDE), "pow": (math.pow, POSITIVE),
-    "remainder": (math.remainder, WIDE), "add_rn": (lambda x, y: x + y, WIDE), "div_rn": (lambda x, y: x / y, WIDE),
-    "mul_rn": (lambda x, y: x * y, WIDE), "sub_rn": (lambda x, y: x - y, WIDE),
-}  # fmt: skip
+    "atan2": (math.atan2, WIDE),
+    "copysign": (math.copysign, WIDE),
+    "fdim": (lambda x, y: max(x - y, 0), WIDE),
+    "fmod": (math.fmod, WIDE),
+    "hypot": (math.hypot, WIDE),
+    "pow": (math.pow, POSITIVE),
+    "remainder": (math.remainder, WIDE),
+    "add_rn": (lambda x, y: x + y, WIDE),
+    "div_rn": (lambda x, y: x / y, WIDE),
+    "mul_rn": (lambda x, y: x * y, WIDE),
+    "sub_rn": (lambda x, y: x - y, WIDE),
+}
 REFUSED = ("libdevice.ilogb(a)", "libdevice.add_rz(a, b)")
 
 
@@ -92,9 +126,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[float
     calls += [("libdevice.fma(a, b, b)", WIDE, OTHERS), ("libdevice.isnan(a / 0.0 * 0.0)", WIDE, OTHERS)]
     folder = str(tmp_path_factory.mktemp("kernels"))
     ran = subprocess.run(
-        [sys.executable, "-c", KERNELS, folder], input=json.dumps(calls), text=True, capture_output=True, timeout=300,
+        [sys.executable, "-c", KERNELS, folder],
+        input=json.dumps(calls),
+        text=True,
+        capture_output=True,
+        timeout=300,
         check=True,
-    )  # fmt: skip
+    )
     return json.loads(ran.stdout)
 
 

@@ -39,16 +39,32 @@ def attempts(*turns: str, trajectory: str = "t", problem: str = "p") -> list[dic
         label = what if what in ("hack", "suspect") else "clean"
         values: dict[str, Any] = dict.fromkeys(SCHEMA.names)
         values |= {
-            "evaluation_id": f"{trajectory}{number}", "turn_id": f"turn-{trajectory}{number}", "verdict_id": "v",
-            "problem_id": problem, "trajectory_id": trajectory, "turn": number, "family": "f", "backend": "triton",
-            "source_sha256": f"s-{trajectory}{number}", "source_bytes": 10, "correct": speedup is not None,
-            "verdict": label, "speedup": speedup, "speedup_ci_low": speedup and speedup * 0.98,
-            "speedup_ci_high": speedup and speedup * 1.02, "coverage_time": 0.9, "teachable": True, "believed": True,
-            "device_class": "h200", "protocol": "assay-1", "baseline": "eager",
+            "evaluation_id": f"{trajectory}{number}",
+            "turn_id": f"turn-{trajectory}{number}",
+            "verdict_id": "v",
+            "problem_id": problem,
+            "trajectory_id": trajectory,
+            "turn": number,
+            "family": "f",
+            "backend": "triton",
+            "source_sha256": f"s-{trajectory}{number}",
+            "source_bytes": 10,
+            "correct": speedup is not None,
+            "verdict": label,
+            "speedup": speedup,
+            "speedup_ci_low": speedup and speedup * 0.98,
+            "speedup_ci_high": speedup and speedup * 1.02,
+            "coverage_time": 0.9,
+            "teachable": True,
+            "believed": True,
+            "device_class": "h200",
+            "protocol": "assay-1",
+            "baseline": "eager",
             "stage": CORRECT if speedup is None else PASSED if label == "clean" else CLEAN,
-            "prompt": "opening" if number == 0 else f"{trajectory} {number}", "compiled": speedup is not None,
+            "prompt": "opening" if number == 0 else f"{trajectory} {number}",
+            "compiled": speedup is not None,
             "status": "incorrect" if speedup is None else "passed",
-        }  # fmt: skip
+        }
         found.append(values)
     return found
 
@@ -142,9 +158,14 @@ def test_trained_and_shown_turns_are_in_the_lineage() -> None:
     assert (row["evaluation_id"], row["train"]) == ("t2", [0, 2])
     assert roles(row) == {"t0": "trained", "t1": "context"}
     assert row["beside"][0] == {
-        "role": "trained", "evaluation_id": "t0", "turn_id": "turn-t0", "verdict_id": "v",
-        "device_class": "h200", "backend": "triton", "protocol": "assay-1",
-    }  # fmt: skip
+        "role": "trained",
+        "evaluation_id": "t0",
+        "turn_id": "turn-t0",
+        "verdict_id": "v",
+        "device_class": "h200",
+        "backend": "triton",
+        "protocol": "assay-1",
+    }
     assert stages == {"t0": "in", "t1": "turns", "t2": "in"}
     [row], _ = select(rows, Kind.TRAJECTORY, Learns.EVERY)
     assert roles(row) == {"t0": "trained", "t1": "trained"}

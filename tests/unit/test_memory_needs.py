@@ -27,9 +27,15 @@ JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
 def spec(elements: int) -> problem_spec.ProblemSpec:
     tensor: dict[str, Any] = {"kind": "tensor", "shape": [elements], "dtype": "float32", "stride": None}
     return problem_spec.ProblemSpec(
-        inputs={"kind": "list", "items": [tensor]}, outputs=tensor, init={"kind": "list", "items": []}, parameters={},
-        training=False, truth="fp64", mutated_inputs=(), output_constant=False,
-    )  # fmt: skip
+        inputs={"kind": "list", "items": [tensor]},
+        outputs=tensor,
+        init={"kind": "list", "items": []},
+        parameters={},
+        training=False,
+        truth="fp64",
+        mutated_inputs=(),
+        output_constant=False,
+    )
 
 
 def test_what_is_needed_grows_with_the_problem_and_covers_what_is_known() -> None:

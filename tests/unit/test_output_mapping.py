@@ -14,9 +14,13 @@ def _sides(*mappable: bool) -> Any:
     """Trials with outputs that lie where they can be mapped, or not."""
     reference, candidate = (SimpleNamespace(delivering=Delivering.COPY, mappable=each) for each in mappable)
     return SimpleNamespace(
-        surveys=True, arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])), draw=lambda count: None,
-        device_lock=SimpleNamespace(shared=nullcontext), reference=reference, candidate=candidate,
-    )  # fmt: skip
+        surveys=True,
+        arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])),
+        draw=lambda count: None,
+        device_lock=SimpleNamespace(shared=nullcontext),
+        reference=reference,
+        candidate=candidate,
+    )
 
 
 def _look(trials: Any, session: Any, batch: Any, count: int) -> None:

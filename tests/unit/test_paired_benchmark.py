@@ -152,20 +152,27 @@ class Sides:
         none: list[tuple[int, ...]] = [()] * count
         return Delivery(
             batch=batch, first=first, count=count, times=times, outputs=NOTHING, pointers=[], changed=none, late=none
-        )  # fmt: skip
+        )
 
 
 def _venue() -> QuietHost:
     return QuietHost(
-        core_waker=SimpleNamespace(awake=nullcontext), health=Health(torch.device("cpu")),  # type: ignore[arg-type]
-        stopwatch=None, cores=None,
-    )  # fmt: skip
+        core_waker=SimpleNamespace(awake=nullcontext),  # type: ignore[arg-type]
+        health=Health(torch.device("cpu")),
+        stopwatch=None,
+        cores=None,
+    )
 
 
 def _benchmark(
-    sides: Sides, budget_s: float = 0.08, reference_us: float | None = None, guess: sizing.Guess | None = None,
-    block_us: float = 2000.0, *, alone: bool = True,
-) -> Timing:  # fmt: skip
+    sides: Sides,
+    budget_s: float = 0.08,
+    reference_us: float | None = None,
+    guess: sizing.Guess | None = None,
+    block_us: float = 2000.0,
+    *,
+    alone: bool = True,
+) -> Timing:
     terms = sizing.TimingBudget(budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0)
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
     clock = SimpleNamespace(monotonic=lambda: sides.now)
@@ -203,8 +210,12 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
 def test_with_more_time_there_are_more_inputs_for_longer_blocks() -> None:
     bounds = (2000.0, 8000.0)
     assert [sizing.most_slots(128, budget_s, bounds) for budget_s in (0.0, 0.08, 0.12, 0.3, 2.0)] == [
-        128, 128, 192, 256, 256,
-    ]  # fmt: skip
+        128,
+        128,
+        192,
+        256,
+        256,
+    ]
     assert sizing.most_slots(64, 2.0, (3000.0, 3000.0)) == 64
     walls_us = []
     for slots in (128, 256):
@@ -357,8 +368,9 @@ def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> N
         benchmark = samples.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
         benchmark.handovers = [
             Block(group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0)
-            for side in samples.SIDES for number in range(6)
-        ]  # fmt: skip
+            for side in samples.SIDES
+            for number in range(6)
+        ]
         found = unpaired._summed(benchmark, [unpaired.TimedBlock(20, 2200.0 + number) for number in range(12)])
         widths.append(math.log(found.high / found.low) / 2)
     assert widths[0] < 0.02

@@ -87,8 +87,10 @@ def test_launches_are_timed_from_the_beginning_of_the_call(gpu: FakeGpu) -> None
     recorder = Recorder()
     total_ns = recorder.profile(GPU, lambda: [_launch(recorder, gpu) for _ in range(3)])
     assert [(row.start_ns, row.duration_ns) for row in recorder.rows] == [
-        (0, 1_000_000), (1_000_000, 1_000_000), (2_000_000, 1_000_000),
-    ]  # fmt: skip
+        (0, 1_000_000),
+        (1_000_000, 1_000_000),
+        (2_000_000, 1_000_000),
+    ]
     assert total_ns == 3_000_000
     assert gpu.leads_ns == [LEAD_NS]
 
@@ -133,10 +135,11 @@ def test_what_is_recorded_into_a_graph_does_not_run_and_is_not_timed(gpu: FakeGp
 @pytest.mark.parametrize(
     ("host_ns", "leads_ns"),
     [
-        (LEAD_NS // 2, [LEAD_NS]), (2 * LEAD_NS, [LEAD_NS, 4 * LEAD_NS]),
+        (LEAD_NS // 2, [LEAD_NS]),
+        (2 * LEAD_NS, [LEAD_NS, 4 * LEAD_NS]),
         (LONGEST_LEAD_NS + 1, [LEAD_NS]),  # no lead helps, and a call of minutes is not made twice
     ],
-)  # fmt: skip
+)
 def test_where_the_host_is_slower_than_the_lead_it_gets_a_longer_one(
     gpu: FakeGpu, host_ns: int, leads_ns: list[int]
 ) -> None:
@@ -232,10 +235,15 @@ class FakeSession:
 def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device_us: float, covered: float) -> None:
     draw: Callable[[int], Any] = lambda _: SimpleNamespace(at=0)  # noqa: E731
     trials: Any = SimpleNamespace(
-        candidate=FakeSession(device_ns, [KERNEL._replace(duration_ns=8_000)]), give_inputs=lambda *_: None, draw=draw,
-        delivery=lambda *_: None, verify=lambda _: True, slot=lambda *_: 0,
-        deadline=SimpleNamespace(allow=lambda: 1.0), time_limit_s=lambda *_: 1.0,
-    )  # fmt: skip
+        candidate=FakeSession(device_ns, [KERNEL._replace(duration_ns=8_000)]),
+        give_inputs=lambda *_: None,
+        draw=draw,
+        delivery=lambda *_: None,
+        verify=lambda _: True,
+        slot=lambda *_: 0,
+        deadline=SimpleNamespace(allow=lambda: 1.0),
+        time_limit_s=lambda *_: 1.0,
+    )
     spec: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
     testimony, table, _ = call_profile.profile(trials, spec, 1e12, full=False)
     assert (table.device_us, table.coverage_time, testimony.launches) == (device_us, covered, 3)

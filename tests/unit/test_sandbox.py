@@ -81,8 +81,12 @@ def test_a_control_group_limits_the_tree_and_says_what_was_killed(delegated: Pat
     folder = delegated / f"candidate-{os.getpid()}"
     said = {path.name: path.read_text() for path in folder.iterdir() if path.read_text()}
     assert said == {
-        "memory.max": "1073741824", "memory.oom.group": "1", "pids.max": "128", "cgroup.procs": "0", "cgroup.kill": "1",
-    }  # fmt: skip
+        "memory.max": "1073741824",
+        "memory.oom.group": "1",
+        "pids.max": "128",
+        "cgroup.procs": "0",
+        "cgroup.kill": "1",
+    }
     (folder / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
     assert group.out_of_memory()
     (folder / "memory.events").write_text("low 0\noom 0\noom_kill 0\n")

@@ -20,15 +20,32 @@ from app.domain.selection import BestOf, Context, Kind, PairOf, Spec, Turns
 def attempt(place: int, speedup: float | None = None, *, width: float = 0.05, **said: Any) -> Attempt:
     correct = speedup is not None
     values: dict[str, Any] = {
-        "believed": True, "place": place, "evaluation_id": f"e{place:03}", "problem_id": "p", "trajectory_id": "t",
+        "believed": True,
+        "place": place,
+        "evaluation_id": f"e{place:03}",
+        "problem_id": "p",
+        "trajectory_id": "t",
         "turn": place,
-        "stage": 99, "teachable": True, "correct": correct, "label": "clean", "speedup": speedup,
-        "ci_low": speedup and speedup * (1 - width), "ci_high": speedup and speedup * (1 + width),
-        "candidate_us": speedup and 100 / speedup, "coverage_time": 0.9, "source_bytes": 100,
-        "source_sha256": f"s{place:03}", "backend": "triton", "prompt": "same",
-        "device_class": "h200", "protocol": "7", "baseline": "eager", "compiled": correct, "coverage_count": 0.5,
+        "stage": 99,
+        "teachable": True,
+        "correct": correct,
+        "label": "clean",
+        "speedup": speedup,
+        "ci_low": speedup and speedup * (1 - width),
+        "ci_high": speedup and speedup * (1 + width),
+        "candidate_us": speedup and 100 / speedup,
+        "coverage_time": 0.9,
+        "source_bytes": 100,
+        "source_sha256": f"s{place:03}",
+        "backend": "triton",
+        "prompt": "same",
+        "device_class": "h200",
+        "protocol": "7",
+        "baseline": "eager",
+        "compiled": correct,
+        "coverage_count": 0.5,
         "status": "passed" if correct else "incorrect",
-    }  # fmt: skip
+    }
     return Attempt(**values | said)
 
 

@@ -27,9 +27,13 @@ PROBLEM = Problem(name="p", reference=b"r")
 
 def test_settings_survive_the_environment() -> None:
     settings = Settings(
-        database_url="postgresql+psycopg://x", state_dir=Path("/s"), lease_s=1.5, device_class="h200", device_index=3,
+        database_url="postgresql+psycopg://x",
+        state_dir=Path("/s"),
+        lease_s=1.5,
+        device_class="h200",
+        device_index=3,
         slots=12,
-    )  # fmt: skip
+    )
     assert Settings.from_env(settings.to_env()) == settings
 
 

@@ -72,9 +72,15 @@ def _left_and_copied(
     """Call by call, whether the output was left where it is; and its slot's content, −1 where nothing was copied."""
     node = layout.describe([torch.zeros(64, dtype=dtype)])
     spec = problem_spec.ProblemSpec(
-        inputs=node, outputs=node["items"][0], init=layout.describe([[], {}]), parameters={}, truth="fp64",
-        training=False, mutated_inputs=(), output_constant=False,
-    )  # fmt: skip
+        inputs=node,
+        outputs=node["items"][0],
+        init=layout.describe([[], {}]),
+        parameters={},
+        truth="fp64",
+        training=False,
+        mutated_inputs=(),
+        output_constant=False,
+    )
     place = problem_spec.arena(spec, CALLS)
     fd, arena = shared_memory.create(CPU, place.candidate_bytes)
     os.close(fd)

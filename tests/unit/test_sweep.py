@@ -24,9 +24,18 @@ def get_init_inputs(): return []
 HERE = Environment(device_class="cpu", device_name="", device_id="", node="", python="", torch="", triton="")
 
 PASSED = sweep.SweepRow(
-    name="1_x", level=1, status="passed", verdict="clean", seconds=2.0, speedup=1.01, ci_low=0.99, ci_high=1.03,
-    groups=4, reference_us=100.0, floor_us=25.0,
-)  # fmt: skip
+    name="1_x",
+    level=1,
+    status="passed",
+    verdict="clean",
+    seconds=2.0,
+    speedup=1.01,
+    ci_low=0.99,
+    ci_high=1.03,
+    groups=4,
+    reference_us=100.0,
+    floor_us=25.0,
+)
 
 
 @pytest.fixture
@@ -102,8 +111,17 @@ def test_a_row_of_an_evaluation_and_its_line() -> None:
     row = sweep.row(Problem(name="72_x", reference=REFERENCE, level=1), evaluation, verdict, 1.5)
     assert row.outcome == "invalid"
     assert sweep.line(row).split() == [
-        "L1/72_x", "invalid", "clean", "1.5", "s", "reference_failed:", "the", "reference", "is", "random",
-    ]  # fmt: skip
+        "L1/72_x",
+        "invalid",
+        "clean",
+        "1.5",
+        "s",
+        "reference_failed:",
+        "the",
+        "reference",
+        "is",
+        "random",
+    ]
     assert "1.010 [0.990, 1.030], 4 groups" in sweep.line(PASSED)
     assert "1.0 is outside" in sweep.line(replace(PASSED, ci_low=1.001))
 

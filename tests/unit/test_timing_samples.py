@@ -130,8 +130,10 @@ def test_what_was_done_before_the_clock_is_added() -> None:
     ahead_us = 0.5 * group[1].wall_us
     benchmark.groups[0] = [
         replace(block, wall_us=block.wall_us - ahead_us, before_us=180 + AHEAD_US + ahead_us)
-        if block.side == CANDIDATE else block for block in group
-    ]  # fmt: skip
+        if block.side == CANDIDATE
+        else block
+        for block in group
+    ]
     assert _speedup(benchmark) == pytest.approx(honest)
     benchmark.groups.extend([group] * 2)
     benchmark.groups[0][2] = replace(group[2], before_us=5000.0)  # by chance: other blocks count

@@ -22,11 +22,13 @@ from workers.referee.session.failure_status import too_large
 
 FAULT = too_large("it needs 96,000,000,000 bytes or more", 79_000_000_000)
 EVALUATION = Evaluation(
-    status=FAULT.status, error=FAULT.error, seed="00",
+    status=FAULT.status,
+    error=FAULT.error,
+    seed="00",
     environment=Environment(
         device_class="h100", device_name="H100", device_id="d", node="n", python="3", torch="2", triton="3"
     ),
-)  # fmt: skip
+)
 SUBJECT = Subject(evaluation=EVALUATION, backend="triton")
 SAID = result.build(
     job_id=uuid4(), state=JobState.FINISHED, evaluation=EVALUATION, verdict=judge(SUBJECT), url="http://here/1"

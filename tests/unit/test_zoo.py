@@ -18,13 +18,19 @@ CASES = zoo.cases()
 UNPARSABLE = {"broken/syntax_error", "broken/nul_byte", "broken/lone_surrogate"}
 OUT_OF_REACH = {"speed_of_light", "precision_downgrade", "slow_reference", "begun_early"}
 """On the CPU device the floor is so low (twice the first-level cache) that waking a process takes longer; no test
-widens the tolerance here; a reference's usual time is known after some benchmarks on a GPU; and a candidate that leaves work
-on the device is stopped there before it can be named."""
+widens the tolerance here; a reference's usual time is known after some benchmarks on a GPU; and a candidate that leaves
+work on the device is stopped there before it can be named."""
 
 INFORMATION = {
-    "bimodal_times", "call_dependence", "event_timing", "library_work", "machine_state",
-    "nondeterminism", "not_triton", "static_hints",
-}  # fmt: skip
+    "bimodal_times",
+    "call_dependence",
+    "event_timing",
+    "library_work",
+    "machine_state",
+    "nondeterminism",
+    "not_triton",
+    "static_hints",
+}
 """Detectors that accuse no candidate under the default policy; first lines name those that do."""
 
 DANGEROUS = (b"os.kill(", b"os.ftruncate(")

@@ -54,9 +54,13 @@ def evaluate(
 ) -> Seen:
     """Evaluate and judge one candidate."""
     job = Job(
-        job_id=ids.new_id(), reference=case.reference, candidate=case.candidate, backend=case.backend,
-        device_class=device_class, options=replace(options, cases=case.is_by_cases),
-    )  # fmt: skip
+        job_id=ids.new_id(),
+        reference=case.reference,
+        candidate=case.candidate,
+        backend=case.backend,
+        device_class=device_class,
+        options=replace(options, cases=case.is_by_cases),
+    )
     evaluation = run(job)
     subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
     verdict = judge(subject, policies.find(policy))
@@ -133,8 +137,12 @@ def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> zoo_repor
         seen = evaluate(run, case, device_class, policy)
     except Exception as error:  # noqa: BLE001 (a fault of the referee; the other candidates run on)
         said = f"failed: {type(error).__name__}: {error}"
-        seen = Seen(outcome=zoo_report.ZooResult(case=case, status=None, verdict=None, findings=(), speedup=None,
-                                          disagreement=said), line="")  # fmt: skip
+        seen = Seen(
+            outcome=zoo_report.ZooResult(
+                case=case, status=None, verdict=None, findings=(), speedup=None, disagreement=said
+            ),
+            line="",
+        )
     wrong = f"  ✗ {seen.outcome.disagreement}" if seen.outcome.disagreement else ""
     print(f"{case.name:38} {seen.line}  {time.monotonic() - began:.1f} s{wrong}", flush=True)
     return seen.outcome

@@ -15,9 +15,18 @@ from tests.bench.rl.chat_model import CONTEXT, ChatModel, Token
 NAME = "random"
 USUAL_TOKENS = 16
 KNOWN = {
-    "model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "stream_options",
-    "logprobs", "top_logprobs", "return_token_ids",
-}  # fmt: skip
+    "model",
+    "messages",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "seed",
+    "stream",
+    "stream_options",
+    "logprobs",
+    "top_logprobs",
+    "return_token_ids",
+}
 """Fields of a request that are heeded; others are refused, because a server that ignores them says nothing."""
 
 

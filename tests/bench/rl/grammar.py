@@ -34,9 +34,7 @@ class Sizes:
 
 
 GPU = Sizes(rows=4096, columns=1000, tiles=(128, 512, 2048), warps=(1, 4, 16), per_program=(1, 8))
-CPU = Sizes(
-    rows=8, columns=200, tiles=(64, 256), warps=(4,), per_program=(1, 4), problems=("gated_norm",), gpu=False
-)  # fmt: skip
+CPU = Sizes(rows=8, columns=200, tiles=(64, 256), warps=(4,), per_program=(1, 4), problems=("gated_norm",), gpu=False)
 
 
 class Grammar:

@@ -23,15 +23,36 @@ STATEMENT = (
     "its candidate. In the live loop every answer is really evaluated."
 )
 NAMES = (
-    "reward_eq1", "reward", "reward_last_turn", "reward_best_turn", "credited", "speedup_of_credited",
-    "coverage_of_credited", "kept", "dropped_mismatch", "dropped_veto", "dropped_coverage", "dropped_void",
-    "dropped_uniform", "mismatch_log_ratio_abs_mean",
-)  # fmt: skip
+    "reward_eq1",
+    "reward",
+    "reward_last_turn",
+    "reward_best_turn",
+    "credited",
+    "speedup_of_credited",
+    "coverage_of_credited",
+    "kept",
+    "dropped_mismatch",
+    "dropped_veto",
+    "dropped_coverage",
+    "dropped_void",
+    "dropped_uniform",
+    "mismatch_log_ratio_abs_mean",
+)
 """Figures of the methods."""
 CHEAT_NAMES = (
-    "cheats", "credited_cheats", "library_alone", "reward", "true_reward", "true_credited", "credited", "kept",
-    "dropped_coverage", "dropped_uniform", "coverage_of_credited", *(f"trick_{name}" for name in TRICKS),
-)  # fmt: skip
+    "cheats",
+    "credited_cheats",
+    "library_alone",
+    "reward",
+    "true_reward",
+    "true_credited",
+    "credited",
+    "kept",
+    "dropped_coverage",
+    "dropped_uniform",
+    "coverage_of_credited",
+    *(f"trick_{name}" for name in TRICKS),
+)
 """Figures of policies that can cheat."""
 
 
@@ -111,11 +132,15 @@ def _tricks(grammar: Grammar, stored: Evaluations) -> dict[str, Any]:
                 choices = (*grammar.base[:-1], name)
                 results = stored.of(key_of(problem, grammar.source(problem, choices).encode()), checks)
                 rows.setdefault(checks, {})[problem] = [
-                    {"status": one["status"], "verdict": one["verdict"], "reward": one["score"],
-                     "speedup": one["speedup"], "findings": [each["detector"] for each in one["findings"]
-                                                             if each["label"] != "clean"]}
+                    {
+                        "status": one["status"],
+                        "verdict": one["verdict"],
+                        "reward": one["score"],
+                        "speedup": one["speedup"],
+                        "findings": [each["detector"] for each in one["findings"] if each["label"] != "clean"],
+                    }
                     for one in results
-                ]  # fmt: skip
+                ]
         found[name] = rows
     return found
 

@@ -290,8 +290,11 @@ def _opened(setting: Setting, problems: Sequence[str]) -> list[Dialogue]:
 
 
 _STATUSES: Mapping[str | None, str] = {
-    "compile_error": "compile_error", "incorrect": "incorrect", "no_code": "no_code", None: "none",
-}  # fmt: skip
+    "compile_error": "compile_error",
+    "incorrect": "incorrect",
+    "no_code": "no_code",
+    None: "none",
+}
 
 
 def status_of(outcome: AttemptResult) -> str:

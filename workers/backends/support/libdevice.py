@@ -71,10 +71,17 @@ SYMBOLS: dict[str, Function] = {
     **{f"__nv_isinf{of}": torch.isinf for of in ("d", "f")},
     **{f"__nv_isnan{of}": torch.isnan for of in ("d", "f")},
     **{f"__nv_signbit{of}": torch.signbit for of in ("d", "f")},
-    "__nv_abs": torch.abs, "__nv_llabs": torch.abs, "__nv_finitef": torch.isfinite, "__nv_isfinited": torch.isfinite,
-    "__nv_fast_fdividef": torch.div, "__nv_fast_powf": torch.pow, "__nv_frsqrt_rn": torch.rsqrt,
-    "__nv_powi": torch.pow, "__nv_powif": torch.pow, "__nv_saturatef": lambda x: torch.clamp(x, 0, 1),
-}  # fmt: skip
+    "__nv_abs": torch.abs,
+    "__nv_llabs": torch.abs,
+    "__nv_finitef": torch.isfinite,
+    "__nv_isfinited": torch.isfinite,
+    "__nv_fast_fdividef": torch.div,
+    "__nv_fast_powf": torch.pow,
+    "__nv_frsqrt_rn": torch.rsqrt,
+    "__nv_powi": torch.pow,
+    "__nv_powif": torch.pow,
+    "__nv_saturatef": lambda x: torch.clamp(x, 0, 1),
+}
 """Functions by the symbol that the compiler would link: single precision mostly ends with f."""
 
 
