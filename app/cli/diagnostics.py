@@ -22,7 +22,7 @@ from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import devices, jobs, revisions, server_facts, write_probe
+from app.store import devices, jobs, revisions, rivals, server_facts, write_probe
 from app.store.database import DatabaseUnavailableError
 
 PYTHONS = ((3, 11), (3, 13))
@@ -291,6 +291,13 @@ def _work(client: Client) -> Checks:
         warn=not online,
         todo="assay workers run --gpu CLASS, on every host that is to evaluate",
     )
+    for node, addresses in rivals.shared_names(listed).items():
+        yield Check(
+            name=f"node {node}",
+            outcome=CheckStatus.FAIL,
+            found=f"workers of {len(addresses)} machines have this name: {', '.join(addresses)}",
+            todo="give each host a name of its own (its host name without the domain; Compose: NODE)",
+        )
     for device in listed:
         if device.state in CLOSED:
             yield Check(

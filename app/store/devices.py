@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import choices, ids
 from app.domain.device import CLOSED, DeviceId, DeviceState
+from app.domain.worker_instance import WorkerInstance
 from app.store import evaluation_json, leases, tables
 
 SILENT_S = 30.0
@@ -46,6 +47,12 @@ class Device:
     """Evaluations in a row that failed by Assay's fault; see `note_fault`."""
     refused_messages: int = 0
     """Since its worker began."""
+    is_heard: bool = False
+    """Whether its worker has been heard of lately, in service or not."""
+    instance: str | None = None
+    """The worker's process: app.domain.worker_instance."""
+    address: str | None = None
+    """Address from which the worker reaches PostgreSQL; None through a socket of the same host."""
 
     @property
     def device(self) -> str:
@@ -71,26 +78,51 @@ class Event:
     created_at: datetime
 
 
+class TakenError(RuntimeError):
+    """Another worker serves the device."""
+
+
 class UnknownDeviceError(LookupError):
     """No device with that name was ever registered."""
 
 
 def register(
-    connection: sa.Connection, *, node: str, device_class: str, device_index: int, worker: str, refused: int = 0
+    connection: sa.Connection,
+    *,
+    node: str,
+    device_class: str,
+    device_index: int,
+    worker: str,
+    refused: int = 0,
+    instance: WorkerInstance | None = None,
+    again: bool = False,
 ) -> DeviceState:
     """Record that a worker serves the device and is alive, at its start and with every heartbeat; returns the device's
     state.
 
     `refused`: messages that it has refused since its start (app/transport.py).  States set by people (`draining`,
-    `quarantined`) are kept."""
+    `quarantined`) are kept.  `again`: it has registered before; raises TakenError where another instance has done so
+    since and is alive."""
     place = DeviceId(device_class=device_class, node=node, index=device_index)
-    statement = insert(tables.devices).values(_row(place, worker=worker))
+    own = None if instance is None else str(instance)
+    statement = insert(tables.devices).values(_row(place, worker=worker, instance=own))
     online = sa.case((_d.state == "offline", "online"), else_=_d.state)
     statement = statement.on_conflict_do_update(
         index_elements=["node", "device_class", "device_index"],
-        set_={"worker": worker, "heartbeat_at": sa.func.now(), "state": online, "refused_messages": refused},
+        set_={
+            "worker": worker,
+            "heartbeat_at": sa.func.now(),
+            "state": online,
+            "refused_messages": refused,
+            "instance": own,
+            "address": _address(),
+        },
+        where=sa.or_(_d.instance.is_(None), _d.instance == own, silent()) if again else None,
     )
-    return DeviceState(connection.execute(statement.returning(_d.state)).scalar_one())
+    state = connection.execute(statement.returning(_d.state)).scalar_one_or_none()
+    if state is None:
+        raise TakenError(f"{place}: another worker has registered it since")
+    return DeviceState(state)
 
 
 def describe(
@@ -105,11 +137,11 @@ def describe(
     return described.rowcount == 1
 
 
-def leave(connection: sa.Connection, *, worker: str) -> None:
+def leave(connection: sa.Connection, *, worker: str, instance: WorkerInstance | None = None) -> None:
     """The worker has stopped, as it should."""
-    connection.execute(
-        sa.update(tables.devices).where(_d.worker == worker, _d.state == "online").values(state="offline")
-    )
+    own = sa.or_(_d.instance.is_(None), _d.instance == (None if instance is None else str(instance)))
+    offline = sa.case((_d.state == "online", "offline"), else_=_d.state)
+    connection.execute(sa.update(tables.devices).where(_d.worker == worker, own).values(state=offline, instance=None))
 
 
 def state_of(connection: sa.Connection, place: DeviceId) -> DeviceState | None:
@@ -181,15 +213,16 @@ def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
 
 def is_heard(connection: sa.Connection, place: DeviceId) -> bool:
     """Whether the device's worker has been heard of lately, in service or not."""
-    return bool(connection.execute(sa.select(sa.exists().where(_at(place), ~_silent()))).scalar_one())
+    return bool(connection.execute(sa.select(sa.exists().where(_at(place), ~silent()))).scalar_one())
 
 
 def listed(connection: sa.Connection) -> list[Device]:
     """Every device that was ever registered, by class, node and index; the silent ones as offline."""
-    state = sa.case((sa.and_(_d.state == "online", _silent()), "offline"), else_=_d.state).label("state")
+    state = sa.case((sa.and_(_d.state == "online", silent()), "offline"), else_=_d.state).label("state")
     where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
     faults = sa.func.cardinality(_d.faults).label("faults")
-    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults, _d.refused_messages)
+    instance = (_d.instance, _d.address, (~silent()).label("is_heard"))
+    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults, _d.refused_messages, *instance)
     query = sa.select(*where, *heard, _d.reason, _d.changed_by, _d.changed_at).order_by(
         _d.device_class, _d.node, _d.device_index
     )
@@ -207,7 +240,8 @@ def named(connection: sa.Connection, name: str) -> list[Device]:
     return found
 
 
-def _silent() -> sa.ColumnElement[bool]:
+def silent() -> sa.ColumnElement[bool]:
+    """Condition: the device's worker has not been heard of for SILENT_S."""
     return _d.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S)
 
 
@@ -254,7 +288,7 @@ def _set_state(
         connection.execute(sa.insert(tables.device_events), rows)
 
 
-def _row(place: DeviceId, *, worker: str) -> dict[str, Any]:
+def _row(place: DeviceId, *, worker: str, instance: str | None = None) -> dict[str, Any]:
     """Row of a device that is new."""
     return {
         "device_id": ids.new_id(),
@@ -263,7 +297,14 @@ def _row(place: DeviceId, *, worker: str) -> dict[str, Any]:
         "device_index": place.index,
         "worker": worker,
         "heartbeat_at": sa.func.now(),
+        "instance": instance,
+        "address": _address(),
     }
+
+
+def _address() -> sa.ColumnElement[str | None]:
+    """Address of this connection's client; NULL through a socket."""
+    return sa.cast(sa.func.host(sa.func.inet_client_addr()), sa.Text)
 
 
 def _at(place: DeviceId) -> sa.ColumnElement[bool]:

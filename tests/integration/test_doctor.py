@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from app.cli.doctor import command
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
 from app.domain.problem import Problem
+from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
 from app.store import devices, endpoints, problems, revisions
 from app.store.collection import workers
@@ -65,6 +67,19 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '20261121'"))
     assert outcomes(settings)["tables"] == "fail"
+
+
+def test_two_hosts_of_one_name_are_named(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))
+    with database.begin() as connection:
+        for index, machine in enumerate(("a", "b")):
+            instance = WorkerInstance(machine=machine, namespace="1", pid=7, started="1")
+            here: dict[str, Any] = {"node": "gpubox", "device_class": "cpu", "device_index": index}
+            devices.register(connection, **here, worker="w", instance=instance)
+    found = examined(settings)["node gpubox"]
+    assert (found.outcome, "workers of 2 machines" in found.found) == (CheckStatus.FAIL, True)
 
 
 def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,12 +13,14 @@ import zstandard
 from celery import Celery
 
 from app import enqueue
+from app.domain.device import DeviceId
 from app.domain.problem import Problem
 from app.domain.request import RequestError
 from app.domain.trajectory import Message, Run, Turn
 from app.domain.verdict import Verdict
+from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
-from app.store import candidates, devices, evaluations, jobs, leases, problems, trajectories
+from app.store import candidates, devices, evaluations, jobs, leases, problems, rivals, tables, trajectories
 from app.store.database import Database, DatabaseUnavailableError, TooLongError
 from tests.integration import fakes
 
@@ -172,6 +175,33 @@ def test_devices_are_known_by_their_heartbeats(database: Database) -> None:
         assert devices.listed(connection)[0].state == "offline"
         devices.register(connection, **seen, worker="w2")
         assert devices.listed(connection)[0].state == "online"
+
+
+def test_a_device_has_one_worker(database: Database) -> None:
+    seen: dict[str, Any] = {"node": "n", "device_class": "h200", "device_index": 1, "worker": "h200-1@n"}
+    first, second = (WorkerInstance(machine=name, namespace="1", pid=7, started="1") for name in ("a", "b"))
+    other_index = DeviceId(device_class="h200", node="n", index=2)
+    with database.begin() as connection:
+        devices.register(connection, **seen, instance=first)
+        devices.register(connection, **seen, instance=first, again=True)
+        (rival,) = rivals.of(connection, other_index, second)
+        assert (rival.place.device, rival.instance, rival.address) == ("n.1", first, None)
+        assert rivals.of(connection, other_index, replace(first, pid=8)) == [], "another device of this machine"
+        assert rivals.of(connection, rival.place, replace(first, pid=8)) != [], "the same one"
+        assert rivals.of(connection, replace(other_index, node="m"), second) == []
+
+        devices.register(connection, **seen, instance=second)
+        with pytest.raises(devices.TakenError, match=r"h200 n\.1: another worker has registered it since"):
+            devices.register(connection, **seen, instance=first, again=True)
+        devices.leave(connection, worker="h200-1@n", instance=first)
+        assert devices.listed(connection)[0].state == "online", "the other one still serves it"
+
+        connection.execute(sa.update(tables.devices).values(heartbeat_at=sa.func.now() - timedelta(minutes=1)))
+        assert rivals.of(connection, other_index, first) == []
+        devices.register(connection, **seen, instance=first, again=True)
+        devices.leave(connection, worker="h200-1@n", instance=first)
+        assert devices.listed(connection)[0].state == "offline"
+        assert rivals.of(connection, other_index, second) == []
 
 
 def test_a_pinned_job_is_for_a_device_that_is_known(database: Database, broker: Celery) -> None:

@@ -20,9 +20,10 @@ from app import broker, routing
 from app.domain.device import DeviceId
 from app.settings import Settings, located
 from app.store import revisions
+from app.store.database import Database
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
-from workers.worker import referee_client, timers
+from workers.worker import place, referee_client, timers
 from workers.worker.maintenance import Upkeep
 from workers.worker.pulse import Pulses
 from workers.worker.tasks import Evaluator
@@ -37,7 +38,8 @@ _log = logging.getLogger(__name__)
 settings = located(Settings.from_env())
 logs.configure(settings.log_format)  # before Celery warns of anything
 node = routing.node_name(socket.gethostname())
-_queues = tuple(routing.served(DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)))
+_place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
+_queues = tuple(routing.served(_place))
 assert settings.broker_url is not None
 app = broker.make_app(settings.broker_url, queues=_queues)
 app.conf.worker_concurrency = settings.concurrency
@@ -46,6 +48,7 @@ app.amqp.queues.select(list(_queues))
 _evaluator: Evaluator | None = None
 _upkeep: Upkeep | None = None
 _pulses = Pulses(settings.concurrency)
+_instance = place.own_instance()
 
 
 @app.task(name=routing.EVALUATE, bind=True)
@@ -69,6 +72,20 @@ def _check_tables(**_: object) -> None:
     except revisions.OtherVersionError as error:
         _log.critical("%s", error)
         raise SystemExit(INSUFFICIENT) from error
+
+
+@signals.worker_init.connect
+def _require_place(**_: object) -> None:
+    """Refuse to serve a device, or under a node name, that another live worker uses."""
+    assert settings.database_url is not None
+    database = Database(settings.database_url, connections=1)
+    try:
+        place.require(database, _place, _instance, sweep_s=settings.sweep_s)
+    except place.PlaceTakenError as error:
+        _log.critical("%s", error)
+        raise SystemExit(INSUFFICIENT) from error
+    finally:
+        database.dispose()
 
 
 @signals.worker_init.connect
@@ -107,7 +124,7 @@ def _close(**_: object) -> None:
 @signals.worker_ready.connect
 def _start_upkeep(sender: Any, **_: object) -> None:
     global _upkeep
-    _upkeep = Upkeep(settings, app, sender, node=node, pulses=_pulses)
+    _upkeep = Upkeep(settings, app, sender, place=_place, instance=_instance, pulses=_pulses)
     _upkeep.start()
     Watchdog(settings.log_format, well=_upkeep.is_well).start()
     sender.timer.call_repeatedly(timers.PERIOD_S, timers.forget_cancelled, (sender.timer,))

@@ -19,6 +19,7 @@ from app import broker as messages
 from app import enqueue, routing
 from app.broker import BrokerUnavailableError
 from app.domain.device import CLOSED, DeviceId
+from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
 from app.store import devices
 from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
@@ -41,13 +42,24 @@ _log = logging.getLogger(__name__)
 class Upkeep:
     """A thread that lives as long as the worker.  It retries while PostgreSQL or Redis cannot be reached."""
 
-    def __init__(self, settings: Settings, broker: Celery, consumer: Any, *, node: str, pulses: pulse.Pulses) -> None:
-        """`consumer`: Celery's consumer in this process."""
+    def __init__(
+        self,
+        settings: Settings,
+        broker: Celery,
+        consumer: Any,
+        *,
+        place: DeviceId,
+        instance: WorkerInstance,
+        pulses: pulse.Pulses,
+    ) -> None:
+        """`consumer`: Celery's consumer in this process, which is `instance`."""
         assert settings.database_url is not None
         self._settings = settings
         self._broker = broker
-        self._place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
-        self._worker = f"{settings.device_class}-{settings.device_index}@{node}"
+        self._place = place
+        self._instance = instance
+        self._registered = False
+        self._worker = f"{place.device_class}-{place.index}@{place.node}"
         self._queues = tuple(routing.served(self._place))
         self._turns = Turns(consumer)
         self._listener = QueueListener(consumer, self._queues)
@@ -73,7 +85,7 @@ class Upkeep:
         self._thread.join()
         try:
             with self._database.begin() as connection:
-                devices.leave(connection, worker=self._worker)
+                devices.leave(connection, worker=self._worker, instance=self._instance)
         except DatabaseUnavailableError as error:
             _log.warning("leaving without a word: %s", error)
         self._database.dispose()
@@ -83,6 +95,9 @@ class Upkeep:
         messages would stay lost, while it went on with the jobs that it hears of."""
         try:
             self._keep_up()
+        except devices.TakenError as error:
+            _log.critical("%s: ending (`assay doctor` names hosts that share a name)", error)
+            os._exit(os.EX_TEMPFAIL)
         except Exception:  # noqa: BLE001 (it is logged, and the process ends)
             _log.critical("unexpected error: ending, to be started again", exc_info=True)
             os._exit(os.EX_TEMPFAIL)
@@ -112,7 +127,10 @@ class Upkeep:
                 device_index=self._place.index,
                 worker=self._worker,
                 refused=messages.refused(),
+                instance=self._instance,
+                again=self._registered,
             )
+        self._registered = True
         if self._listener.set(found not in CLOSED):
             _log.warning("%s is %s: %s", self._place, found, "taking jobs" if self._listener.open else "no new jobs")
 

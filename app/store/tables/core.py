@@ -153,6 +153,8 @@ devices = sa.Table(
     sa.Column("state", sa.Text, nullable=False, server_default="online"),
     sa.Column("fingerprint", JSONB, nullable=False, server_default="{}"),
     sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("instance", sa.Text),  # app.domain.worker_instance; none once its worker has stopped in order
+    sa.Column("address", sa.Text),  # from which the worker reaches PostgreSQL
     sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
     sa.Column("faults", ARRAY(sa.Text), nullable=False, server_default="{}"),  # see app.store.devices.note_fault
     sa.Column("refused_messages", sa.BigInteger, nullable=False, server_default="0"),  # since its worker began

@@ -1,0 +1,94 @@
+"""The device and node name of a worker, which no other live worker may use."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+
+from app.domain.device import DeviceId
+from app.domain.worker_instance import WorkerInstance
+from app.store import rivals
+from app.store.database import Database, DatabaseUnavailableError
+
+POLL_S = 0.5
+"""Pause between two looks at the other workers' heartbeats, in seconds."""
+SWEEPS = 3
+"""Sweep periods without a heartbeat after which another worker counts as dead: the remains of one that was killed in a
+container, whose process this one cannot see."""
+
+_log = logging.getLogger(__name__)
+
+
+class PlaceTakenError(RuntimeError):
+    """Another live worker serves this device, or has the same node name on another machine."""
+
+
+def own_instance() -> WorkerInstance:
+    """The identity of this process."""
+    return WorkerInstance(
+        machine=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        namespace=_namespace(),
+        pid=os.getpid(),
+        started=_started(os.getpid()) or "",
+    )
+
+
+def require(database: Database, place: DeviceId, own: WorkerInstance, *, sweep_s: float) -> None:
+    """Return once no other live worker uses the place.  Raises PlaceTakenError where one gives a sign of life.
+
+    A worker that was killed leaves a heartbeat that looks alive; where its process can be seen to have ended, it is not
+    waited for."""
+    deadline = time.monotonic() + SWEEPS * sweep_s
+    first: dict[WorkerInstance, datetime] = {}
+    while True:
+        found = [each for each in _heard(database, place, own) if not _has_ended(each.instance, own)]
+        for each in found:
+            if each.heartbeat_at != first.setdefault(each.instance, each.heartbeat_at):
+                raise PlaceTakenError(_told(each, place, own))
+        if not found or time.monotonic() > deadline:
+            return
+        time.sleep(POLL_S)
+
+
+def _heard(database: Database, place: DeviceId, own: WorkerInstance) -> list[rivals.Rival]:
+    """Other workers that were heard of lately; waits for PostgreSQL."""
+    while True:
+        try:
+            with database.begin() as connection:
+                return rivals.of(connection, place, own)
+        except DatabaseUnavailableError as error:
+            _log.warning("trying again in %.1f s: %s", POLL_S, error)
+            time.sleep(POLL_S)
+
+
+def _told(rival: rivals.Rival, place: DeviceId, own: WorkerInstance) -> str:
+    from_where = f"from {rival.address}" if rival.address else "from the database's host"
+    if rival.instance.machine == own.machine:
+        return f"{place}: another worker on this machine serves it (process {rival.instance.pid}): stop one of them"
+    return (
+        f"node {place.node!r}: another machine uses this name, where a worker serves {rival.place} and reaches the "
+        f"database {from_where}: give each host a name of its own (its host name without the domain; Compose: NODE)"
+    )
+
+
+def _has_ended(instance: WorkerInstance, own: WorkerInstance) -> bool:
+    """Whether that process is known to have ended; False where it cannot be seen from here."""
+    if (instance.machine, instance.namespace) != (own.machine, own.namespace):
+        return False
+    return _started(instance.pid) != instance.started
+
+
+def _started(pid: int) -> str | None:
+    """Start time of a process; None where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+def _namespace() -> str:
+    return Path("/proc/self/ns/pid").readlink().name.removeprefix("pid:").strip("[]")
