@@ -18,8 +18,10 @@ from __future__ import annotations
 from app.imports.atif import atif
 from app.imports.base import BadImportError, Imported, Progress
 from app.imports.caesar import caesar
+from app.imports.drkernel import drkernel_coldstart, drkernel_rl
+from app.imports.jsonl import jsonl
 from app.imports.kernelbench import kernelbench
-from app.imports.records import drkernel_coldstart, drkernel_rl, jsonl, kernelbook
+from app.imports.kernelbook import kernelbook
 from app.imports.verifiers import verifiers
 
 __all__ = [
