@@ -14,15 +14,12 @@ from typing import Any, Protocol
 
 import torch
 
-from workers.backends.support import library_work, scaled_copies
+from workers.backends.support import library_work, scaled_copies, written_values
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import MOST, Launch
 
 MAX_KERNELS = 64
 """Distinct ways of launching a kernel that are recorded."""
-
-Written = list[tuple[torch.Tensor, torch.Tensor]]
-"""For each tensor argument of a launch: a mask of the elements that it changed, and all elements afterwards."""
 
 KEPT_BYTES = 1 << 30
 """Most bytes of launches' writes that are kept for replays."""
@@ -110,8 +107,9 @@ class Recorder:
     _account: library_work.Account | None = None
     """Account of the profiled call, on the CPU device."""
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
-    _kept: list[Written] = field(default_factory=list)
-    """Per launch of the call in which they were kept."""
+    _kept: list[list[written_values.Written]] = field(default_factory=list)
+    """Tensors of each launch of the call in which they were kept."""
+    _kept_bytes: int = 0
     inputs: list[torch.Tensor] = field(default_factory=list)
     """Tensors that the call was given in which launches are kept."""
     _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
@@ -129,7 +127,7 @@ class Recorder:
         """Do this in place of launches from here on; they are counted all the same."""
         self.ablate, self._replayed = what, 0
         if what == AblationMode.KEEP:
-            self._kept, self._scaled = [], []
+            self._kept, self._scaled, self._kept_bytes = [], [], 0
 
     def count(self, name: str) -> None:
         """A kernel was launched; a launch that failed is none."""
@@ -189,9 +187,7 @@ class Recorder:
         if self.ablate in (AblationMode.COPY, AblationMode.COPY_BACK):
             copied(tensors if self.ablate == AblationMode.COPY else reversed(tensors))
         elif self.ablate == AblationMode.REPLAY and self._replayed < len(self._kept):
-            for tensor, (where, values) in zip(tensors, self._kept[self._replayed], strict=False):
-                if tensor.shape == values.shape and tensor.dtype == values.dtype:
-                    tensor.copy_(torch.where(where, values, tensor))
+            written_values.replay(self._kept[self._replayed], tensors)
             self._replayed += 1
         elif self.ablate == AblationMode.SCALE and self._replayed < len(self._scaled):
             scaled_copies.apply(self._scaled[self._replayed], tensors)
@@ -200,14 +196,17 @@ class Recorder:
 
     def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
         """Run a launch and remember its writes; none at all of a call that writes too much."""
-        kept = sum(values.nbytes for launch in self._kept for _, values in launch)
-        if kept + sum(tensor.nbytes for tensor in tensors) > KEPT_BYTES:
+        kept_bytes = self._kept_bytes + sum(tensor.nbytes for tensor in tensors)
+        if kept_bytes > KEPT_BYTES:
             return run()
-        before = [tensor.clone() for tensor in tensors]
+        self._kept_bytes = kept_bytes
+        on_host = kept_bytes <= written_values.HOST_BYTES
+        before = written_values.copies(tensors, on_host=on_host)
         result = run()
-        changed = [tensor != old for tensor, old in zip(tensors, before, strict=True)]
-        self._kept.append([(where, tensor.clone()) for where, tensor in zip(changed, tensors, strict=True)])
-        self._scaled.append(scaled_copies.found(before, tensors, changed, self.inputs))
+        written = written_values.compared(before, written_values.copies(tensors, on_host=on_host))
+        self._kept.append(written)
+        after, changed = [each.values for each in written], [each.changed for each in written]
+        self._scaled.append(scaled_copies.found(before, after, changed, self.inputs))
         return result
 
     def profile(

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import torch
 
+from workers.backends.support.written_values import HOST_BYTES
+
 FITTED_ELEMENTS = 1 << 14
 """Elements of a tensor that a multiple is fitted to, evenly spread."""
 
@@ -93,6 +95,7 @@ def _fits(
 def _values(tensor: torch.Tensor, most: int) -> torch.Tensor:
     """Up to about `most` values, in fp64 on the host."""
     flat = tensor.detach().reshape(-1)
+    flat = flat.cpu() if flat.nbytes <= HOST_BYTES else flat  # a strided copy is an operation of its own on the device
     return flat[:: max(1, flat.numel() // most)].cpu().double()
 
 
