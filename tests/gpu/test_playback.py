@@ -93,6 +93,48 @@ class ReusingACache(torch.nn.Module):
         return (memory * 2).to(x.dtype)
 
 
+def _place() -> Any:
+    """Arena of a problem with one input and one output."""
+    from workers.protocol import layout, problem_spec
+
+    node = layout.describe([torch.zeros(64, 33, device="cuda")])
+    spec = problem_spec.ProblemSpec(
+        inputs=node,
+        outputs=node["items"][0],
+        init=layout.describe([[], {}]),
+        parameters={},
+        truth="fp64",
+        training=False,
+        mutated_inputs=(),
+        output_constant=False,
+    )
+    return problem_spec.arena(spec, SLOTS)
+
+
+def test_a_failed_recording_leaves_no_work_behind() -> None:
+    """The work would write into memory that others use meanwhile."""
+    from workers.shims.graph_replay import Playback, Views
+
+    calls = 0
+
+    def fill(views: Views) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 2:  # the first two are made on the current stream
+            torch.cuda._sleep(200_000_000)
+            for region in views:
+                region[0].fill_(1)
+            raise RuntimeError("the host waits for the device")
+
+    place = _place()
+    arena: Any = Arena(place.reference_bytes)
+    playback = Playback(torch.device("cuda", 0))
+    assert playback.record(place, arena, fill, (Softmax(),)) is None
+    others = [torch.zeros(1 << 16, device="cuda") for _ in range(64)]
+    torch.cuda.synchronize()
+    assert not any(bool(each.any()) for each in others)
+
+
 @pytest.mark.parametrize(
     ("draw", "model", "recorded"),
     [
@@ -108,7 +150,6 @@ class ReusingACache(torch.nn.Module):
 def test_what_is_played_is_what_would_be_made(
     draw: Callable[[], Any], model: type[torch.nn.Module], recorded: bool
 ) -> None:
-    from workers.protocol import layout, problem_spec
     from workers.shims.graph_replay import Playback, Views
 
     module = model()
@@ -119,18 +160,7 @@ def test_what_is_played_is_what_would_be_made(
         views[1][0].copy_(module(x))
         views[2][0].copy_(module(x.double()))
 
-    node = layout.describe([torch.zeros(64, 33, device="cuda")])
-    spec = problem_spec.ProblemSpec(
-        inputs=node,
-        outputs=node["items"][0],
-        init=layout.describe([[], {}]),
-        parameters={},
-        truth="fp64",
-        training=False,
-        mutated_inputs=(),
-        output_constant=False,
-    )
-    place = problem_spec.arena(spec, SLOTS)
+    place = _place()
     arena: Any = Arena(place.reference_bytes)
     slots: list[Views] = [
         tuple(region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected))  # type: ignore[misc]

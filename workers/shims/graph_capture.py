@@ -110,24 +110,31 @@ class Recorder:
         state = self._generator.clone_state()
         graph = torch.cuda.CUDAGraph()
         self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream), without_collection():
-            try:
-                with refusing_to_wait():
-                    warm_up()
-                self._stream.synchronize()
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    body()
-                except BaseException:
-                    with suppress(RuntimeError):
-                        graph.capture_end()
-                    raise
-                graph.capture_end()
-            except BaseException:
-                self._generator.graphsafe_set_state(state)
-                raise
-        torch.cuda.current_stream().wait_stream(self._stream)
+        try:
+            self._capture_on_stream(graph, warm_up, body)
+        except BaseException:
+            self._generator.graphsafe_set_state(state)
+            raise
+        finally:
+            # A failed attempt leaves work behind that writes into memory which is free from here on.
+            torch.cuda.current_stream().wait_stream(self._stream)
         return graph
+
+    def _capture_on_stream(
+        self, graph: torch.cuda.CUDAGraph, warm_up: Callable[[], object], body: Callable[[], object]
+    ) -> None:
+        with torch.cuda.stream(self._stream), without_collection():
+            with refusing_to_wait():
+                warm_up()
+            self._stream.synchronize()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                body()
+            except BaseException:
+                with suppress(RuntimeError):
+                    graph.capture_end()
+                raise
+            graph.capture_end()
 
 
 @contextmanager

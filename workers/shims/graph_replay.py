@@ -72,29 +72,35 @@ class Playback:
 
     def _captured(self, scratch: Scratch, fill: Fill, lanes: int) -> torch.cuda.CUDAGraph | None:
         """The graph of filling all scratch slots; None if the host waits for the device meanwhile, or if memory stays
-        allocated afterwards.
-
-        The work is done once on the same streams before, to create handles and workspaces."""
+        allocated afterwards."""
         streams = self._opened(scratch)[:lanes]
-        stream = streams[0]
         generator = torch.cuda.default_generators[self._device.index or 0]
         state = generator.clone_state()
-        stream.wait_stream(torch.cuda.current_stream())
+        streams[0].wait_stream(torch.cuda.current_stream())
+        try:
+            return self._capture_on(streams, scratch, fill)
+        except Exception:  # noqa: BLE001 (any error of the driver, torch or the problem: it cannot be recorded)
+            generator.graphsafe_set_state(state)  # otherwise it remains in capture mode
+            return None
+        finally:
+            # A failed attempt leaves work behind that writes into the scratch memory, which is free from here on.
+            for stream in streams:
+                torch.cuda.current_stream().wait_stream(stream)
+
+    def _capture_on(
+        self, streams: list[torch.cuda.Stream], scratch: Scratch, fill: Fill
+    ) -> torch.cuda.CUDAGraph | None:
+        """See `_captured`.  The work is done once on the same streams before, to create handles and workspaces."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(stream), without_collection():
+        with torch.cuda.stream(streams[0]), without_collection():
+            with refusing_to_wait():
+                _fill_all(scratch, fill, streams)
+            before = torch.cuda.memory_allocated()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
-                with refusing_to_wait():
-                    _fill_all(scratch, fill, streams)
-                before = torch.cuda.memory_allocated()
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    _fill_all(scratch, fill, streams)
-                finally:
-                    graph.capture_end()
-            except Exception:  # noqa: BLE001 (any error of the driver, torch or the problem: it cannot be recorded)
-                generator.graphsafe_set_state(state)  # otherwise it remains in capture mode
-                return None
-        torch.cuda.current_stream().wait_stream(stream)
+                _fill_all(scratch, fill, streams)
+            finally:
+                graph.capture_end()
         # Tensors that stay allocated lie in the pool, where another recording would overwrite them.
         return graph if torch.cuda.memory_allocated() == before else None
 
