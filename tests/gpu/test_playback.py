@@ -163,7 +163,7 @@ def test_what_is_played_is_what_would_be_made(
     place = _place()
     arena: Any = Arena(place.reference_bytes)
     slots: list[Views] = [
-        tuple(region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected))  # type: ignore[misc]
+        tuple(region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected))
         for slot in range(SLOTS)
     ]
     playback = Playback(torch.device("cuda", 0))
