@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, median, variance
+from statistics import NormalDist, fmean, variance
 
 RESAMPLES = 2_000
 """Enough that the ends of a 95 % percentile interval move by less than a tenth of its width."""
@@ -132,26 +132,6 @@ def clustered_difference(ours: Sums, theirs: Sums, *, level: float = 0.95) -> In
     return _around(one[0] - other[0], [one[1][name] - other[1][name] for name in shared], level)
 
 
-def timing_ratio(
-    reference_us: Sequence[Sequence[float]],
-    candidate_us: Sequence[Sequence[float]],
-    *,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Interval:
-    """Interval of median(reference) / median(candidate) from times in µs, grouped by the process or block that took
-    them: times of one process are autocorrelated, so that processes are drawn first."""
-    if not any(reference_us) or not any(candidate_us):
-        raise ValueError("expected times of both sides, got none of one")
-    if any(time <= 0 for side in (reference_us, candidate_us) for group in side for time in group):
-        raise ValueError("expected times above 0 µs")
-    draw = random.Random(seed)  # noqa: S311
-    sides = [[list(group) for group in side if group] for side in (reference_us, candidate_us)]
-    ratios = [median(_times(sides[0], draw)) / median(_times(sides[1], draw)) for _ in range(resamples)]
-    return _percentile(ratios, level)
-
-
 def _influence(clusters: Sums) -> tuple[float, dict[str, float]] | None:
     """The ratio, and each cluster's contribution to its error."""
     above, below = (math.fsum(sums[side] for sums in clusters.values()) for side in (0, 1))
@@ -185,10 +165,6 @@ def _within(clusters: list[list[tuple[float, float]]], draw: random.Random) -> t
             numerator += above
             denominator += below
     return numerator, denominator
-
-
-def _times(groups: list[list[float]], draw: random.Random) -> list[float]:
-    return [time for group in draw.choices(groups, k=len(groups)) for time in draw.choices(group, k=len(group))]
 
 
 def _ratios(sums: list[tuple[float, float]]) -> list[float]:

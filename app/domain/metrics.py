@@ -295,17 +295,6 @@ def speed_of_light_share(floor_us: float, candidate_us: float) -> float:
     return floor_us / candidate_us
 
 
-def speed_of_light_score(*, floor_us: float, candidate_us: float, baseline_us: float) -> float:
-    """1 / (1 + (T − T_sol) / (T_baseline − T_sol)): ½ at the baseline, 1 at the speed of light.
-
-    Where the baseline is at the floor already, 1 if the candidate is, else 0.  Source: SOL-ExecBench, arXiv
-    2603.19173."""
-    room = baseline_us - floor_us
-    if room <= 0:
-        return 1.0 if candidate_us <= floor_us else 0.0
-    return 1.0 / (1.0 + max(candidate_us - floor_us, 0.0) / room)
-
-
 KEVIN_CORRECT = 0.3
 KEVIN_GAMMA = 0.4
 
@@ -350,17 +339,6 @@ def report(
         pass_at={k: pass_at_k(outcomes, k) for k in ks},
         geometric_means={kind: geometric_mean(outcomes, kind) for kind in GeometricMean},
     )
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Linear interpolation between order statistics (Hyndman and Fan's type 7).  ValueError for no values."""
-    if not values or not 0 <= share <= 1:
-        raise ValueError(f"expected values and 0 ≤ share ≤ 1, got {len(values)} values and {share}")
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
 def _over_problems(

@@ -21,7 +21,6 @@ from app.endpoints import headers, rate, redis_url
 from app.endpoints.rate import CallOutcome, State
 
 PREFIX = "assay:rate"
-MINUTE_S = 60.0
 LEASE_S = 60.0
 """A permit whose worker is gone ends after this long, in seconds."""
 RENEW_S = 15.0

@@ -27,8 +27,6 @@ twice as much."""
 AT_ONCE = 1 << 26
 """Elements compared at once: the arithmetic copies them in fp64."""
 
-WIDE = {torch.float64, torch.complex128}
-
 
 def is_inexact(dtype: torch.dtype) -> bool:
     """Test whether values of this type are rounded."""
