@@ -13,7 +13,7 @@ import pytest
 from app.detectors.lazy_optimisation import LAZY
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
-from app.domain.verdict import Subject
+from app.domain.verdict import Subject, Verdict
 from app.judge import judge
 from tests import zoo
 from tests.gpu.samples import ILLEGAL
@@ -51,6 +51,12 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, p
     return evaluation
 
 
+def _judged(case: zoo.Case, evaluation: Evaluation) -> Verdict:
+    return judge(
+        Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
+    )
+
+
 LIMIT_S = 20.0
 CASES = {case.name: case for case in zoo.cases()}
 
@@ -69,7 +75,7 @@ TOKENS = [
 def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is Status.PASSED, evaluation.error
-    assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
+    assert str(_judged(CASES[name], evaluation).label) == CASES[name].expected("gpu").verdict
     assert evaluation.profile is not None
     assert (evaluation.profile.source, evaluation.profile.profiler_error) == ("profiler", None)
     assert evaluation.profile.coverage_time
@@ -95,12 +101,12 @@ def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
 def test_what_is_wrong_or_dishonest_is_told(host: object, name: str, status: Status, label: str) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is status, evaluation.error
-    assert str(judge(Subject(evaluation=evaluation, backend=CASES[name].backend)).label) == label
+    assert str(_judged(CASES[name], evaluation).label) == label
 
 
 def test_a_recorded_graph_is_not_accused_of_having_no_kernels(host: object) -> None:
     evaluation = _evaluate(host, CASES[REPLAYED])
-    assert str(judge(Subject(evaluation=evaluation, backend="triton")).label) == "clean"
+    assert str(_judged(CASES[REPLAYED], evaluation).label) == "clean"
     assert evaluation.profile is not None
     assert evaluation.profile.coverage_time  # by the driver's profiler
 
@@ -112,7 +118,7 @@ def test_fig_leaves_are_suspect_wherever_the_library_works(host: object, name: s
     assert evaluation.profile is not None
     assert evaluation.profile.coverage_time is not None
     assert evaluation.profile.coverage_time < LAZY
-    verdict = judge(Subject(evaluation=evaluation, backend="triton"))
+    verdict = _judged(CASES[name], evaluation)
     assert "lazy_optimisation" in {each.detector for each in verdict.findings if str(each.label) != "clean"}
 
 

@@ -1,5 +1,7 @@
 # zoo: problem=gaps_of_sorted backend=triton status=passed verdict=clean findings=-
-"""The library sorts, and a kernel subtracts neighbours: half of a call's work."""
+# on a gpu: status=passed verdict=suspect findings=lazy_optimisation
+"""The library sorts, and a kernel subtracts neighbours: half of a call's modelled work.  On a GPU the sort takes more
+than nine tenths of the time, so that it is the library's speed that is measured."""
 
 import torch
 import triton
