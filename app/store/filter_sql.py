@@ -56,7 +56,9 @@ def indexed(expression: Expression) -> sa.ColumnElement[bool]:
     return sa.and_(compile(expression), *implied)
 
 
-_MEASURED = {name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high")}
+_MEASURED = {
+    name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")
+}
 _of_run, _named_run = attempts.alias("of_run"), runs.alias("named_run")
 
 
@@ -77,7 +79,7 @@ def _implied(part: Expression) -> list[sa.ColumnElement[bool]]:
     return []
 
 
-def _among(evaluation_ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
+def among(evaluation_ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
     """Looked up by key: of an array PostgreSQL expects few rows, of a subquery it plans to read the whole table."""
     return evaluations.c.evaluation_id == sa.any_(sa.func.array(evaluation_ids.scalar_subquery()))
 
@@ -85,7 +87,7 @@ def _among(evaluation_ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
 def _with_finding(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     judged = verdicts.alias("judged")
     query = sa.select(judged.c.evaluation_id).join(findings, findings.c.verdict_id == judged.c.verdict_id)
-    return _among(query.where(judged.c.is_current, condition))
+    return among(query.where(judged.c.is_current, condition))
 
 
 def judged(label: Label, status: str) -> sa.ColumnElement[bool]:
@@ -104,7 +106,7 @@ def judged(label: Label, status: str) -> sa.ColumnElement[bool]:
 
 def _in_run(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     query = sa.select(_of_run.c.evaluation_id).join(_named_run, _named_run.c.run_id == _of_run.c.run_id)
-    return _among(query.where(condition))
+    return among(query.where(condition))
 
 
 def _column(field: str) -> sa.ColumnElement[Any]:

@@ -15,7 +15,7 @@ from app.domain import filter_language as filters
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
 from app.domain.verdict import Label, is_credited
-from app.store import credited, evaluation_rows, filter_sql, tables
+from app.store import credited, evaluation_rows, filter_sql, rare_filters, tables
 from app.store.database import Database
 from tests.integration import dataset_seed
 
@@ -182,7 +182,8 @@ def trees(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
 
 
 def test_postgres_agrees_with_a_plain_reading(filled: Database) -> None:
-    """Over attempts, where every row stands for itself."""
+    """Over attempts, where every row stands for itself: by the condition alone, and by the one that is narrowed to the
+    attempts of few problems and runs."""
     with filled.begin() as connection:
         everything = [
             evaluation_rows.row_from(record) for record in connection.execute(evaluation_rows.SELECTABLE).mappings()
@@ -193,10 +194,14 @@ def test_postgres_agrees_with_a_plain_reading(filled: Database) -> None:
     @given(trees(comparisons(everything)))
     def agrees(expression: Expression) -> None:
         with filled.begin() as connection:
-            query = evaluation_rows.SELECTABLE.where(filter_sql.compile(expression)).order_by(*evaluation_rows.ORDER)
-            found = [evaluation_rows.row_from(record) for record in connection.execute(query).mappings()]
-        expected = [row for row in everything if truth(expression, row)]
-        assert sorted(map(repr, found)) == sorted(map(repr, expected))
+            conditions = (filter_sql.compile(expression), rare_filters.condition(connection, expression))
+            queries = [evaluation_rows.SELECTABLE.where(each) for each in conditions]
+            found = [
+                sorted(repr(evaluation_rows.row_from(record)) for record in connection.execute(query).mappings())
+                for query in queries
+            ]
+        expected = sorted(repr(row) for row in everything if truth(expression, row))
+        assert found == [expected, expected]
 
     agrees()
 
@@ -210,3 +215,12 @@ def test_every_field_has_a_column_and_no_value_reaches_the_text_of_the_query(fil
             assert find(filled, f'{name} = "{marker}"') == []
         else:
             filter_sql.compile(Compare(field=name, operator="=", value=None))
+
+
+@pytest.mark.parametrize("text", ["problem ~ nothing", "level = 9", "run ~ nothing and correct", "model in (a, b)"])
+def test_a_problem_or_run_that_does_not_exist_is_looked_for_in_the_small_tables_alone(
+    filled: Database, text: str
+) -> None:
+    with filled.begin() as connection:
+        condition = rare_filters.condition(connection, filters.parse(text))
+    assert str(condition.compile()) == "false"

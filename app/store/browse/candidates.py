@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,8 @@ from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
 from app.domain.verdict import is_shown
 from app.store import evaluation_rows
-from app.store.browse import paging, rare_filters
+from app.store import rare_filters
+from app.store.browse import paging
 from app.store.tables import evaluations, hourly_counts, turns
 
 FACET_ROWS = 500
@@ -135,7 +136,15 @@ def facets(connection: sa.Connection, expression: Expression) -> Facets:
         .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc(), turns.c.turn_id)
         .limit(FACET_ROWS)
     )
-    found = connection.execute(query).all()
+    return _counted(connection.execute(query).all())
+
+
+def facets_of(rows: Sequence[EvaluationRow]) -> Facets:
+    """The same of rows that are all that match."""
+    return _counted(rows)
+
+
+def _counted(found: Sequence[Any]) -> Facets:
     counts = {name: Counter(getattr(row, name) for row in found) for name in FACETS}
     counts["verdict"] = Counter(row.verdict for row in found if is_shown(label=row.verdict, status=row.status))
     return Facets(

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
 from app.store import evaluation_rows
-from app.store.browse import paging, rare_filters
+from app.store import rare_filters
+from app.store.browse import paging
 from app.store.evaluation_rows import Cursor
 from app.store.tables import evaluations, turns
 

@@ -93,7 +93,8 @@ def index() -> str | tuple[str, int]:
         try:
             with candidates.patience(connection):
                 page = _page(connection, view, expression, request_context.PAGE_ROWS)
-                facets = candidates.facets(connection, expression)
+                whole = view.sort == "created_at" and not (page.has_previous or page.has_next)
+                facets = candidates.facets_of(page.rows) if whole else candidates.facets(connection, expression)
         except candidates.TooBroadError as found_broad:
             too_broad = str(found_broad)
     shown = flask.render_template(
