@@ -1,11 +1,12 @@
 """Messages that send an author the right way: compilers' first errors, weights without a place, unwritten elements."""
 
 import mmap
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
+from triton.compiler.errors import CompilationError
 
 from workers.protocol import control_channel
 from workers.referee.comparison import unwritten
@@ -40,6 +41,47 @@ def test_an_error_of_no_compiler_stays_as_it_is() -> None:
     summary, _, rest = calls.explain(ValueError("error: 3 is no size\nof a block")).partition("\n")
     assert summary == "ValueError: error: 3 is no size of a block"
     assert calls.FIRST_ERRORS not in rest
+
+
+KERNEL = """def kernel(a, b):
+    x = tl.cat(a, b, axis=0)
+    helper(x)
+"""
+
+
+def _refused(line: int, reason: str | None) -> CompilationError:
+    return CompilationError(KERNEL, SimpleNamespace(lineno=line, col_offset=4), reason)
+
+
+def test_the_reason_of_tritons_compiler_comes_before_the_source() -> None:
+    summary, _, rest = calls.explain(_refused(2, "cat() got an unexpected keyword\nargument 'axis'")).partition("\n")
+    assert summary == (
+        "CompilationError: cat() got an unexpected keyword argument 'axis' (at 2:4: x = tl.cat(a, b, axis=0))"
+    )
+    assert "def kernel(a, b):" in rest
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (_refused(1, "no such type"), "no such type (at 1:4: def kernel(a, b):)"),
+        (NameError("no tl"), "NameError: no tl (at 3:4: helper(x))"),
+        (None, ""),
+    ],
+)
+def test_the_reason_of_an_error_in_a_nested_function_is_its_cause(cause: BaseException | None, said: str) -> None:
+    error = _refused(3, None)
+    error.__cause__ = cause
+    summary, _, _ = calls.explain(error).partition("\n")
+    assert summary == f"CompilationError: {said or str(error).replace(chr(10), ' ')}"
+
+
+def test_cudas_advice_is_left_to_the_log() -> None:
+    said = "CUDA error: an illegal memory access was encountered"
+    advice = "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com for more information.\nCUDA kernel errors"
+    summary, _, rest = calls.explain(RuntimeError(f"{said}\n{advice}")).partition("\n")
+    assert summary == f"RuntimeError: {said}"
+    assert advice in rest
 
 
 class Packs(nn.Module):

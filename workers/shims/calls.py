@@ -287,7 +287,8 @@ def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
 
 def explain(error: BaseException) -> str:
     """Text of an exception: a line with the failure in a sentence, then the end of the traceback."""
-    summary = _say(error) if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {_say(error)}"
+    said = _compilers_reason(error) or _say(error)
+    summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
     try:
         log = "".join(traceback.format_exception(error)[-12:])
     except BaseException as secondary:  # noqa: BLE001 (the candidate's code)
@@ -310,11 +311,34 @@ def _first_errors(log: str) -> list[str]:
     return [line for line in found if not line.startswith("RuntimeError:")][:NAMED_ERRORS]
 
 
+_AT = re.compile(r"at (\d+:\d+):\n(?:.*\n)??([^\n]*)\n *\^(?:\n(.*))?", re.DOTALL)
+"""Message of Triton's compiler: a place, the source up to it, and a reason unless another error gives that."""
+
+
+def _compilers_reason(error: BaseException) -> str:
+    """Reason of an error of Triton's compiler, with its place and line; "" for another error.  Triton's text begins with
+    a dozen lines of source, and the reason of an error in a nested function is in the error's cause."""
+    place = line = reason = ""
+    each: BaseException | None = error if isinstance(error, CompilationError) else None
+    while each is not None and not reason:
+        found = _AT.fullmatch(_say(each)) if isinstance(each, CompilationError) else None
+        if found is None:
+            reason = f"{type(each).__name__}: {_say(each)}" if place else ""
+            break
+        place, line, reason = found[1], found[2].strip(), found[3] or ""
+        each = each.__cause__
+    return f"{reason} (at {place}: {line})" if reason else ""
+
+
+_ADVICE = re.compile(r"\n(?:Search for `cuda|CUDA kernel errors might be asynchronously).*", re.DOTALL)
+"""The same sentences after each of CUDA's errors."""
+
+
 def _in_a_sentence(summary: str, errors: list[str]) -> str:
     """The message on one line; for a compiler's log, its first error."""
     if errors:
         return f"{summary.partition(':')[0]}: {errors[0]}"[:1000]
-    return summary.replace("\n", " ")[:1000]
+    return _ADVICE.sub("", summary).replace("\n", " ")[:1000]
 
 
 def _say(error: BaseException) -> str:
