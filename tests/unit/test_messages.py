@@ -1,6 +1,7 @@
 """Messages that send an author the right way: compilers' first errors, weights without a place, unwritten elements."""
 
 import mmap
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -8,8 +9,11 @@ import torch
 from torch import nn
 from triton.compiler.errors import CompilationError
 
+from app.domain.evaluation import OutputCheck, Trial
 from workers.protocol import control_channel
+from workers.referee import wrong_output
 from workers.referee.comparison import unwritten
+from workers.referee.comparison.correctness import DEFAULT_RULE
 from workers.shims import calls, seeding, weights
 
 
@@ -120,6 +124,39 @@ def test_weights_without_a_place_are_named_with_the_reason() -> None:
         "scale (no parameter or buffer of this name)"
     )
     assert weights.unmatched(model, {"weight": torch.zeros(2, 3)}, {"weight"}) == ""
+
+
+CHECK = OutputCheck(
+    index=0,
+    dtype="float32",
+    shape=(4, 8),
+    ok=False,
+    rel_l2=3e-4,
+    rel_l2_limit=1e-5,
+    max_norm=2e-3,
+    max_norm_limit=1e-4,
+    nonfinite_mismatches=0,
+    unwritten=0,
+    stale_call=None,
+)
+
+
+def test_a_wrong_answer_names_what_is_unusual_about_its_call() -> None:
+    trial = Trial(call=11, seed="", ok=False, outputs=(CHECK,))
+    error = "output 0 (float32, [4, 8]): relative error 3.00e-04 (at most 1.00e-05)"
+    said = wrong_output.describe(trial, DEFAULT_RULE)
+    assert said.startswith(f"call 11, {error}")
+    assert "overwritten" not in said
+    said = wrong_output.describe(replace(trial, variant="redrawn", inputs_changed=(0, 2)), DEFAULT_RULE)
+    assert said.startswith(f"call 11 on inputs with other values than get_inputs() gives, {error}")
+    assert said.endswith("; it has overwritten input 0, 2")
+
+
+@pytest.mark.parametrize(("rel_l2", "named"), [(3e-4, False), (2e-3, True), (None, True)])
+def test_weights_without_a_place_do_not_explain_rounding(rel_l2: float | None, named: bool) -> None:
+    trial = Trial(call=0, seed="", ok=False, outputs=(replace(CHECK, rel_l2=rel_l2), replace(CHECK, ok=True)))
+    assert ("conv.weight" in wrong_output.lacking_weights(trial, "conv.weight (no parameter)")) is named
+    assert wrong_output.lacking_weights(trial, "") == ""
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])

@@ -37,7 +37,7 @@ from workers.referee.session.failure_status import (
 )
 from workers.referee.timing import device_time, event_timing, paired_benchmark, sizing, unpaired
 from workers.referee.timing.quiet_host import QuietHost
-from workers.referee.wrong_output import describe, most_informative
+from workers.referee.wrong_output import describe, lacking_weights, most_informative
 
 COSTLY_CALLS = 5
 """Untimed calls if the expected outputs of a call take long to compute (KernelBench makes five trials).  Timed calls
@@ -198,9 +198,9 @@ def _require_correct(context: EvaluationContext) -> None:
         raise invalid("not_verifiable_on_cpu", f"{BF16} ({describe(runner.failed[0], runner.record.rule)})")
     kind = "stale_output" if any(check.stale_call is not None for check in runner.failed[0].outputs) else "wrong_output"
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
-    unmatched = runner.candidate.unmatched
-    hint = f"; weights of the reference that ModelNew has no place for: {unmatched}" if unmatched else ""
-    raise Fault(Status.INCORRECT, kind, count + describe(most_informative(runner.failed), runner.record.rule) + hint)
+    worst = most_informative(runner.failed)
+    hint = lacking_weights(worst, runner.candidate.unmatched)
+    raise Fault(Status.INCORRECT, kind, count + describe(worst, runner.record.rule) + hint)
 
 
 def _refuse_gpu_branch(context: EvaluationContext, progress: Progress) -> None:

@@ -13,10 +13,31 @@ def most_informative(failed: list[Trial]) -> Trial:
     return next((trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0])
 
 
+OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
+
+ROUNDING = 1.2e-3
+"""Largest relative L2 error of rounding to TF32 or float16: parameters that the candidate drew itself err by more."""
+
+
 def describe(trial: Trial, rule: correctness.Rule) -> str:
     """Position and error of the first wrong output of a call, for people."""
     check = next(output for output in trial.outputs if not output.ok)
-    return f"call {trial.call}, output {check.index} ({check.dtype}, {list(check.shape)}): {_difference(check, rule)}"
+    unusual = f" {OTHER_INPUTS}" if trial.variant != "own" else ""
+    changed = ", ".join(map(str, trial.inputs_changed))
+    overwritten = f"; it has overwritten input {changed}" if changed else ""
+    return (
+        f"call {trial.call}{unusual}, output {check.index} ({check.dtype}, {list(check.shape)}): "
+        f"{_difference(check, rule)}{overwritten}"
+    )
+
+
+def lacking_weights(trial: Trial, unmatched: str) -> str:
+    """Hint about weights that have no place in the candidate, if they may explain the error.  `unmatched`: their names,
+    or "".  A candidate that draws the same weights under other names errs by rounding at most."""
+    errors = [check.rel_l2 for check in trial.outputs if not check.ok]
+    if not unmatched or all(error is not None and error <= ROUNDING for error in errors):
+        return ""
+    return f"; weights of the reference that ModelNew has no place for: {unmatched}"
 
 
 def _difference(check: OutputCheck, rule: correctness.Rule) -> str:

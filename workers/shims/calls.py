@@ -316,8 +316,8 @@ _AT = re.compile(r"at (\d+:\d+):\n(?:.*\n)??([^\n]*)\n *\^(?:\n(.*))?", re.DOTAL
 
 
 def _compilers_reason(error: BaseException) -> str:
-    """Reason of an error of Triton's compiler, with its place and line; "" for another error.  Triton's text begins with
-    a dozen lines of source, and the reason of an error in a nested function is in the error's cause."""
+    """Reason of an error of Triton's compiler, with its place and line; "" for another error.  Triton's text begins
+    with a dozen lines of source, and the reason of an error in a nested function is in the error's cause."""
     place = line = reason = ""
     each: BaseException | None = error if isinstance(error, CompilationError) else None
     while each is not None and not reason:

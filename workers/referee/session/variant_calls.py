@@ -16,6 +16,7 @@ from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.draws import ReferenceFailedError
+from workers.referee.wrong_output import OTHER_INPUTS
 
 COSTLY_KINDS = 3
 """Kinds of unusual inputs, chosen at random, if calls are streamed or expected outputs take long: each occupies the
@@ -34,9 +35,6 @@ def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> 
     Only plainly wrong outputs count (correctness.Rule.gross)."""
     with _naming_the_inputs():
         _try_all(runner, before)
-
-
-OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
 
 
 @contextmanager
