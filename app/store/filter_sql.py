@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.domain.filter_fields import Value
-from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
+from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or, names
 from app.domain.verdict import Label
 from app.store import evaluation_rows
 from app.store.tables import attempts, evaluations, findings, runs, verdicts
@@ -51,32 +51,64 @@ def compile(expression: Expression) -> sa.ColumnElement[bool]:  # noqa: A001 (ca
 def indexed(expression: Expression) -> sa.ColumnElement[bool]:
     """The condition over `evaluation_rows.JOINED`, with those conditions that it implies for evaluations alone, so that
     indexes find the few rows of a rare filter.  Not for attempts without an evaluation."""
-    parts = expression.operands if isinstance(expression, And) else (expression,)
-    implied = [condition for part in parts for condition in _implied(part)]
-    return sa.and_(compile(expression), *implied)
+    looked_up = [among(each) for part in parts_of(expression) if (each := by_index(part)) is not None]
+    return sa.and_(compile(expression), *implied(expression), *looked_up)
 
 
-_MEASURED = {
-    name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")
-}
+def parts_of(expression: Expression) -> tuple[Expression, ...]:
+    """Conditions that all have to hold."""
+    return expression.operands if isinstance(expression, And) else (expression,)
+
+
+_MEASURED = {name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")}
+_OF_EVALUATION = frozenset(
+    [
+        "status",
+        "valid",
+        "compiled",
+        "reviewed",
+        "gpu",
+        "device",
+        "measured_speedup",
+        "reference_us",
+        "candidate_us",
+        "coverage_time",
+        "coverage_count",
+        "created_at",
+        "evaluation_id",
+    ]
+)
+"""Fields that are columns of the table of evaluations."""
 _of_run, _named_run = attempts.alias("of_run"), runs.alias("named_run")
 
 
-def _implied(part: Expression) -> list[sa.ColumnElement[bool]]:
+def implied(expression: Expression) -> list[sa.ColumnElement[bool]]:
+    """Conditions on measured values that credited ones imply: indexes have the measured ones."""
+    return [
+        _comparison(_MEASURED[part.field], part.operator, part.value)
+        for part in parts_of(expression)
+        if isinstance(part, Compare) and part.field in _MEASURED and part.operator != "!=" and part.value is not None
+    ]
+
+
+def on_evaluations(expression: Expression) -> list[sa.ColumnElement[bool]]:
+    """Conditions on the table of evaluations alone that the filter implies."""
+    own = [part for part in parts_of(expression) if names(part) and names(part) <= _OF_EVALUATION]
+    return [*implied(expression), *map(compile, own)]
+
+
+def by_index(part: Expression) -> sa.Select[Any] | None:
+    """Ids of the evaluations of a part that asks for findings or a run, by the indexes of these tables; else None."""
     match part:
-        case Compare(field=field, operator=operator, value=value) if (
-            field in _MEASURED and operator != "!=" and value is not None
-        ):
-            return [_comparison(_MEASURED[field], operator, value)]
         case Compare(field="finding", operator="=", value=str(value)):
-            return [_with_finding(findings.c.detector == value)]
+            return _with_finding(findings.c.detector == value)
         case OneOf(field="finding", values=values):
-            return [_with_finding(findings.c.detector.in_(values))]
+            return _with_finding(findings.c.detector.in_(values))
         case Compare(field="run", operator="=", value=str(value)):
-            return [_in_run(_named_run.c.name == value)]
+            return _in_run(_named_run.c.name == value)
         case OneOf(field="run", values=values):
-            return [_in_run(_named_run.c.name.in_(values))]
-    return []
+            return _in_run(_named_run.c.name.in_(values))
+    return None
 
 
 def among(evaluation_ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
@@ -84,14 +116,14 @@ def among(evaluation_ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
     return evaluations.c.evaluation_id == sa.any_(sa.func.array(evaluation_ids.scalar_subquery()))
 
 
-def _with_finding(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+def _with_finding(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     judged = verdicts.alias("judged")
     query = sa.select(judged.c.evaluation_id).join(findings, findings.c.verdict_id == judged.c.verdict_id)
-    return among(query.where(judged.c.is_current, condition))
+    return query.where(judged.c.is_current, condition)
 
 
-def judged(label: Label, status: str) -> sa.ColumnElement[bool]:
-    """Evaluations of a verdict other than `clean` and a status, looked up by the indexes of verdicts that are few."""
+def judged(label: Label, status: str) -> sa.Select[Any]:
+    """Ids of evaluations of a verdict other than `clean` and a status, by the indexes of verdicts that are few."""
     of, own = evaluations.alias("judged_evaluation"), verdicts.alias("judged")
     automatic = (
         sa.select(own.c.evaluation_id)
@@ -99,14 +131,13 @@ def judged(label: Label, status: str) -> sa.ColumnElement[bool]:
         .where(own.c.is_current, own.c.label != Label.CLEAN, own.c.label == label, of.c.status == status)
     )
     human = sa.select(of.c.evaluation_id).where(of.c.human_verdict == label, of.c.status == status)
-    return evaluations.c.evaluation_id == sa.any_(
-        sa.func.array(automatic.union(human).scalar_subquery(), type_=sa.ARRAY(sa.Uuid))
-    )
+    either = automatic.union(human).subquery()
+    return sa.select(either.c.evaluation_id)
 
 
-def _in_run(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+def _in_run(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     query = sa.select(_of_run.c.evaluation_id).join(_named_run, _named_run.c.run_id == _of_run.c.run_id)
-    return among(query.where(condition))
+    return query.where(_of_run.c.evaluation_id.is_not(None), condition)
 
 
 def _column(field: str) -> sa.ColumnElement[Any]:

@@ -1,41 +1,105 @@
-"""STORE: the condition of a filter, narrowed by roll-ups and small tables: problems and runs with few attempts are
-looked up by key, a verdict that is rare beside a status through the verdicts."""
+"""STORE: rows of a filter in an order, where few evaluations match.
+
+PostgreSQL walks an order by its index, which takes seconds where next to nothing matches, and joins all tables for each
+row.  Of a filter that names problems, runs, findings, or a verdict beside a status, roll-ups and small tables say how
+many evaluations there can be.  Where they are few, their ids are read first, put in the order, and joined some at a
+time until a page is full."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.domain import filter_language
-from app.domain.filter_language import And, Compare, Expression, OneOf
+from app.domain.filter_language import Compare, Expression, OneOf, names
 from app.domain.verdict import Label
 from app.store import filter_sql
 from app.store.tables import attempt_counts, attempts, evaluations, hourly_counts, jobs, problems, runs
 
 RARE = 20_000
-"""Attempts up to which they are all looked up by key; of more, the newest rows have some."""
-RARE_VERDICT = 2_000
-"""Evaluations of a verdict and a status up to which they are all looked up by key."""
+"""Evaluations up to which they are all looked up by key; of more, the newest rows have some."""
+RARE_RUNS = 100_000
+"""The same of evaluations of runs, which lie together in time: the newest rows may have none of them."""
+FEW = 2_000
+"""The same of evaluations that are not in one place: with a finding alone, or of a verdict and a status."""
+FIRST = 500
+"""Evaluations that are joined at first; four times as many follow, and so on."""
 
 _OF_PROBLEM = frozenset({"problem", "problem_id", "level", "source_set"})
 _OF_RUN = frozenset({"run", "model"})
 """Fields that are columns of a small table."""
 
 
-def condition(connection: sa.Connection, expression: Expression) -> sa.ColumnElement[bool]:
-    """`filter_sql.indexed`, and the conditions that its parts imply together."""
-    parts = expression.operands if isinstance(expression, And) else (expression,)
-    return sa.and_(
-        filter_sql.indexed(expression), _of_problems_and_runs(connection, parts), _of_verdict(connection, parts)
-    )
+@dataclass(frozen=True, kw_only=True)
+class Narrowed:
+    """A filter, and what is known of its rows."""
+
+    condition: sa.ColumnElement[bool]
+    """Condition on `evaluation_rows.JOINED`."""
+    among: tuple[sa.Select[Any], ...]
+    """Ids of evaluations: each select holds all that match.  Empty: they are not known to be few."""
+    here: tuple[sa.ColumnElement[bool], ...]
+    """Conditions on evaluations alone that the filter implies."""
+
+    @property
+    def is_never(self) -> bool:
+        """Nothing matches."""
+        return isinstance(self.condition, sa.False_)
 
 
-def _of_problems_and_runs(connection: sa.Connection, parts: Sequence[Expression]) -> sa.ColumnElement[bool]:
+def narrowed(connection: sa.Connection, expression: Expression) -> Narrowed:
+    """The filter with the ids of the few evaluations that it can match."""
+    parts = filter_sql.parts_of(expression)
+    found = [_of_problems_and_runs(connection, parts), _of_verdict(connection, parts), _of_findings(connection, parts)]
+    if any(isinstance(each, sa.False_) for each in found):
+        return Narrowed(condition=sa.false(), among=(), here=())
+    among = tuple(each for each in found if isinstance(each, sa.Select))
+    condition = sa.and_(filter_sql.compile(expression), *filter_sql.implied(expression))
+    return Narrowed(condition=condition, among=among, here=tuple(filter_sql.on_evaluations(expression)))
+
+
+def rows(
+    connection: sa.Connection,
+    query: sa.Select[Any],
+    of: Narrowed,
+    order: Sequence[sa.ColumnElement[Any]],
+    *,
+    where: Sequence[sa.ColumnElement[bool]] = (),
+    limit: int,
+) -> list[sa.Row[Any]]:
+    """The first rows of `query` that match, in its order, which begins with `order`; `where`: further conditions, on
+    evaluations alone."""
+    if of.is_never:
+        return []
+    query = query.where(of.condition, *where)
+    if not of.among:
+        return list(connection.execute(query.limit(limit)))
+    ids = sa.select(evaluations.c.evaluation_id).where(*map(filter_sql.among, of.among), *of.here, *where)
+    found: list[sa.Row[Any]] = []
+    for some in _chunks(connection.scalars(ids.order_by(*order)).all()):
+        those = evaluations.c.evaluation_id == sa.any_(sa.literal(some, ARRAY(sa.Uuid)))
+        found += connection.execute(query.where(those).limit(limit - len(found))).all()
+        if len(found) == limit:
+            break
+    return found
+
+
+def _chunks(ids: Sequence[UUID]) -> Iterator[list[UUID]]:
+    start, size = 0, FIRST
+    while start < len(ids):
+        yield list(ids[start : start + size])
+        start, size = start + size, 4 * size
+
+
+def _of_problems_and_runs(
+    connection: sa.Connection, parts: Sequence[Expression]
+) -> sa.Select[Any] | sa.ColumnElement[bool]:
     """The evaluations of the problems and runs that a filter names, where their attempts are few."""
-    of_problem = [part for part in parts if filter_language.names(part) and filter_language.names(part) <= _OF_PROBLEM]
+    of_problem = [part for part in parts if names(part) and names(part) <= _OF_PROBLEM]
     of_run = [part for part in parts if _names_runs(part)]
     named: dict[str, list[UUID]] = {}
     if of_problem:
@@ -46,14 +110,14 @@ def _of_problems_and_runs(connection: sa.Connection, parts: Sequence[Expression]
     if not all(named.values()):
         return sa.false()
     counted = sa.select(sa.func.sum(attempt_counts.c.attempts)).where(*_of(attempt_counts, named))
-    if not named or (connection.scalar(counted) or 0) > RARE:
+    if not named or (connection.scalar(counted) or 0) > (RARE_RUNS if of_run else RARE):
         return sa.true()
     if of_run:
         found = sa.select(attempts.c.evaluation_id)
-        return filter_sql.among(found.where(attempts.c.evaluation_id.is_not(None), *_of(attempts, named)))
+        return found.where(attempts.c.evaluation_id.is_not(None), *_of(attempts, named))
     measured, asked_for = evaluations.alias("of_problem"), jobs.alias("asked_for")
     found = sa.select(measured.c.evaluation_id).join(asked_for, asked_for.c.job_id == measured.c.job_id)
-    return filter_sql.among(found.where(*_of(asked_for, named)))
+    return found.where(*_of(asked_for, named))
 
 
 def _of(table: sa.FromClause, named: dict[str, list[UUID]]) -> list[sa.ColumnElement[bool]]:
@@ -70,7 +134,22 @@ def _names_runs(part: Expression) -> bool:
     return False
 
 
-def _of_verdict(connection: sa.Connection, parts: Sequence[Expression]) -> sa.ColumnElement[bool]:
+def _of_findings(connection: sa.Connection, parts: Sequence[Expression]) -> sa.Select[Any] | sa.ColumnElement[bool]:
+    """The evaluations with a finding, where they are few; beside another part they may be more, because both together
+    may be rare."""
+    most = FEW if len(parts) == 1 else RARE
+    for part in parts:
+        found = filter_sql.by_index(part) if names(part) == {"finding"} else None
+        if found is None:
+            continue
+        counted = sa.select(sa.func.count()).select_from(found.limit(most + 1).subquery())
+        number = connection.scalar(counted) or 0
+        if number <= most:
+            return found if number else sa.false()
+    return sa.true()
+
+
+def _of_verdict(connection: sa.Connection, parts: Sequence[Expression]) -> sa.Select[Any] | sa.ColumnElement[bool]:
     """The planner takes verdict and status for independent: of hacks that are incorrect it expects many, and walks all
     evaluations to find none."""
     asked = {
@@ -87,6 +166,6 @@ def _of_verdict(connection: sa.Connection, parts: Sequence[Expression]) -> sa.Co
     number = connection.scalar(counted) or 0
     if not number:
         return sa.false()
-    if number > RARE_VERDICT or label == Label.CLEAN:
+    if number > FEW or label == Label.CLEAN:
         return sa.true()
     return filter_sql.judged(Label(label), status)

@@ -169,7 +169,7 @@ def test_a_rare_model_is_found_through_its_runs(pages: FlaskClient, monkeypatch:
 
     model = pages.get("/runs.json?name=rl-step-120").get_json()["runs"][0]["model"]
     rare = found(f"model = {model}")
-    monkeypatch.setattr("app.store.rare_filters.RARE", 0)
+    monkeypatch.setattr("app.store.rare_filters.RARE_RUNS", 0)
     assert rare == found(f"model = {model}") == found(f"model in ({model})") != []
     assert found("model = nothing") == []
 

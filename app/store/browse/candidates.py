@@ -19,8 +19,7 @@ from sqlalchemy.exc import OperationalError
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
 from app.domain.verdict import is_shown
-from app.store import evaluation_rows
-from app.store import rare_filters
+from app.store import evaluation_rows, rare_filters
 from app.store.browse import paging
 from app.store.tables import evaluations, hourly_counts, turns
 
@@ -105,17 +104,19 @@ def by_value(
     limit: int = 50,
 ) -> paging.Page[EvaluationRow]:
     """Evaluations that match and have the value of an order of SORTS, as measured, each once."""
-    condition, column = rare_filters.condition(connection, expression), SORTS[sort]
+    narrowed, column = rare_filters.narrowed(connection, expression), SORTS[sort]
 
     def read(cursor: SortCursor | None, number: int, down: bool) -> list[EvaluationRow]:
         once = sa.text(f"DISTINCT ON (evaluations.{column.name}, evaluations.evaluation_id)")
-        query = evaluation_rows.SELECTABLE.prefix_with(once).where(condition, column.is_not(None))
         keys = (column, evaluations.c.evaluation_id)
-        query = query.order_by(*(key.desc() if down else key.asc() for key in keys), turns.c.turn_id).limit(number)
+        order = [key.desc() if down else key.asc() for key in keys]
+        query = evaluation_rows.SELECTABLE.prefix_with(once).order_by(*order, turns.c.turn_id)
+        behind: list[sa.ColumnElement[bool]] = [column.is_not(None)]
         if cursor is not None:
             bound = sa.tuple_(sa.literal(cursor.value, sa.Double), sa.literal(cursor.evaluation_id, sa.Uuid))
-            query = query.where(sa.tuple_(*keys) < bound if down else sa.tuple_(*keys) > bound)
-        return [evaluation_rows.row_from(record) for record in connection.execute(query).mappings()]
+            behind.append(sa.tuple_(*keys) < bound if down else sa.tuple_(*keys) > bound)
+        found = rare_filters.rows(connection, query, narrowed, order, where=behind, limit=number)
+        return [evaluation_rows.row_from(record._mapping) for record in found]
 
     return paging.walk(
         lambda cursor, number: read(cursor, number, descending),
@@ -128,15 +129,15 @@ def by_value(
 
 def facets(connection: sa.Connection, expression: Expression) -> Facets:
     """Counts of each facet's values among the newest matches, each evaluation once, as the list has them."""
+    order = (evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
     query = (
         sa.select(*(evaluation_rows.COLUMNS[name].label(name) for name in FACETS))
         .prefix_with(evaluation_rows.ONCE)
         .select_from(evaluation_rows.JOINED)
-        .where(rare_filters.condition(connection, expression))
-        .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc(), turns.c.turn_id)
-        .limit(FACET_ROWS)
+        .order_by(*order, turns.c.turn_id)
     )
-    return _counted(connection.execute(query).all())
+    narrowed = rare_filters.narrowed(connection, expression)
+    return _counted(rare_filters.rows(connection, query, narrowed, order, limit=FACET_ROWS))
 
 
 def facets_of(rows: Sequence[EvaluationRow]) -> Facets:

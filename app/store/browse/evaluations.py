@@ -6,8 +6,7 @@ import sqlalchemy as sa
 
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
-from app.store import evaluation_rows
-from app.store import rare_filters
+from app.store import evaluation_rows, rare_filters
 from app.store.browse import paging
 from app.store.evaluation_rows import Cursor
 from app.store.tables import evaluations, turns
@@ -24,29 +23,23 @@ def page(
 ) -> paging.Page[EvaluationRow]:
     """Evaluations that match, each once, newest (or else oldest) first: those behind `older_than`, or before
     `newer_than`, in that order."""
-    condition = rare_filters.condition(connection, expression)
+    narrowed = rare_filters.narrowed(connection, expression)
+    keys = (evaluations.c.created_at, evaluations.c.evaluation_id)
 
-    def newest(cursor: Cursor | None, number: int) -> list[EvaluationRow]:
-        return evaluation_rows.page(connection, where=condition, before=cursor, limit=number)
+    def read(cursor: Cursor | None, number: int, *, newest: bool) -> list[EvaluationRow]:
+        order = [key.desc() if newest else key.asc() for key in keys]
+        query = evaluation_rows.SELECTABLE.prefix_with(evaluation_rows.ONCE).order_by(*order, turns.c.turn_id)
+        behind: list[sa.ColumnElement[bool]] = []
+        if cursor is not None:
+            bound = sa.tuple_(sa.literal(cursor.created_at), sa.literal(cursor.evaluation_id))
+            behind = [sa.tuple_(*keys) < bound if newest else sa.tuple_(*keys) > bound]
+        found = rare_filters.rows(connection, query, narrowed, order, where=behind, limit=number)
+        return [evaluation_rows.row_from(record._mapping) for record in found]
 
-    def oldest(cursor: Cursor | None, number: int) -> list[EvaluationRow]:
-        return _oldest(connection, condition, cursor, number)
-
-    forward, backward = (newest, oldest) if descending else (oldest, newest)
-    return paging.walk(forward, backward, after=older_than, before=newer_than, limit=limit)
-
-
-def _oldest(
-    connection: sa.Connection, condition: sa.ColumnElement[bool], cursor: Cursor | None, limit: int
-) -> list[EvaluationRow]:
-    """The mirror image of `rows.page`: rows newer than the cursor, oldest first."""
-    query = (
-        evaluation_rows.SELECTABLE.prefix_with(evaluation_rows.ONCE)
-        .where(condition)
-        .order_by(evaluations.c.created_at, evaluations.c.evaluation_id, turns.c.turn_id)
-        .limit(limit)
+    return paging.walk(
+        lambda cursor, number: read(cursor, number, newest=descending),
+        lambda cursor, number: read(cursor, number, newest=not descending),
+        after=older_than,
+        before=newer_than,
+        limit=limit,
     )
-    if cursor is not None:
-        key = sa.tuple_(evaluations.c.created_at, evaluations.c.evaluation_id)
-        query = query.where(key > sa.tuple_(sa.literal(cursor.created_at), sa.literal(cursor.evaluation_id)))
-    return [evaluation_rows.row_from(record) for record in connection.execute(query).mappings()]

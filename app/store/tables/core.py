@@ -216,6 +216,11 @@ evaluations = sa.Table(
         postgresql_where=sa.text("speedup IS NOT NULL"),
     ),
     sa.Index(
+        "ix_evaluations_speedup_ci_low",
+        sa.text("speedup_ci_low DESC"),
+        postgresql_where=sa.text("speedup_ci_low IS NOT NULL"),
+    ),
+    sa.Index(
         "ix_evaluations_candidate_us",
         sa.text("candidate_us DESC"),
         sa.text("evaluation_id DESC"),
