@@ -96,6 +96,30 @@ class Model(nn.Module):
         self.register_buffer("kept", torch.zeros(4))
 
 
+class Buffered(nn.Module):
+    """Buffers with and without effect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.Module()
+        self.norm.register_buffer("weight", torch.ones(12))
+        self.norm.register_buffer("running_mean", torch.zeros(12))
+        self.register_buffer("scale", torch.ones(1, 12, 1, 1))
+        self.register_buffer("position_bias", torch.zeros(4, 5, 5))
+        self.register_buffer("mask", torch.ones(12, 12))  # or a matrix of ones, which adds
+        self.register_buffer("causal", torch.ones(12, 12).tril())
+        self.register_buffer("unit", torch.eye(12))
+        self.register_buffer("filter", torch.ones(1, 1, 5))
+        self.register_buffer("slopes", torch.full((12,), 0.5))
+        self.register_buffer("epsilon", torch.tensor(0.0))
+        self.register_buffer("state", torch.zeros(12), persistent=False)
+        self.register_buffer("places", torch.zeros(12, dtype=torch.int64))
+
+
+def test_constants_are_buffers_without_effect_that_a_checkpoint_holds() -> None:
+    assert constant_parameters.of(Buffered()) == ("scale", "position_bias", "norm.weight", "norm.running_mean")
+
+
 NORM = "normed.parametrizations.weight.original0"
 
 
@@ -127,9 +151,9 @@ def test_a_wide_layer_is_not_faint() -> None:
 
 
 def test_constants_are_parameters_that_are_all_equal() -> None:
-    expected = ("narrow", "gate", "unit", "faint", "frozen", "norm.weight", "norm.bias")
+    expected = ("narrow", "gate", "unit", "faint", "frozen", "norm.weight", "norm.bias", "kept")
     assert constant_parameters.of(Model()) == expected
-    assert constant_parameters.of(Model(), (*expected[:-2], "norm.bias", "input 1")) == ("norm.weight",)
+    assert constant_parameters.of(Model(), (*expected[:-3], "norm.bias", "kept", "input 1")) == ("norm.weight",)
     assert constant_parameters.of(nn.Linear(4, 4)) == ()
     assert constant_parameters.of(nn.ReLU()) == ()
     assert constant_parameters.of(object()) == ()
@@ -200,9 +224,11 @@ class Benchmark:
     def reweigh(self) -> FreshWeights:
         """The check as a whole."""
         host: Any = SimpleNamespace(
-            device_lock=self.device_lock, candidate=self.candidate, retire=lambda handle: None,
+            device_lock=self.device_lock,
+            candidate=self.candidate,
+            retire=lambda handle: None,
             references=SimpleNamespace(discard=self.discarded.append),
-        )  # fmt: skip
+        )
         cancellation: Any = SimpleNamespace(requested=False, set_process=lambda process: None)
         context = EvaluationContext(
             job=self.job, host=host, runner=self.runner, spec=self.spec, seed=SEED, cancellation=cancellation

@@ -10,7 +10,7 @@ import torch
 
 from workers.protocol.input_variants import Variant
 from workers.shims import reaching_inputs
-from workers.shims.reaching_inputs import Plan
+from workers.shims.reaching_inputs import Plan, Scaling
 
 CPU = torch.device("cpu")
 
@@ -47,7 +47,7 @@ def _normal() -> torch.Tensor:
 def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     plan = _plan(model, _normal)
     assert plan.kinds == (Variant.REACHING,)
-    assert plan.factor is not None
+    assert plan.scaling is not None
     (x,) = reaching_inputs.applied(Variant.REACHING, plan, [_normal()])
     assert float(x[::2].abs().amax()) > 500 > float(x[1::2].abs().amax())
 
@@ -68,8 +68,128 @@ def test_other_limits_are_left_alone(model: Callable[[torch.Tensor], torch.Tenso
     assert _plan(model, _normal) == Plan()
 
 
-def test_inputs_with_a_structure_are_not_scaled() -> None:
-    assert _plan(lambda x: torch.clamp(x, max=500), lambda: torch.rand(64, 32)) == Plan()
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: torch.rand(64, 32).softmax(-1),
+        lambda: torch.randint(0, 2, (64, 32)).float(),
+        lambda: torch.nn.functional.normalize(torch.rand(64, 32), dim=-1),
+    ],
+)
+def test_inputs_with_a_structure_are_not_scaled(draw: Callable[[], torch.Tensor]) -> None:
+    assert _plan(lambda x: torch.clamp(x, max=500), draw) == Plan()
+
+
+@pytest.mark.parametrize("draw", [lambda: torch.rand(64, 32), lambda: 2 * torch.rand(64, 32) - 1])
+def test_inputs_leave_their_bounds_to_reach_a_limit(draw: Callable[[], torch.Tensor]) -> None:
+    plan = _plan(lambda x: torch.clamp(x, -500, 500), draw)
+    assert plan == Plan(scaling=Scaling(pytest.approx(4000, rel=0.2), leaves_bounds=True))
+    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [draw()])
+    assert float(x[::2].abs().amax()) > 500 > 1 >= float(x[1::2].abs().amax())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.arange(10)[(x * 9).long()].clamp(max=500) + x.clamp(max=500),
+        lambda x: torch.arange(10)[(x * 9).int().long()] + x.clamp(max=500),
+        lambda x: torch.nn.functional.binary_cross_entropy(x, x, reduction="none").clamp(max=500) + x.clamp(max=500),
+    ],
+)
+def test_inputs_that_become_an_index_or_a_probability_keep_their_bounds(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    assert _plan(model, lambda: torch.rand(64, 32)) == Plan()
+
+
+@pytest.mark.parametrize(
+    ("model", "is_scattered"),
+    [
+        (lambda x: torch.minimum(x, torch.linspace(50, 60, 32)), False),
+        (lambda x: torch.where(x > torch.linspace(50, 60, 32), x.abs().sqrt(), x), False),
+        (lambda x: torch.clamp(x, max=torch.linspace(50, 60, 32)), False),
+        (lambda x: torch.maximum(x, x.mean(-1, keepdim=True) - 5 * x.std(-1, keepdim=True)), True),
+    ],
+)
+def test_limits_that_are_tensors_are_reached(model: Callable[[torch.Tensor], torch.Tensor], is_scattered: bool) -> None:
+    plan = _plan(model, _normal)
+    assert plan.kinds == (Variant.REACHING,)
+    assert plan.scaling is not None
+    assert plan.scaling.is_scattered is is_scattered
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.renorm(x, 2, 0, 500.0),
+        lambda x: torch.nn.functional.hardswish(x / 100),
+        lambda x: torch.nn.functional.hardsigmoid(x / 100),
+        lambda x: x * torch.clamp(500 / (x.norm() + 1e-6), max=1.0),
+        lambda x: torch.relu(x.square().sum(-1) - x.roll(1).square().sum(-1) + 150),  # a margin
+    ],
+)
+def test_limits_within_operators_and_of_norms_are_reached(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert _plan(model, _normal).kinds == (Variant.REACHING,)
+
+
+def _powers(x: torch.Tensor) -> torch.Tensor:
+    y = torch.ones(x.shape[-1])
+    for _ in range(20):
+        y = x @ y
+        y = y / y.norm()
+    return y
+
+
+def _decayed(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x[0])
+    for row in x:
+        y = y * torch.sigmoid(row) + row
+    return y
+
+
+class _Recurrent(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = torch.nn.GRU(8, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cells(x)[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "draw", "kinds"),
+    [
+        (_powers, lambda: torch.rand(32, 32), (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED)),
+        (_powers, lambda: torch.randn(32, 32), (Variant.HELD, Variant.DIAGONAL)),
+        (_decayed, lambda: torch.randn(64, 3), (Variant.HELD,)),
+        (_decayed, lambda: torch.randn(30, 3), ()),  # no more steps than a deep network has
+        (lambda x: x @ x @ x, lambda: torch.randn(32, 32), ()),
+    ],
+)
+def test_a_reference_that_iterates_is_given_inputs_on_which_each_step_tells(
+    model: Callable[..., Any], draw: Callable[[], Any], kinds: tuple[Variant, ...]
+) -> None:
+    assert _plan(model, draw).iterated == kinds
+
+
+def test_a_recurrent_network_iterates() -> None:
+    cells = _Recurrent()
+    torch.manual_seed(0)
+    plan = reaching_inputs.plan(lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], CPU)
+    assert Variant.HELD in plan.iterated
+    (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
+    assert torch.equal(x, x[:1, :1].expand_as(x))
+    assert float(x.amax()) > 1
+
+
+def test_diagonals_keep_a_matrix_symmetric_and_positive_definite() -> None:
+    x = torch.randn(3, 20, 20)
+    x = x @ x.mT + torch.eye(20)
+    (changed,) = reaching_inputs.applied(Variant.DIAGONAL, Plan(), [x])
+    assert changed is not x
+    assert torch.equal(changed, changed.mT)
+    assert not bool(torch.linalg.cholesky_ex(changed).info.any())
+    assert float(changed.diagonal(dim1=1, dim2=2).min() / changed.amax()) >= 1 / 16
 
 
 def test_sorted_integers_stay_sorted_between_the_same_ends() -> None:

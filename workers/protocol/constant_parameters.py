@@ -6,7 +6,9 @@ matrix with orthonormal or repeated rows or columns, weights that are all faint,
 (weight normalisation).  A candidate that omits them is right until the model is trained.  Determined in the reference's
 process, once for each problem.
 
-Other buffers and frozen parameters of two values (a mask) are part of the problem: a kernel may have them built in."""
+A buffer that a checkpoint holds counts if all of its elements are zero, or if it has a factor of one for each channel:
+it has no effect until other values are loaded (a frozen norm, a bias by position).  Other buffers and frozen parameters
+of two values (a mask) are part of the problem: a kernel may have them built in."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _NormBase
 
 MOST = 32
 """Most names: each takes two bits in a candidate's answer (control_channel.ABSENT_BIT)."""
@@ -41,17 +44,21 @@ ROUNDED = 1e-4
 LEAST_OF_TWO = 9
 """Least number of elements of a parameter with two values that counts as constant: a unit matrix of three rows."""
 
+LEAST_OF_ONES = 9
+"""Least number of elements of a buffer of ones that counts as constant: fewer may be a filter."""
+
 
 def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
     """Names of constant parameters: floating-point parameters and statistics of norms with elements that are all equal
-    or have two values, and parameters that follow from earlier ones or are orthonormal.  At most MOST names.
+    or have two values, buffers without effect, and parameters that follow from earlier ones or are orthonormal.  At
+    most MOST names.
 
     `ignored`: names of values that the model does not read."""
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {
         name: value.detach()
-        for name, value in [*model.named_parameters(), *_statistics(model)]
+        for name, value in [*model.named_parameters(), *_buffers(model)]
         if value.is_floating_point() and value.element_size() > 1 and value.numel()
     }
     if not found:
@@ -142,12 +149,24 @@ def _repeats_first(rows: torch.Tensor) -> bool:
     return bool((rows[1:, :LOOKED_AT] == rows[:1, :LOOKED_AT]).all(dim=1).any())
 
 
-def _statistics(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Running statistics of norms in eval mode; in train mode a norm uses those of its input."""
+def _buffers(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Running statistics of norms in eval mode (in train mode a norm uses those of its input), and the other buffers of
+    checkpoints that have no effect."""
     for prefix, module in model.named_modules():
         for name, buffer in module.named_buffers(recurse=False):
-            if name in STATISTICS and not module.training:
+            is_saved = name not in module._non_persistent_buffers_set
+            of_norm = name in STATISTICS and isinstance(module, _NormBase)
+            if not module.training if of_norm else is_saved and _has_no_effect(buffer):
                 yield f"{prefix}.{name}".lstrip("."), buffer
+
+
+def _has_no_effect(buffer: torch.Tensor) -> bool:
+    """Test for zeros, of two elements or more, and for factors of one along a single dimension."""
+    if not buffer.is_floating_point() or buffer.element_size() == 1 or buffer.numel() < 2:
+        return False
+    is_vector = buffer.numel() == max(buffer.shape) >= LEAST_OF_ONES
+    first = float(buffer.flatten()[0])
+    return (first == 0 or (first == 1 and is_vector)) and bool((buffer == first).all())
 
 
 def _is_constant(value: torch.Tensor, frozen: bool) -> torch.Tensor:

@@ -134,10 +134,14 @@ the reference does not, and if the reference does, its answer is not finite."""
 OF_SIGNS = (_is_not_negative, _is_not_positive)
 
 
-def keeps_structure(before: torch.Tensor, after: torch.Tensor, *, signs: bool = True) -> bool:
-    """Test whether a changed tensor has all traits of the original; `signs`: also those of its sign."""
+def keeps_structure(before: torch.Tensor, after: torch.Tensor, *, signs: bool = True, bounds: bool = True) -> bool:
+    """Test whether a changed tensor has all traits of the original; `signs`: also those of its sign; `bounds`: also
+    that of lying between −1 and 1, which masks have in any case."""
     mine, theirs = _rows(before), _rows(after)
-    traits = [trait for trait in OF_ROWS if signs or trait not in OF_SIGNS]
+    if not bounds and is_bounded(mine) and is_whole(mine):
+        return False  # a mask
+    left_out = {*(() if signs else OF_SIGNS), *(() if bounds else (is_bounded,))}
+    traits = [trait for trait in OF_ROWS if trait not in left_out]
     if not all(trait(theirs) for trait in traits if trait(mine)):
         return False
     one, other = _matrices(before), _matrices(after)

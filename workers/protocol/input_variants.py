@@ -27,7 +27,8 @@ class Variant(IntEnum):
     HEAVY_TAILED = 2
     """Cubed: the largest of 16 million normal values become some 150."""
     SIGN_MIXED = 3
-    """Random signs, if the inputs have both signs."""
+    """Random signs, if the inputs have both signs.  Each row along the last dimension has its own share of negative
+    ones: of equal shares every mean is near zero, and a kernel that takes it for zero would be right."""
     SPARSE = 4
     """Nine of ten are zero; of numbers of one sign, none of them zero, the least of the tensor: a scale divides."""
     CONSTANT_ROWS = 5
@@ -59,15 +60,30 @@ class Variant(IntEnum):
     """Some elements replaced by a value that the reference compares the input with: a padding index, NaN."""
     UNSORTED = 15
     """Sorted inputs shuffled, if the reference sorts them."""
+    HELD = 16
+    """All rows alike and eight times as large, if the reference iterates (workers/shims/iterated_inputs.py)."""
+    DIAGONAL = 17
+    """Nearly diagonal matrices, if the reference iterates."""
+    STRETCHED = 18
+    """Eight times as large, beyond the range that inputs are drawn from, if the reference iterates."""
 
 
-REACHED = (Variant.REDRAWN, Variant.REACHING, Variant.SIGNED, Variant.NAMED, Variant.UNSORTED)
+REACHED = (
+    Variant.REDRAWN,
+    Variant.REACHING,
+    Variant.SIGNED,
+    Variant.NAMED,
+    Variant.UNSORTED,
+    Variant.HELD,
+    Variant.DIAGONAL,
+    Variant.STRETCHED,
+)
 """Variants on which an answer must be right, and which only some problems have."""
 
 CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED))
 """Variants on which an answer must be right."""
 
-TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED})
+TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED, Variant.HELD})
 """Variants with equal values: a sort or a top-k may count any of them as the first."""
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
@@ -118,7 +134,7 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     if variant == Variant.HEAVY_TAILED:
         return x**3
     if variant == Variant.SIGN_MIXED:
-        return x if x.min() >= 0 or x.max() <= 0 else torch.where(torch.rand_like(x) < 0.5, x, -x)
+        return x if x.min() >= 0 or x.max() <= 0 else _with_signs_by_row(x)
     if variant == Variant.SPARSE:
         return torch.where(torch.rand_like(x) < 0.1, x, _least(x))
     if variant == Variant.CONSTANT_ROWS:
@@ -137,6 +153,11 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     elif x.numel() >= 4:
         changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = float("nan")
     return changed
+
+
+def _with_signs_by_row(x: torch.Tensor) -> torch.Tensor:
+    share = torch.rand(x.shape[:-1], device=x.device).unsqueeze(-1)
+    return x.abs() * torch.where(torch.rand(x.shape, device=x.device) < share, -1, 1)
 
 
 def _least(x: torch.Tensor) -> torch.Tensor:

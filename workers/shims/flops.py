@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.flop_counter import flop_registry
 
 from workers.protocol.dispatch_mode import Watching
+from workers.shims.tf32_convolutions import is_convolution
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
@@ -18,9 +19,12 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         """Starts at zero."""
         super().__init__()
         self.total = 0
+        self.convolves = False
+        """True after a convolution."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        self.convolves |= is_convolution(func)
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
             self.total += int(formula(*args, **(kwargs or {}), out_val=result))

@@ -3,22 +3,25 @@
 Kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
 
 * Reaching: if a limit of an operator is missed by all values (workers/shims/reference_limits.py), half of the rows of
-  the inputs are scaled until some reach it.
+  the inputs, or scattered elements, are scaled until some reach it; the same for zero, where a sum has one sign (a
+  margin).  Inputs between −1 and 1 leave that range if nothing else reaches a limit, and if they become no index.
 * Signed: if an operator that treats both signs differently has values of one sign, half of the elements of inputs of
   one sign are negated.
 * Named: a value that the reference compares an input with, and which never occurs, is put into some of its elements.
 * Unsorted: if the reference sorts what is sorted already, sorted inputs are shuffled.
 * Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/redrawn_inputs.py).
+* Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
+  (workers/shims/iterated_inputs.py).
 
 Planned in the reference's process, once for each problem.  This does not guard against limits that Python compares with
-(`x.max().item() > 1e4`), limits that differ between channels, integers beyond a limit that is applied to a result, and
+(`x.max().item() > 1e4`), integers beyond a limit that is applied to a result, and
 bounded inputs that must not grow (a probability)."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +29,7 @@ import torch
 
 from workers.protocol import input_domain, layout
 from workers.protocol.input_variants import Variant
-from workers.shims import redrawn_inputs
+from workers.shims import iterated_inputs, redrawn_inputs
 from workers.shims.reference_limits import Limits
 
 ATTEMPTS = 3
@@ -40,18 +43,44 @@ BEYOND = 8.0
 LARGEST_BYTES = 64 << 20
 """Largest size of the inputs of an examined problem, of which several copies are made."""
 
+ONE_SIDED_FACTORS = (8.0, 64.0)
+"""Factors that are tried for operators that treat both signs differently, on values of one sign."""
+
+UNANIMOUS_FACTORS = (64.0, 4096.0)
+"""Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
+
+SCATTERED = 1 / 256
+"""Share of scattered elements that are scaled."""
+
 NAMED_SHARE, NAN_SHARE = 1 / 8, 1 / 64
 """Share of the elements of an input that receive a value the reference names; of NaN, which spreads, fewer."""
 
 Call = Callable[[Any, list[Any]], Any]
+
+ITERATED: dict[Variant, Callable[[torch.Tensor], torch.Tensor]] = {
+    Variant.HELD: iterated_inputs.held,
+    Variant.DIAGONAL: iterated_inputs.diagonal,
+    Variant.STRETCHED: iterated_inputs.stretched,
+}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Change of inputs by which values reach limits."""
+
+    factor: float
+    is_scattered: bool = False
+    """True if scattered elements are scaled, in place of every second row."""
+    leaves_bounds: bool = False
+    """True if inputs between −1 and 1 are scaled, too."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """Changes to be made to a problem's inputs.  Inputs are named by their index in the order of layout.values."""
 
-    factor: float | None = None
-    """Factor by which half of the rows are scaled; None if all limits are reached or none can be."""
+    scaling: Scaling | None = None
+    """None if all limits are reached or none can be."""
     fixed: frozenset[int] = field(default_factory=frozenset)
     """Inputs that are drawn anew, because they are the same in every draw."""
     signed: frozenset[int] = field(default_factory=frozenset)
@@ -60,18 +89,20 @@ class Plan:
     """Inputs, and values that they receive."""
     unsorted: frozenset[int] = field(default_factory=frozenset)
     """Sorted inputs that are shuffled."""
+    iterated: tuple[Variant, ...] = ()
+    """Kinds of inputs on which every step of an iteration tells."""
 
     @property
     def kinds(self) -> tuple[Variant, ...]:
         """Kinds of variants that exist for the problem."""
         wanted = (
-            (Variant.REACHING, self.factor is not None),
+            (Variant.REACHING, self.scaling is not None),
             (Variant.REDRAWN, bool(self.fixed)),
             (Variant.SIGNED, bool(self.signed)),
             (Variant.NAMED, bool(self.named)),
             (Variant.UNSORTED, bool(self.unsorted)),
         )
-        return tuple(kind for kind, there in wanted if there)
+        return (*(kind for kind, there in wanted if there), *self.iterated)
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
@@ -81,13 +112,16 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     if redrawn_inputs.bytes_of(inputs) > LARGEST_BYTES:
         return Plan()
     fixed = redrawn_inputs.standing(call, model, inputs, redrawn_inputs.fixed(inputs, draw()), device)
-    missed, _ = _missed(call, model, inputs)
+    given = copy.deepcopy(inputs)
+    with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
+        missed, _ = _missed(call, model, given)
     return Plan(
-        factor=_factor(call, model, inputs, missed),
+        scaling=_scaling(call, model, inputs, missed),
         fixed=fixed,
         signed=_signed(call, model, inputs, missed),
         named=_named(call, model, inputs, missed, device),
         unsorted=_unsorted(call, model, inputs, missed),
+        iterated=_iterated(call, model, inputs, missed) if iterations.found else (),
     )
 
 
@@ -101,29 +135,49 @@ def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
         return _with_named(inputs, how.named)
     if kind == Variant.UNSORTED:
         return _changed(inputs, how.unsorted, _shuffled)
-    assert how.factor is not None
-    return _scaled(inputs, how.factor)
+    if kind in ITERATED:
+        some = [at for at, x in enumerate(layout.values(inputs)) if _is_float(x)]
+        return _changed(inputs, some, ITERATED[kind])
+    assert how.scaling is not None
+    return _scaled(inputs, how.scaling)
 
 
 def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
-    """Values that a call on copies of the inputs misses, and its answer."""
-    given = copy.deepcopy(inputs)
-    limits = Limits(layout.values(given))
+    """Values that a call misses, and its answer.  The call may change the inputs."""
+    limits = Limits(layout.values(inputs))
     with limits:
-        answer = call(model, given)
+        answer = call(model, inputs)
     return limits, answer
 
 
-def _factor(call: Call, model: Any, inputs: list[Any], missed: Limits) -> float | None:
-    """The first tried factor with which the operators reach one more limit; None if there is none."""
-    for factor in _factors(missed):
-        scaled = _scaled(inputs, factor)
-        if all(a is b for a, b in zip(layout.values(scaled), layout.values(inputs), strict=True)):
-            return None  # no input may be scaled
-        now, _ = _missed(call, model, scaled)
-        if len(now.above) < len(missed.above) or len(now.below) < len(missed.below):
-            return factor
+def _scaling(call: Call, model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
+    """The first tried change with which the operators reach one more limit; None if there is none."""
+    leaves = list(layout.values(inputs))
+    has_bounds = any(_is_float(x) and input_domain.is_bounded(x) for x in leaves)
+    for how in _scalings(missed, (False, True) if has_bounds and not missed.needs_range else (False,)):
+        scaled = _scaled(inputs, how)
+        is_changed = any(a is not b for a, b in zip(layout.values(scaled), leaves, strict=True))
+        if is_changed and _reaches(call, model, scaled, lambda now: _reach_more(now, missed)):
+            return how
     return None
+
+
+def _reach_more(now: Limits, before: Limits) -> bool:
+    """Test whether a call missed fewer limits of one kind than the call before."""
+    if now.one_sided < before.one_sided:
+        return True
+    return len(now.above) < len(before.above) or len(now.below) < len(before.below) or now.unanimous < before.unanimous
+
+
+def _scalings(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
+    """Changes to try.  `bounds`: values of Scaling.leaves_bounds."""
+    for leaves_bounds in bounds:
+        yield from (Scaling(factor, leaves_bounds=leaves_bounds) for factor in _factors(missed))
+        if missed.one_sided:
+            yield from (Scaling(factor, leaves_bounds=leaves_bounds) for factor in ONE_SIDED_FACTORS)
+        if missed.unanimous:
+            for is_scattered in (False, True):
+                yield from (Scaling(factor, is_scattered, leaves_bounds) for factor in UNANIMOUS_FACTORS)
 
 
 def _factors(missed: Limits) -> Iterator[float]:
@@ -135,6 +189,16 @@ def _factors(missed: Limits) -> Iterator[float]:
     if missed.below:
         first = BEYOND * max(missed.below)
         yield from (1 / first, first, 1 / (4 * first))
+
+
+def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tuple[Variant, ...]:
+    """Kinds of inputs for an iteration that change anything, and to which the reference has a finite answer."""
+    return tuple(
+        kind
+        for kind in (() if missed.needs_range else ITERATED)
+        if any(_is_float(x) and ITERATED[kind](x) is not x for x in layout.values(inputs))
+        and _reaches(call, model, applied(kind, Plan(), inputs), lambda _: True)
+    )
 
 
 def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
@@ -173,7 +237,7 @@ def _first_that(some: frozenset[int], reaches: Callable[[frozenset[int]], bool],
 
 def _reaches(call: Call, model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]) -> bool:
     try:
-        now, answer = _missed(call, model, inputs)
+        now, answer = _missed(call, model, copy.deepcopy(inputs))
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
     return is_better(now) and all(bool(x.isfinite().all()) for x in layout.values(answer) if _is_float(x))
@@ -204,7 +268,7 @@ def _with_named(inputs: list[Any], named: tuple[tuple[int, float], ...]) -> list
     return redrawn_inputs.with_leaves(inputs, leaves)
 
 
-def _changed(inputs: list[Any], some: frozenset[int], change: Callable[[Any], Any]) -> list[Any]:
+def _changed(inputs: list[Any], some: Collection[int], change: Callable[[Any], Any]) -> list[Any]:
     leaves = [change(x) if at in some else x for at, x in enumerate(layout.values(inputs))]
     return redrawn_inputs.with_leaves(inputs, leaves)
 
@@ -231,15 +295,19 @@ def _shuffled(x: torch.Tensor) -> torch.Tensor:
     return x.gather(-1, torch.rand(x.shape, device=x.device).argsort(dim=-1))
 
 
-def _scaled(inputs: list[Any], factor: float) -> list[Any]:
-    """The inputs with every second row of each tensor scaled, from the first row on."""
-    return redrawn_inputs.with_leaves(inputs, [_scaled_rows(x, factor) for x in layout.values(inputs)])
+def _scaled(inputs: list[Any], how: Scaling) -> list[Any]:
+    """The inputs with every second row of each tensor scaled, from the first row on, or scattered elements."""
+    return redrawn_inputs.with_leaves(inputs, [_with_scaled(x, how) for x in layout.values(inputs)])
 
 
-def _scaled_rows(x: Any, factor: float) -> Any:
-    if not _is_float(x) or x.dim() == 0:
+def _with_scaled(x: Any, how: Scaling) -> Any:
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.dim() == 0 or not x.numel():
         return x
-    changed = x.clone()
-    rows = changed[::2]
-    rows.mul_(factor)
-    return changed if input_domain.keeps_structure(x, changed) else x
+    if how.is_scattered:
+        chosen = torch.rand(x.shape, device=x.device) < SCATTERED
+        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
+        changed = torch.where(chosen, how.factor * x, x)
+    else:
+        changed = x.clone()
+        changed[::2].mul_(how.factor)
+    return changed if input_domain.keeps_structure(x, changed, bounds=not how.leaves_bounds) else x

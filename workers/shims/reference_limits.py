@@ -5,10 +5,10 @@ A dispatch mode that is active during a call of the reference:
 * limits of comparisons and clamps that all values miss, above or below;
 * operators that treat both signs differently (`relu`, `abs`), on values of one sign;
 * values that an input itself is compared with and does not hold: a padding index, an integer beyond a limit, NaN;
+* comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
 * sorts of values that are sorted already.
 
-This does not see limits that Python compares with, limits that differ between channels, and values that an integer
-reaches only once it is computed with."""
+This does not see limits that Python compares with, and values that an integer reaches only once it is computed with."""
 
 from __future__ import annotations
 
@@ -67,6 +67,13 @@ _CLAMPS = frozenset(
 _DIFFERENCES = frozenset({"aten::huber_loss", "aten::smooth_l1_loss"})
 """Operators on the difference of two tensors, with a limit as the last argument."""
 
+_SATURATIONS = {"aten::hardsigmoid": 3.0, "aten::hardswish": 3.0}
+"""Operators with a limit of their own, on either side of zero."""
+
+_INTO_INTEGERS = frozenset({"aten::_to_copy", "aten::copy_"})
+_INTO_RANGE = frozenset({"aten::bernoulli", "aten::binary_cross_entropy", "aten::multinomial"})
+"""Operators that require probabilities: on a GPU another value ends the process."""
+
 _SIGNS = frozenset(
     f"aten::{name}{ending}"
     for name in ("abs", "celu", "elu", "leaky_relu", "relu", "rrelu_with_noise", "sgn", "sign", "_prelu_kernel")
@@ -91,6 +98,10 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Factors by which values of operators would have to be scaled to reach their limits."""
         self.below: list[float] = []
         """Divisors by which they would have to be."""
+        self.unanimous = 0
+        """Comparisons of two tensors of which one is larger everywhere."""
+        self.needs_range = False
+        """True if values beyond the inputs' bounds may be an error: one is made an index, or is a probability."""
         self.one_sided = 0
         """Operators that treat both signs differently, on values of one sign."""
         self.already_sorted = 0
@@ -111,9 +122,16 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
                 self._name_beyond(name, values, limit)
             if len(args) > 1 and isinstance(args[1], torch.Tensor):
                 self._look(args[1], _number(values))
+            for other in numbers:
+                self._look_at_both(values, other)
         elif name in _DIFFERENCES:
             limit = [*args, *kwargs.values()][-1]
             self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
+        elif name in _SATURATIONS:
+            self._look(args[0], _SATURATIONS[name])
+            self._look(args[0], -_SATURATIONS[name])
+        elif name == "aten::renorm":
+            self._look(_norms(*args[:3]), float(args[3]))
         elif name in _SIGNS:
             self._look(args[0], 0.0)
         elif name in _NAN or (name in _EQUALITIES and args[1] is args[0]):
@@ -123,6 +141,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
             self.searched.add(self._leaves[_identity(args[_SEARCHES[name]])])
         found = func(*args, **kwargs)
+        self.needs_range |= name in _INTO_RANGE or (name in _INTO_INTEGERS and _is_index_of(found, args))
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
         return found
@@ -149,6 +168,14 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         elif 0 > limit > highest >= LARGEST_SHRINKING * limit:
             self.below.append(highest / limit)
 
+    def _look_at_both(self, one: Any, other: Any) -> None:
+        """Count a comparison of two tensors, neither a limit, of which one is larger everywhere."""
+        if not all(isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() for x in (one, other)):
+            return
+        if _number(one) is None and _number(other) is None:
+            lowest, highest = torch.aminmax((one - other).detach().float())
+            self.unanimous += bool((lowest > 0) | (highest < 0))
+
     def _name_beyond(self, name: str, values: Any, limit: float | None) -> None:
         """Note an integer on the other side of the limit, if all of an input are on one."""
         if limit is None or not self._is_input(values) or values.is_floating_point() or values.dtype == torch.bool:
@@ -173,6 +200,20 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
 
     def _is_input(self, values: Any) -> bool:
         return isinstance(values, torch.Tensor) and values.numel() > 0 and _identity(values) in self._leaves
+
+
+def _norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
+    """Norms of a tensor's slices along a dimension, as renorm limits them."""
+    flat = values.detach().float().movedim(dim, 0).flatten(1)
+    norms: torch.Tensor = torch.linalg.vector_norm(flat, ord=float(p), dim=1)
+    return norms
+
+
+def _is_index_of(found: Any, args: Any) -> bool:
+    """Test whether integers were made from floating-point numbers."""
+    given = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
+    to_integers = isinstance(found, torch.Tensor) and not (found.is_floating_point() or found.is_complex())
+    return to_integers and found.dtype != torch.bool and bool(given.is_floating_point())
 
 
 def _identity(x: torch.Tensor) -> tuple[int, int, torch.dtype]:

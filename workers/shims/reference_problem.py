@@ -11,17 +11,19 @@ import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from workers.protocol import constant_parameters, layout, memory_estimate, problem_spec
+from workers.protocol import constant_parameters, layout, memory_estimate, precision_flags, problem_spec
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.dispatch_mode import Limited
-from workers.shims import calls, cases, input_sensitivity, pieces, rounding, seeding, true_answer
+from workers.shims import calls, cases, input_sensitivity, pieces, rounding, seeding, tf32_convolutions, true_answer
 from workers.shims.flops import FlopCounter
 from workers.shims.operators import OperatorTrace
 from workers.shims.reference_session import Draw, Session, call, keep_little, settle
+
+Found = TypeVar("Found")
 
 WATCHED_S = 10.0
 """Time limit in seconds for a call whose operators are recorded."""
@@ -170,6 +172,9 @@ class Problem:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
             best = self._best(model, *first) if has_room else true_answer.Truth.OWN
         del outputs, first
+        watched, convolves = self._watched(model, given())
+        if convolves:
+            spread = tf32_convolutions.widest(spread, self._error_in_tf32(model, given, rows))
         return problem_spec.ProblemSpec(
             inputs=described,
             outputs=outputs_node,
@@ -185,19 +190,39 @@ class Problem:
             case=case,
             piece_rows=rows,
             call_us=call_us,
-            **self._watched(model, given()),
+            **watched,
             peaks=problem_spec.Peaks(draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=widening.bytes),
         )
 
-    def _watched(self, model: Any, inputs: list[Any]) -> dict[str, Any]:
-        """`flops` and `operators` of one call; empty if the model does not run under dispatch modes."""
+    def _watched(self, model: Any, inputs: list[Any]) -> tuple[dict[str, Any], bool]:
+        """`flops` and `operators` of one call, empty if the model does not run under dispatch modes; and whether it has
+        a convolution."""
         try:
             with Limited(WATCHED_S), FlopCounter() as counter, OperatorTrace(layout.values(inputs)) as trace:
                 outputs = call(model, inputs)
         except (RuntimeError, TypeError, NotImplementedError, TimeoutError):
-            return {}
+            return {}, False
         operators = None if self.by_cases else trace.key(layout.values(outputs))  # answers by cases are looked up
-        return {"flops": counter.total or None, "operators": operators}
+        return {"flops": counter.total or None, "operators": operators}, counter.convolves
+
+    def _error_in_tf32(self, model: Any, given: Callable[[], list[Any]], rows: int | None) -> problem_spec.Spread:
+        """Error of the model's answer if its convolutions are in TF32, where the device and the problem allow that."""
+        if self.device.type != "cuda" or precision_flags.chosen()["convolution"] != "tf32":
+            return ()
+        return self._if_it_fits(
+            lambda: tf32_convolutions.error(lambda: call(model, pieces.cut(given(), rows, 0) if rows else given())), ()
+        )
+
+    def _if_it_fits(self, find: Callable[[], Found], otherwise: Found) -> Found:
+        """The result of a look at the reference, or `otherwise` if memory runs out although no other evaluation uses
+        any."""
+        try:
+            return find()
+        except torch.OutOfMemoryError:
+            if not self._sole:  # it may fit when the evaluation is repeated alone
+                raise
+            torch.cuda.empty_cache()
+            return otherwise
 
     def _others(self, draw: Draw, inputs: list[Any], described: layout.Node) -> list[Any]:
         """Inputs of another draw.  If they equal the first ones, the problem seeds itself or has constant inputs: its
@@ -246,15 +271,9 @@ class Problem:
             return draw()
 
     def _best(self, model: Any, inputs: list[Any], own: Any) -> true_answer.Truth:
-        """The best available truth for a model whose answer to these inputs is `own`.  If memory runs out although no
-        other evaluation uses any, the reference's own answer."""
-        try:
-            return true_answer.find(model, inputs, own)
-        except torch.OutOfMemoryError:
-            if not self._sole:  # it may fit when the evaluation is repeated alone
-                raise
-            torch.cuda.empty_cache()
-            return true_answer.Truth.OWN
+        """The best available truth for a model whose answer to these inputs is `own`; without room for one, the
+        reference's own answer."""
+        return self._if_it_fits(lambda: true_answer.find(model, inputs, own), true_answer.Truth.OWN)
 
 
 def _has_room_for_twin(device: torch.device, parameters: list[layout.Node], call_bytes: int) -> bool:

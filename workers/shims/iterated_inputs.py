@@ -1,0 +1,125 @@
+"""GENERATE: inputs on which every step of an iteration or a recurrence tells.
+
+On random inputs a method often converges long before its last step, and a recurrence forgets its first ones: fewer
+steps give the same answer.  For a reference that iterates there are three more kinds of inputs:
+
+* Held: rows alike and eight times as large, so that the same gates stay open through a whole sequence.
+* Diagonal: matrices that are nearly diagonal, with diagonals over four powers of two: eigenvalues lie close.  Of
+  values without a sign, and of no symmetry, those above the diagonal stay, and all are eight times as large: scaling
+  rows and columns in turn then converges slowly.
+* Stretched: eight times as large, beyond the range that the inputs are drawn from.
+
+This does not guard against steps of a contraction, which forgets at a rate that its weights set, and against
+iterations whose steps Python counts in a library's own loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from workers.protocol import input_domain
+from workers.protocol.dispatch_mode import Watching
+
+FACTOR = 8
+
+POWERS = 4
+"""Powers of two between the least and the largest element of a diagonal."""
+
+OFF_DIAGONAL = 1 / 64
+"""Sum of the other elements of a row, at most, in multiples of the largest: a quarter of the least of the diagonal."""
+
+LEAST_ORDER = 4
+"""Rows and columns of the smallest matrix that becomes diagonal."""
+
+LEAST_USES = 8
+"""Products with the same input, parameter or buffer from which on a reference iterates."""
+
+LEAST_REPEATS = 32
+"""Equal operators on equal shapes, in no fixed memory, from which on a reference iterates: more than a deep network
+has."""
+
+_RECURRENT = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_cudnn_rnn",
+        "_thnn_fused_gru_cell",
+        "_thnn_fused_lstm_cell",
+        "cumprod",
+        "gru",
+        "logcumsumexp",
+        "lstm",
+        "mkldnn_rnn_layer",
+        "rnn_relu",
+        "rnn_tanh",
+    )
+)
+_PRODUCTS = frozenset(
+    f"aten::{name}" for name in ("addmm", "addmv", "baddbmm", "bmm", "dot", "linear", "matmul", "mm", "mv")
+)
+_STEPS = frozenset(f"aten::{name}" for name in ("add", "add_", "addcmul", "div", "mul", "mul_", "sub", "tanh", "where"))
+
+
+class Iterations(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that finds out whether a call iterates."""
+
+    def __init__(self, model: Any, leaves: Iterable[Any]) -> None:
+        """`leaves`: the inputs of the call."""
+        super().__init__()
+        weights = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+        self._fixed = {x.data_ptr() for x in (*weights, *leaves) if isinstance(x, torch.Tensor)}
+        self._uses: Counter[tuple[Any, ...]] = Counter()
+        self._is_recurrent = False
+
+    @property
+    def found(self) -> bool:
+        """True if the call used the same value in many products, or took many equal steps."""
+        uses = ((LEAST_USES if key[0] in self._fixed else LEAST_REPEATS, n) for key, n in self._uses.items())
+        return self._is_recurrent or any(n >= least for least, n in uses)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name
+        self._is_recurrent |= name in _RECURRENT
+        if name in _PRODUCTS:
+            self._uses.update({(x.data_ptr(), x.numel()) for x in args if isinstance(x, torch.Tensor) and x.dim() > 1})
+        elif name in _STEPS and isinstance(args[0], torch.Tensor):
+            self._uses[name, args[0].shape] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def held(x: torch.Tensor) -> torch.Tensor:
+    """The first row in place of all, scaled.  Of three dimensions or more, the first row of each slice if there are
+    fewer slices than rows (samples and their steps), else of the first slice: either dimension may be a sequence's."""
+    if x.dim() < 2:
+        return x
+    first = x[:1] if x.dim() == 2 else x[:, :1] if x.shape[1] > len(x) else x[:1, :1]
+    return _fitting(x, (first * FACTOR).expand_as(x).clone())
+
+
+def stretched(x: torch.Tensor) -> torch.Tensor:
+    """The tensor scaled, if its values are bounded; others are scaled among the usual variants."""
+    return _fitting(x, x * FACTOR) if input_domain.is_bounded(x) else x
+
+
+def diagonal(x: torch.Tensor) -> torch.Tensor:
+    """Nearly diagonal matrices of the size of a tensor's values, or triangular ones."""
+    if x.dim() < 2 or min(x.shape[-2:]) < LEAST_ORDER:
+        return x
+    largest, order = x.abs().amax(), min(x.shape[-2:])
+    powers = POWERS * torch.rand((*x.shape[:-2], order), device=x.device)
+    powers[..., 0] = 0
+    changed = x * (OFF_DIAGONAL / max(x.shape[-2:]))
+    if not bool((x < 0).any()):
+        upper = FACTOR * torch.where(torch.ones_like(x, dtype=torch.bool).triu(1), x, changed)
+        upper.diagonal(dim1=-2, dim2=-1).copy_(FACTOR * largest * torch.exp2(-powers))
+        if _fitting(x, upper) is upper:
+            return upper
+    changed.diagonal(dim1=-2, dim2=-1).copy_(largest * torch.exp2(-powers))
+    return _fitting(x, changed)
+
+
+def _fitting(x: torch.Tensor, changed: torch.Tensor) -> torch.Tensor:
+    """The changed tensor, if it keeps the structure of `x` apart from its bounds; else `x`."""
+    return changed if input_domain.keeps_structure(x, changed, bounds=False) else x
