@@ -141,7 +141,8 @@ class ProblemSpec:
     flops: int | None = None
     """Floating-point operations of one call by torch's formulas (workers/shims/flops.py); None if it counts none."""
     spread: Spread = ()
-    """Differences between answers to the same inputs if the order of the reference's sums varies; else empty."""
+    """Errors that the reference's own answer may have at least, if the order of its sums varies or its convolutions may
+    be in TF32 (workers/shims/tf32_convolutions.py); else empty."""
     peaks: Peaks = field(default_factory=lambda: Peaks())
     """Measured device memory of the reference; zeros on the CPU."""
     piece_rows: int | None = None

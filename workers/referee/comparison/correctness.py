@@ -61,8 +61,8 @@ class Rule:
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
     spread: tuple[tuple[float, float], ...] = ()
-    """Least error assumed for the reference, per output, if its order of summation varies
-    (problem_spec.ProblemSpec.spread)."""
+    """Least error assumed for the reference, per output, if its order of summation varies or its convolutions may be in
+    TF32 (problem_spec.ProblemSpec.spread)."""
 
 
 DEFAULT_RULE = Rule()
