@@ -3,7 +3,9 @@
 On random inputs a method often converges long before its last step, and a recurrence forgets its first ones: fewer
 steps give the same answer.  For a reference that iterates there are three more kinds of inputs:
 
-* Held: rows alike and eight times as large, so that the same gates stay open through a whole sequence.
+* Held: rows alike and eight times as large, so that the same gates stay open through a whole sequence.  Only of two
+  inputs at most: among more may be keys, and published kernels for a delta rule lose all digits where keys are alike,
+  the reference none.
 * Diagonal: matrices that are nearly diagonal, with diagonals over four powers of two: eigenvalues lie close.  Of
   values without a sign, and of no symmetry, those above the diagonal stay, and all are eight times as large: scaling
   rows and columns in turn then converges slowly.
@@ -27,6 +29,9 @@ FACTOR = 8
 
 POWERS = 4
 """Powers of two between the least and the largest element of a diagonal."""
+
+MOST_HELD = 2
+"""Most inputs of two dimensions or more of a problem whose inputs are held."""
 
 OFF_DIAGONAL = 1 / 64
 """Sum of the other elements of a row, at most, in multiples of the largest: a quarter of the least of the diagonal."""
@@ -104,8 +109,9 @@ def stretched(x: torch.Tensor) -> torch.Tensor:
 
 
 def diagonal(x: torch.Tensor) -> torch.Tensor:
-    """Nearly diagonal matrices of the size of a tensor's values, or triangular ones."""
-    if x.dim() < 2 or min(x.shape[-2:]) < LEAST_ORDER:
+    """Nearly diagonal matrices of the size of a tensor's values, or triangular ones.  Of four dimensions or more only
+    square ones: the others may be heads by channels, and keys would be alike."""
+    if x.dim() < 2 or min(x.shape[-2:]) < LEAST_ORDER or (x.dim() > 3 and x.shape[-1] != x.shape[-2]):
         return x
     largest, order = x.abs().amax(), min(x.shape[-2:])
     powers = POWERS * torch.rand((*x.shape[:-2], order), device=x.device)

@@ -193,9 +193,11 @@ def _factors(missed: Limits) -> Iterator[float]:
 
 def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tuple[Variant, ...]:
     """Kinds of inputs for an iteration that change anything, and to which the reference has a finite answer."""
+    several = sum(_is_float(x) and x.dim() > 1 for x in layout.values(inputs)) > iterated_inputs.MOST_HELD
+    kinds = [kind for kind in ITERATED if not (kind == Variant.HELD and several)]
     return tuple(
         kind
-        for kind in (() if missed.needs_range else ITERATED)
+        for kind in (() if missed.needs_range else kinds)
         if any(_is_float(x) and ITERATED[kind](x) is not x for x in layout.values(inputs))
         and _reaches(call, model, applied(kind, Plan(), inputs), lambda _: True)
     )

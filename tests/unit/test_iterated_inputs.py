@@ -1,0 +1,94 @@
+"""Inputs on which every step of an iteration or a recurrence tells."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from workers.protocol.input_variants import Variant
+from workers.shims import reaching_inputs
+from workers.shims.reaching_inputs import Plan
+
+
+def _planned(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
+    torch.manual_seed(0)
+    cpu = torch.device("cpu")
+    return reaching_inputs.plan(lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], cpu)
+
+
+def _powers(x: torch.Tensor) -> torch.Tensor:
+    y = torch.ones(x.shape[-1])
+    for _ in range(20):
+        y = x @ y
+        y = y / y.norm()
+    return y
+
+
+def _decayed(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x[0])
+    for row in x:
+        y = y * torch.sigmoid(row) + row
+    return y
+
+
+class _Recurrent(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = torch.nn.GRU(8, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cells(x)[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "draw", "kinds"),
+    [
+        (_powers, lambda: torch.rand(32, 32), (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED)),
+        (_powers, lambda: torch.randn(32, 32), (Variant.HELD, Variant.DIAGONAL)),
+        (_decayed, lambda: torch.randn(64, 3), (Variant.HELD,)),
+        (_decayed, lambda: torch.randn(30, 3), ()),  # no more steps than a deep network has
+        (lambda x: x @ x @ x, lambda: torch.randn(32, 32), ()),
+    ],
+)
+def test_a_reference_that_iterates_is_given_inputs_on_which_each_step_tells(
+    model: Callable[..., Any], draw: Callable[[], Any], kinds: tuple[Variant, ...]
+) -> None:
+    assert _planned(model, draw).iterated == kinds
+
+
+def test_a_recurrent_network_iterates() -> None:
+    cells = _Recurrent()
+    torch.manual_seed(0)
+    plan = reaching_inputs.plan(lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu"))
+    assert Variant.HELD in plan.iterated
+    (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
+    assert torch.equal(x, x[:1, :1].expand_as(x))
+    assert float(x.amax()) > 1
+
+
+def test_keys_of_a_recurrence_are_not_made_alike() -> None:
+    def delta_rule(keys: torch.Tensor, values: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros(2, 4, 8, 8)
+        for key, value, share in zip(*(x.unbind(1) for x in (keys, values, shares)), strict=True):
+            error = value - torch.einsum("bhkv,bhk->bhv", state, key)
+            state = state + torch.einsum("bhk,bhv->bhkv", share[..., None] * key, error)
+        return state
+
+    def rows() -> torch.Tensor:
+        return torch.randn(2, 40, 4, 8)
+
+    plan = _planned(delta_rule, rows, rows, lambda: torch.rand(2, 40, 4))
+    assert not {Variant.HELD, Variant.REACHING} & set(plan.kinds)
+    keys = rows()
+    assert reaching_inputs.applied(Variant.DIAGONAL, plan, [keys, rows(), torch.rand(2, 40, 4)])[0] is keys
+
+
+def test_diagonals_keep_a_matrix_symmetric_and_positive_definite() -> None:
+    x = torch.randn(3, 20, 20)
+    x = x @ x.mT + torch.eye(20)
+    (changed,) = reaching_inputs.applied(Variant.DIAGONAL, Plan(), [x])
+    assert changed is not x
+    assert torch.equal(changed, changed.mT)
+    assert not bool(torch.linalg.cholesky_ex(changed).info.any())
+    assert float(changed.diagonal(dim1=1, dim2=2).min() / changed.amax()) >= 1 / 16
