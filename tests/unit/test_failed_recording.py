@@ -14,7 +14,7 @@ DEVICE = torch.device("cuda", 0)
 
 
 class Stream:
-    """Records what the stream waits for."""
+    """Records the streams that a stream waits for."""
 
     def __init__(self, *_: object) -> None:
         self.waits_for: list[Stream] = []
