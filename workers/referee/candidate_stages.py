@@ -259,19 +259,9 @@ def _without_warmup_launches(testimony: Testimony, calls: int) -> Testimony:
 
 
 def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
-    """Test whether the candidate uses parameters that are constant when the model is constructed.
-
-    On the CPU device, where speed is not judged, every candidate with such parameters is tested; on a GPU, one that may
-    be faster than the reference or may have decoys for kernels."""
+    """Test whether the candidate uses parameters that are constant when the model is constructed.  A slow candidate is
+    tested as well: one that leaves weights out is wrong after training, whatever its speed."""
     if not perturbed_weights.constant_names(context.spec, context.runner.candidate) or progress.cancellation.requested:
-        return
-    on_cpu, timing = context.host.device.precompiles, progress.timing
-    if (
-        not on_cpu
-        and timing is not None
-        and timing.ci_high <= 1
-        and not perturbed_weights.suspected_modes(progress.ablation)
-    ):
         return
     if may_be_interpreter_fault(context.job, context.spec, context.host.device):
         return
