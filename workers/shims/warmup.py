@@ -25,7 +25,7 @@ def make_context(device: torch.device) -> None:
     """Create the device's context and the allocator.  The driver creates one context at a time, which disturbs a timing
     that runs meanwhile; so the referee requests it outside of timings, if it is to be steady.
 
-    A fill is the only operation: the driver takes 10 to 20 ms of all processes' time to load another one (H200)."""
+    A fill is the only operation: the driver takes 15 to 30 ms to load another one (H200)."""
     torch.zeros(64, device=device).cpu()
 
 
