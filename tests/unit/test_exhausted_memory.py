@@ -60,7 +60,7 @@ def test_a_failure_that_may_be_lack_of_memory_is_repeated_alone_and_keeps_its_st
     with pytest.raises(Fault) as candidates, AttributeToCandidate(JOB, SPEC, gpu):
         raise failed
     assert (candidates.value.status, candidates.value.out_of_memory) == (Status.RUNTIME_ERROR, False)
-    with pytest.raises(Fault) as problems, AttributeToProblem(SimpleNamespace(), None):
+    with pytest.raises(Fault) as problems, AttributeToProblem(SimpleNamespace(), None, open_device("cpu", 0, 1)):
         raise failed
     assert (problems.value.status, problems.value.out_of_memory) == (Status.INVALID, False)
     assert candidates.value.disturbed is problems.value.disturbed is (message in POSSIBLE)

@@ -130,17 +130,33 @@ REFERENCES: Any = SimpleNamespace(discard=lambda handle: None, end_stuck=lambda 
 def test_an_error_in_the_referees_own_code_is_attributed_to_neither_side(error: Exception) -> None:
     with pytest.raises(type(error)), AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)):
         raise error
-    with pytest.raises(type(error)), AttributeToProblem(REFERENCES, SESSION):
+    with pytest.raises(type(error)), AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)):
         raise error
     with pytest.raises(type(error)), reference_side():
         raise error
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("AssertionError: Torch not compiled with CUDA enabled", "needs_gpu"),
+        ("RuntimeError: Expected a cuda device, but got: cpu", "needs_gpu"),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "reference_failed"),
+    ],
+)
+def test_a_reference_that_names_a_gpu_needs_one(message: str, kind: str) -> None:
+    with pytest.raises(Fault) as caught, AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)):
+        raise FailedError(ReplyCode.CALL_FAILED, message)
+    assert (caught.value.status, caught.value.error.kind) == (Status.INVALID, kind)
+    assert message in caught.value.error.message
+    assert "the candidate" not in caught.value.error.message
 
 
 def test_a_broken_protocol_is_attributed_to_the_side_that_broke_it() -> None:
     with pytest.raises(Fault) as caught, AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)):
         raise BrokenProtocolError("3 bytes")
     assert (caught.value.status, caught.value.error.kind) == (Status.CRASHED, "malformed_answer")
-    with pytest.raises(Fault) as caught, AttributeToProblem(REFERENCES, SESSION):
+    with pytest.raises(Fault) as caught, AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)):
         raise BrokenProtocolError("3 bytes")
     assert (caught.value.status, caught.value.error.kind) == (Status.INVALID, "reference_failed")
     with pytest.raises(ReferenceFailedError), reference_side():

@@ -237,6 +237,7 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
     host: Any = SimpleNamespace(
         memory_budget=MemoryBudget(64 << 30),
         references=None,
+        device=None,
         device_lock=SimpleNamespace(shared_at_first=nullcontext),
     )
     measured: Any = SimpleNamespace(

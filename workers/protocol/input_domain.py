@@ -191,7 +191,7 @@ def _jittered(value: Any) -> Any:
         jittered._nominal = _type(value)  # type: ignore[attr-defined]
         return jittered
     if isinstance(value, list | tuple):
-        return type(value)(map(_jittered, value))
+        return layout.remade(value, map(_jittered, value))
     return {key: _jittered(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 

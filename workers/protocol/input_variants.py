@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain
+from workers.protocol import input_domain, layout
 from workers.protocol.roundoff import computable
 
 
@@ -121,7 +121,7 @@ def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[in
             decided[variant, place] = input_domain.keeps_structure(value, changed)
         return changed if decided.get((variant, place), True) else value
     if isinstance(value, list | tuple):
-        return type(value)(_applied(variant, item, decided, places) for item in value)
+        return layout.remade(value, (_applied(variant, item, decided, places) for item in value))
     if isinstance(value, dict):
         return {key: _applied(variant, item, decided, places) for key, item in value.items()}
     return value

@@ -3,13 +3,16 @@ their layout in shared memory.
 
 A description is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"}, {"kind":
 "int"|"float"|"bool"} (with values in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple",
-"items"}, {"kind": "dict", "keys", "items"}, {"kind": "config", "value"} (a configuration of transformers, as JSON).  It
-is made in the reference's process, checked by the referee, and given to the candidate's process, which lays out the
-same memory from it."""
+"items"}, {"kind": "tuple", "items", "name", "fields"} (a named tuple), {"kind": "dict", "keys", "items"}, {"kind":
+"config", "value"} (a configuration of transformers, as JSON).  It is made in the reference's process, checked by the
+referee, and given to the candidate's process, which lays out the same memory from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import keyword
+from collections import namedtuple
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +53,10 @@ DTYPES: dict[str, torch.dtype] = {
 _SCALARS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
+CARRIED = "tensors, numbers, text, None, dtypes, and lists, tuples and dicts with text keys of these"
+"""Values that have a description, as messages name them."""
+
+
 class UnsupportedError(ValueError):
     """Error: a value that cannot be passed between processes, or a description that is none."""
 
@@ -62,7 +69,7 @@ def describe(value: object, depth: int = 0) -> Node:
     if isinstance(value, torch.Tensor):
         return _describe_tensor(value)
     if isinstance(value, bool | int | float):
-        return {"kind": type(value).__name__ if type(value) in (bool, int, float) else "float"}
+        return {"kind": next(kind.__name__ for kind in (bool, int, float) if isinstance(value, kind))}
     if value is None or isinstance(value, str):
         return {"kind": "none" if value is None else "str", "value": value}
     if isinstance(value, torch.dtype):
@@ -71,11 +78,29 @@ def describe(value: object, depth: int = 0) -> Node:
         return {"kind": "config", "value": pretrained.packed(value)}
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
-        return {"kind": kind, "items": [describe(item, depth + 1) for item in value]}
+        node: Node = {"kind": kind, "items": [describe(item, depth + 1) for item in value]}
+        return node | ({"name": type(value).__name__, "fields": list(_fields(value))} if _fields(value) else {})
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         items = [describe(item, depth + 1) for item in value.values()]
         return {"kind": "dict", "keys": list(value), "items": items}
-    raise UnsupportedError(f"a value of type {type(value).__name__} cannot be handed to a candidate")
+    came = "a dict with other keys than text" if isinstance(value, dict) else f"a value of type {type(value).__name__}"
+    raise UnsupportedError(f"{came} cannot be handed over: expected {CARRIED}")
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    """Names of a named tuple's fields; empty for any other value."""
+    return tuple(getattr(value, "_fields", ())) if isinstance(value, tuple) else ()
+
+
+def remade(value: list[Any] | tuple[Any, ...], items: Iterable[Any]) -> Any:
+    """A list or tuple of the same type with other items."""
+    kind: Any = type(value)
+    return kind(*items) if _fields(value) else kind(items)
+
+
+@functools.cache
+def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields)
 
 
 def _describe_tensor(tensor: torch.Tensor) -> Node:
@@ -116,6 +141,8 @@ def check(node: object, depth: int = 0) -> Node:
             check(item, depth + 1)
         if kind == "dict" and len(node.get("keys", ())) != len(node["items"]):
             raise UnsupportedError("keys and items differ in number")
+        if "fields" in node:
+            _check_fields(node)
     elif kind == "config":
         if not isinstance(node.get("value"), str) or len(node["value"]) > pretrained.MAX_CONFIG_CHARS:
             raise UnsupportedError(f"not a configuration's spec: {str(node)[:80]}")
@@ -124,6 +151,17 @@ def check(node: object, depth: int = 0) -> Node:
     if depth == 0 and sum(1 for _ in leaves(node)) > MAX_LEAVES:
         raise UnsupportedError(f"more than {MAX_LEAVES} tensors")
     return node
+
+
+def _check_fields(node: Node) -> None:
+    """Check the names of a named tuple.  Raises UnsupportedError."""
+    names = [node.get("name"), *(node["fields"] if isinstance(node["fields"], list) else [None])]
+    usable = all(isinstance(each, str) and each.isidentifier() and not keyword.iskeyword(each) for each in names)
+    fields = names[1:]
+    hidden = any(str(each).startswith("_") for each in fields)
+    count = len(node["items"])
+    if node["kind"] != "tuple" or not usable or hidden or not len(fields) == len({*fields}) == count:
+        raise UnsupportedError(f"not a named tuple's spec: {str(names)[:80]}")
 
 
 def leaves(node: Node) -> Iterator[Node]:
@@ -155,6 +193,8 @@ def rebuild(node: Node, memory: Iterator[torch.Tensor]) -> Any:
         return next(memory).item()
     if kind in ("list", "tuple"):
         items = [rebuild(item, memory) for item in node["items"]]
+        if "fields" in node:
+            return _named_tuple(node["name"], tuple(node["fields"]))(*items)
         return items if kind == "list" else tuple(items)
     if kind == "dict":
         return {key: rebuild(item, memory) for key, item in zip(node["keys"], node["items"], strict=True)}
@@ -204,7 +244,7 @@ def placed(value: Any, device: torch.device) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if isinstance(value, list | tuple):
-        return type(value)(placed(item, device) for item in value)
+        return remade(value, (placed(item, device) for item in value))
     return {key: placed(item, device) for key, item in value.items()} if isinstance(value, dict) else value
 
 

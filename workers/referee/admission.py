@@ -58,7 +58,7 @@ def describe(job: Job, host: Host, progress: Progress, reference: Session, *, al
         with (
             progress.stages.stage("reference"),
             host.device_lock.shared_at_first() as slow,
-            AttributeToProblem(host.references, reference),
+            AttributeToProblem(host.references, reference, host.device),
         ):
             sole = not progress.shares_memory
             spec = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
@@ -72,7 +72,7 @@ def _estimate(job: Job, host: Host, progress: Progress, reference: Session, seed
     small."""
     known = reference.handle.estimates
     if job.case not in known:
-        with progress.stages.stage("reference"), AttributeToProblem(host.references, reference):
+        with progress.stages.stage("reference"), AttributeToProblem(host.references, reference, host.device):
             known[job.case] = reference.size(seed, REFERENCE_TIMEOUT_S)
         _require_fitting(host, reference, known[job.case] // memory_estimate.INPUTS)
     return known[job.case]

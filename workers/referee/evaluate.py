@@ -132,7 +132,11 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         deadline = Deadline(
             job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits
         )
-        with progress.stages.stage("arena"), host.device_lock.shared(), AttributeToProblem(host.references, reference):
+        with (
+            progress.stages.stage("arena"),
+            host.device_lock.shared(),
+            AttributeToProblem(host.references, reference, host.device),
+        ):
             reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
         with progress.stages.stage("spawn"):
             candidate = host.candidate(job.options.memory_bytes)

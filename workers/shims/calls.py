@@ -288,6 +288,7 @@ def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
 def explain(error: BaseException) -> str:
     """Text of an exception: a line with the failure in a sentence, then the end of the traceback."""
     said = _compilers_reason(error) or _say(error)
+    said += WITHOUT_GRADIENTS if "does not require grad" in said else ""
     summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
     try:
         log = "".join(traceback.format_exception(error)[-12:])
@@ -296,6 +297,8 @@ def explain(error: BaseException) -> str:
     errors = _first_errors(log)
     return "\n".join([_in_a_sentence(summary, errors), *([FIRST_ERRORS, *errors, ""] if errors else []), log])
 
+
+WITHOUT_GRADIENTS = " (a call runs under torch.no_grad(): a model that differentiates enables gradients itself)"
 
 FIRST_ERRORS = "first errors:"
 NAMED_ERRORS = 10

@@ -48,7 +48,7 @@ def cut(inputs: list[Any], size: int, start: int) -> list[Any]:
         if isinstance(value, torch.Tensor):
             return value[start : start + size] if value.dim() and value.shape[0] == batch else value
         if isinstance(value, list | tuple):
-            return type(value)(map(piece, value))
+            return layout.remade(value, map(piece, value))
         return {key: piece(item) for key, item in value.items()} if isinstance(value, dict) else value
 
     return [piece(value) for value in inputs]

@@ -228,7 +228,7 @@ def with_leaves(inputs: list[Any], leaves: list[Any]) -> list[Any]:
         if isinstance(value, dict):
             return {key: rebuilt(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(map(rebuilt, value))
+            return layout.remade(value, map(rebuilt, value))
         return next(remaining) if isinstance(value, torch.Tensor | bool | int | float) else value
 
     return list(map(rebuilt, inputs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import os
 import sys
 import time
@@ -20,6 +21,7 @@ from workers.protocol.control_channel import ReplyCode
 from workers.protocol.dispatch_mode import Limited
 from workers.shims import calls, cases, input_sensitivity, pieces, rounding, seeding, tf32_convolutions, true_answer
 from workers.shims.flops import FlopCounter
+from workers.shims.iterated_inputs import Iterations
 from workers.shims.operators import OperatorTrace
 from workers.shims.reference_session import Draw, Session, call, keep_little, settle
 
@@ -30,6 +32,9 @@ WATCHED_S = 10.0
 
 EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
 """Message about a problem with empty outputs."""
+
+RETURN_CHANGED = "; it changes its inputs: expected it to return what it changes"
+"""Rest of that message if the reference writes its answer into its inputs."""
 
 COPIES = 4
 """Copies of the parameters besides the twin's: in both arenas and in both models."""
@@ -140,14 +145,11 @@ class Problem:
         before = copy.deepcopy(inputs)
         with memory_estimate.Peak(self.device) as calling:
             outputs = call(model, inputs)
+        check_outputs(outputs)
         outputs = copy.deepcopy(outputs)
+        changed = _changed(before, inputs)
         if case is None and not _has_elements(outputs):
-            raise ValueError(EMPTY)
-        changed = [
-            index
-            for index, (old, new) in enumerate(zip(layout.values(before), layout.values(inputs), strict=True))
-            if isinstance(old, torch.Tensor) and not layout.same([old], [new])
-        ]
+            raise ValueError(f"{EMPTY}{RETURN_CHANGED if changed else ''}")
         given: Callable[[], list[Any]] = (lambda: copy.deepcopy(before)) if changed else (lambda: before)
         del inputs
         call_us = _fastest_us(model, given, self.device)
@@ -172,7 +174,7 @@ class Problem:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
             best = self._best(model, *first) if has_room else true_answer.Truth.OWN
         del outputs, first
-        watched, convolves = self._watched(model, given())
+        watched, convolves, recurrent = self._watched(model, given())
         if convolves:
             spread = tf32_convolutions.widest(spread, self._error_in_tf32(model, given, rows))
         return problem_spec.ProblemSpec(
@@ -186,7 +188,8 @@ class Problem:
             mutated_inputs=tuple(changed),
             output_constant=output_constant,
             insensitive_to=ignored,
-            constants=constant_parameters.of(model, ignored),
+            constants=constant_parameters.of(model, ignored, recurrent),
+            recurrent=recurrent,
             case=case,
             piece_rows=rows,
             call_us=call_us,
@@ -194,16 +197,23 @@ class Problem:
             peaks=problem_spec.Peaks(draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=widening.bytes),
         )
 
-    def _watched(self, model: Any, inputs: list[Any]) -> tuple[dict[str, Any], bool]:
-        """`flops` and `operators` of one call, empty if the model does not run under dispatch modes; and whether it has
-        a convolution."""
+    def _watched(self, model: Any, inputs: list[Any]) -> tuple[dict[str, Any], bool, tuple[str, ...]]:
+        """`flops` and `operators` of one call, empty if the model does not run under dispatch modes; whether it has a
+        convolution; and names of the matrices that it uses in every step of an iteration."""
+        iterations = Iterations(model, layout.values(inputs))
         try:
-            with Limited(WATCHED_S), FlopCounter() as counter, OperatorTrace(layout.values(inputs)) as trace:
+            with (
+                Limited(WATCHED_S),
+                FlopCounter() as counter,
+                OperatorTrace(layout.values(inputs)) as trace,
+                iterations,
+            ):
                 outputs = call(model, inputs)
         except (RuntimeError, TypeError, NotImplementedError, TimeoutError):
-            return {}, False
+            return {}, False, ()
         operators = None if self.by_cases else trace.key(layout.values(outputs))  # answers by cases are looked up
-        return {"flops": counter.total or None, "operators": operators}, counter.convolves
+        flops = counter.total or None
+        return {"flops": flops, "operators": operators}, counter.convolves, iterations.recurrent_names(model)
 
     def _error_in_tf32(self, model: Any, given: Callable[[], list[Any]], rows: int | None) -> problem_spec.Spread:
         """Error of the model's answer if its convolutions are in TF32, where the device and the problem allow that."""
@@ -242,9 +252,23 @@ class Problem:
         """Inputs of one call, on the device.  Raises TypeError if the problem returns no list."""
         with seeding.unseeded(self._module) if self._seeds_itself else nullcontext():
             inputs = self._drawn(draw)
+        if isinstance(inputs, dict) and not self.by_cases:
+            inputs = self._in_order(inputs)
         if not isinstance(inputs, list | tuple):
-            raise TypeError(f"get_inputs: expected a list, got {type(inputs).__name__}")
+            raise TypeError(f"get_inputs: expected a list or a dict, got {type(inputs).__name__}")
         return list(layout.placed(inputs, self.device))
+
+    def _in_order(self, inputs: dict[str, Any]) -> list[Any]:
+        """Inputs by name, in the order of the parameters of `forward`.  Raises TypeError where they do not fit."""
+        model = getattr(self._module, self._entry_point)
+        forward = getattr(model, "forward", None) or model.__call__
+        try:
+            bound = inspect.signature(forward).bind(None, **inputs)
+        except TypeError as error:
+            raise TypeError(f"get_inputs: {error}: the dict has {', '.join(map(str, inputs))}") from error
+        if bound.kwargs:
+            raise TypeError(f"get_inputs: expected no keyword-only arguments, got {', '.join(bound.kwargs)}")
+        return list(bound.args[1:])
 
     def _drawn(self, draw: Draw) -> Any:
         """The result of the problem's code, whose factory functions make their tensors on the device if the first draw
@@ -286,6 +310,24 @@ def _has_room_for_twin(device: torch.device, parameters: list[layout.Node], call
     twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters)
     models_bytes = COPIES * sum(map(layout.size_of, parameters)) + twin_bytes
     return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
+
+
+def check_outputs(outputs: Any) -> None:
+    """Raise UnsupportedError for outputs that cannot be compared."""
+    try:
+        layout.describe(outputs)
+    except layout.UnsupportedError as error:
+        raise layout.UnsupportedError(f"the reference's outputs: {error}") from error
+
+
+def _changed(before: list[Any], after: list[Any]) -> list[int]:
+    """Indices of tensors among the inputs that a call changed.  Raises ValueError if it added or removed any."""
+    old, new = list(layout.values(before)), list(layout.values(after))
+    if len(old) != len(new):
+        raise ValueError(
+            f"the reference changes a container among its inputs: {len(old)} values before, {len(new)} after"
+        )
+    return [i for i, x in enumerate(old) if isinstance(x, torch.Tensor) and not layout.same([x], [new[i]])]
 
 
 def _has_elements(outputs: Any) -> bool:

@@ -78,7 +78,7 @@ def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
         found._nominal = value.dtype  # type: ignore[attr-defined]
         return found
     if isinstance(value, list | tuple):
-        return type(value)(widened(item, truth) for item in value)
+        return layout.remade(value, (widened(item, truth) for item in value))
     return {key: widened(item, truth) for key, item in value.items()} if isinstance(value, dict) else value
 
 
@@ -261,7 +261,7 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     """The value with `change` applied to the items of its lists, tuples and dictionaries.  torch's function takes three
     times as long, and a recurrent network has 60,000 operators."""
     if isinstance(value, list | tuple):
-        return type(value)([mapped(change, each) for each in value])
+        return layout.remade(value, [mapped(change, each) for each in value])
     if isinstance(value, dict):
         return {key: mapped(change, each) for key, each in value.items()}
     return change(value)

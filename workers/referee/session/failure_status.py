@@ -45,6 +45,7 @@ _BEYOND_INTERPRETER_SIGNS = ("not supported in interpreter mode", (b"inline_asm"
 
 
 NEEDS_GPU = "the candidate asks for a GPU; this device is the CPU"
+REFERENCE_NEEDS_GPU = "the reference asks for a GPU; this device is the CPU"
 GPU_BRANCH = "the candidate launches no kernel for inputs that are not on a GPU; this device is the CPU"
 _NEEDS_GPU_SIGNS = (
     "Torch not compiled with CUDA enabled",
@@ -53,10 +54,10 @@ _NEEDS_GPU_SIGNS = (
     "0 active drivers",
     "Expected a cuda device",
 )
-"""Messages of torch and Triton where a candidate names a GPU (`device="cuda"`, `x.cuda()`, `triton.runtime.driver`)."""
+"""Messages of torch and Triton where code names a GPU (`device="cuda"`, `x.cuda()`, `triton.runtime.driver`)."""
 
 _REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']|\.device\.type\b""")
-"""Source text of a candidate's own check for a GPU, in the line of the traceback that raised."""
+"""Source text of a side's own check for a GPU, in the line of the traceback that raised."""
 
 
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
@@ -127,7 +128,7 @@ def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
 
 
 def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
-    """Test whether a candidate failed because it names a GPU, or asserts that its inputs are on one, and this device is
+    """Test whether a side failed because it names a GPU, or asserts that its inputs are on one, and this device is
     none: on a GPU it may be right.  `log`: text with the traceback."""
     if device.torch_device.type != "cpu":
         return False
@@ -135,7 +136,7 @@ def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
 
 
 def _asserts_a_gpu(message: str, log: str) -> bool:
-    """Test whether the candidate's own check raised: its line of the traceback asks for the device, or it says so."""
+    """Test whether the side's own check raised: its line of the traceback asks for the device, or it says so."""
     lines = log.rstrip().splitlines()
     frames = [number for number, line in enumerate(lines) if line.lstrip().startswith("File ")]
     raised = " ".join(lines[frames[-1] + 1 :]) if frames else ""
@@ -151,10 +152,11 @@ def _is_interpreted(job: Job, device: Device) -> bool:
 class AttributeToProblem:
     """Context in which only the reference works: a failure is the problem's, and its process is discarded."""
 
-    def __init__(self, references: References, session: Session | None) -> None:
+    def __init__(self, references: References, session: Session | None, device: Device) -> None:
         """`session`: its process is discarded on failure; None before there is one."""
         self._references = references
         self._session = session
+        self._device = device
 
     def __enter__(self) -> None:
         return None
@@ -172,6 +174,8 @@ class AttributeToProblem:
         message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
         message, out_of_memory = f"the reference failed by itself: {message}", is_out_of_memory(error)
         log = error.log if isinstance(error, FailedError) else ""
+        if isinstance(error, FailedError) and names_a_gpu(self._device, error.message, log):
+            raise invalid("needs_gpu", f"{REFERENCE_NEEDS_GPU} ({error.message})", log) from error
         disturbed = may_lack_memory(error)
         raise invalid("reference_failed", message, log, out_of_memory=out_of_memory, disturbed=disturbed) from error
 

@@ -43,7 +43,7 @@ WAITING_S = 10.0
 
 def open_reference_session(job: Job, host: Host) -> Session:
     """A session with the reference's process, which has loaded the problem.  Raises Fault (invalid)."""
-    with host.device_lock.shared_at_first() as slow, AttributeToProblem(host.references, None):
+    with host.device_lock.shared_at_first() as slow, AttributeToProblem(host.references, None, host.device):
         return host.references.open_session(
             job.reference, job.entry_point, REFERENCE_TIMEOUT_S, by_cases=job.options.cases, slow=slow
         )
