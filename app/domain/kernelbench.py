@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.domain import source_text
@@ -63,8 +64,24 @@ def problem(path: Path, level: int) -> Problem:
             tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CheckoutError(f"{path}: expected Python source: {error}") from error
-    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    missing = {"Model", "get_inputs", "get_init_inputs"} - defined
+    missing = {"Model", "get_inputs"} - set(_bound(tree.body))
     if missing:
         raise CheckoutError(f"{path}: expected a problem that defines {', '.join(sorted(missing))}")
     return Problem(name=source_text.printable(path.stem), reference=data, source_set=SOURCE_SET, level=level)
+
+
+def _bound(body: list[ast.stmt]) -> Iterator[str]:
+    """Names that a module's statements bind: definitions, imports and assignments, also those under `if`, `with` and
+    `try`."""
+    for node in body:
+        match node:
+            case ast.ClassDef() | ast.FunctionDef():
+                yield node.name
+            case ast.Import() | ast.ImportFrom():
+                yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            case ast.If() | ast.With() | ast.Try():
+                yield from _bound([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
+                yield from _bound([each for handler in getattr(node, "handlers", ()) for each in handler.body])

@@ -39,7 +39,7 @@ def test_a_folder_without_levels(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("level1/ReLU.py", GOOD, "expected a problem named <number>_<name>.py"),
-        ("level1/1_A.py", "class Model: pass\n", "expected a problem that defines get_init_inputs, get_inputs"),
+        ("level1/1_A.py", "class Model: pass\n", "expected a problem that defines get_inputs"),
         ("level1/1_A.py", "class Model(:\n", "expected Python source: invalid syntax"),
         ("level1/1_A.py", b"x = '\0'\n", "expected Python source: source code string cannot contain null bytes"),
         ("level1/1_A.py", b"x = '\xff'\n", "expected Python source"),

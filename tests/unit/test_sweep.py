@@ -60,9 +60,26 @@ def test_a_checkout_without_problems_and_a_file_without_a_model_are_named(checko
         kernelbench.problem_files(tmp_path / "nowhere")
     path = checkout / "KernelBench/level1/2_a.py"
     path.write_text("def get_inputs(): return []")
-    with pytest.raises(
-        kernelbench.CheckoutError, match=r"2_a\.py: expected a problem that defines Model, get_init_inputs"
-    ):
+    with pytest.raises(kernelbench.CheckoutError, match=r"2_a\.py: expected a problem that defines Model$"):
+        kernelbench.problem(path, 1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from x import Model\nget_inputs = lambda: []",
+        "class Net: ...\nModel = Net\nget_inputs: object = list",
+        "try:\n    import x as Model\nexcept ImportError:\n    Model = None\nif True:\n    def get_inputs(): ...",
+    ],
+)
+def test_a_problem_may_bind_its_names_in_any_way_and_needs_no_constructor_arguments(
+    source: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "1_a.py"
+    path.write_text(source)
+    assert kernelbench.problem(path, 1).reference == source.encode()
+    path.write_text(source.replace("Model", "Other"))
+    with pytest.raises(kernelbench.CheckoutError, match=r"defines Model$"):
         kernelbench.problem(path, 1)
 
 
