@@ -113,7 +113,7 @@ def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool)
         deleted = keys_deleted = 0
         if not dry_run:
             with output.progress("deleting") as bar:
-                task = bar.add_task("deleting", total=found.number)
+                task = bar.add_task("rows", total=found.number)
                 deleted = retention.prune_timelines(
                     client.database, older_than_s, lambda number: bar.advance(task, number)
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +29,8 @@ Cell = Text | str | None
 
 T = TypeVar("T")
 
+LINE_S = 5.0
+"""Least time between two lines of progress, in seconds."""
 LOG_LINES = 40
 """Lines of an error's log that a person is shown; `--json` has all that is stored."""
 
@@ -66,10 +69,41 @@ def in_place_of(path: Path) -> Iterator[TextIO]:
 
 
 def progress(label: str, console: Console | None = None) -> Progress:
-    """A bar that is gone when it is done; nothing at all without a terminal."""
+    """A bar that is gone when it is done; without a terminal lines on standard error."""
     console = console or err()
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    if not console.is_terminal:
+        return _Lines(label)
+    return Progress(*columns, console=console, transient=True)
+
+
+class _Lines(Progress):
+    """Progress in plain lines, one in LINE_S at most: for logs of long runs.  Short ones write none."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(disable=True)
+        self._label = label
+        self._begun = self._told = time.monotonic()
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        """Take a step into account."""
+        super().advance(task_id, advance)
+        self._tell(task_id)
+
+    def update(self, task_id: TaskID, **fields: Any) -> None:
+        """Take a new state into account."""
+        super().update(task_id, **fields)
+        self._tell(task_id)
+
+    def _tell(self, task_id: TaskID) -> None:
+        now = time.monotonic()
+        if now - self._told < LINE_S:
+            return
+        self._told = now
+        task = next(each for each in self.tasks if each.id == task_id)
+        total = f" of {task.total:.0f}" if task.total is not None else ""
+        line = f"{self._label} {task.description}: {task.completed:.0f}{total}, {now - self._begun:.0f} s"
+        click.echo(line, err=True)
 
 
 def table_out(table: Table) -> None:

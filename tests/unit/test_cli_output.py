@@ -24,3 +24,31 @@ def test_a_small_speedup_is_not_nothing(speedup: float, ends: tuple[float, float
 )
 def test_a_verdict_of_clean_is_shown_for_what_passed(label: str | None, status: str | None, shown: str | None) -> None:
     assert output.verdict({"verdict": label, "status": status}) == shown
+
+
+def test_progress_without_a_terminal_is_a_line_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now_s[0])  # type: ignore[attr-defined]
+    with output.progress("evaluating") as bar:
+        cases = bar.add_task("cases", total=200, completed=10)
+        for _ in range(24):
+            now_s[0] += 0.5
+            bar.advance(cases)
+        records = bar.add_task("records", total=None)
+        now_s[0] += output.LINE_S
+        bar.update(records, completed=7)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "evaluating cases: 20 of 200, 5 s",
+        "evaluating cases: 30 of 200, 10 s",
+        "evaluating records: 7, 17 s",
+    ]
+
+
+def test_a_short_run_without_a_terminal_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress("evaluating") as bar:
+        bar.advance(bar.add_task("cases", total=1))
+    assert capsys.readouterr().err == ""

@@ -30,7 +30,7 @@ def interpolated(text: str) -> str:
 
 
 def argv(name: str) -> list[str]:
-    """What the service's container runs."""
+    """Command line of the service's container."""
     service = SERVICES[name]
     entry = service.get("entrypoint", OF_IMAGE if "build" in service else [])
     return [interpolated(part) for part in [*entry, *service["command"]]]

@@ -1,4 +1,4 @@
-"""Metrics of HTTP requests: by route, never by what a client sends, and balanced however a request ends."""
+"""Metrics of HTTP requests: by route, never by the words of a client, and balanced however a request ends."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_requests_are_counted_by_route_and_not_by_path(site: Site) -> None:
     assert found["assay_http_requests_in_flight"] == 0
 
 
-def test_what_no_route_takes_is_one_series(site: Site) -> None:
+def test_requests_without_a_route_are_one_series(site: Site) -> None:
     for number in range(3):
         site.ask(f"/{number}")
         site.ask("/jobs/a", f"WORD{number}")

@@ -33,7 +33,7 @@ def rival(instance: WorkerInstance, *, index: int = 0, after_s: float = 0) -> Ri
 
 
 class Looks:
-    """What each look at the heartbeats finds; the last one for ever."""
+    """Results of looks at the heartbeats, one after the other; the last one for ever."""
 
     def __init__(self, *found: list[Rival]) -> None:
         self._found = found

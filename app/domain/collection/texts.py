@@ -30,7 +30,7 @@ def refs(spec: CollectionSpec) -> dict[str, str]:
 def opening(spec: CollectionSpec, used: Mapping[str, Template], problem: Problem) -> list[Message]:
     """Messages with which every conversation on the problem begins.  `used`: kind → template."""
     values = {
-        "reference": source_text.display(problem.reference),
+        "reference": source_text.display(problem.reference).rstrip("\n"),  # a fence follows on its own line
         "entry_point": problem.entry_point,
         "backend": spec.backend,
         "device": spec.device_class,
@@ -58,7 +58,8 @@ def apart(response: str) -> tuple[str, str | None]:
 
 
 def feedback(spec: CollectionSpec, template: Template, *, turn: int, result: Result | None, why: str) -> Message:
-    """The user message that answers an attempt.  `turn`: attempts before it; `result`: None without a candidate."""
+    """The user message that answers an attempt.  `turn`: number of its turn, from 0; `result`: None without a
+    candidate."""
     told = feedback_texts.render(spec.prompts.feedback_version, result=result, why=why)
     text = templates.fill(template, {"feedback": told.text, "turn": str(turn + 1)})
     return Message(role="user", content=text)
