@@ -23,7 +23,7 @@ from app import routing
 from app.domain.device import CLOSED, DeviceId
 from app.domain.job import JobState, Limits
 from app.store import jobs, leases, tables
-from app.store.tables.core import SHARE
+from app.store.tables.jobs import SHARE
 
 AGEING_S = 300.0
 """A `low` job that waited for ten minutes is as urgent as a new `high` one."""

@@ -12,39 +12,22 @@ from app.store.tables.collection import (
     model_calls,
     nodes,
 )
-from app.store.tables.core import (
-    api_tokens,
-    audit_events,
-    candidates,
-    devices,
-    evaluations,
-    export_rows,
-    exports,
-    findings,
-    jobs,
-    kernel_codes,
-    problems,
-    profiles,
-    reviews,
-    runs,
-    saved_filters,
-    trajectories,
-    turns,
-    users,
-    verdicts,
-)
 from app.store.tables.datasets import (
     candidate_features,
     export_changes,
     export_jobs,
+    export_rows,
+    exports,
     problem_features,
     turn_features,
 )
+from app.store.tables.evaluations import evaluations, findings, kernel_codes, profiles, verdicts
+from app.store.tables.jobs import devices, jobs
 from app.store.tables.kernelgym import kernelgym_tasks
 from app.store.tables.models import endpoints, prompt_templates
 from app.store.tables.operations import device_events, idempotency_keys, login_failures, sessions
 from app.store.tables.remarks import comments, tags
-from app.store.tables.review import preferences, review_items, review_queue_reviewers, review_queues
+from app.store.tables.review import preferences, review_items, review_queue_reviewers, review_queues, reviews
 from app.store.tables.rollups import (
     attempt_counts,
     attempts,
@@ -53,6 +36,8 @@ from app.store.tables.rollups import (
     hourly_stages,
     run_rewards,
 )
+from app.store.tables.trajectories import candidates, problems, runs, trajectories, turns
+from app.store.tables.users import api_tokens, audit_events, saved_filters, users
 
 __all__ = [
     "api_tokens",

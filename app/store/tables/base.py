@@ -1,4 +1,6 @@
-"""Parts shared by all tables: one `metadata`, its names for constraints, and columns that every table has."""
+"""Parts shared by all tables: one `metadata`, its names for constraints, and columns that every table has.
+
+Enumerations are text with a check, so that adding a value is an ordinary migration."""
 
 from __future__ import annotations
 

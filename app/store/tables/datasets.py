@@ -1,4 +1,4 @@
-"""Tables for datasets, beside the measurements: facts about texts, computed once, and exports that are being made.
+"""Tables for datasets: finished exports, those in the making, and facts about texts, computed once.
 
 Facts carry the version of the rule that made them; a newer rule computes them again (`app.export.text_facts`)."""
 
@@ -35,6 +35,32 @@ turn_features = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("extraction", sa.Text, nullable=False),  # 'ok' or why its answer teaches something else
 )
+
+exports = sa.Table(
+    "exports",
+    metadata,
+    id_column("export_id"),
+    sa.Column("format", sa.Text, nullable=False),
+    sa.Column("where_text", sa.Text, nullable=False),
+    sa.Column("directory", sa.Text, nullable=False),
+    sa.Column("row_count", sa.Integer, nullable=False),
+    sa.Column("manifest", JSONB, nullable=False),
+    created_at(),
+    sa.Column("stale_at", sa.DateTime(timezone=True)),  # when the verdict behind a row first changed
+    sa.Column("stale_reason", sa.Text),
+    sa.Column("name", sa.Text),
+    sa.Column("description", sa.Text),
+    sa.CheckConstraint("(stale_at IS NULL) = (stale_reason IS NULL)", name="stale"),
+)
+
+export_rows = sa.Table(
+    "export_rows",
+    metadata,
+    sa.Column("export_id", sa.Uuid, primary_key=True),
+    sa.Column("row_index", sa.Integer, primary_key=True),
+    sa.Column("evaluation_id", sa.Uuid, nullable=False, index=True),
+)
+"""Triggers stand in for its foreign keys, which would lock every evaluation of a dataset one by one."""
 
 EXPORT_STATES = ("queued", "running", "finished", "failed", "cancelled")
 

@@ -1,10 +1,31 @@
-"""Tables of people's reviews: the review queue, and preferences between two candidates."""
+"""Tables of people's reviews: labels, the review queue, and preferences between two candidates."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from app.store.tables.base import created_at, id_column, metadata, reference
+from app.domain.review import Opinion
+from app.domain.verdict import Label
+from app.store.tables.base import created_at, id_column, metadata, one_of, reference
+
+reviews = sa.Table(
+    "reviews",
+    metadata,
+    id_column("review_id"),
+    reference("evaluations.evaluation_id"),
+    reference("users.user_id", null=True),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("verdict", sa.Text),  # the Label that counts; NULL where the detectors' does
+    sa.Column("hack_type", sa.Text),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("verdict_id", sa.Uuid, sa.ForeignKey("verdicts.verdict_id")),  # the detectors' verdict at that time
+    sa.Column("withdraws", sa.Uuid, sa.ForeignKey("reviews.review_id"), unique=True),
+    created_at(),
+    one_of("label", Opinion),
+    one_of("verdict", Label),
+    sa.CheckConstraint("(label = 'withdrawn') = (withdraws IS NOT NULL)", name="withdraws"),
+    sa.Index("ix_reviews_created_at", sa.text("created_at DESC")),
+)
 
 review_items = sa.Table(
     "review_items",
