@@ -15,28 +15,23 @@ target and renamed into place whole, in the transaction that records it."""
 from __future__ import annotations
 
 from datetime import datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from app.domain import filter_language as filters
 from app.domain.decontamination import Index
-from app.domain.selection import ALL_DEVICES, Source, Spec
+from app.domain.selection import ALL_DEVICES, Spec
 from app.export import build, mismatch_rejection, text_facts, working_folder
-from app.export.build import Draft
 from app.export.description import describe, stages_of
 from app.export.explain import diff, why
 from app.export.manifest import Manifest, spec_json, spec_of
-from app.export.plan_tables import PLAN
+from app.export.preview import preview
 from app.export.problem_chunks import chunks
 from app.export.publish import publish, write_documents
-from app.export.render import Job, Renderer
 from app.export.text_facts import Progress, silent
 from app.export.verify import verify
 from app.export.working_folder import ExportError
-from app.store import export_attempts, export_matching, export_records
+from app.store import export_attempts, export_records
 from app.store.database import Database
 
 __all__ = [
@@ -91,7 +86,7 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
     filters.parse(spec.where)
     build.ready(database, spec, progress)
     with database.snapshot() as connection:
-        draft = _now(connection, spec)
+        draft = build.now(connection, spec)
         index = Index(held_out=text_facts.held_out(database, spec.held_out))
         only = build.matching(connection, draft)
         chosen = build.selector(connection, draft, text_facts.contaminated(database, index, progress), only)
@@ -120,51 +115,6 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
     return {"kind": str(draft.kind), "stages": stages, "rows": rows, "problems": problems}
 
 
-def preview(database: Database, spec: Spec, rows: int = 5, *, progress: Progress = silent) -> list[dict[str, Any]]:
-    """The first rows as the format shows them, `[{"row", "evaluation_id", "problem", "split"}]`.
-
-    If the filter keeps much, problems are read a few at a time until there are enough rows."""
-    filters.parse(spec.where)
-    progress("matching", 0, 0)
-    held_out = text_facts.held_out(database, spec.held_out)
-    with database.snapshot() as connection:
-        draft = _now(connection, spec)
-        only = build.matching(connection, draft)
-        contaminated = text_facts.contaminated(database, Index(held_out=held_out))
-        chosen = build.selector(connection, draft, contaminated, only)
-        at_once = only is not None or spec.source is Source.PROBLEMS
-        problems = [None] if at_once else export_records.problem_order(connection)
-    plans: list[pa.Table] = [PLAN.empty_table()]
-    for problem_id in problems:
-        part = only
-        if problem_id is not None:
-            with database.snapshot() as connection:
-                part = export_matching.of_problem(connection, problem_id)
-        if spec.source is not Source.PROBLEMS:
-            build.ready(database, spec, progress, part)
-        with database.snapshot() as connection:
-            for table in chunks(build.attempts(connection, draft, chosen, part)):
-                plans.append(chosen.chunk(table).plan)
-            mismatch_rejection.require(connection, chosen.ratios, draft.as_of)
-        progress("selecting", sum(map(len, plans)), 2 * rows)
-        if sum(map(len, plans)) >= 2 * rows:
-            break
-    return _rendered(database, build.job(database, Path(), draft, held_out), pa.concat_tables(plans), rows)
-
-
-def _rendered(database: Database, job: Job, plan: pa.Table, rows: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    with Renderer(job) as renderer, database.begin() as connection:
-        for facts, example in renderer.examples(connection, plan):
-            if isinstance(example, ValueError):
-                continue
-            own = {"evaluation_id": facts.evaluation_id, "problem": facts.problem, "split": example.split}
-            found.append({"row": renderer.row(example)} | own)
-            if len(found) == rows:
-                break
-    return found
-
-
 def _export(database: Database, spec: Spec, out: Path, as_of: datetime | None, progress: Progress) -> Manifest:
     filters.parse(spec.where)
     build.kind_of(spec)
@@ -177,12 +127,6 @@ def _export(database: Database, spec: Spec, out: Path, as_of: datetime | None, p
         manifest = write_documents(root, manifest, selected)
         publish(database, root, out, manifest)
     return manifest
-
-
-def _now(connection: Any, spec: Spec) -> Draft:
-    now = export_matching.snapshot(connection)
-    version = metadata.version("kernel-assay")
-    return Draft(spec=spec, kind=build.kind_of(spec), version=version, as_of=now.as_of, xmin=now.xmin)
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

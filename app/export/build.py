@@ -129,6 +129,13 @@ def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = N
     return draft
 
 
+def now(connection: Any, spec: Spec) -> Draft:
+    """The draft of a selection that is looked at and not written."""
+    found = export_matching.snapshot(connection)
+    version = metadata.version("kernel-assay")
+    return Draft(spec=spec, kind=kind_of(spec), version=version, as_of=found.as_of, xmin=found.xmin)
+
+
 def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Selected:
     """Select attempts and render them; afterwards every table of the dataset is in the folder."""
     held_out = text_facts.held_out(database, draft.spec.held_out)

@@ -134,6 +134,10 @@ class Selector:
         )
         return Chunk(plan=self._plan(table, picks, splits), decisions=decision_table)
 
+    def closed(self) -> set[str]:
+        """Problems of which no attempt may be in a dataset."""
+        return {*self._contaminated, *(self.benchmarks if BENCHMARKS in self.stages else ())}
+
     def _split(self, family: str) -> str:
         if not self._trains:
             return TRAIN

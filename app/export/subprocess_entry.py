@@ -22,6 +22,8 @@ from app.store.database import Database
 VERBS = ("funnel", "preview", "diff", "rows")
 BEAT_S = 0.3
 """Between two lines of progress within a stage."""
+PATIENCE_S = 20.0
+"""Seconds after which a preview shows the rows that it has."""
 
 
 class Reporter:
@@ -52,7 +54,8 @@ def answer(database: Database, verb: str, asked: dict[str, Any]) -> dict[str, An
         spec = export.spec_of(asked["spec"])
         if verb == "funnel":
             return export.funnel(database, spec, progress=Reporter())
-        return {"rows": export.preview(database, spec, asked["rows"], progress=Reporter())}
+        found = export.preview(database, spec, asked["rows"], progress=Reporter(), patience_s=PATIENCE_S)
+        return {"rows": found.rows, "is_whole": found.is_whole, "patience_s": PATIENCE_S}
     except (ValueError, UnknownPluginError, FileNotFoundError) as error:
         return {"error": str(error)}
 

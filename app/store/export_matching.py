@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -13,8 +14,9 @@ from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.selection import Spec
 from app.store import answers_without_code, evaluation_rows, filter_sql
+from app.store.export_conditions import EXTRACTION, TOKENS, Condition
 from app.store.tables import attempts as attempts_table
-from app.store.tables import evaluations, turns
+from app.store.tables import evaluations, jobs, turns
 
 MOST_MATCHING = 30_000
 """Evaluations up to which a selection reads the matches of its filter by key."""
@@ -88,6 +90,50 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
     of_turns = beside.where(turns.c.trajectory_id == sa.any_(sa.literal(trajectory_ids, ARRAY(sa.Uuid))))
     evaluation_ids = {row.evaluation_id for row in found} | set(connection.scalars(of_turns))
     return Matching(evaluation_ids=sorted(evaluation_ids), trajectory_ids=trajectory_ids)
+
+
+def surviving(
+    connection: sa.Connection,
+    stages: Sequence[Condition],
+    as_of: datetime,
+    only: sa.ColumnElement[bool],
+    most: int | None = None,
+) -> list[UUID]:
+    """Evaluations that no stage drops, of those that need no facts about texts; at most so many of them.
+
+    `only`: a further condition on `evaluation_rows.JOINED`."""
+    kept = [stage.keeps for stage in stages if stage.name not in (EXTRACTION, TOKENS)]
+    query = sa.select(evaluations.c.evaluation_id).select_from(evaluation_rows.JOINED)
+    return list(connection.scalars(query.where(evaluations.c.created_at < as_of, only, *kept).limit(most)))
+
+
+def asked_of(problem_id: UUID) -> sa.ColumnElement[bool]:
+    """Condition: the job is of that problem."""
+    return jobs.c.problem_id == problem_id
+
+
+def not_asked_of(problem_ids: Iterable[UUID]) -> sa.ColumnElement[bool]:
+    """Condition: the job is of none of these problems."""
+    return jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid)))
+
+
+def with_trajectories(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> Matching:
+    """These evaluations with everything else of their trajectories."""
+    c = attempts_table.c
+    asked = c.evaluation_id == sa.any_(sa.literal(list(evaluation_ids), ARRAY(sa.Uuid)))
+    trajectory_ids = list(
+        connection.scalars(sa.select(c.trajectory_id).where(asked, c.trajectory_id.is_not(None)).distinct())
+    )
+    beside = c.trajectory_id == sa.any_(sa.literal(trajectory_ids, ARRAY(sa.Uuid)))
+    others = connection.scalars(sa.select(c.evaluation_id).where(beside, c.evaluation_id.is_not(None)))
+    return Matching(evaluation_ids=sorted({*evaluation_ids, *others}), trajectory_ids=sorted(trajectory_ids))
+
+
+def problems_of(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> set[UUID]:
+    """Problems of these evaluations."""
+    asked_for = jobs.join(evaluations, evaluations.c.job_id == jobs.c.job_id)
+    these = evaluations.c.evaluation_id == sa.any_(sa.literal(list(evaluation_ids), ARRAY(sa.Uuid)))
+    return set(connection.scalars(sa.select(jobs.c.problem_id).select_from(asked_for).where(these).distinct()))
 
 
 def of_problem(connection: sa.Connection, problem_id: UUID) -> Matching:

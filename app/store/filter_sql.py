@@ -60,7 +60,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
-_MEASURED = {name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")}
+MEASURED = {name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")}
 _OF_EVALUATION = frozenset(
     [
         "status",
@@ -85,9 +85,9 @@ _of_run, _named_run = attempts.alias("of_run"), runs.alias("named_run")
 def implied(expression: Expression) -> list[sa.ColumnElement[bool]]:
     """Conditions on measured values that credited ones imply: indexes have the measured ones."""
     return [
-        _comparison(_MEASURED[part.field], part.operator, part.value)
+        _comparison(MEASURED[part.field], part.operator, part.value)
         for part in parts_of(expression)
-        if isinstance(part, Compare) and part.field in _MEASURED and part.operator != "!=" and part.value is not None
+        if isinstance(part, Compare) and part.field in MEASURED and part.operator != "!=" and part.value is not None
     ]
 
 
@@ -100,8 +100,8 @@ def on_evaluations(expression: Expression) -> list[sa.ColumnElement[bool]]:
 def by_index(part: Expression) -> sa.Select[Any] | None:
     """Ids of the evaluations of a part that asks for findings or a run, by the indexes of these tables; else None."""
     match part:
-        case Compare(field="finding", operator="=", value=str(value)):
-            return _with_finding(findings.c.detector == value)
+        case Compare(field="finding", operator="=" | "~" as operator, value=str(value)):
+            return _with_finding(_comparison(findings.c.detector, operator, value))
         case OneOf(field="finding", values=values):
             return _with_finding(findings.c.detector.in_(values))
         case Compare(field="run", operator="=", value=str(value)):

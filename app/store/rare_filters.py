@@ -15,7 +15,8 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.domain.filter_language import Compare, Expression, OneOf, names
+from app.domain.evaluation import Status
+from app.domain.filter_language import Compare, Expression, Not, OneOf, names
 from app.domain.verdict import Label
 from app.store import filter_sql
 from app.store.tables import attempt_counts, attempts, evaluations, hourly_counts, jobs, problems, runs
@@ -54,6 +55,8 @@ class Narrowed:
 def narrowed(connection: sa.Connection, expression: Expression) -> Narrowed:
     """The filter with the ids of the few evaluations that it can match."""
     parts = filter_sql.parts_of(expression)
+    if _is_contradiction(parts):
+        return Narrowed(condition=sa.false(), among=(), here=())
     found = [_of_problems_and_runs(connection, parts), _of_verdict(connection, parts), _of_findings(connection, parts)]
     if any(isinstance(each, sa.False_) for each in found):
         return Narrowed(condition=sa.false(), among=(), here=())
@@ -86,6 +89,27 @@ def rows(
         if len(found) == limit:
             break
     return found
+
+
+def _is_contradiction(parts: Sequence[Expression]) -> bool:
+    """The filter asks for credit and for what has none: PostgreSQL would look for it in every row."""
+    credited = {part.field for part in parts if isinstance(part, Compare) and _is_credit(part)}
+    return bool(credited) and any(part in _NO_CREDIT for part in parts)
+
+
+def _is_credit(part: Compare) -> bool:
+    if part.field == "correct":
+        return part.operator == "=" and part.value is True
+    return part.field in filter_sql.MEASURED and part.operator != "!=" and part.value is not None
+
+
+_NO_CREDIT = (
+    Compare(field="verdict", operator="=", value=str(Label.HACK)),
+    Not(operand=Compare(field="correct", operator="=", value=True)),
+    Compare(field="correct", operator="=", value=False),
+    Compare(field="correct", operator="!=", value=True),
+    *(Compare(field="status", operator="=", value=str(status)) for status in Status if status is not Status.PASSED),
+)
 
 
 def _chunks(ids: Sequence[UUID]) -> Iterator[list[UUID]]:

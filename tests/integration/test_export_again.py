@@ -217,7 +217,7 @@ def test_the_funnel_and_a_preview_write_nothing(own: Database, tmp_path: Path) -
     assert found["rows"] == dataset_seed.CORRECT_AND_CLEAN
     assert found["stages"][0]["rows"] == dataset_seed.ATTEMPTS
     assert sum(one["rows"] for one in found["problems"]) == found["rows"]
-    shown = export.preview(own, SPEC, rows=3)
+    shown = export.preview(own, SPEC, rows=3).rows
     assert [one["row"]["completion"][-1]["role"] for one in shown] == ["assistant"] * 3
     assert dataset_seed.count(own, tables.exports) == 0
 

@@ -194,7 +194,7 @@ def test_a_preview_shows_rows_as_the_dataset_has_them(database: Database, tmp_pa
     options = {"format": "trl_prompts", "source": "problems", "val_fraction": 0.0}
     [row] = rows(database, tmp_path / "rl", **options)
     assert row["prompt"][0]["content"] == "As the set asks."
-    assert [one["row"] for one in export.preview(database, spec_of(options))] == [row]
+    assert [one["row"] for one in export.preview(database, spec_of(options)).rows] == [row]
 
 
 def test_an_answer_that_failed_once_is_labelled_bad_alone(database: Database, tmp_path: Path) -> None:
