@@ -148,4 +148,4 @@ def test_plan_of_unusual_inputs(own: torch.Tensor) -> None:
 
     with OnGpu():
         plan = reaching_inputs.plan(product, None, lambda: [own.clone(), torch.randn(1)], torch.device("cpu"))
-    assert plan.factor is not None
+    assert plan.scaling is not None

@@ -303,7 +303,7 @@ def _scaled(inputs: list[Any], how: Scaling) -> list[Any]:
 
 
 def _with_scaled(x: Any, how: Scaling) -> Any:
-    if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.dim() == 0 or not x.numel():
+    if not _is_float(x) or x.dim() == 0:
         return x
     if how.is_scattered:
         chosen = torch.rand(x.shape, device=x.device) < SCATTERED
