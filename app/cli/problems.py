@@ -19,13 +19,16 @@ from app import enqueue, routing
 from app.cli import errors, output, services, submit_options
 from app.cli.group import Group
 from app.client import Client
-from app.domain import kernelbench, sweep
+from app.domain import kernelbench, problem_folder, sweep
 from app.domain.job import REWARD_BUDGET_S, JobOptions, Priority
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.settings import Settings
 from app.store import checks, problems
 from app.workflows import CHECK
+
+MOST_NAMED = 5
+"""Files without a problem that are named; the others are counted."""
 
 
 @click.group("problems", cls=Group, short_help="Check which problems can be evaluated on a device.")
@@ -44,9 +47,14 @@ def command() -> None:
     "--from",
     "directory",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Problems of a KernelBench checkout, or a folder with level1 …, which are stored, too.",
+    help="Problems of a KernelBench checkout, or of any folder with files that define Model and get_inputs; they are "
+    "stored, too.",
 )
-@click.option("--source-set", help="Problems that are here already, of this source set.")
+@click.option(
+    "--source-set",
+    help="Problems that are here already, of this source set.  With --from: the source set to store them under, by "
+    "default kernelbench for a folder with level1 …, else the folder's name.",
+)
 @click.option("--level", "levels", type=int, multiple=True, help="Only of this level; may be given several times.")
 @click.option("--name", default="", help="Only names that contain this.")
 @click.option("--gpu", default="cpu", show_default=True, help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}.")
@@ -84,19 +92,21 @@ def check(
 
     Workers of that kind of device do the work; without one on the CPU, one is started for as long as it takes.
     Interrupted and started again, it goes on where it was.  Exit code 0: every problem passed or is invalid for a
-    reason of its own; 1: some did not; 3: some failed by Assay's fault.
+    reason of its own; 1: some did not; 2: some files cannot be read as problems; 3: some failed by Assay's fault.
 
     \b
     assay problems check --from ~/KernelBench --level 1 --level 2 --gpu h200
+    assay problems check --from ~/problems --source-set own --gpu h200
     assay problems check --source-set kernelbench --gpu h100 --json > checks.json
     """
     settings: Settings = ctx.obj
-    if (directory is None) == (source_set is None):
-        raise errors.BadInputError("expected one of --from and --source-set")
+    if directory is None and source_set is None:
+        raise errors.BadInputError("expected --from or --source-set")
     began = time.perf_counter()
+    given = _of_folder(directory, source_set) if directory is not None else None
     with ExitStack() as stack:
         client = stack.enter_context(services.client(settings))
-        chosen = _chosen(client, directory, source_set, levels, name)
+        chosen = _chosen(client, given, source_set, levels, name)
         job_ids = _submit(client, chosen, gpu, sweep.options(budget_s, device_time=device_time), fresh=fresh)
         worker = stack.enter_context(services.Worker(settings, client, gpu))
         rows = _gathered(client, job_ids, worker)
@@ -105,7 +115,7 @@ def check(
         output.json_out({"rows": [asdict(row) | {"outcome": row.outcome} for row in rows], "summary": said})
     else:
         _print(rows, said)
-    ctx.exit(_exit_code(rows))
+    ctx.exit(_exit_code(rows) or (errors.USAGE if given is not None and given.bad else errors.OK))
 
 
 @command.command("record")
@@ -114,7 +124,7 @@ def check(
     "--from",
     "directory",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The KernelBench checkout that was swept: its problems are stored first.",
+    help="The folder that was swept: its problems are stored first.",
 )
 @output.json_option("Print the counts as JSON.")
 @click.pass_obj
@@ -130,7 +140,7 @@ def record(settings: Settings, /, file: Path, directory: Path | None, as_json: b
     rows, on, checked_at = _recorded(file)
     with services.client(settings) as client, client.database.begin() as connection:
         if directory is not None:
-            problems.add(connection, _of_checkout(directory))
+            problems.add(connection, _of_folder(directory, None).problems)
         known = checks.record(connection, rows, on, checked_at)
     if as_json:
         output.json_out({"rows": len(rows), "known": known, "unknown": len(rows) - known})
@@ -153,28 +163,40 @@ def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime
         ) from error
 
 
-def _of_checkout(directory: Path) -> list[Problem]:
-    """Problems of a KernelBench checkout.  Raises BadInputError."""
+def _of_folder(directory: Path, source_set: str | None) -> problem_folder.ProblemFolder:
+    """Problems of a folder; files that are none are listed.  Raises BadInputError where there is no problem."""
     try:
-        files = kernelbench.problem_files(directory)
-        return [kernelbench.problem(path, level) for (level, _), path in files.items()]
+        found = problem_folder.read(directory, source_set)
     except kernelbench.CheckoutError as error:
         raise errors.BadInputError(str(error)) from error
+    if not found.problems:
+        raise errors.BadInputError("\n".join(found.bad))
+    for message in found.bad:
+        output.err().print(output.safe(f"left out: {message}"), markup=False)
+    if found.others:
+        some = ", ".join(path.name for path in found.others[:MOST_NAMED])
+        said = f"left out: {len(found.others)} files that define neither {kernelbench.NAMES.replace(' and ', ' nor ')}"
+        output.err().print(output.safe(f"{said}: {some}"), markup=False)
+    return found
 
 
 def _chosen(
-    client: Client, directory: Path | None, source_set: str | None, levels: Sequence[int], name: str
+    client: Client,
+    given: problem_folder.ProblemFolder | None,
+    source_set: str | None,
+    levels: Sequence[int],
+    name: str,
 ) -> list[Problem]:
     """The problems to check, in order.  Raises BadInputError where there is none."""
-    if directory is not None:
-        found = [each for each in _of_checkout(directory) if not levels or each.level in levels]
+    if given is not None:
+        found = [each for each in given.problems if not levels or each.level in levels]
         found = [each for each in found if name.lower() in each.name.lower()]
     else:
         with client.database.begin() as connection:
             found = checks.problems(connection, source_set=source_set, levels=levels, name=name)
     with_model = [each for each in found if not each.is_by_cases]
     if not with_model:
-        what = f"source set {source_set!r}" if source_set is not None else str(directory)
+        what = f"source set {source_set!r}" if given is None else f"{len(given.problems)} problems"
         others = f" ({len(found)} by cases, which have no model)" if found else ""
         raise errors.BadInputError(f"{what}: expected problems to check, found none{others}")
     if len(found) > len(with_model):

@@ -13,6 +13,10 @@ from app.domain.problem import Problem
 
 SOURCE_SET = "kernelbench"
 
+_REQUIRED = frozenset({"Model", "get_inputs"})
+NAMES = " and ".join(sorted(_REQUIRED))
+"""Names that a problem's file must define, as messages say them."""
+
 _LEVEL = re.compile(r"level_?(?P<level>\d{1,4})")
 _PROBLEM = re.compile(r"(?P<number>\d{1,6})_.+\.py")
 
@@ -23,12 +27,37 @@ class CheckoutError(ValueError):
     """A file or folder that is not as KernelBench has it; the message names it."""
 
 
+class LacksNamesError(CheckoutError):
+    """A Python file that lacks names of a problem."""
+
+    def __init__(self, path: Path, missing: set[str]) -> None:
+        """`missing`: the names that it lacks."""
+        super().__init__(f"{path}: expected a problem that defines {', '.join(sorted(missing))}")
+        self.lacks_all = missing == _REQUIRED
+        """True if it has none of them."""
+
+
+def _root(directory: Path) -> Path:
+    """The folder of a checkout that holds its levels."""
+    nested = directory / "KernelBench"
+    return nested if nested.is_dir() else directory
+
+
+def is_level(directory: Path) -> bool:
+    """True if the folder is named as a level."""
+    return _LEVEL.fullmatch(directory.resolve().name) is not None
+
+
+def has_levels(directory: Path) -> bool:
+    """True if the folder, or `KernelBench` in it, holds Python files in folders named after levels."""
+    return any(is_level(path.parent) for path in _root(directory).glob("level*/*.py"))
+
+
 def problem_files(directory: Path) -> dict[tuple[int, int], Path]:
     """(level, number) → file, in that order.  `directory`: a checkout, or the folder that holds `level1` … `level4`.
 
     Raises CheckoutError for a file that is named otherwise, a number that a level has twice, or no problem at all."""
-    nested = directory / "KernelBench"
-    root = nested if nested.is_dir() else directory
+    root = _root(directory)
     found: dict[tuple[int, int], Path] = {}
     for path in sorted(root.glob("level*/*.py")):
         level, name = _LEVEL.fullmatch(path.parent.name), _PROBLEM.fullmatch(path.name)
@@ -53,7 +82,7 @@ def sample_key(path: Path) -> tuple[int, int]:
     return int(name["level"]), int(name["number"])
 
 
-def problem(path: Path, level: int) -> Problem:
+def problem(path: Path, level: int | None) -> Problem:
     """The problem of a file.  Raises CheckoutError where it cannot be read, is no Python, or lacks a definition."""
     try:
         data = path.read_bytes()
@@ -64,9 +93,9 @@ def problem(path: Path, level: int) -> Problem:
             tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CheckoutError(f"{path}: expected Python source: {error}") from error
-    missing = {"Model", "get_inputs"} - set(_bound(tree.body))
+    missing = _REQUIRED - set(_bound(tree.body))
     if missing:
-        raise CheckoutError(f"{path}: expected a problem that defines {', '.join(sorted(missing))}")
+        raise LacksNamesError(path, set(missing))
     return Problem(name=source_text.printable(path.stem), reference=data, source_set=SOURCE_SET, level=level)
 
 

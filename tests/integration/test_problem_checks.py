@@ -85,6 +85,12 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
     assert "2 problems: 1 passed and clean of 1 passed" in again.stdout
     assert "1 × invalid: reference_failed" in again.stdout
 
+    (checkout / "KernelBench/level1/3_half.py").write_text("class Model: ...")
+    partly = run(settings, "--from", str(checkout), "--level", "1", "--timing-budget", "0.02")
+    assert (partly.exit_code, count(database, tables.jobs)) == (2, 3)
+    assert "2 problems: 1 passed and clean of 1 passed" in partly.stdout
+    assert "3_half.py: expected a problem that defines get_inputs" in partly.stderr.replace("\n", "")
+
     with database.begin() as connection:
         problem_id = connection.execute(
             sa.select(tables.problems.c.problem_id).where(tables.problems.c.name == "1_honest")
@@ -107,6 +113,10 @@ def test_what_is_refused(settings: Settings, database: Database, checkout: Path,
     assert run(settings).exit_code == 2
     assert "expected problems to check, found none" in run(settings, "--source-set", "none").output
     assert "expected KernelBench/level1" in run(settings, "--from", str(tmp_path / "KernelBench" / "level1")).output
+    half = tmp_path / "own"
+    half.mkdir()
+    (half / "half.py").write_text("class Model: ...")
+    assert "half.py: expected a problem that defines get_inputs" in run(settings, "--from", str(half)).output
     problem = Problem(name="x", reference=HONEST.encode())
     own = Request(problem=problem, candidate=b"", backend="torch", options=JobOptions(check=True))
     given = Request(problem=problem, candidate=b"x", backend="torch", workflow="problem_check")
