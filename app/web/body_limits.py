@@ -1,4 +1,5 @@
-"""BROWSE: size limits of request bodies: a few megabytes, and more where sources of kernels come in.
+"""BROWSE: size limits of request bodies: a few megabytes, and more where sources of kernels come in.  Compressed ones,
+whose size is known only when they are unpacked, are refused.
 
 Decoding holds up every other request of this process, some 0.1 s for each megabyte of the worst JSON; so a route that
 takes ids or a form takes no more than those can be."""
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import IO, ParamSpec, TypeVar, cast
 
 import flask
+from werkzeug.exceptions import UnsupportedMediaType
 from werkzeug.wsgi import LimitedStream
 
 USUAL_BODY_BYTES = 2 << 20
@@ -55,6 +57,9 @@ def install(app: flask.Flask) -> None:
 
 def _limit() -> None:
     request = flask.request
+    coding = request.headers.get("Content-Encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType(f"Content-Encoding: expected none, got {coding!r}: send the body uncompressed")
     if request.endpoint is None:
         return
     request.max_content_length = of(flask.current_app.view_functions[request.endpoint])

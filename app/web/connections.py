@@ -145,6 +145,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
     """One connection, request by request."""
 
     wsgi_input: Any
+    path: str
 
     def __init__(self, sock: socket.socket, address: Any, server: Server) -> None:
         self._timed = _Timed(sock)
@@ -174,7 +175,9 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
             headers = super().MessageClass(*args)
         except HTTPException as error:
             raise AmbiguousError(str(error)) from error
-        _check_target(self.path, self.request_version, headers.get_all("Host") or [])
+        hosts = headers.get_all("Host") or []
+        _check_target(self.path, self.request_version, hosts)
+        self.path = _origin_form(self.path, hosts)
         _check_framing(headers, self.request_version)
         return headers
 
@@ -310,6 +313,18 @@ def _check_target(path: str, version: str | None, hosts: Sequence[str]) -> None:
         path.encode("latin-1").decode()
     except UnicodeDecodeError as error:
         raise AmbiguousError(f"target: expected UTF-8, got {path!r}") from error
+
+
+def _origin_form(target: str, hosts: Sequence[str]) -> str:
+    """The path and query of a target that may be a whole URL, as sent to a proxy (RFC 9112 §3.2.2).  Raises
+    AmbiguousError where its host is another one than the header's."""
+    if not target.lower().startswith(("http://", "https://")):
+        return target
+    authority, slash, rest = target.split("://", 1)[1].partition("/")
+    authority, question, query = authority.partition("?")
+    if [authority.lower()] != [each.lower() for each in hosts]:
+        raise AmbiguousError(f"Host: expected {authority}, got {', '.join(hosts) or 'none'}")
+    return f"/{question}{query}{slash}{rest}" if question else f"/{rest}"
 
 
 def _check_framing(headers: Any, version: str | None) -> None:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 import flask
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from app.store.database import DatabaseUnavailableError, DiskFullError, ReadOnlyError
 from app.store.evaluation_json import CodecError
@@ -74,6 +74,8 @@ def _http(error: HTTPException) -> flask.Response:
     description = error.description or ""
     if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and (most := flask.request.max_content_length) is not None:
         description = f"body: expected at most {most} bytes here, got more"
+    if isinstance(error, ClientDisconnected):
+        description = "body: expected it whole, got a part: it ended early, stood still, or its chunks cannot be read"
     page = _answer(error.code, error.name, description)
     page.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return page

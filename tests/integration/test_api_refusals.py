@@ -71,6 +71,24 @@ def test_null_in_a_query_is_a_text(site: FlaskClient) -> None:
     assert site.get("/v1/runs?nam=a").json["error"]["message"].endswith("expected one of name, before, limit")
 
 
+def test_an_operation_without_a_query_takes_none(site: FlaskClient) -> None:
+    """One that is ignored would look like one that is obeyed."""
+    told = site.post("/v1/evaluations?wait=60", json={"reference": "r", "candidate": "c", "backend": "torch"})
+    assert told.status_code == 400
+    assert told.json["error"]["message"] == "query: unknown parameter 'wait'; expected none"
+    told = site.post("/compat/slime/reward?rewrad=dr_kernel", json={"response": "", "label": ""})
+    assert told.status_code == 400
+    assert told.json["error"]["message"].startswith("unknown parameter 'rewrad'; expected one of gpu, reward")
+
+
+@pytest.mark.parametrize("path", ["/v1/evaluations", "/evaluate", "/compat/slime/reward"])
+def test_a_compressed_body_is_refused_by_its_name(site: FlaskClient, path: str) -> None:
+    for coding, status in (("gzip", 415), ("br", 415), ("identity", 400)):
+        told = site.post(path, json={"unknown": 1}, headers={"Content-Encoding": coding})
+        assert told.status_code == status, coding
+        assert ("Content-Encoding: expected none" in told.text) == (status == 415)
+
+
 def test_a_text_that_the_database_cannot_hold_is_refused_in_a_selection(site: FlaskClient) -> None:
     assert site.post("/v1/exports", json={"spec": {"device": "a\0"}}).status_code == 400
 

@@ -217,6 +217,18 @@ def test_what_the_application_never_sees_is_refused_in_its_words(url: str) -> No
         assert json.loads(body)["error"]["kind"] == kind
 
 
+def test_a_target_may_be_a_whole_url_of_this_host(url: str) -> None:
+    for target, status in (
+        (b"http://a:80/livez?x", b"200"),
+        (b"HTTP://A:80/livez", b"200"),
+        (b"http://a:80?x", b"401"),
+        (b"http://b/livez", b"400"),
+        (b"http://a:80@b/livez", b"400"),
+    ):
+        with connect(url, b"GET " + target + b" HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n") as opened:
+            assert heard(opened).split(b" ")[1] == status, target
+
+
 def test_a_connection_is_kept_for_the_next_request(url: str) -> None:
     asked = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connect(url, asked) as opened:

@@ -75,6 +75,8 @@ def operation(
         def handle(**arguments: Any) -> flask.Response:
             if query is not None:
                 arguments["query"] = _query(query)
+            elif flask.request.args:
+                raise BadRequest(f"query: unknown parameter {next(iter(flask.request.args))!r}; expected none")
             if body is not None:
                 arguments["body"] = _body(body)
             try:

@@ -112,6 +112,7 @@ def _scored(
     trainer: str, answers: Sequence[str], prompts: Sequence[Any], labels: Sequence[Any], hold_s: float
 ) -> tuple[list[float], list[Result]]:
     """Scores and results, in order.  Ends the request with 503 where one is missing."""
+    request_context.known_arguments("gpu", "reward", "timing_budget_s", *reward_request.PLACE)
     until = time.monotonic() + hold_s
     name = request_context.argument("reward") or request_context.settings().reward
     reward.parse(name)
