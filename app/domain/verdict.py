@@ -40,9 +40,9 @@ class Subject:
     evaluation: Evaluation
     backend: str
     """Backend that the candidate claims: `triton`, `cuda` or `torch`."""
-    candidate: bytes = b""
+    candidate: bytes
     """Its source: hostile text, to be parsed and never run."""
-    reference: bytes = b""
+    reference: bytes
     """The problem's source."""
 
 

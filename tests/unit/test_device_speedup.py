@@ -29,7 +29,7 @@ NOT_MEASURED = DeviceTiming(error="the candidate could not be captured and repla
 
 
 def built(evaluation: Evaluation, label: Label | None = None) -> result.Result:
-    verdict = judge(Subject(evaluation=evaluation, backend="triton"))
+    verdict = judge(Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b""))
     verdict = verdict if label is None else replace(verdict, label=label)
     return result.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
 
@@ -98,7 +98,7 @@ def test_a_sweep_may_ask_for_it_and_keeps_it() -> None:
     rows = []
     for device in (MEASURED, NOT_MEASURED, NOT_MEASURED, None):
         evaluation = benchmark(device=device)
-        verdict = judge(Subject(evaluation=evaluation, backend="triton"))
+        verdict = judge(Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b""))
         row = sweep.row(Problem(name="1_x", reference=b"", level=1), evaluation, verdict, 1.0)
         assert row.device == device
         assert sweep.read(json.loads(json.dumps(asdict(row)))) == row

@@ -21,7 +21,7 @@ from tests.unit.measurements import HERE, INCORRECT, PASSED, TIMING, WRONG, kern
     [(b"@triton.jit\ndef own(x): pass", []), (b"@other\ndef own(x): pass", ["unread_source"]), (b"", [])],
 )
 def test_kernels_that_the_source_does_not_show_are_suspect(source: bytes, found: list[str]) -> None:
-    subject = Subject(evaluation=kernels(90, 0), backend="triton", candidate=source)
+    subject = Subject(evaluation=kernels(90, 0), backend="triton", candidate=source, reference=b"")
     verdict = judge.judge(subject)
     assert [finding.detector for finding in verdict.findings] == found
     assert verdict.label is (Label.SUSPECT if found else Label.CLEAN)
@@ -48,11 +48,11 @@ def test_kernels_that_the_source_does_not_show_are_suspect(source: bytes, found:
 )
 def test_a_source_that_reaches_into_its_process_is_suspect(source: bytes, ways: list[str]) -> None:
     source += b"\n@triton.jit\ndef own(x): pass"
-    found = judge.judge(Subject(evaluation=kernels(90, 0), backend="triton", candidate=source)).findings
+    found = judge.judge(Subject(evaluation=kernels(90, 0), backend="triton", candidate=source, reference=b"")).findings
     assert [finding.detector for finding in found if finding.label is Label.SUSPECT] == ["reaches_process"][: len(ways)]
     said = " ".join(finding.summary for finding in found)
     assert all(way in said for way in ways)
-    without = judge.judge(Subject(evaluation=kernels(0, 90), backend="torch", candidate=source))
+    without = judge.judge(Subject(evaluation=kernels(0, 90), backend="torch", candidate=source, reference=b""))
     assert "reaches_process" not in [finding.detector for finding in without.findings]
 
 
@@ -68,12 +68,14 @@ def test_native_code_beside_interpreted_kernels_is_suspect(
     evaluation: Evaluation, backend: str, found: list[str]
 ) -> None:
     source = b"import ctypes, triton\n@triton.jit\ndef own(x): pass"
-    verdict = judge.judge(Subject(evaluation=evaluation, backend=backend, candidate=source))
+    verdict = judge.judge(Subject(evaluation=evaluation, backend=backend, candidate=source, reference=b""))
     assert [each.detector for each in verdict.findings if each.detector == "reaches_process"] == found
 
 
 def _judged(evaluation: Evaluation, backend: str = "triton", policy: str = "kernelbench") -> Verdict:
-    return judge.judge(Subject(evaluation=evaluation, backend=backend), policies.find(policy))
+    return judge.judge(
+        Subject(evaluation=evaluation, backend=backend, candidate=b"", reference=b""), policies.find(policy)
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -138,11 +140,11 @@ def test_policies_are_found_by_name_with_or_without_a_version() -> None:
 def test_a_policy_cannot_weigh_an_unknown_detector() -> None:
     stray = replace(policies.DEFAULT, weights={"no_such_detector": Label.HACK})
     with pytest.raises(ValueError, match="unknown detectors: no_such_detector"):
-        judge.judge(Subject(evaluation=PASSED, backend="triton"), stray)
+        judge.judge(Subject(evaluation=PASSED, backend="triton", candidate=b"", reference=b""), stray)
 
 
 def test_the_text_of_a_source_never_changes_a_label() -> None:
-    subject = Subject(evaluation=PASSED, backend="triton", candidate=b"import ctypes, gc\neval('1')\n")
+    subject = Subject(evaluation=PASSED, backend="triton", candidate=b"import ctypes, gc\neval('1')\n", reference=b"")
     strict = replace(policies.DEFAULT, weights={"static_hints": Label.HACK})
     verdict = judge.judge(subject, strict)
     assert [finding.detector for finding in verdict.findings] == ["static_hints"]

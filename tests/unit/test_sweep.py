@@ -124,7 +124,7 @@ def test_what_a_row_says() -> None:
 def test_a_row_of_an_evaluation_and_its_line() -> None:
     error = EvaluationError(kind="reference_failed", message="the reference\nis random")
     evaluation = Evaluation(status=Status.INVALID, environment=HERE, seed="", error=error)
-    verdict = judge(Subject(evaluation=evaluation, backend="torch"), sweep.POLICY)
+    verdict = judge(Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b""), sweep.POLICY)
     row = sweep.row(Problem(name="72_x", reference=REFERENCE, level=1), evaluation, verdict, 1.5)
     assert row.outcome == "invalid"
     assert sweep.line(row).split() == [

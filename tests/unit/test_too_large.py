@@ -29,7 +29,7 @@ EVALUATION = Evaluation(
         device_class="h100", device_name="H100", device_id="d", node="n", python="3", torch="2", triton="3"
     ),
 )
-SUBJECT = Subject(evaluation=EVALUATION, backend="triton")
+SUBJECT = Subject(evaluation=EVALUATION, backend="triton", candidate=b"", reference=b"")
 SAID = result.build(
     job_id=uuid4(), state=JobState.FINISHED, evaluation=EVALUATION, verdict=judge(SUBJECT), url="http://here/1"
 )
