@@ -135,6 +135,8 @@ def test_forms_that_are_described(parameters: str, forward: str, inputs: str, tm
         ("x", "return x.to_sparse()", "[torch.randn(8, 8)]", "the reference's outputs: tensors of .*sparse_coo"),
         ("x", "x.mul_(2)", "[torch.randn(8)]", "changes its inputs: expected it to return what it changes"),
         ("x", "return None", "[torch.randn(8)]", "no answer that could be wrong$"),
+        ("x", "return x[x > 0]", "[torch.randn(512)]", "outputs of constant shape, got .*2.*and.*2"),
+        ("x", "return x, [x] * int(x.sum())", "[torch.randint(2, (512,))]", "outputs of constant shape, got"),
         ("xs", "xs.append(1.0); return xs[0]", "[[torch.randn(8)]]", "among its inputs: 1 values before, 2 after"),
     ],
 )

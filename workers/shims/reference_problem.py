@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import os
 import sys
 import time
@@ -19,7 +18,17 @@ import torch
 from workers.protocol import constant_parameters, layout, memory_estimate, precision_flags, problem_spec
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.dispatch_mode import Limited
-from workers.shims import calls, cases, input_sensitivity, pieces, rounding, seeding, tf32_convolutions, true_answer
+from workers.shims import (
+    calls,
+    cases,
+    input_sensitivity,
+    pieces,
+    problem_forms,
+    rounding,
+    seeding,
+    tf32_convolutions,
+    true_answer,
+)
 from workers.shims.flops import FlopCounter
 from workers.shims.iterated_inputs import Iterations
 from workers.shims.operators import OperatorTrace
@@ -29,12 +38,6 @@ Found = TypeVar("Found")
 
 WATCHED_S = 10.0
 """Time limit in seconds for a call whose operators are recorded."""
-
-EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
-"""Message about a problem with empty outputs."""
-
-RETURN_CHANGED = "; it changes its inputs: expected it to return what it changes"
-"""Rest of that message if the reference writes its answer into its inputs."""
 
 COPIES = 4
 """Copies of the parameters besides the twin's: in both arenas and in both models."""
@@ -145,11 +148,9 @@ class Problem:
         before = copy.deepcopy(inputs)
         with memory_estimate.Peak(self.device) as calling:
             outputs = call(model, inputs)
-        check_outputs(outputs)
+        changed = problem_forms.changed(before, inputs)
+        problem_forms.check_outputs(outputs, is_case=case is not None, changes_inputs=bool(changed))
         outputs = copy.deepcopy(outputs)
-        changed = _changed(before, inputs)
-        if case is None and not _has_elements(outputs):
-            raise ValueError(f"{EMPTY}{RETURN_CHANGED if changed else ''}")
         given: Callable[[], list[Any]] = (lambda: copy.deepcopy(before)) if changed else (lambda: before)
         del inputs
         call_us = _fastest_us(model, given, self.device)
@@ -159,6 +160,7 @@ class Problem:
             outputs = _kept(model, given())
         others = self._others(draw, before, described)
         different = call(model, copy.deepcopy(others) if changed else others)
+        problem_forms.check_constant(outputs, different)
         output_constant = layout.same(list(layout.values(outputs)), list(layout.values(different)))
         del different
         # A case has no answer to inputs that are mixed from two draws.
@@ -253,22 +255,10 @@ class Problem:
         with seeding.unseeded(self._module) if self._seeds_itself else nullcontext():
             inputs = self._drawn(draw)
         if isinstance(inputs, dict) and not self.by_cases:
-            inputs = self._in_order(inputs)
+            inputs = problem_forms.in_order(inputs, getattr(self._module, self._entry_point))
         if not isinstance(inputs, list | tuple):
             raise TypeError(f"get_inputs: expected a list or a dict, got {type(inputs).__name__}")
         return list(layout.placed(inputs, self.device))
-
-    def _in_order(self, inputs: dict[str, Any]) -> list[Any]:
-        """Inputs by name, in the order of the parameters of `forward`.  Raises TypeError where they do not fit."""
-        model = getattr(self._module, self._entry_point)
-        forward = getattr(model, "forward", None) or model.__call__
-        try:
-            bound = inspect.signature(forward).bind(None, **inputs)
-        except TypeError as error:
-            raise TypeError(f"get_inputs: {error}: the dict has {', '.join(map(str, inputs))}") from error
-        if bound.kwargs:
-            raise TypeError(f"get_inputs: expected no keyword-only arguments, got {', '.join(bound.kwargs)}")
-        return list(bound.args[1:])
 
     def _drawn(self, draw: Draw) -> Any:
         """The result of the problem's code, whose factory functions make their tensors on the device if the first draw
@@ -310,29 +300,6 @@ def _has_room_for_twin(device: torch.device, parameters: list[layout.Node], call
     twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters)
     models_bytes = COPIES * sum(map(layout.size_of, parameters)) + twin_bytes
     return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
-
-
-def check_outputs(outputs: Any) -> None:
-    """Raise UnsupportedError for outputs that cannot be compared."""
-    try:
-        layout.describe(outputs)
-    except layout.UnsupportedError as error:
-        raise layout.UnsupportedError(f"the reference's outputs: {error}") from error
-
-
-def _changed(before: list[Any], after: list[Any]) -> list[int]:
-    """Indices of tensors among the inputs that a call changed.  Raises ValueError if it added or removed any."""
-    old, new = list(layout.values(before)), list(layout.values(after))
-    if len(old) != len(new):
-        raise ValueError(
-            f"the reference changes a container among its inputs: {len(old)} values before, {len(new)} after"
-        )
-    return [i for i, x in enumerate(old) if isinstance(x, torch.Tensor) and not layout.same([x], [new[i]])]
-
-
-def _has_elements(outputs: Any) -> bool:
-    """Test whether an answer has a number or a tensor with elements."""
-    return any(not isinstance(value, torch.Tensor) or value.numel() > 0 for value in layout.values(outputs))
 
 
 def _fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device) -> float:
