@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,10 @@ from app.embedded import Services
 from app.settings import Settings
 from app.store.database import Database
 from tests.waiting import until
+
+# A shell's job in the background ignores SIGINT, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Side by side, each process of the tests gets one thread for torch: several would take the cores from each other.
 if "PYTEST_XDIST_WORKER" in os.environ:

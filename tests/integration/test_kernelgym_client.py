@@ -82,7 +82,7 @@ def test_the_published_clients_sequence(settings: Settings, start_worker: Start)
     assert (wrong["status"], wrong["compiled"], wrong["correctness"]) == ("completed", True, False)
     assert (wrong["speedup"], wrong["error_code"]) == (0.0, "CORRECTNESS_ERROR")
     assert broken["status"] == "failed"
-    assert "SyntaxError" in broken["error_message"]  # it used to be "Task failed"
+    assert "SyntaxError" in broken["error_message"]  # not "Task failed" alone
     assert (decoy["status"], decoy["decoy_kernel"], decoy["speedup"]) == ("completed", True, 0.0)
     assert hanging["status"] == "failed"
     assert "10" in hanging["error_message"]
