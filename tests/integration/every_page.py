@@ -52,6 +52,40 @@ NOT_PAGES = {
 }
 """GET routes whose answer is data, a part of a page, or another page."""
 
+FIXED = {
+    "account.login": ("/login",),
+    "account.page": ("/account",),
+    "admin.configuration": ("/admin/configuration",),
+    "admin.index": ("/admin",),
+    "admin.raw": ("/admin/tables/evaluations", "/admin/tables/users"),
+    "candidates.index": ("/candidates", "/candidates?where=speedup+%3E+1", "/candidates?where=clean"),
+    "collecting.endpoints": ("/endpoints",),
+    "collecting.index": ("/collections",),
+    "exports.index": ("/exports",),
+    "exports.new": ("/exports/new?count=yes", "/exports/new?where=correct+and+clean"),
+    "exports.whole_funnel": ("/exports/funnel/whole",),
+    "glossary.page": ("/glossary",),
+    "hacks.changes": ("/hacks/changes",),
+    "hacks.index": ("/hacks",),
+    "hacks.page": ("/hacks/stale_output", "/hacks/claimed_time"),
+    "jobs.index": ("/jobs",),
+    "jobs.new": ("/jobs/new", "/jobs/new?find=soft"),
+    "leaderboard.index": ("/leaderboard",),
+    "members.events": ("/audit",),
+    "members.index": ("/users",),
+    "overview.page": ("/?hours=72",),
+    "problems.heat_map": ("/problems/levels",),
+    "problems.index": ("/problems",),
+    "remarks.index": ("/notes",),
+    "review.index": ("/review",),
+    "review.quality": ("/review/quality",),
+    "runs.index": ("/runs",),
+    "search.page": ("/search?q=softmax", "/search?q=nothing-at-all"),
+    "trainings.index": ("/runs/trainings",),
+    "trajectories.index": ("/trajectories",),
+}
+"""Pages with addresses that name no row."""
+
 
 def endpoints_of(app: flask.Flask) -> set[str]:
     """Endpoints that answer GET with a page."""
@@ -138,16 +172,8 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
     one, two = ids(tables.exports.c.export_id)[:2]
     evaluations, trajectory = seeded.evaluations, f"/trajectories/{seeded.trajectories[0]}"
     tabs = ("prompt", "response", "code", "diff", "compile", "correctness", "timing", "profile", "verdict", "ir", "raw")
-    return {
-        "account.login": ("/login",),
-        "account.page": ("/account",),
-        "admin.configuration": ("/admin/configuration",),
-        "admin.index": ("/admin",),
-        "admin.raw": ("/admin/tables/evaluations", "/admin/tables/users"),
-        "candidates.index": ("/candidates", "/candidates?where=speedup+%3E+1", "/candidates?where=clean"),
+    return FIXED | {
         "collecting.attempt": tuple(f"/attempts/{each}" for each in ids(tables.nodes.c.node_id)[:1]),
-        "collecting.endpoints": ("/endpoints",),
-        "collecting.index": ("/collections",),
         "collecting.page": tuple(f"/collections/{each}" for each in ids(tables.collections.c.collection_id)),
         "collecting.rollout": tuple(f"/rollouts/{each}" for each in ids(tables.collection_rollouts.c.rollout_id)[:1]),
         "dataset_rows.index": (f"/exports/{one}/rows", f"/exports/{one}/rows?sort=-speedup&column=status&value=passed"),
@@ -159,37 +185,15 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
         ),
         "evaluations.timeline_page": (f"/evaluations/{evaluations['passed']}/timeline",),
         "exports.diff": (f"/exports/{one}/diff?against={two}",),
-        "exports.index": ("/exports",),
         "exports.job": tuple(f"/exports/jobs/{each}" for each in ids(tables.export_jobs.c.export_job_id)),
-        "exports.new": ("/exports/new?count=yes", "/exports/new?where=correct+and+clean"),
         "exports.page": (f"/exports/{one}",),
-        "exports.whole_funnel": ("/exports/funnel/whole",),
-        "glossary.page": ("/glossary",),
-        "hacks.changes": ("/hacks/changes",),
-        "hacks.index": ("/hacks",),
-        "hacks.page": ("/hacks/stale_output", "/hacks/claimed_time"),
-        "jobs.index": ("/jobs",),
-        "jobs.new": ("/jobs/new", "/jobs/new?find=soft"),
         "jobs.page": tuple(f"/jobs/{seeded.jobs[kind]}" for kind in ("failed", "queued", "passed")),
-        "leaderboard.index": ("/leaderboard",),
-        "members.events": ("/audit",),
-        "members.index": ("/users",),
-        "overview.page": ("/?hours=72",),
-        "problems.heat_map": ("/problems/levels",),
-        "problems.index": ("/problems",),
         "problems.page": (f"/problems/{seeded.problems[0]}",),
-        "remarks.index": ("/notes",),
-        "review.index": ("/review",),
         "review.item": (f"/review/{evaluations['hack']}",),
-        "review.quality": ("/review/quality",),
         "run_rewards.page": (f"/runs/{run_id}/rewards",),
         "runs.all_problems": (f"/runs/{run_id}/problems",),
         "runs.compare": ("/runs/compare", f"/runs/compare?run={run_id}&run={other_runs[0]}"),
-        "runs.index": ("/runs",),
         "runs.page": (f"/runs/{run_id}",),
-        "search.page": ("/search?q=softmax", "/search?q=nothing-at-all"),
-        "trainings.index": ("/runs/trainings",),
-        "trajectories.index": ("/trajectories",),
         "trajectories.page": (
             *(f"{trajectory}?turn=3&tab={tab}" for tab in tabs),
             f"{trajectory}?turn=3&tab=diff&view=split",

@@ -84,7 +84,17 @@ def test_the_same_as_in_process(
     assert "22/22" in capsys.readouterr().err
     fresh = [remote_client.submit(reference="r", candidate="c0", backend="torch", fresh=True).job_id for _ in range(2)]
     assert len({*fresh, UUID(str(results[0]["job_id"]))}) == 3
+    for each in (client, remote_client):
+        assert each.results([str(results[0]["job_id"])])[0]["status"] == "incorrect"
+    jobs_end_alike(remote_client)
+    trajectories_are_alike(remote_client, client)
+    problems_by_cases_are_alike(remote_client, client)
+    for bad in ({"backend": "fortran"}, {"gpu": "h999"}, {"priority": "now"}, {"options": {"deadline_s": 0}}):
+        with pytest.raises(RequestError, match="expected"):
+            remote_client.submit_many([{"reference": "r", "candidate": "c", **bad}])
 
+
+def jobs_end_alike(remote_client: Client) -> None:
     job = remote_client.submit(reference="r", candidate="waits", timing_budget_s=0, run="a", priority="high")
     with pytest.raises(TimeoutError, match=r"1 of 1 jobs were not over after 0\.2 s"):
         job.wait(timeout_s=0.2)
@@ -98,14 +108,18 @@ def test_the_same_as_in_process(
         with pytest.raises(UnknownJobError):
             ask(uuid4())
 
-    turns = [
-        Turn(messages=(Message(role="user", content="\0\ud800"),), response="r1", candidate="t1"),
-        Turn(messages=(), response="r2", candidate=None),
-    ]
-    stored = remote_client.submit_trajectory(reference="r", turns=turns, run=Run(name="b", model="m"), label="mine")
+
+TURNS = [
+    Turn(messages=(Message(role="user", content="\0\ud800"),), response="r1", candidate="t1"),
+    Turn(messages=(), response="r2", candidate=None),
+]
+
+
+def trajectories_are_alike(remote_client: Client, client: Client) -> None:
+    stored = remote_client.submit_trajectory(reference="r", turns=TURNS, run=Run(name="b", model="m"), label="mine")
     assert stored == client.get_trajectory(stored.trajectory_id) == remote_client.get_trajectory(stored.trajectory_id)
     with pytest.raises(RequestError, match=r"expected .* as before"):
-        remote_client.submit_trajectory(reference="r", turns=turns, run=Run(name="b", model="other"))
+        remote_client.submit_trajectory(reference="r", turns=TURNS, run=Run(name="b", model="other"))
     with pytest.raises(LookupError):
         remote_client.get_trajectory(uuid4())
 
@@ -119,21 +133,18 @@ def test_the_same_as_in_process(
             each.submit_trajectory(reference="r", turns=[plain], run=Run(name="c", model="other"))
         with pytest.raises(RequestError, match="unknown devise; expected some of baseline"):
             each.submit_trajectory(reference="r", turns=[plain], devise="nowhere.0")
-        assert each.results([str(results[0]["job_id"])])[0]["status"] == "incorrect"
 
+
+def problems_by_cases_are_alike(remote_client: Client, client: Client) -> None:
     by_cases = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
     [first] = remote_client.submit_many([by_cases])
     assert first.job_id == client.submit_many([by_cases])[0].job_id
     stored = remote_client.submit_trajectory(
-        reference=fakes.CASES, turns=[replace(turns[0], candidate="c")], workflow="kernel_simple"
+        reference=fakes.CASES, turns=[replace(TURNS[0], candidate="c")], workflow="kernel_simple"
     )
     assert stored.turns[0].job_id == first.job_id
     with pytest.raises(RequestError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"):
         remote_client.submit(reference="r", candidate="c", workflow="magic")
-
-    for bad in ({"backend": "fortran"}, {"gpu": "h999"}, {"priority": "now"}, {"options": {"deadline_s": 0}}):
-        with pytest.raises(RequestError, match="expected"):
-            remote_client.submit_many([{"reference": "r", "candidate": "c", **bad}])
 
 
 def test_tokens_are_shared_by_five_hundred_waiting_calls(server: str, database: Database) -> None:
