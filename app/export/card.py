@@ -44,8 +44,7 @@ def render(
 
 # Evaluated GPU kernels, format `{manifest.format}`, kind `{manifest.kind}`
 
-{manifest.rows} rows on {manifest.problems} problems \
-({min(problems.values())} to {max(problems.values())} rows a problem, median {median(problems.values()):g}), \
+{_size(manifest.rows, problems)}, \
 exported by kernel-assay {manifest.service_version} on {manifest.created_at}.
 
 {_selection(manifest)}
@@ -144,6 +143,16 @@ def _measurement(manifest: Manifest) -> str:
 
 Measurement protocol: {", ".join(manifest.protocols)}. Verdicts: policy {", ".join(manifest.policies)}, by \
 {", ".join(f"{name}@{version}" for name, version in manifest.detectors.items())}."""
+
+
+def _size(rows: int, problems: Mapping[str, int]) -> str:
+    """Rows and problems in words: of several problems, also how the rows are spread over them."""
+    nouns = ("row" if rows == 1 else "rows", "problem" if len(problems) == 1 else "problems")
+    found = f"{rows} {nouns[0]} on {len(problems)} {nouns[1]}"
+    if len(problems) < 2:
+        return found
+    least, most = min(problems.values()), max(problems.values())
+    return f"{found} ({least} to {most} rows a problem, median {median(problems.values()):g})"
 
 
 def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[str, int]) -> str:

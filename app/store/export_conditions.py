@@ -103,7 +103,7 @@ def conditions(
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
     if device is not None:
-        rule = f"measured on {device}: one device class, see --gpu"
+        rule = f"measured on {device}: the selection is of one device class"
         kept = measured.device_class == device
         stages.append(Condition(name="device", keeps=kept, rule=rule, of_silence=silent_on_device))
     fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))

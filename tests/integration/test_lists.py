@@ -174,6 +174,11 @@ def test_a_rare_model_is_found_through_its_runs(pages: FlaskClient, monkeypatch:
     assert found("model = nothing") == []
 
 
+@pytest.mark.parametrize("path", ["/candidates", "/runs", "/trajectories", "/jobs", "/review"])
+def test_a_long_name_takes_some_lines_of_its_row(pages: FlaskClient, path: str) -> None:
+    assert re.search(r'<t[dh][^>]*class="break"><div class="clamp">\s*\S', pages.get(path).text)
+
+
 def test_a_filter_is_completed(pages: FlaskClient) -> None:
     def offered(text: str) -> list[str]:
         answer = pages.get("/filters/complete", query_string={"text": text, "at": len(text)}).get_json()

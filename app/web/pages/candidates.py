@@ -54,7 +54,7 @@ LISTING = Listing(
         Column(name="reference_us", heading="Reference", is_number=True, is_usual=False),
         Column(name="coverage_time", heading="Coverage", sorts=True, is_number=True, is_usual=False),
         Column(name="reward", heading="Reward", is_number=True, is_usual=False),
-        Column(name="findings", heading="Findings", is_long=True, is_usual=False),
+        Column(name="findings", heading="Findings", is_usual=False),
         Column(name="backend", heading="Backend"),
         Column(name="device_class", heading="Device"),
         Column(name="device_name", heading="Device name", is_long=True, is_usual=False),

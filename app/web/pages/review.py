@@ -46,7 +46,7 @@ LISTING = Listing(
         Column(name="problem", heading="Problem", is_long=True, is_head=True),
         Column(name="label", heading="Verdict so far"),
         Column(name="speedup", heading="Speedup", is_number=True),
-        Column(name="detector", heading="Detector", is_long=True),
+        Column(name="detector", heading="Detector"),
         Column(name="why", heading="Reason in queue", is_long=True),
         Column(name="score", heading="Score", sorts=True, is_number=True),
         Column(name="opinions", heading="Opinions"),
