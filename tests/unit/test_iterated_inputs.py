@@ -8,6 +8,7 @@ import torch
 
 from workers.protocol.input_variants import Variant
 from workers.shims import reaching_inputs
+from workers.shims.iterated_inputs import Iterations
 from workers.shims.reaching_inputs import Plan
 
 
@@ -67,6 +68,36 @@ def test_a_recurrent_network_iterates() -> None:
     assert float(x.amax()) > 1
 
 
+class _Equilibrium(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.keep, self.drive, self.wide = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 9)
+        self.cells = torch.nn.RNN(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros_like(x)
+        for _ in range(10):
+            y = torch.tanh(self.keep(y) + self.drive(x))
+            self.wide(y)
+        return self.cells(y)[0]
+
+
+def test_square_matrices_of_every_step_are_named() -> None:
+    model, x = _Equilibrium(), torch.randn(10, 8)
+    with torch.no_grad(), Iterations(model, [x]) as iterations:
+        model(x)
+    assert {"keep.weight", "drive.weight", "cells.weight_hh_l0"} <= set(iterations.recurrent_names(model))
+    assert "wide.weight" not in iterations.recurrent_names(model)
+
+
+def test_matrices_of_a_deep_network_are_not_named() -> None:
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20)))
+    with torch.no_grad(), Iterations(model, []) as iterations:
+        model(torch.randn(3, 8))
+    assert iterations.recurrent_names(model) == ()
+    assert iterations.recurrent_names(lambda x: x) == ()
+
+
 def test_keys_of_a_recurrence_are_not_made_alike() -> None:
     def delta_rule(keys: torch.Tensor, values: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
         state = torch.zeros(2, 4, 8, 8)
@@ -91,4 +122,4 @@ def test_diagonals_keep_a_matrix_symmetric_and_positive_definite() -> None:
     assert changed is not x
     assert torch.equal(changed, changed.mT)
     assert not bool(torch.linalg.cholesky_ex(changed).info.any())
-    assert float(changed.diagonal(dim1=1, dim2=2).min() / changed.amax()) >= 1 / 16
+    assert float(changed.diagonal(dim1=1, dim2=2).min() / changed.amax()) >= 1 / 256

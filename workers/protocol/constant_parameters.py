@@ -48,12 +48,12 @@ LEAST_OF_ONES = 9
 """Least number of elements of a buffer of ones that counts as constant: fewer may be a filter."""
 
 
-def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
+def of(model: Any, ignored: Collection[str] = (), recurrent: Collection[str] = ()) -> tuple[str, ...]:
     """Names of constant parameters: floating-point parameters and statistics of norms with elements that are all equal
     or have two values, buffers without effect, and parameters that follow from earlier ones or are orthonormal.  At
     most MOST names.
 
-    `ignored`: names of values that the model does not read."""
+    `ignored`: names of values that the model does not read; `recurrent`: names to be added."""
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {
@@ -67,7 +67,8 @@ def of(model: Any, ignored: Collection[str] = ()) -> tuple[str, ...]:
     equal = torch.stack([_is_constant(flat, name in frozen) for name, flat in found.items()]).tolist()
     constant = {name for name, each in zip(found, equal, strict=True) if each}
     others = {name: parameter for name, parameter in model.named_parameters() if name in found.keys() - constant}
-    names = dict.fromkeys((*(name for name in found if name in constant), *_copies(others), *_related(others, frozen)))
+    follow = (*_copies(others), *_related(others, frozen))
+    names = dict.fromkeys((*(name for name in found if name in constant), *follow, *recurrent))
     return tuple([name for name in names if name not in ignored][:MOST])
 
 

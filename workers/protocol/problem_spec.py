@@ -105,6 +105,12 @@ def _microseconds(value: object) -> float:
     return float(value)
 
 
+def _is_square(node: Node | None) -> bool:
+    """Test whether a parameter is a square matrix."""
+    shape = node["shape"] if node is not None and node["kind"] == "tensor" else []
+    return len(shape) == 2 and shape[0] == shape[1]
+
+
 def _rows(value: object) -> int | None:
     if value is None:
         return None
@@ -136,6 +142,8 @@ class ProblemSpec:
     """Inputs and parameters that do not affect the outputs (workers/shims/input_sensitivity.py)."""
     constants: tuple[str, ...] = ()
     """Parameters that affect the outputs and are constant until the model is trained (constant_parameters.py)."""
+    recurrent: tuple[str, ...] = ()
+    """Of these, square matrices that are used in every step of an iteration, whatever their values."""
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
     flops: int | None = None
@@ -174,6 +182,7 @@ class ProblemSpec:
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[
                 : constant_parameters.MOST
             ],
+            recurrent=tuple(name for name in map(str, fields["recurrent"]) if _is_square(parameters.get(name))),
             call_us=_microseconds(fields["call_us"]),
             flops=None if fields["flops"] is None else int(fields["flops"]),
             peaks=Peaks.checked(fields["peaks"]),

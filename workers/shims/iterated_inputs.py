@@ -6,13 +6,13 @@ steps give the same answer.  For a reference that iterates there are three more 
 * Held: rows alike and eight times as large, so that the same gates stay open through a whole sequence.  Only of two
   inputs at most: among more may be keys, and published kernels for a delta rule lose all digits where keys are alike,
   the reference none.
-* Diagonal: matrices that are nearly diagonal, with diagonals over four powers of two: eigenvalues lie close.  Of
+* Diagonal: matrices that are nearly diagonal, with diagonals over eight powers of two: eigenvalues lie close.  Of
   values without a sign, and of no symmetry, those above the diagonal stay, and all are eight times as large: scaling
   rows and columns in turn then converges slowly.
 * Stretched: eight times as large, beyond the range that the inputs are drawn from.
 
-This does not guard against steps of a contraction, which forgets at a rate that its weights set, and against
-iterations whose steps Python counts in a library's own loop."""
+A contraction forgets at a rate that its weights set: square matrices of a model that are used in every step are named
+(`recurrent_names`), and a probe replaces them by orthogonal ones (workers/referee/probes/perturbed_weights.py)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from workers.protocol.dispatch_mode import Watching
 
 FACTOR = 8
 
-POWERS = 4
+POWERS = 8
 """Powers of two between the least and the largest element of a diagonal."""
 
 MOST_HELD = 2
 """Most inputs of two dimensions or more of a problem whose inputs are held."""
 
-OFF_DIAGONAL = 1 / 64
+OFF_DIAGONAL = 1 / 1024
 """Sum of the other elements of a row, at most, in multiples of the largest: a quarter of the least of the diagonal."""
 
 LEAST_ORDER = 4
@@ -53,6 +53,7 @@ _RECURRENT = frozenset(
         "_thnn_fused_gru_cell",
         "_thnn_fused_lstm_cell",
         "cumprod",
+        "cumsum",
         "gru",
         "logcumsumexp",
         "lstm",
@@ -84,14 +85,35 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         uses = ((LEAST_USES if key[0] in self._fixed else LEAST_REPEATS, n) for key, n in self._uses.items())
         return self._is_recurrent or any(n >= least for least, n in uses)
 
+    def recurrent_names(self, model: Any) -> tuple[str, ...]:
+        """Names of the square parameters that were used in many products, or in a library's recurrence."""
+        if not isinstance(model, torch.nn.Module):
+            return ()
+        return tuple(
+            name
+            for name, x in model.named_parameters()
+            if x.dim() == 2
+            and len(x) == x.shape[1] >= LEAST_ORDER
+            and x.is_floating_point()
+            and self._uses[x.data_ptr(), x.numel()] >= LEAST_USES
+        )
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name
-        self._is_recurrent |= name in _RECURRENT
-        if name in _PRODUCTS:
-            self._uses.update({(x.data_ptr(), x.numel()) for x in args if isinstance(x, torch.Tensor) and x.dim() > 1})
+        if name in _RECURRENT:
+            self._is_recurrent = True
+            weights = [x for each in args if isinstance(each, list | tuple) for x in each]
+            self._uses.update({key: LEAST_USES for key in map(_key, weights) if key is not None})
+        elif name in _PRODUCTS:
+            self._uses.update({key for key in map(_key, args) if key is not None})
         elif name in _STEPS and isinstance(args[0], torch.Tensor):
             self._uses[name, args[0].shape] += 1
         return func(*args, **(kwargs or {}))
+
+
+def _key(x: Any) -> tuple[int, int] | None:
+    """Key of a matrix, which its transpose shares; None for anything else."""
+    return (x.data_ptr(), x.numel()) if isinstance(x, torch.Tensor) and x.dim() > 1 else None
 
 
 def held(x: torch.Tensor) -> torch.Tensor:

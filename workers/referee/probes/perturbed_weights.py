@@ -6,6 +6,9 @@ training.  So one more call is made with other values for them, by a new model, 
 folded its weights into something else in its first call.  If the answer is wrong, a new process decides: there, values
 cached under an address or a shape are gone as well.
 
+A contraction with random weights forgets its first steps, and a kernel that leaves them out is right.  So matrices that
+every step of the reference uses are replaced by orthogonal ones, which keep what they are given.
+
 A candidate may use other names for its parameters: a parameter stands for the constant that it equals in shape and
 value.  If several parameters do, or a larger one could hold packed weights, the candidate is not tested.  The test does
 not guard against that, nor against a candidate that behaves in its second model.  A candidate that folds weights in the
@@ -39,8 +42,8 @@ from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.setup import fresh_session, init_seed
 
 SPREAD = 0.2
-"""Standard deviation of the values that replace zeros, divided by the square root of a matrix's width; and of the
-logarithm of the factor on other values.  It moves a norm's answer by a fifth and keeps a deep model in range."""
+"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on other values.  It moves a
+norm's answer by a fifth."""
 
 SMALL = constant_parameters.SMALL
 """Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
@@ -168,12 +171,19 @@ def _redraw(runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str
         span = slice(region.start + offset, region.start + offset + layout.size_of(leaf))
         values = reference_memory[span].view(layout.dtype_of(leaf))
         noise = SPREAD * torch.randn(values.shape, generator=generator, device=values.device)
-        added = noise / math.sqrt(values[0].numel() if values.dim() > 1 else 1)
         nearer = values * torch.rand(values.shape, generator=generator, device=values.device)
         moved = torch.where(values.abs() > FAR, nearer, values * noise.exp())
-        values.copy_(torch.where(values.abs() <= SMALL, added, moved))
+        redrawn = torch.where(values.abs() <= SMALL, noise, moved)
+        values.copy_(_orthogonal(values, generator) if name in spec.recurrent else redrawn)
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
+
+
+def _orthogonal(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Elements of a random orthogonal matrix in place of a square one's."""
+    order = math.isqrt(len(values))
+    drawn = torch.randn((order, order), generator=generator, device=values.device)
+    return torch.linalg.qr(drawn).Q.reshape(-1).to(values.dtype)  # type: ignore[no-any-return]
 
 
 def _reference_answers(extra: CallRunner) -> Batch:
