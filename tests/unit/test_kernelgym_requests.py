@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -47,6 +48,18 @@ def test_null_and_unknown_fields_are_as_good_as_absent() -> None:
 def test_bad_bodies_say_where(fields: dict[str, Any], expected: str) -> None:
     with pytest.raises(requests.BodyError, match=expected):
         read(**fields)
+
+
+def test_a_batch_has_no_name_for_two_tasks() -> None:
+    """The result of one would be told for both; the same task twice is one."""
+
+    def batch(*kernels: str) -> bytes:
+        tasks = [{"task_id": "a", "reference_code": "class Model: ...", "kernel_code": each} for each in kernels]
+        return json.dumps({"batch_id": "b", "tasks": tasks}).encode()
+
+    assert len(requests.read(batch(KERNEL, KERNEL), requests.Batch).tasks) == 2
+    with pytest.raises(requests.BodyError, match="task ids of their own, got 'a' for different tasks"):
+        requests.read(batch(KERNEL, KERNEL + "# other"), requests.Batch)
 
 
 def test_what_is_no_request_at_all_is_refused() -> None:

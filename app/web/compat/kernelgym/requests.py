@@ -225,6 +225,13 @@ class Batch(msgspec.Struct, kw_only=True, frozen=True):
     batch_id: str
     tasks: Annotated[list[EvaluationRequest], Meta(min_length=1, max_length=BATCH_TASKS)]
 
+    def __post_init__(self) -> None:
+        """Refuse a name for two tasks: the result of one would be told for both."""
+        named: dict[str, EvaluationRequest] = {}
+        for each in self.tasks:
+            if named.setdefault(each.task_id, each) != each:
+                raise ValueError(f"tasks: expected task ids of their own, got {each.task_id!r} for different tasks")
+
 
 class WorkflowSubmission(msgspec.Struct, kw_only=True, frozen=True):
     """A task in the general form: the payload holds the fields of an EvaluationRequest."""
