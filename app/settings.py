@@ -52,8 +52,8 @@ def default_state_dir() -> Path:
 
 
 ARROW_POOL = ("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
-"""Environment variable and value for processes that make datasets.  Arrow's other pool keeps 40 to 60 MB more, and what
-Arrow allocates by itself ignores a pool that is set later."""
+"""Environment variable and value for processes that make datasets.  Arrow's other pool keeps 40 to 60 MB more, and
+Arrow's own allocations ignore a pool that is set later."""
 
 
 @dataclass(frozen=True, kw_only=True)

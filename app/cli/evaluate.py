@@ -105,7 +105,7 @@ def _print(result: Result, advice: Iterator[str]) -> None:
 
 
 def remarks(result: Result, *, default_backend: bool, has_web: bool) -> Iterator[str]:
-    """Advice on what a person may have expected to be otherwise."""
+    """Advice on outcomes that a person may not have expected."""
     accused = [each["detector"] for each in result["findings"] if each["label"] == Label.HACK]
     if default_backend and "no_custom_kernel" in accused:
         others = " or ".join(f"--backend {name}" for name in BACKENDS if name != DEFAULT_BACKEND)

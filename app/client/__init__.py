@@ -200,7 +200,7 @@ class Client:
     ) -> Iterator[tuple[JobHandle, Result]]:
         """Every handle with its result, as the jobs come to their end; handles of one job come together.
 
-        `progress` draws a bar on stderr.  Raises the errors of `wait`; what came before stays valid."""
+        `progress` draws a bar on stderr.  Raises the errors of `wait`; earlier results stay valid."""
         of_job: dict[UUID, list[JobHandle]] = {}
         for handle in handles:
             of_job.setdefault(handle.job_id, []).append(handle)

@@ -40,7 +40,7 @@ class Preview:
     """The first rows of a selection."""
 
     rows: list[dict[str, Any]]
-    """As the format shows them: `{"row", "evaluation_id", "problem", "split"}`."""
+    """Rows as the format shows them: `{"row", "evaluation_id", "problem", "split"}`."""
     is_whole: bool
     """False: time ran out before there were enough rows, and other problems may have more."""
 

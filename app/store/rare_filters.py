@@ -92,7 +92,7 @@ def rows(
 
 
 def _is_contradiction(parts: Sequence[Expression]) -> bool:
-    """The filter asks for credit and for what has none: PostgreSQL would look for it in every row."""
+    """True if the filter asks for credit and for rows without: PostgreSQL would look for it in every row."""
     credited = {part.field for part in parts if isinstance(part, Compare) and _is_credit(part)}
     return bool(credited) and any(part in _NO_CREDIT for part in parts)
 

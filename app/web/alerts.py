@@ -21,7 +21,7 @@ STALLED_S = 300.0
 FAULT_SHARE = 0.05
 """Share of jobs that fail for infrastructure reasons, which the whole interval must exceed."""
 JUMP, FACTOR = 0.05, 2.0
-"""Least rise of a hack rate that is an alert: in points, or as a factor of what it is from."""
+"""Least rise of a hack rate that is an alert: in points, or as a factor of the rate before."""
 LISTED = 4
 """Alerts of one kind that are written out; further ones are counted."""
 

@@ -51,7 +51,7 @@ def assay_commands() -> Iterator[tuple[str, list[str]]]:
                 yield name, argv(name)[1:]
             continue
         for call in re.findall(r"\bassay (.+)", script):
-            if name != "postgres":  # whose role and database have this name
+            if name != "postgres":  # its role and database have this name
                 yield name, shlex.split(call)
 
 
@@ -75,7 +75,7 @@ def test_every_service_of_the_images_runs_a_command_of_assay_or_the_web() -> Non
 def test_commands_of_assay_are_parsed(
     name: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "samples").symlink_to(ROOT / "tests" / "zoo")  # as the image has them
+    (tmp_path / "samples").symlink_to(ROOT / "tests" / "zoo")  # the image's own
     monkeypatch.chdir(tmp_path)
     command: click.Command = cli.main
     context = click.Context(command, info_name="assay")

@@ -6,9 +6,20 @@ import torch
 from workers.backends.support import written_values
 
 TYPES = (
-    torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.bool,
-    torch.uint8, torch.int16, torch.int64, torch.uint32, torch.complex64, torch.complex128,
-)  # fmt: skip
+    torch.float32,
+    torch.float64,
+    torch.bfloat16,
+    torch.float16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.bool,
+    torch.uint8,
+    torch.int16,
+    torch.int64,
+    torch.uint32,
+    torch.complex64,
+    torch.complex128,
+)
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

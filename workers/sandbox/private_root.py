@@ -1,6 +1,6 @@
 """The private root of a sandbox: the system's libraries and this Python, read-only, and nothing else of the host.
 
-Without a mount namespace the same folders and devices are the list of what Landlock lets a process read (layers.py)."""
+Without a mount namespace the same folders and devices list the files that Landlock lets a process read (layers.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GENERATE: what a problem's `get_inputs` and `forward` give, held to the forms that can be evaluated."""
+"""GENERATE: results of a problem's `get_inputs` and `forward`, held to the forms that can be evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs of a call: what a model returned, held to the problem's spec and copied into output slots."""
+"""Outputs of a call, as a model returned them, held to the problem's spec and copied into output slots."""
 
 from __future__ import annotations
 

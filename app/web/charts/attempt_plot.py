@@ -98,7 +98,7 @@ def _axis(attempts: Sequence[Attempt], speedups: Sequence[float]) -> Axis:
 
 
 def _is_ratio(value: float | None) -> TypeGuard[float]:
-    """True for what has a logarithm; False for NaN."""
+    """True for values that have a logarithm; False for NaN."""
     return value is not None and value > 0
 
 

@@ -1,4 +1,4 @@
-"""BROWSE: health of this server, for its supervisor and for what balances its load."""
+"""BROWSE: health of this server, for its supervisor and its load balancer."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
 
 APART_S, ASIDE = 40.0, 3
-"""Seconds for which a timer that finds the device busy waits for what runs apart, and how often it does that."""
+"""Seconds for which a timer that finds the device busy waits for work that runs apart, and how often it does that."""
 
 IDLE_US, RESTING_S = 100.0, 0.005
 """TURN_US and SETTLING_S before a block, when no process has reason to work: an idle device answers in a fifth of

@@ -302,8 +302,8 @@ class Draws:
             return Answer(outputs.clone(), leaves, busy_ns / 1e9)
 
     def make_room_to_call(self) -> None:
-        """Have memory free for an untimed call of a streamed problem: what the other side, and the computation of
-        expected outputs, keep for their next use may be more than is left."""
+        """Have memory free for an untimed call of a streamed problem: the other side, and the computation of
+        expected outputs, may keep more than is left for their next use."""
         if self.streams:
             self.release_spare_memory()
             self._make_room(self._call_bytes)
