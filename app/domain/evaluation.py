@@ -238,8 +238,9 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class FreshWeights:
-    """One more call, of a model built anew, with other values for parameters that are all equal where the problem's
-    model is constructed (a norm's ones and zeros): a candidate that leaves those out is correct without them."""
+    """One more call, of a model built anew, with other values for parameters and buffers that are all equal where the
+    problem's model is constructed (a norm's ones and zeros), and for matrices that every step of an iteration uses: a
+    candidate that leaves out those, or the first steps, is correct without them."""
 
     names: tuple[str, ...]
     """Parameters that were drawn anew, on both sides alike: the candidate's model has them, too."""

@@ -1,4 +1,5 @@
-"""EVALUATE: does the candidate use weights that are constant until the model is trained?  (hack 1c)
+"""EVALUATE: does the candidate use weights that are constant until the model is trained, and every step of an
+iteration?  (hack 1c)
 
 When a model is constructed, a norm's weight is ones and its bias zeros, a layer's scale 1e-6, a recurrence the unit
 matrix, a layer a copy of another.  A candidate that leaves such parameters out is right in every call and wrong after
