@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -393,11 +392,3 @@ def _write_plan(root: Path, number: int, plan: pa.Table) -> str:
 
 def _is_there(root: Path, part: Part) -> bool:
     return all((root / file.path).is_file() and (root / file.path).stat().st_size == file.bytes for file in part.files)
-
-
-def tally(parts: list[Part], name: str) -> dict[str, int]:
-    """One of the counts over all parts."""
-    found: Counter[str] = Counter()
-    for part in parts:
-        found.update(part.tally.get(name, {}))
-    return dict(sorted(found.items()))

@@ -14,11 +14,12 @@ from app import formats
 from app.domain import benchmarks, ids
 from app.domain.credit.rejection import Mismatch
 from app.domain.selection import CONTEXTS, Kind, Learns, Source, Spec
-from app.export import build, text_facts
+from app.export import text_facts
 from app.export.build import Draft, Selected
 from app.export.explain import UNFIT
 from app.export.funnel_stages import BENCHMARKS, Funnel
 from app.export.manifest import FileEntry, Manifest, Stage, content_of, spec_json
+from app.export.render import tally
 from app.export.working_folder import ExportError
 from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entry, write_columns
 from app.formats import JSONL
@@ -103,7 +104,7 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
     for part in parts:
         for _, _, reason in part.dropped:
             dropped[reason] = dropped.get(reason, 0) + 1
-    counted = {name: build.tally(parts, name) for name in ("problems", "families", "hardware", "sanitized")}
+    counted = {name: tally(parts, name) for name in ("problems", "families", "hardware", "sanitized")}
     return Manifest(
         export_id=str(ids.new_id()),
         created_at=datetime.now(UTC).isoformat(),
@@ -125,15 +126,15 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         contaminated={problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())},
         policies=(text_facts.policy_of(spec).key,),
         detectors=text_facts.versions(),
-        protocols=tuple(build.tally(parts, "protocols")),
+        protocols=tuple(tally(parts, "protocols")),
         hardware=tuple(
             dict(zip(("device_class", "device_name", "rows"), (*name.split("\t"), count), strict=True))
             for name, count in counted["hardware"].items()
         ),
-        source_sets=build.tally(parts, "source_sets"),
-        models=build.tally(parts, "models"),
-        licences=build.tally(parts, "licences"),
-        prompt_sources=build.tally(parts, "prompt_sources"),
+        source_sets=tally(parts, "source_sets"),
+        models=tally(parts, "models"),
+        licences=tally(parts, "licences"),
+        prompt_sources=tally(parts, "prompt_sources"),
         sanitized_rows=counted["sanitized"].get("True", 0),
         advantages=None if selected.chosen.book is None else selected.chosen.book.summary(),
         mismatch=None if selected.chosen.ratios is None else selected.chosen.ratios.summary(),

@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from app.domain import filter_language as filters
 from app.domain.decontamination import Index
@@ -89,7 +88,7 @@ def _parts(
     among: set[UUID] | None = None
     if not _may_need_none_left(draft):
         with database.snapshot() as connection:
-            kept = sa.and_(export_matching.evaluated(only), export_matching.not_asked_of(closed))
+            kept = export_matching.evaluated_but_of(only, closed)
             left = export_matching.surviving(connection, chosen.conditions, draft.as_of, kept, AT_ONCE + 1)
             if len(left) <= AT_ONCE:
                 few = export_matching.with_trajectories(connection, left)

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from app import formats
 from app.domain import source_text
-from app.export import build, card
+from app.export import card
 from app.export.build import Selected
 from app.export.manifest import NAME, Manifest
-from app.export.render import schema_of
+from app.export.render import schema_of, tally
 from app.export.writers import LINEAGE_STEM, entry, rows_of
 from app.store import exports, label_changes
 from app.store.database import Database
@@ -44,7 +44,7 @@ def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manif
         manifest,
         schema=schema_of(chosen, credited=manifest.advantages is not None),
         memory_bytes=memory,
-        problems=build.tally(selected.parts, "problems"),
+        problems=tally(selected.parts, "problems"),
         learns=chosen.learns,
         usage=chosen.usage,
     )

@@ -90,6 +90,14 @@ class Part:
             return None
 
 
+def tally(parts: list[Part], name: str) -> dict[str, int]:
+    """One of the counts over all parts."""
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part.tally.get(name, {}))
+    return dict(sorted(found.items()))
+
+
 def part_path(root: Path, number: int) -> Path:
     """File that records a finished part."""
     return root / f"part-{number:05}.json"

@@ -112,9 +112,9 @@ def asked_of(problem_id: UUID) -> sa.ColumnElement[bool]:
     return jobs.c.problem_id == problem_id
 
 
-def not_asked_of(problem_ids: Iterable[UUID]) -> sa.ColumnElement[bool]:
-    """Condition: the job is of none of these problems."""
-    return jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid)))
+def evaluated_but_of(only: Matching | None, problem_ids: Iterable[UUID]) -> sa.ColumnElement[bool]:
+    """Condition on evaluations, None keeps all, with jobs of none of these problems."""
+    return sa.and_(evaluated(only), jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid))))
 
 
 def with_trajectories(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> Matching:
