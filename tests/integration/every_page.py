@@ -50,7 +50,7 @@ NOT_PAGES = {
     "trajectories.prompt",
     "trajectories.response",
 }
-"""GET routes whose answer is data, a part of a page, or another page."""
+"""GET routes that answer with data, a part of a page, or another page."""
 
 FIXED = {
     "account.login": ("/login",),

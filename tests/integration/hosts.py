@@ -127,7 +127,7 @@ def forwarded(settings: Settings, address: str) -> Iterator[Settings]:
 
 @contextmanager
 def forwarder(address: str, path: str) -> Iterator[int]:
-    """A port whose connections lead to the Unix socket."""
+    """A port that connects to the Unix socket."""
     with socket.create_server((address, 0)) as server:
         threading.Thread(target=_accept, args=(server, path), daemon=True).start()
         yield int(server.getsockname()[1])

@@ -143,7 +143,7 @@ class ProblemSpec:
     constants: tuple[str, ...] = ()
     """Parameters that affect the outputs and are constant until the model is trained (constant_parameters.py)."""
     recurrent: tuple[str, ...] = ()
-    """Those constants that are square matrices used in every step of an iteration, whatever their values."""
+    """Parameters that are square matrices used in every step of an iteration, whatever their values."""
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
     flops: int | None = None
