@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,12 @@ def server(*, well: bool = True, form: str = "plain") -> tuple[subprocess.Popen[
 
 def root() -> Path:
     return Path(watchdog.__file__).parents[1]
+
+
+def below(pid: int) -> list[int]:
+    """Processes that any thread of the process started."""
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in listed for child in path.read_text().split()]
 
 
 def runs(pid: int) -> bool:
@@ -77,12 +84,11 @@ def test_a_process_that_does_not_do_its_work_is_killed() -> None:
         end(process)
 
 
-def test_a_process_that_lives_is_left_alone_and_a_dead_watchdog_is_replaced() -> None:
+def test_a_dead_watchdog_is_replaced() -> None:
     process, dog = server()
     try:
         os.kill(dog, signal.SIGKILL)
-        until(lambda: not Path(f"/proc/{dog}").exists())
-        time.sleep(3 * SILENT_S)
+        until(lambda: set(below(process.pid)) - {dog})
         assert process.poll() is None
         process.send_signal(signal.SIGSTOP)
         assert process.wait(LIMIT_S) == -signal.SIGKILL, "the second watchdog watches"
@@ -97,24 +103,33 @@ def test_the_watchdog_ends_with_its_process() -> None:
 
 
 def test_a_frozen_watchdog_stops_nothing() -> None:
-    process, dog = server()
-    try:
-        os.kill(dog, signal.SIGSTOP)
-        time.sleep(2 * SILENT_S)
-        os.kill(dog, signal.SIGCONT)
-        time.sleep(SILENT_S)
-        assert process.poll() is None
-    finally:
-        end(process)
+    """It reads no more, and its pipe is full one day."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0) as pipe:
+        while pipe.write(b"." * 4096):
+            pass
+        dog: Any = watchdog.Watchdog("plain")
+        dog._process = SimpleNamespace(stdin=pipe)
+        dog._beat()
 
 
-def test_a_pause_of_the_whole_host_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One wait ends without a byte; the next finds the process alive again."""
-    waits = iter([[], [0], []] * 10)
+@pytest.mark.parametrize(
+    ("waits", "killed"),
+    [
+        ([[], [0], []] * 10, False),  # the first wait after a pause of the whole host, again and again
+        ([[]] * (watchdog.CHECKS - 1) + [[0]] + [[]] * (watchdog.CHECKS - 1), False),
+        ([[0]] + [[]] * watchdog.CHECKS, True),
+    ],
+)
+def test_only_silence_without_a_break_ends_a_process(
+    monkeypatch: pytest.MonkeyPatch, waits: list[list[int]], killed: bool
+) -> None:
+    each = iter(waits)
     kills: list[int] = []
-    monkeypatch.setattr(select, "select", lambda *_: (next(waits), [], []))
+    monkeypatch.setattr(select, "select", lambda *_: (next(each), [], []))
     monkeypatch.setattr(os, "read", lambda *_: b".")
     monkeypatch.setattr(os, "kill", lambda pid, _number: kills.append(pid))
     with pytest.raises(StopIteration):
         watchdog.watch(os.getppid(), 60.0, "plain")
-    assert kills == []
+    assert kills == [os.getppid()] * killed
