@@ -141,6 +141,7 @@ def test_an_error_in_the_referees_own_code_is_attributed_to_neither_side(error: 
     [
         ("AssertionError: Torch not compiled with CUDA enabled", "needs_gpu"),
         ("RuntimeError: Expected a cuda device, but got: cpu", "needs_gpu"),
+        ("RuntimeError: Expected one of cpu, cuda device type at start of device string: npu", "reference_failed"),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "reference_failed"),
     ],
 )

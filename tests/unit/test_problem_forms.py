@@ -126,13 +126,33 @@ def test_forms_that_are_described(parameters: str, forward: str, inputs: str, tm
 
 
 @pytest.mark.parametrize(
+    ("forward", "inputs", "truth"),
+    [
+        ("return x * {torch.float32: 2.0}[x.dtype]", "[torch.randn(8)]", "fp64, casts lifted"),
+        ("return x * {4: 2.0}[x.itemsize]", "[torch.randn(8)]", "fp32, casts lifted, TF32 off"),
+    ],
+)
+def test_code_that_raises_for_wide_types_has_another_truth(
+    forward: str, inputs: str, truth: str, tmp_path: Path
+) -> None:
+    assert _described(tmp_path, "x", forward, inputs).spec.truth == truth
+
+
+def test_inputs_that_belong_together_are_not_mixed(tmp_path: Path) -> None:
+    forward = "return x * {True: 2.0}[bool((x == y).all())] + torch.zeros(8)"
+    session = _described(tmp_path, "x, y", forward, "[torch.randn(8)] * 2")
+    assert session.spec.insensitive_to == ()
+
+
+@pytest.mark.parametrize(
     ("parameters", "forward", "inputs", "message"),
     [
         ("x", "return x", "torch.randn(8)", "get_inputs: expected a list or a dict, got Tensor"),
         ("x", "return x", '{"y": torch.randn(8)}', "get_inputs: missing a required argument: 'x': the dict has y"),
         ("x, *, y", "return x * y", '{"x": torch.randn(8), "y": 2.0}', "expected no keyword-only arguments, got y"),
         ("x", "return Both(x)", "[torch.randn(8)]", "the reference's outputs: a value of type Both cannot be"),
-        ("x", "return x.to_sparse()", "[torch.randn(8, 8)]", "the reference's outputs: tensors of .*sparse_coo"),
+        ("x", "return x.to_sparse()", "[torch.randn(8, 8)]", "outputs: tensors of .*sparse_coo.*expected strided"),
+        ("x", "return x", "[torch.ones(8, dtype=torch.uint16)]", "of torch.uint16, .*: expected .* float64, .* float8"),
         ("x", "x.mul_(2)", "[torch.randn(8)]", "changes its inputs: expected it to return what it changes"),
         ("x", "return None", "[torch.randn(8)]", "no answer that could be wrong$"),
         ("x", "return x[x > 0]", "[torch.randn(512)]", "outputs of constant shape, got .*2.*and.*2"),

@@ -106,7 +106,10 @@ def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
 def _describe_tensor(tensor: torch.Tensor) -> Node:
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in DTYPES or tensor.layout != torch.strided:
-        raise UnsupportedError(f"tensors of {tensor.dtype}, {tensor.layout} are not supported")
+        known = ", ".join(DTYPES)
+        raise UnsupportedError(
+            f"tensors of {tensor.dtype}, {tensor.layout} are not supported: expected strided tensors of {known}"
+        )
     node: Node = {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape), "stride": None}
     if not tensor.is_contiguous() and _dense(tensor):
         node["stride"] = list(tensor.stride())  # a transposed input stays transposed

@@ -30,11 +30,22 @@ def insensitive_names(
     until, usual = time.monotonic() + LOOK_S, list(layout.values(outputs))
     found = []
     for name, changed, given in _changes(copy.deepcopy(model), inputs, others):
-        if layout.same(usual, list(layout.values(call(changed, given)))):
+        if _gives(usual, call, changed, given):
             found.append(name)
         if time.monotonic() > until:
             break
     return tuple(found)
+
+
+def _gives(usual: list[Any], call: Callable[[Any, list[Any]], Any], model: Any, given: list[Any]) -> bool:
+    """Test whether the answer to changed values is the usual one.  An error says that they have an effect: an index
+    and the table that it was drawn for, say."""
+    try:
+        return layout.same(usual, list(layout.values(call(model, given))))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs that do not belong together)
+        return False
 
 
 def _changes(model: Any, inputs: list[Any], others: list[Any]) -> Iterator[tuple[str, Any, list[Any]]]:

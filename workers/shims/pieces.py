@@ -81,7 +81,7 @@ def _batch(inputs: list[Any], outputs: Any) -> int | None:
 def _agrees(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any, size: int, start: int) -> bool:
     try:
         found = list(layout.values(call(cut(inputs, size, start))))
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except Exception:  # noqa: BLE001 (the problem's code may raise anything for a batch of another size)
         return False
     whole = rows_of(list(layout.values(outputs)), size, start)
     return len(found) == len(whole) and all(map(_close, found, whole))

@@ -56,6 +56,9 @@ _NEEDS_GPU_SIGNS = (
 )
 """Messages of torch and Triton where code names a GPU (`device="cuda"`, `x.cuda()`, `triton.runtime.driver`)."""
 
+_NO_DEVICE = "device type at start of device string"
+"""Part of torch's message about a device that it does not know, which lists all that it knows."""
+
 _REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']|\.device\.type\b""")
 """Source text of a side's own check for a GPU, in the line of the traceback that raised."""
 
@@ -130,7 +133,7 @@ def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
 def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
     """Test whether a side failed because it names a GPU, or asserts that its inputs are on one, and this device is
     none: on a GPU it may be right.  `log`: text with the traceback."""
-    if device.torch_device.type != "cpu":
+    if device.torch_device.type != "cpu" or _NO_DEVICE in message:
         return False
     return any(words in message for words in _NEEDS_GPU_SIGNS) or _asserts_a_gpu(message, log)
 
