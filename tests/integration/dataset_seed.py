@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from app.detectors import DETECTORS as CURRENT
 from app.domain import ids
 from app.domain import policy as policies
-from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status, Timing
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
 from app.domain.job import JobOptions, idempotency_key
 from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.problem import Problem
@@ -22,6 +22,7 @@ from app.embedded import Services
 from app.store import candidates, evaluations, jobs, leases, problems, trajectories
 from app.store.database import Database
 from tests.conftest import fresh
+from tests.timings import timing
 
 DETECTORS = {name: detector.version for name, detector in CURRENT.items()}
 
@@ -40,24 +41,16 @@ def code(name: str) -> str:
 
 
 def passed(speedup: float) -> Evaluation:
-    timing = Timing(
+    found = timing(
         reference_us=100.0,
         candidate_us=100.0 / speedup,
         speedup=speedup,
         ci_low=speedup * 0.95,
         ci_high=speedup * 1.05,
-        groups=8,
-        calls_per_side=64,
-        handover_us=5.0,
-        candidate_handover_us=5.0,
-        claimed_us=None,
-        floor_us=1.0,
-        stop_reason="precise",
-        blocks=(),
     )
     kernel = KernelRow(name="k", launches=1, total_us=5.0, custom=True)
     profile = Profile(kernels=(kernel,), calls=1, coverage_time=0.9, coverage_count=1.0, source="recorder")
-    return Evaluation(status=Status.PASSED, environment=CPU, seed="00", timing=timing, profile=profile)
+    return Evaluation(status=Status.PASSED, environment=CPU, seed="00", timing=found, profile=profile)
 
 
 def failed(status: Status) -> Evaluation:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app import enqueue
 from app.domain.device import DeviceId
-from app.domain.evaluation import Canary, Timing
+from app.domain.evaluation import Canary
 from app.domain.job import Limits
 from app.domain.trajectory import Run, Turn
 from app.settings import Settings
@@ -21,6 +21,7 @@ from app.store import devices, evaluations, leases, scheduling
 from app.store.database import Database
 from app.web import create_app
 from tests.integration import fakes
+from tests.timings import timing
 
 HERE = DeviceId(device_class="cpu", node="here", index=0)
 
@@ -99,23 +100,7 @@ def test_errors_are_json_in_the_form_of_kernelgym(app: flask.Flask) -> None:
 
 def with_canary() -> Any:
     canary = Canary(expected_us=100, before_us=101, after_us=150, repeats=0)
-    timing = Timing(
-        reference_us=2,
-        candidate_us=1,
-        speedup=2,
-        ci_low=1.9,
-        ci_high=2.1,
-        groups=3,
-        calls_per_side=9,
-        handover_us=1,
-        candidate_handover_us=1,
-        claimed_us=None,
-        floor_us=0,
-        stop_reason="precise",
-        blocks=(),
-        canary=canary,
-    )
-    return replace(fakes.passed(), timing=timing)
+    return replace(fakes.passed(), timing=timing(canary=canary))
 
 
 def test_a_training_run_is_seen_while_it_runs(database: Database, broker: Celery, app: flask.Flask) -> None:

@@ -16,7 +16,6 @@ from app.domain.evaluation import (
     EvaluationError,
     OutputCheck,
     Status,
-    Timing,
     Trial,
 )
 from app.domain.job import JobState
@@ -24,6 +23,7 @@ from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.verdict import Label, Verdict
 from app.web.compat.kernelgym import requests
 from app.web.compat.kernelgym.requests import EvaluationRequest
+from tests.timings import timing
 
 REFERENCE = "class Model: ...\n"
 
@@ -44,21 +44,7 @@ def evaluated(
     log: str = "",
 ) -> result.Result:
     passed = status is Status.PASSED
-    timing = Timing(
-        reference_us=1000 * speedup,
-        candidate_us=1000,
-        speedup=speedup,
-        ci_low=speedup,
-        ci_high=speedup,
-        groups=3,
-        calls_per_side=9,
-        handover_us=1,
-        candidate_handover_us=1,
-        claimed_us=None,
-        floor_us=1,
-        stop_reason="precise",
-        blocks=(),
-    )
+    found = timing(reference_us=1000 * speedup, candidate_us=1000, speedup=speedup, ci_low=speedup, ci_high=speedup)
     total = sum(row.total_us for row in kernels)
     launches = sum(row.launches for row in kernels)
     custom_us = sum(row.total_us for row in kernels if row.custom)
@@ -77,7 +63,7 @@ def evaluated(
         ),
         seed="00",
         error=None if passed else EvaluationError(kind="some_kind", message="what came", log=log),
-        timing=timing if passed else None,
+        timing=found if passed else None,
         profile=profile,
         correctness=correctness(ok=passed) if status in {Status.PASSED, Status.INCORRECT} else None,
         stage_ms={"total": 1500.0},

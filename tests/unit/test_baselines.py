@@ -27,6 +27,7 @@ from app.domain.request import RequestError
 from app.domain.verdict import Label, Verdict
 from app.store import evaluation_json
 from app.web.api import schemas
+from tests.timings import timing
 from workers.protocol import worker_socket
 from workers.referee.cancellation import Cancellation
 from workers.referee.timing import compiled_baselines, estimators
@@ -50,20 +51,12 @@ ENVIRONMENT = Environment(
 
 
 def _timing(speedup: float, half_width: float = 0.0, us: float = 50.0) -> Timing:
-    return Timing(
+    return timing(
         reference_us=100.0,
         candidate_us=us,
         speedup=speedup,
         ci_low=speedup * math.exp(-half_width),
         ci_high=speedup * math.exp(half_width),
-        groups=6,
-        calls_per_side=60,
-        handover_us=5.0,
-        candidate_handover_us=5.0,
-        claimed_us=us,
-        floor_us=1.0,
-        stop_reason="precise",
-        blocks=(),
     )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.domain.evaluation import Evaluation, Status, Timing
+from app.domain.evaluation import Evaluation, Status
 from app.domain.verdict import Label
 from tests.bench import peers
 from tests.integration import fakes
+from tests.timings import timing
 
 
 def _folder(tmp_path: Path, table: str | None = None) -> Path:
@@ -55,21 +56,7 @@ PASSED = fakes.passed()
 CLEAN = fakes.clean()
 
 
-TIMING = Timing(
-    reference_us=2,
-    candidate_us=1,
-    speedup=2,
-    ci_low=1,
-    ci_high=3,
-    groups=6,
-    calls_per_side=24,
-    handover_us=1,
-    candidate_handover_us=1,
-    claimed_us=None,
-    floor_us=0.1,
-    stop_reason="precise",
-    blocks=(),
-)
+TIMING = timing(ci_low=1, ci_high=3)
 
 
 def _timed(low: float) -> Evaluation:

@@ -7,23 +7,10 @@ import pytest
 
 from app.domain.evaluation import Timing
 from app.domain.job import Job
+from tests.timings import timing
 from workers.referee.host.reference_history import BENCHMARKS, KEPT_BENCHMARKS, KEPT_PROBLEMS, ReferenceHistory
 
-TIMING = Timing(
-    reference_us=100.0,
-    candidate_us=50.0,
-    speedup=2.0,
-    ci_low=1.9,
-    ci_high=2.1,
-    groups=6,
-    calls_per_side=60,
-    handover_us=5.0,
-    candidate_handover_us=5.0,
-    claimed_us=50.0,
-    floor_us=1.0,
-    stop_reason="precise",
-    blocks=(),
-)
+TIMING = timing(reference_us=100.0, candidate_us=50.0)
 
 
 def _job(problem: bytes) -> Job:

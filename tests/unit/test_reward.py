@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import result, reward
-from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status, Timing
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
 from app.domain.job import JobState
 from app.domain.kernel_profile import Profile
 from app.domain.reward import Measures, Options
 from app.domain.verdict import Label, Verdict
 from app.settings import Settings
+from tests.timings import timing
 
 shares = st.none() | st.floats(0, 1)
 anything = st.builds(
@@ -144,27 +145,12 @@ def evaluated(status: Status, *, label: Label = Label.CLEAN, state: JobState = J
     environment = Environment(
         device_class="cpu", device_name="d", device_id="d", node="n", python="3", torch="2", triton="3"
     )
-    timing = Timing(
-        reference_us=20,
-        candidate_us=10,
-        speedup=2,
-        ci_low=1.9,
-        ci_high=2.1,
-        groups=3,
-        calls_per_side=9,
-        handover_us=1,
-        candidate_handover_us=1,
-        claimed_us=None,
-        floor_us=1,
-        stop_reason="precise",
-        blocks=(),
-    )
     evaluation = Evaluation(
         status=status,
         environment=environment,
         seed="00",
         error=None if passed else EvaluationError(kind="k", message="m"),
-        timing=timing if passed else None,
+        timing=timing() if passed else None,
         profile=Profile(kernels=(), calls=1, coverage_time=0.5, coverage_count=0.25, source="testimony"),
     )
     verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
