@@ -37,6 +37,9 @@ OUR_FAULT = "our_fault"
 OURS = frozenset({OUR_FAULT, "no_room", "disturbed"})
 """Error kinds that are a fault of the evaluation, never of the problem."""
 
+DEGENERATE = "degenerate_problem"
+"""The detector of problems whose answers prove nothing."""
+
 TOO_LARGE = "problem_too_large"
 """The error kind of a problem that needs more memory than its device has: memory that runs out under any other kind is
 a fault of the evaluation."""
@@ -117,13 +120,21 @@ class SweepRow:
 
     @property
     def outcome(self) -> str:
-        """One of `OUTCOMES`: `passed`, `accused` (passed and not clean), `invalid`, `our fault`, or `blamed`: a status
-        that holds a failure against a candidate that is the reference."""
+        """One of `OUTCOMES`: `passed`, `accused` (passed and not clean), `invalid` (also a degenerate problem, whose
+        answers prove nothing), `our fault`, or `blamed`: a status that holds a failure against a candidate that is the
+        reference."""
+        if self.is_degenerate:
+            return "invalid"
         if self.status == Status.PASSED:
             return "passed" if self.verdict == Label.CLEAN else "accused"
         if self.status == Status.INVALID:
             return "our fault" if self.is_ours else "invalid"
         return "blamed"
+
+    @property
+    def is_degenerate(self) -> bool:
+        """True if the only finding is about the problem: outputs that do not depend on its inputs, say."""
+        return self.status == Status.PASSED and self.findings == (DEGENERATE,)
 
     @property
     def is_ours(self) -> bool:
@@ -224,7 +235,7 @@ def summary(rows: Sequence[SweepRow], seconds: float) -> dict[str, Any]:
         "one_outside": [f"{_label(row)} {row.speedup:.3f}" for row in timed if not row.holds_one],
         "device_timed": sum(each.speedup is not None for each in by_device),
         "not_device_timed": _counted([each.error for each in by_device if each.error is not None]),
-        "kinds": _counted([f"{row.status}: {row.error_kind}" for row in rows if row.error_kind]),
+        "kinds": _counted([f"{row.status}: {_kind(row)}" for row in rows if _kind(row)]),
         **named,
         "seconds": seconds,
         "per_minute": 60 * len(rows) / seconds if seconds else None,
@@ -237,6 +248,11 @@ _NAMED = ("accused", "invalid", "our fault", "blamed")
 
 def _label(row: SweepRow) -> str:
     return f"L{row.level}/{row.name}" if row.level is not None else row.name
+
+
+def _kind(row: SweepRow) -> str | None:
+    """Reason why a problem cannot be evaluated or an evaluation failed; None if it was passed."""
+    return DEGENERATE if row.is_degenerate else row.error_kind
 
 
 def _counted(texts: Sequence[str]) -> dict[str, int]:

@@ -121,6 +121,15 @@ def test_what_a_row_says() -> None:
     assert {row.outcome: row for row in outcomes.values()} == outcomes
 
 
+def test_a_degenerate_problem_is_no_accusation_of_its_reference() -> None:
+    degenerate = replace(PASSED, name="z", verdict="suspect", findings=("degenerate_problem",))
+    accused = replace(degenerate, findings=("degenerate_problem", "slow_reference"))
+    assert (degenerate.outcome, accused.outcome) == ("invalid", "accused")
+    said = sweep.summary([degenerate, accused], 60.0)
+    assert said["kinds"] == {"passed: degenerate_problem": 1}
+    assert (len(said["invalid"]), len(said["accused"])) == (1, 1)
+
+
 def test_a_row_of_an_evaluation_and_its_line() -> None:
     error = EvaluationError(kind="reference_failed", message="the reference\nis random")
     evaluation = Evaluation(status=Status.INVALID, environment=HERE, seed="", error=error)
