@@ -2,8 +2,8 @@
 
 Evidence: one more call, of a model built anew, with other values for parameters and buffers that are ones or zeros
 where the problem's model is constructed, and for matrices that every step of an iteration uses; the candidate's model
-has them under the same names and was given the same values.  Its answer was wrong there, in a new process, too, and by more than rounding explains: several times the tolerance and the
-error of its other calls.  Or it refused these weights.
+has them under the same names and was given the same values.  Its answer was wrong there, in a new process, too, and by
+more than rounding explains: several times the tolerance and the error of its other calls.  Or it refused these weights.
 
 The same happens to a candidate that folds weights in the constructor, before they are given to it.  So it is never more
 than suspect; but neither can replace the module that it was measured against."""
