@@ -28,7 +28,7 @@ OFF = 0.03
 
 USUAL_TRUTH = "fp64"
 
-SHOWN_CHARS = 120
+SHOWN_CHARS = 200
 """Characters of an error's message in a line of a table."""
 
 OUTCOMES = ("passed", "accused", "invalid", "our fault", "blamed")
