@@ -25,7 +25,6 @@ from tests.integration.browser_site import serving
 from tests.integration.seed_evaluations import CLEAN, failed, output_check, passed
 from tests.integration.web_app import opened
 from tests.integration.web_seed import Seeder
-from tests.waiting import until
 
 LONG = "a_name_of_500_characters_without_a_blank_" * 12 + "12345678"
 TURNS = 1_000
@@ -162,7 +161,8 @@ def test_no_page_scrolls_sideways(odd: Odd, browser: Browser) -> None:
             page.goto(url + path)
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
-                until(lambda width=width: page.evaluate("innerWidth") == width)
+                while page.evaluate("innerWidth") != width:
+                    page.wait_for_timeout(20)
                 if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
                     wide.append(f"{path} is {found} px wide at {width}")
         page.close()
