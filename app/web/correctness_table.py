@@ -23,7 +23,7 @@ VARIANTS = {
     "signed": "both signs, where the reference treats them differently",
     "named": "values that the reference compares with",
     "unsorted": "in another order, where the reference sorts",
-    "held": "all rows alike, where the reference iterates",
+    "held": "rows alike, where the reference iterates",
     "diagonal": "nearly diagonal matrices, where the reference iterates",
     "stretched": "beyond their range, where the reference iterates",
 }

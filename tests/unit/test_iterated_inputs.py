@@ -64,7 +64,10 @@ def test_a_recurrent_network_iterates() -> None:
     plan = reaching_inputs.plan(lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu"))
     assert Variant.HELD in plan.iterated
     (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
-    assert torch.equal(x, x[:1, :1].expand_as(x))
+    assert torch.equal(x[:25], x[:1, :1].expand(25, 4, 8))
+    assert torch.equal(x[25:], x[-1:, :1].expand(25, 4, 8))
+    (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(4, 50, 8)])
+    assert torch.equal(x, torch.cat((x[:, :1].expand(4, 25, 8), x[:, -1:].expand(4, 25, 8)), dim=1))
     assert float(x.amax()) > 1
 
 

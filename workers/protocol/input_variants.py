@@ -61,7 +61,7 @@ class Variant(IntEnum):
     UNSORTED = 15
     """Sorted inputs shuffled, if the reference sorts them."""
     HELD = 16
-    """All rows alike and eight times as large, if the reference iterates (workers/shims/iterated_inputs.py)."""
+    """Rows alike and eight times as large, if the reference iterates (workers/shims/iterated_inputs.py)."""
     DIAGONAL = 17
     """Nearly diagonal matrices, if the reference iterates."""
     STRETCHED = 18

@@ -3,9 +3,10 @@
 On random inputs a method often converges long before its last step, and a recurrence forgets its first ones: fewer
 steps give the same answer.  For a reference that iterates there are three more kinds of inputs:
 
-* Held: rows alike and eight times as large, so that the same gates stay open through a whole sequence.  Only of two
-  inputs at most: among more may be keys, and published kernels for a delta rule lose all digits where keys are alike,
-  the reference none.
+* Held: one row for the first half of a sequence and another for the second, both eight times as large: the same gates
+  stay open for long, and what the first half put into a state can be read at the end.  Only of two inputs at most:
+  among more may be keys, and published kernels for a delta rule lose all digits where keys are alike, the reference
+  none.
 * Diagonal: matrices that are nearly diagonal, with diagonals over eight powers of two: eigenvalues lie close.  Of
   values without a sign, and of no symmetry, those above the diagonal stay, and all are eight times as large: scaling
   rows and columns in turn then converges slowly.
@@ -117,12 +118,16 @@ def _key(x: Any) -> tuple[int, int] | None:
 
 
 def held(x: torch.Tensor) -> torch.Tensor:
-    """The first row in place of all, scaled.  Of three dimensions or more, the first row of each slice if there are
-    fewer slices than rows (samples and their steps), else of the first slice: either dimension may be a sequence's."""
+    """The first row in place of the first half of all, and the last in place of the second, scaled.  Of three
+    dimensions or more, rows of each slice if there are fewer slices than rows (samples and their steps); else slices,
+    of one row each: either dimension may be a sequence's."""
     if x.dim() < 2:
         return x
-    first = x[:1] if x.dim() == 2 else x[:, :1] if x.shape[1] > len(x) else x[:1, :1]
-    return _fitting(x, (first * FACTOR).expand_as(x).clone())
+    along = 1 if x.dim() > 2 and x.shape[1] > len(x) else 0
+    rows = x[:, :1] if x.dim() > 2 and not along else x
+    size = x.shape[along]
+    chosen = torch.tensor([0] * (size // 2) + [size - 1] * (size - size // 2), device=x.device)
+    return _fitting(x, (rows.index_select(along, chosen) * FACTOR).expand_as(x).clone())
 
 
 def stretched(x: torch.Tensor) -> torch.Tensor:

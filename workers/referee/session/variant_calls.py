@@ -23,6 +23,10 @@ COSTLY_KINDS = 3
 device for a quarter of a second or more (6 GB, H200)."""
 
 
+UNLIMITED = frozenset({Variant.REACHING, Variant.HELD})
+"""Kinds of unusual inputs to which an answer may be of any size: they are scaled to reach what others do not."""
+
+
 def answer_sizes(truth: Truth) -> list[usual_answers.AnswerSize]:
     """Summary of each output of the first of some calls on the problem's own inputs."""
     return [usual_answers.answer_size(baseline[:1], expected[:1]) for expected, baseline in zip(*truth, strict=True)]
@@ -55,7 +59,7 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
             _try_some(runner, wanted[start : start + runner.in_block], before)
     for kind in REACHED:  # separately, because few problems have any
         with runner.device_lock.shared():
-            _try_some(runner, (kind,), before, ceiling=kind is not Variant.REACHING)
+            _try_some(runner, (kind,), before, ceiling=kind not in UNLIMITED)
 
 
 def try_nonfinite(runner: CallRunner) -> None:
