@@ -166,8 +166,8 @@ REFERENCES = {
     "ends the process": (b"import os; os._exit(0)", "exited with code 0"),
     "takes an object that cannot be handed over": (REFERENCE.replace(b"1.5]", b"object()]"), "cannot be handed"),
     "changes shapes": (
-        REFERENCE.replace(b"torch.randn(16, 32)", b"torch.randn(int(torch.randint(1, 99, ())), 32)"),
-        "must not vary",
+        b"drawn = []\n" + REFERENCE.replace(b"torch.randn(16, 32)", b"torch.randn(len(drawn.append(0) or drawn), 32)"),
+        "expected outputs of constant shape",
     ),
 }
 
