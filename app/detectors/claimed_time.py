@@ -41,13 +41,8 @@ class ClaimedTime:
         timing = subject.evaluation.timing
         if timing is None:
             return
-        reference, blocks = (
-            [block for block in timing.blocks if block.side == side and block.calls]
-            for side in ("reference", "candidate")
-        )
-        if not reference or not blocks:  # an imported timing: there is no claim to compare
-            return
-        worst_gap_us = max(map(_gap_us, reference))
+        worst_gap_us = max(_gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls)
+        blocks = [block for block in timing.blocks if block.side == "candidate" and block.calls]
         per_call_us = median(block.wall_us / block.calls for block in blocks)
         telling = [block for block in blocks if block.calls * per_call_us > WAKING * worst_gap_us]
         short = [

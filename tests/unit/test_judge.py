@@ -169,8 +169,3 @@ def test_an_evaluation_cannot_contradict_itself() -> None:
         replace(PASSED, error=WRONG)
     with pytest.raises(ValueError, match="cannot carry a timing"):
         replace(INCORRECT, timing=TIMING)
-
-
-def test_a_timing_without_blocks_is_judged() -> None:
-    imported = replace(PASSED, timing=replace(TIMING, blocks=()))
-    assert "claimed_time" not in [finding.detector for finding in _judged(imported).findings]
