@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import threading
@@ -184,7 +185,7 @@ def raw(reply: bytes, *more: bytes, pause_s: float = 0.0) -> Iterator[str]:
 
     def serve() -> None:
         connection, _ = listener.accept()
-        connection.recv(1 << 20)
+        _read_request(connection)
         with suppress(OSError):  # the caller may be gone
             for part in (reply, *more):
                 connection.sendall(part)
@@ -199,6 +200,19 @@ def raw(reply: bytes, *more: bytes, pause_s: float = 0.0) -> Iterator[str]:
         over.set()
         thread.join()
         listener.close()
+
+
+def _read_request(connection: socket.socket) -> None:
+    """Read a request of HTTP whole: a connection that is closed with unread bytes is reset, and its answer is lost."""
+    data = connection.recv(1 << 20)
+    while data.startswith(b"POST") and not _is_whole(data) and (more := connection.recv(1 << 20)):
+        data += more
+
+
+def _is_whole(request: bytes) -> bool:
+    head, end, body = request.partition(b"\r\n\r\n")
+    size = re.search(rb"(?i)content-length: *(\d+)", head)
+    return bool(end) and len(body) >= int(size[1] if size else 0)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
