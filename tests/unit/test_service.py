@@ -20,7 +20,7 @@ from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.plugins import UnknownPluginError
 from app.settings import SERVICES_FILE, ServicesNotRunningError, Settings, located
-from workers.worker.maintenance import Watchdog
+from workers.worker.maintenance import IdleDetector
 
 PROBLEM = Problem(name="p", reference=b"r")
 
@@ -137,10 +137,10 @@ def test_a_problem_that_gives_cases_and_no_model_is_planned_as_one(reference: by
 
 
 def test_a_worker_is_stuck_when_it_never_works_although_it_could() -> None:
-    watchdog = Watchdog(60)
+    detector = IdleDetector(60)
     looks = [(0, 1, False), (50, 1, True), (55, 1, False), (100, 0, False), (110, 1, False), (169, 9, False)]
-    assert not any(watchdog.stuck(now, waiting=waiting, busy=busy) for now, waiting, busy in looks)
-    assert watchdog.stuck(170, waiting=1, busy=False)
+    assert not any(detector.stuck(now, waiting=waiting, busy=busy) for now, waiting, busy in looks)
+    assert detector.stuck(170, waiting=1, busy=False)
 
 
 def test_urls_may_lie_in_files(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Upkeep:
         self._queues = tuple(routing.served(self._place))
         self._turns = Turns(consumer)
         self._listener = QueueListener(consumer, self._queues)
-        self._watchdog = Watchdog(STUCK_S)
+        self._idle = IdleDetector(STUCK_S)
         self._pool = consumer.pool
         self._pulse_check = pulse.PulseCheck(pulses.read, pulse.SILENT_S)
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
@@ -157,7 +157,7 @@ class Upkeep:
         if self._turns.stand_still():
             _log.critical("the event loop has made no turn for %.0f s: ending, to be started again", STANDSTILL_S)
             os._exit(os.EX_TEMPFAIL)
-        if self._watchdog.stuck(time.monotonic(), waiting=waiting, busy=bool(state.active_requests)):
+        if self._idle.stuck(time.monotonic(), waiting=waiting, busy=bool(state.active_requests)):
             _log.critical("idle for %.0f s beside %d waiting messages: ending, to be started again", STUCK_S, waiting)
             os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; the jobs that it held are claimed again
 
@@ -216,7 +216,7 @@ class Turns:
         return not stops and time.monotonic() - self._latest_at > STANDSTILL_S
 
 
-class Watchdog:
+class IdleDetector:
     """Detects a worker that has done nothing for too long."""
 
     def __init__(self, stuck_s: float) -> None:

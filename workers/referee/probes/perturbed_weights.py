@@ -69,7 +69,7 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
     names, seed = constant_names(context.spec, context.runner.candidate), os.urandom(32)
     unknown = FreshWeights(names=names, seed=seed.hex(), still_correct=None)
     try:
-        outputs, matter = _ask_renewed_model(context, names, seed, suspected_modes(ablation))
+        outputs, matter = _ask_renewed_model(context, names, seed, _suspected_modes(ablation))
         compiled = BACKENDS[context.job.backend].compiled_on_host  # a new process would compile for a minute
         if _are_right(outputs) or (outputs and compiled):
             return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
@@ -118,7 +118,7 @@ def _ask_renewed_model(
     return _outputs(extra, lambda: first_calls.make_first(extra)) if built else (), None
 
 
-def suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
+def _suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
     """Ablation modes under which the output stayed correct in the candidate's process.  A kernel that scales by ones
     has no effect, or copies, until the weights are trained."""
     if ablation is None or ablation.reason == BY_SOURCE:
