@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from app.domain.evaluation import Timing
 from app.domain.job import Job
 from app.domain.other_timings import DeviceTiming
+from tests.timings import timing
 from tests.unit.shims_here import Process
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command
@@ -178,20 +179,16 @@ class Benchmark:
 
 
 def wall_clock() -> Timing:
-    return Timing(
+    return timing(
         reference_us=100.0,
         candidate_us=100.0,
         speedup=1.0,
         ci_low=0.9,
         ci_high=1.1,
-        groups=6,
-        calls_per_side=60,
         handover_us=1.0,
         candidate_handover_us=1.0,
-        claimed_us=None,
         floor_us=0.0,
         stop_reason="budget",
-        blocks=(),
     )
 
 
