@@ -1,4 +1,6 @@
-"""Build step beside pyproject.toml: the demo's samples are copied into the wheel, as `app/samples`."""
+"""Build step beside pyproject.toml: the demo's samples are copied into the wheel, as
+`app/samples`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""Assay's application side: any machine, credentials, no torch.  See README.md for the line through the stages."""
+"""Assay's application side: any machine, credentials, no torch.  See README.md for
+the line through the stages.
+"""

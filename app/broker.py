@@ -1,9 +1,11 @@
 """ROUTE: the Celery application as both sides configure it, and how messages leave.
 
-A message is the permission to claim one job of its queue, whichever is due then: priorities, ageing and fair shares
-are decided in PostgreSQL at that moment (app/store/scheduling.py).  It names no job: states, attempts, retries and
-results are rows.  So everything that Celery could order, retry, count or remember is off, and a lost or doubled message
-costs time, never a result.  Only a decision on a rollout carries an id, that of its row."""
+A message is the permission to claim one job of its queue, whichever is due then: priorities, ageing
+and fair shares are decided in PostgreSQL at that moment (app/store/scheduling.py).  It names no
+job: states, attempts, retries and results are rows.  So everything that Celery could order, retry,
+count or remember is off, and a lost or doubled message costs time, never a result.  Only a decision
+on a rollout carries an id, that of its row.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,24 @@ from app import routing, transport
 from app.domain.job import BASELINES, JobOptions
 
 MARGIN_S = 180
-"""Seconds a task may take beyond its job's deadline, for starting the referee and storing the result: after this the
-worker ends the pool's process, for when other deadlines did not hold (workers/worker/tasks.py)."""
-LONGEST_TASK_S = round(JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=BASELINES).patience_s) + MARGIN_S
+"""Seconds a task may take beyond its job's deadline, for starting the referee and storing
+the result: after this the worker ends the pool's process, for when other deadlines did not
+hold (workers/worker/tasks.py).
+"""
+LONGEST_TASK_S = (
+    round(JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=BASELINES).patience_s)
+    + MARGIN_S
+)
 """Seconds for the longest job: after this Celery ends the pool's process."""
 VISIBILITY_S = 2 * LONGEST_TASK_S + 60
-"""Redis hands a message that was not acknowledged to another worker after this long.  Long, because the sweep is
-quicker, and a message that is given again while its task still runs is only noise."""
+"""Redis hands a message that was not acknowledged to another worker after this long.  Long, because
+the sweep is quicker, and a message that is given again while its task still runs is only noise.
+"""
 CONSUMER_SILENCE_S, SENDER_SILENCE_S = 30.0, 2.0
-"""Longest wait for an answer of Redis, in seconds.  A worker's connection waits for messages; a submission that is
-stored need not wait for a Redis that hangs, because a sweep sends its message."""
+"""Longest wait for an answer of Redis, in seconds.  A worker's connection waits for
+messages; a submission that is stored need not wait for a Redis that hangs, because a
+sweep sends its message.
+"""
 BATCH = 500
 """Messages in one pipeline to Redis."""
 
@@ -57,8 +67,9 @@ class Message:
 
 
 def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
-    """The application with every queue declared: those of the device classes, and `queues` of single hosts and
-    devices, so that a misspelt queue is an error at the sender."""
+    """The application with every queue declared: those of the device classes, and `queues` of
+    single hosts and devices, so that a misspelt queue is an error at the sender.
+    """
     app = Celery("assay", broker=broker_url, set_as_current=False)
     queues = tuple(queues)
     names = dict.fromkeys([*routing.class_queues(), *queues])
@@ -71,7 +82,8 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
         task_default_exchange="",
         task_default_routing_key="cpu",
         task_acks_late=True,
-        task_reject_on_worker_lost=False,  # a candidate that kills its worker would come back for ever
+        # a candidate that kills its worker would come back for ever
+        task_reject_on_worker_lost=False,
         task_retry_on_worker_lost=False,
         task_time_limit=LONGEST_TASK_S,
         task_ignore_result=True,
@@ -83,8 +95,9 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
         worker_pool="prefork",  # the other pools ignore time limits
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
-        # Remote control is not used, but its subscription is a socket that is always listened to.  Without one, a
-        # worker that failed to acknowledge while Redis was gone waits for ever on a connection it never reads (tried).
+        # Remote control is not used, but its subscription is a socket that is always listened to.
+        # Without one, a worker that failed to acknowledge while Redis was gone waits for ever on a
+        # connection it never reads (tried).
         worker_enable_remote_control=True,
         worker_cancel_long_running_tasks_on_connection_loss=False,  # it loses the task
         worker_soft_shutdown_timeout=30.0,
@@ -97,13 +110,16 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
             **limits,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
-            "queue_order_strategy": "round_robin",  # which queue gave the permission does not matter
+            "queue_order_strategy": (
+                "round_robin"
+            ),  # which queue gave the permission does not matter
             "priority_steps": [0],
             "socket_timeout": CONSUMER_SILENCE_S if queues else SENDER_SILENCE_S,
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
             "health_check_interval": 25,
-            # For a sender: one more try and then the error.  A worker's consumer tries for ever by itself.
+            # For a sender: one more try and then the error.  A worker's consumer
+            # tries for ever by itself.
             "max_retries": 1,
             "interval_start": 0,
             "interval_step": 0.1,
@@ -114,14 +130,18 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
 
 
 def refused() -> int:
-    """Messages that this process has refused since it began: in Assay's queues, and not sent by Assay."""
+    """Messages that this process has refused since it began: in Assay's queues, and
+    not sent by Assay.
+    """
     return transport.refusals.total
 
 
 def publish(app: Celery, messages: Sequence[Message]) -> None:
     """Send all messages, in pipelines of `BATCH`.
 
-    Raises BrokerUnavailableError with the number that had left; a second send of any of them does no harm."""
+    Raises BrokerUnavailableError with the number that had left; a second send of any
+    of them does no harm.
+    """
     for start in range(0, len(messages), BATCH):
         batch = messages[start : start + BATCH]
         try:

@@ -1,4 +1,6 @@
-"""ENQUEUE: from a request to rows, then, after the commit, to messages: permissions to claim a job."""
+"""ENQUEUE: from a request to rows, then, after the commit, to messages: permissions
+to claim a job.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Receipt:
 
 
 Within: TypeAlias = Callable[[Connection, Sequence[Receipt]], None]
-"""Stores the rows that belong to jobs, by their receipts, in the transaction that stores the jobs."""
+"""Stores the rows that belong to jobs, by their receipts, in the transaction that
+stores the jobs.
+"""
 
 
 def enqueue(database: Database, broker: Celery, requests: Sequence[Request]) -> list[UUID]:
@@ -80,13 +84,15 @@ def accept(
 
     `runs`: facts of those of the requests' runs that are new.
 
-    `within` stores rows of its caller that refer to the jobs, in the same transaction, which then holds all requests:
-    stored after the message had left, such a row would lock the job at the moment in which a worker claims it.
+    `within` stores rows of its caller that refer to the jobs, in the same transaction, which then
+    holds all requests: stored after the message had left, such a row would lock the job at the
+    moment in which a worker claims it.
 
-    The same request twice is one job, unless it is `fresh`.  A bad request raises RequestError, with its position
-    where there are several, before anything is stored.  On DatabaseUnavailableError whole chunks of `CHUNK` requests
-    may be stored already: asking again is safe.  Where only Redis is down, everything is stored, and a worker's
-    sweep sends it later."""
+    The same request twice is one job, unless it is `fresh`.  A bad request raises RequestError,
+    with its position where there are several, before anything is stored.  On
+    DatabaseUnavailableError whole chunks of `CHUNK` requests may be stored already: asking again is
+    safe.  Where only Redis is down, everything is stored, and a worker's sweep sends it later.
+    """
     plans = _planned(requests)
     _check_devices(database, requests)
     answers: list[Receipt] = []
@@ -122,22 +128,28 @@ def enqueue_trajectory(
 ) -> UUID:
     """Store a trajectory and a job for every turn that has a candidate, all or nothing; its id.
 
-    `request` gives problem, device and options for each candidate; its own candidate is not read.  With a
-    `trajectory_id` of the sender's the same again is the one that there is.  Raises RequestError, also where no turn
-    has a candidate as yet and none could be evaluated."""
+    `request` gives problem, device and options for each candidate; its own candidate is not read.
+    With a `trajectory_id` of the sender's the same again is the one that there is.  Raises
+    RequestError, also where no turn has a candidate as yet and none could be evaluated.
+    """
     if label is not None and "\x00" in label:
         raise RequestError(f"label: expected text without NUL, got {label!r}")
     if run is not None:
         freeform.check(run.settings, "run.settings")
     attempts = [turn for turn in turns if turn.candidate is not None]
     name = run.name if run else request.run
-    requests = [replace(request, candidate=source_text.encode(turn.candidate or ""), run=name) for turn in attempts]
+    requests = [
+        replace(request, candidate=source_text.encode(turn.candidate or ""), run=name)
+        for turn in attempts
+    ]
     check(database, [replace(request, candidate=b"")])  # also where no turn has a candidate yet
     plans = _planned(requests)
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, run) if run else None
         stored = _store(connection, requests, plans, sent=True)
-        job_of = {id(turn): receipts[0].job_id for turn, receipts in zip(attempts, stored, strict=True)}
+        job_of = {
+            id(turn): receipts[0].job_id for turn, receipts in zip(attempts, stored, strict=True)
+        }
         stored_id = trajectories.add(
             connection,
             problem_id=problems.add(connection, [request.problem])[0],
@@ -153,9 +165,11 @@ def enqueue_trajectory(
 
 
 def enqueue_rollouts(database: Database, broker: Celery, told: Sequence[Rollout]) -> list[UUID]:
-    """Jobs of a trainer's rollouts, in their order; each is stored as a trajectory of one turn, all or nothing.
+    """Jobs of a trainer's rollouts, in their order; each is stored as a trajectory
+    of one turn, all or nothing.
 
-    The problem is the stored one of that id or content, where there is one.  Raises RequestError."""
+    The problem is the stored one of that id or content, where there is one.  Raises RequestError.
+    """
     requests = [
         Request(
             problem=rollout.problem or UNTOLD,
@@ -169,7 +183,9 @@ def enqueue_rollouts(database: Database, broker: Celery, told: Sequence[Rollout]
     ]
     requests, within = stored_with(database, told, requests)
     runs = [rollout.run for rollout in told]
-    return [receipt.job_id for receipt in accept(database, broker, requests, runs=runs, within=within)]
+    return [
+        receipt.job_id for receipt in accept(database, broker, requests, runs=runs, within=within)
+    ]
 
 
 UNTOLD = Problem(name="untold", reference=b"")
@@ -179,8 +195,9 @@ UNTOLD = Problem(name="untold", reference=b"")
 def stored_with(
     database: Database, told: Sequence[Rollout], requests: Sequence[Request]
 ) -> tuple[list[Request], Within]:
-    """The requests with the problem and run of their rollouts, and the function that stores the rollouts beside the
-    jobs."""
+    """The requests with the problem and run of their rollouts, and the function that
+    stores the rollouts beside the jobs.
+    """
     with database.read() as connection:
         found = rollouts.problems_of(connection, told)
     requests = [
@@ -200,10 +217,15 @@ def stored_with(
     return requests, within
 
 
-def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, request: Request, turn: Turn) -> Turn:
-    """Append a turn to a stored trajectory, with a job if it has a candidate, all or nothing; the turn as stored.
+def enqueue_turn(
+    database: Database, broker: Celery, *, trajectory_id: UUID, request: Request, turn: Turn
+) -> Turn:
+    """Append a turn to a stored trajectory, with a job if it has a candidate, all or
+    nothing; the turn as stored.
 
-    The same turn at the same `turn_index` again is the one that there is.  Raises trajectories.TurnConflictError."""
+    The same turn at the same `turn_index` again is the one that there is.  Raises
+    trajectories.TurnConflictError.
+    """
     requests = []
     if turn.candidate is not None:
         requests = [replace(request, candidate=source_text.encode(turn.candidate))]
@@ -219,7 +241,9 @@ def enqueue_turn(database: Database, broker: Celery, *, trajectory_id: UUID, req
 
 
 def retry(database: Database, broker: Celery, job_id: UUID) -> JobState | None:
-    """Queue a failed or cancelled job again and send its message; the state after that, None for no such job."""
+    """Queue a failed or cancelled job again and send its message; the state after
+    that, None for no such job.
+    """
     with database.begin() as connection:
         state = jobs.retry(connection, job_id)
         unsent = _unsent(connection, [job_id])
@@ -230,38 +254,48 @@ def retry(database: Database, broker: Celery, job_id: UUID) -> JobState | None:
 def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:
     """Rows without messages, in the caller's transaction: ids of the jobs that answer the requests.
 
-    A worker's sweep sends them later.  A bad request raises RequestError before anything is stored."""
+    A worker's sweep sends them later.  A bad request raises RequestError before anything is stored.
+    """
     return [receipts[0].job_id for receipts in _store(connection, requests, _planned(requests))]
 
 
 def stage(
     connection: Connection, request: Request, *, problem_id: UUID, run_id: UUID
 ) -> tuple[Receipt, list[jobs.Queued]]:
-    """The job of a candidate for a stored problem, in the caller's transaction, and the messages for `send` after its
-    commit.  Raises RequestError."""
+    """The job of a candidate for a stored problem, in the caller's transaction, and the messages
+    for `send` after its commit.  Raises RequestError.
+    """
     (plan,) = _planned([request])
     (job,) = plan
-    (candidate_id,) = candidates.add(connection, [candidates.Candidate(backend=job.backend, source=job.candidate)])
+    (candidate_id,) = candidates.add(
+        connection, [candidates.Candidate(backend=job.backend, source=job.candidate)]
+    )
     new = _new_job(request, problem_id, candidate_id, job, run_id)
     (job_id,) = jobs.add(connection, [new], sent=True)
-    receipt = Receipt(job_id=job_id, known=job_id != new.job_id, problem_id=problem_id, run_id=run_id)
+    receipt = Receipt(
+        job_id=job_id, known=job_id != new.job_id, problem_id=problem_id, run_id=run_id
+    )
     return receipt, _to_send(connection, [request], [[receipt]])
 
 
 def send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
-    """Messages of staged jobs, after the commit.  Where Redis is away, a worker's sweep sends them later."""
+    """Messages of staged jobs, after the commit.  Where Redis is away, a worker's
+    sweep sends them later.
+    """
     _send(broker, queued)
 
 
 def send_lost(database: Database, broker: Celery, *, grace_s: float, limits: Limits) -> int:
-    """The sweep: take jobs from workers that went silent, and send again the messages that the broker does not hold any
-    more.
+    """The sweep: take jobs from workers that went silent, and send again the messages that the
+    broker does not hold any more.
 
-    Returns the number of messages sent; 0 where another process is sweeping.  How many messages are missing is
-    known (queued jobs less messages waiting), which ones is not: those with the oldest last message are sent again,
-    so that there are never more messages than jobs for long.
+    Returns the number of messages sent; 0 where another process is sweeping.  How many messages are
+    missing is known (queued jobs less messages waiting), which ones is not: those with the oldest
+    last message are sent again, so that there are never more messages than jobs for long.
 
-    Raises DatabaseUnavailableError and BrokerUnavailableError: nothing is lost, the next sweep does it."""
+    Raises DatabaseUnavailableError and BrokerUnavailableError: nothing is lost, the
+    next sweep does it.
+    """
     with database.begin() as alone:
         if not jobs.lock_sweep(alone):
             return 0
@@ -270,7 +304,9 @@ def send_lost(database: Database, broker: Celery, *, grace_s: float, limits: Lim
         with database.begin() as connection:
             lost: list[jobs.Queued] = []
             for backlog in jobs.backlog(connection, grace_s):
-                held = messages.depth(broker, routing.queue_for(backlog.device_class, backlog.device))
+                held = messages.depth(
+                    broker, routing.queue_for(backlog.device_class, backlog.device)
+                )
                 if backlog.jobs > held:
                     lost += jobs.longest_waiting(connection, backlog, grace_s, backlog.jobs - held)
         with database.begin() as connection:
@@ -293,15 +329,23 @@ def _planned(requests: Sequence[Request]) -> list[tuple[PlannedJob, ...]]:
 
 def _check_devices(database: Database, requests: Sequence[Request]) -> None:
     """A job for a device that was never there, or is of another class, would wait for ever."""
-    wanted = {(request.device_class, request.device) for request in requests if request.device is not None}
+    wanted = {
+        (request.device_class, request.device) for request in requests if request.device is not None
+    }
     if not wanted:
         return
     with database.begin() as connection:
         listed = devices.listed(connection)
-    known = {(device.device_class, name) for device in listed for name in (device.node, device.device)}
+    known = {
+        (device.device_class, name) for device in listed for name in (device.node, device.device)
+    }
     for device_class, name in wanted - known:
-        names = sorted(known_name for known_class, known_name in known if known_class == device_class)
-        raise MissingError(f"unknown device {name!r} of class {device_class!r}; {choices.expected(names)}")
+        names = sorted(
+            known_name for known_class, known_name in known if known_class == device_class
+        )
+        raise MissingError(
+            f"unknown device {name!r} of class {device_class!r}; {choices.expected(names)}"
+        )
 
 
 def _store(
@@ -312,7 +356,9 @@ def _store(
     runs: Iterable[Run] = (),
     sent: bool = False,
 ) -> list[list[Receipt]]:
-    """Receipts of the jobs of each request; new jobs are marked where their messages are `sent` after the commit."""
+    """Receipts of the jobs of each request; new jobs are marked where their messages
+    are `sent` after the commit.
+    """
     problem_ids = problems.add(connection, [request.problem for request in requests])
     planned = [
         (request, problem_id, job)
@@ -321,16 +367,28 @@ def _store(
     ]
     facts = {run.name: run for run in runs}
     names = {request.run for request in requests if request.run is not None}
-    run_ids = trajectories.run_ids(connection, [facts.get(name) or Run(name=name) for name in names])
-    sources = [candidates.Candidate(backend=job.backend, source=job.candidate) for _, _, job in planned]
+    run_ids = trajectories.run_ids(
+        connection, [facts.get(name) or Run(name=name) for name in names]
+    )
+    sources = [
+        candidates.Candidate(backend=job.backend, source=job.candidate) for _, _, job in planned
+    ]
     candidate_ids = candidates.add(connection, sources)
     new = [
-        _new_job(request, problem_id, candidate_id, job, None if request.run is None else run_ids[request.run])
+        _new_job(
+            request,
+            problem_id,
+            candidate_id,
+            job,
+            None if request.run is None else run_ids[request.run],
+        )
         for (request, problem_id, job), candidate_id in zip(planned, candidate_ids, strict=True)
     ]
     stored = zip(new, jobs.add(connection, new, sent=sent), strict=True)
     receipts = (
-        Receipt(job_id=job_id, known=job_id != job.job_id, problem_id=job.problem_id, run_id=job.run_id)
+        Receipt(
+            job_id=job_id, known=job_id != job.job_id, problem_id=job.problem_id, run_id=job.run_id
+        )
         for job, job_id in stored
     )
     return [[next(receipts) for _ in plan] for plan in plans]
@@ -368,9 +426,14 @@ def _to_send(
 ) -> list[jobs.Queued]:
     """Jobs with their queues for which a message has to leave after the commit.
 
-    They are marked before it, in the transaction that stores them: a worker that is quicker than a mark afterwards
-    would find the row locked, take nothing, and leave the job to the sweep."""
-    each = [(request, receipt) for request, receipts in zip(requests, stored, strict=True) for receipt in receipts]
+    They are marked before it, in the transaction that stores them: a worker that is quicker than a
+    mark afterwards would find the row locked, take nothing, and leave the job to the sweep.
+    """
+    each = [
+        (request, receipt)
+        for request, receipts in zip(requests, stored, strict=True)
+        for receipt in receipts
+    ]
     new = [
         jobs.Queued(job_id=receipt.job_id, device_class=request.device_class, device=request.device)
         for request, receipt in each
@@ -391,7 +454,11 @@ def _send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
     try:
         messages.publish(broker, [_message(job) for job in queued])
     except messages.BrokerUnavailableError as error:
-        _log.warning("%d jobs are stored and will be sent by a worker's sweep: %s", len(queued) - error.sent, error)
+        _log.warning(
+            "%d jobs are stored and will be sent by a worker's sweep: %s",
+            len(queued) - error.sent,
+            error,
+        )
         queued = queued[: error.sent]
     tracing.begin("job.enqueue", [job.job_id for job in queued])
 

@@ -15,7 +15,9 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class NvidiaSmiError(RuntimeError):
-    """nvidia-smi gives an unexpected answer, or none.  To overlook a GPU would be to evaluate elsewhere."""
+    """nvidia-smi gives an unexpected answer, or none.  To overlook a GPU would be to
+    evaluate elsewhere.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,9 @@ def listed() -> list[Gpu]:
     """All of them; none where nvidia-smi is absent or finds no driver.  Raises NvidiaSmiError."""
     command = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+        ).stdout
     except (FileNotFoundError, subprocess.CalledProcessError):
         return []
     except subprocess.TimeoutExpired as error:
@@ -50,7 +54,9 @@ def driver() -> str:
     """Version of the driver; empty where it does not say.  Raises NvidiaSmiError."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+        ).stdout
     except (FileNotFoundError, subprocess.CalledProcessError):
         return ""
     except subprocess.TimeoutExpired as error:
@@ -59,7 +65,9 @@ def driver() -> str:
 
 
 def visible() -> list[Gpu]:
-    """GPUs that CUDA_VISIBLE_DEVICES allows, by index or by the beginning of the UUID; all without it."""
+    """GPUs that CUDA_VISIBLE_DEVICES allows, by index or by the beginning of the
+    UUID; all without it.
+    """
     allowed = os.environ.get(_VISIBLE)
     if allowed is None:
         return listed()
@@ -70,8 +78,9 @@ def visible() -> list[Gpu]:
 def binding(index: int) -> dict[str, str]:
     """The variables of a process that is to see the GPU of that index and no other.
 
-    By UUID, because CUDA counts the fastest first and nvidia-smi by PCI bus.  A binding to one GPU that is already
-    there stays: in a container the host's third GPU is the first and only one."""
+    By UUID, because CUDA counts the fastest first and nvidia-smi by PCI bus.  A binding to one GPU
+    that is already there stays: in a container the host's third GPU is the first and only one.
+    """
     chosen = os.environ.get(_VISIBLE, "")
     if chosen and "," not in chosen:
         return {_VISIBLE: chosen}

@@ -1,7 +1,9 @@
 """Passwords: rules for accepting one, and the hash that is kept.
 
-scrypt with N = 2^15, r = 8, p = 1 and a salt for each: 32 MiB and some 60 ms a guess.  It does not guard against a
-database that is read together with weak passwords; hence the least length, and no default anywhere."""
+scrypt with N = 2^15, r = 8, p = 1 and a salt for each: 32 MiB and some 60 ms a guess.  It
+does not guard against a database that is read together with weak passwords; hence the least
+length, and no default anywhere.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def hashed(password: str, *, name: str) -> str:
     counted = len(password.casefold().replace(name.casefold(), ""))
     if counted < LEAST_CHARACTERS:
         raise PasswordError(
-            f"password: expected at least {LEAST_CHARACTERS} characters besides the user's name, got {counted}"
+            f"password: expected at least {LEAST_CHARACTERS} characters besides the user's name,"
+            f" got {counted}"
         )
     if not 0 < len(_bytes(password)) <= MOST_BYTES:
         raise PasswordError(f"password: expected UTF-8 text of at most {MOST_BYTES} bytes")
@@ -35,8 +38,9 @@ def hashed(password: str, *, name: str) -> str:
 
 
 def verify(stored: str | None, password: str) -> bool:
-    """Return whether the password is right.  As slow where there is no user or no password, so that the time tells
-    nothing."""
+    """Return whether the password is right.  As slow where there is no user or no password,
+    so that the time tells nothing.
+    """
     if not 0 < len(_bytes(password)) <= MOST_BYTES:
         return False
     return check_password_hash(stored or _nobodys(), password) and stored is not None

@@ -1,4 +1,6 @@
-"""JUDGE: judges a stored evaluation again, without a device: one rule for the CLI, the web pages and exports."""
+"""JUDGE: judges a stored evaluation again, without a device: one rule for the CLI,
+the web pages and exports.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,19 @@ class Rejudged:
 
 
 def rejudge(
-    connection: Connection, stored: evaluations.StoredEvaluation, policy: Policy | None = None, *, dry_run: bool = False
+    connection: Connection,
+    stored: evaluations.StoredEvaluation,
+    policy: Policy | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Rejudged:
-    """Judge under `policy`, by default the newest version of the last verdict's policy, in the caller's transaction.
+    """Judge under `policy`, by default the newest version of the last verdict's
+    policy, in the caller's transaction.
 
-    A verdict that differs from the current one is stored; if its label differs, datasets that rest on it become stale.
-    `dry_run` stores nothing and returns the datasets that would become stale.  Raises JudgingError."""
+    A verdict that differs from the current one is stored; if its label differs, datasets that
+    rest on it become stale. `dry_run` stores nothing and returns the datasets that would
+    become stale.  Raises JudgingError.
+    """
     before = evaluations.verdict(connection, stored.evaluation_id)
     asked = policy or last_policy(before)
     try:
@@ -59,7 +68,9 @@ def rejudge(
 
 
 def last_policy(before: Verdict | None) -> Policy:
-    """The newest version of the verdict's policy; the default without a verdict or if that policy does not exist."""
+    """The newest version of the verdict's policy; the default without a verdict or
+    if that policy does not exist.
+    """
     known = before is not None and before.policy.partition("@")[0] in policies.POLICIES
     return policies.find(before.policy) if before is not None and known else policies.DEFAULT
 

@@ -1,5 +1,6 @@
-"""ROUTE: from a job to the queue of the workers that may run it.  Every queue is declared, so a misspelt one is an
-error."""
+"""ROUTE: from a job to the queue of the workers that may run it.  Every queue is declared,
+so a misspelt one is an error.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ CALL = "model.call"
 """Task: make the call of a model that is due at the worker's endpoint."""
 
 DECIDE = "rollout.decide"
-"""Task: decide the next step of the rollout with the id that is its argument.  The other tasks have none: the row that
-is due is chosen when a worker asks for it."""
+"""Task: decide the next step of the rollout with the id that is its argument.  The other tasks have
+none: the row that is due is chosen when a worker asks for it.
+"""
 
 GENERATE = "generate"
 """Beginning of the queues of endpoints."""
@@ -25,7 +27,9 @@ DEVICE_CLASSES = device_domain.DEVICE_CLASSES
 """Device classes; each has a queue."""
 
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
-"""Priority → rank; 0 goes first.  Ranks are compared when a job is claimed (app/store/scheduling.py), not in Redis."""
+"""Priority → rank; 0 goes first.  Ranks are compared when a job is claimed
+(app/store/scheduling.py), not in Redis.
+"""
 
 _PIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?P<index>\.\d{1,2})?")
 
@@ -37,16 +41,22 @@ class UnknownQueueError(ValueError):
 def queue_for(device_class: str, device: str | None = None) -> str:
     """The queue of a job: `cpu` or `gpu.h200` for any device of the class.
 
-    Pinned jobs have queues of their own: `gpu.<node>.<index>` for one device (`device="node.0"`), `gpu.<node>.any` for
-    the devices of one host (`device="node"`); for the CPU these begin with `cpu`."""
+    Pinned jobs have queues of their own: `gpu.<node>.<index>` for one device
+    (`device="node.0"`), `gpu.<node>.any` for the devices of one host (`device="node"`); for
+    the CPU these begin with `cpu`.
+    """
     if device_class not in DEVICE_CLASSES:
-        raise UnknownQueueError(f"unknown GPU class {device_class!r}; expected one of {', '.join(DEVICE_CLASSES)}")
+        raise UnknownQueueError(
+            f"unknown GPU class {device_class!r}; expected one of {', '.join(DEVICE_CLASSES)}"
+        )
     kind = "cpu" if device_class == "cpu" else "gpu"
     if device is None:
         return "cpu" if device_class == "cpu" else f"{kind}.{device_class}"
     pin = _PIN.fullmatch(device)
     if pin is None:
-        raise UnknownQueueError(f"device: expected '<node>' or '<node>.<index>' in lower case, got {device!r}")
+        raise UnknownQueueError(
+            f"device: expected '<node>' or '<node>.<index>' in lower case, got {device!r}"
+        )
     return f"{kind}.{device}" if pin["index"] else f"{kind}.{device}.any"
 
 
@@ -67,7 +77,9 @@ def served(place: DeviceId) -> dict[str, str | None]:
 
 
 def node_name(hostname: str) -> str:
-    """A host's name as it stands in queue names: lower case, without its domain, nothing but letters, digits and -."""
+    """A host's name as it stands in queue names: lower case, without its domain,
+    nothing but letters, digits and -.
+    """
     name = re.sub(r"[^a-z0-9]+", "-", hostname.split(".", 1)[0].lower()).strip("-")
     return name[:63] or "node"
 

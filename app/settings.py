@@ -38,7 +38,16 @@ class ServicesNotRunningError(RuntimeError):
 
 def yes_or_no(text: str) -> bool:
     """A switch.  Raises ValueError for anything but the usual words."""
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
     try:
         return words[text.lower()]
     except KeyError:
@@ -46,19 +55,23 @@ def yes_or_no(text: str) -> bool:
 
 
 def default_state_dir() -> Path:
-    """Data folder of the embedded services: short (socket paths end at 107 bytes) and open to other uids,
-    because PostgreSQL refuses to run as root."""
+    """Data folder of the embedded services: short (socket paths end at 107 bytes) and open to other
+    uids, because PostgreSQL refuses to run as root.
+    """
     return Path(f"/var/tmp/assay-{os.getuid()}")  # noqa: S108 (made with mode 0711 and checked for its owner)
 
 
 ARROW_POOL = ("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
-"""Environment variable and value for processes that make datasets.  Arrow's other pool keeps 40 to 60 MB more, and
-Arrow's own allocations ignore a pool that is set later."""
+"""Environment variable and value for processes that make datasets.  Arrow's other pool keeps 40 to
+60 MB more, and Arrow's own allocations ignore a pool that is set later.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything configurable.  Each field is the environment variable ASSAY_<FIELD> in capitals."""
+    """Everything configurable.  Each field is the environment variable ASSAY_<FIELD>
+    in capitals.
+    """
 
     database_url: str | None = None
     """SQLAlchemy URL, `postgresql+psycopg://…`; None means the embedded services."""
@@ -69,17 +82,25 @@ class Settings:
     web_url: str = DEFAULT_WEB_URL
     """Address at which people reach the web UI: used in links."""
     reward: str = reward.DEFAULT
-    """Which reward is the `score` of a result: a name of app.domain.reward, with options after a colon."""
+    """Which reward is the `score` of a result: a name of app.domain.reward, with
+    options after a colon.
+    """
     lease_s: float = 20.0
-    """Seconds without a sign of life from a running job's worker, after which the job runs again."""
+    """Seconds without a sign of life from a running job's worker, after which the
+    job runs again.
+    """
     sweep_s: float = 5.0
     """Period of the sweep that sends lost messages again, in seconds."""
     max_attempts: int = Limits.attempts
     """Attempts by Assay's fault after which a job fails for good."""
     max_interruptions: int = Limits.interruptions
-    """Attempts cut short by the death of one of Assay's processes, counted apart, after which a job fails for good."""
+    """Attempts cut short by the death of one of Assay's processes, counted apart,
+    after which a job fails for good.
+    """
     ageing_s: float = 300.0
-    """A queued job rises by one priority for each such time that it waits, in seconds, so that nothing starves."""
+    """A queued job rises by one priority for each such time that it waits, in
+    seconds, so that nothing starves.
+    """
     log_format: str = "plain"
     """Log format of workers and web: `plain`, or `json` with one object a line."""
     max_queued: int = 100_000
@@ -91,12 +112,14 @@ class Settings:
     device_index: int = 0
     """Worker: index of its device on the host."""
     slots: int | None = None
-    """Worker: evaluations that it keeps in flight, only one of which times at any moment; None (`auto`): as many
-    as its device is worth (`concurrency`).  More than one buys throughput on a GPU with wider intervals: the driver's
-    work for one slot is felt by another's clock."""
+    """Worker: evaluations that it keeps in flight, only one of which times at any moment; None
+    (`auto`): as many as its device is worth (`concurrency`).  More than one buys throughput on a
+    GPU with wider intervals: the driver's work for one slot is felt by another's clock.
+    """
     steady: bool = False
-    """Worker with a GPU: prepare candidates' processes only while no evaluation is timed.  Speedups repeat better, and
-    there are fewer of them a minute."""
+    """Worker with a GPU: prepare candidates' processes only while no evaluation is timed.  Speedups
+    repeat better, and there are fewer of them a minute.
+    """
 
     endpoint: str | None = None
     """Worker of models: the endpoint that it calls."""
@@ -113,17 +136,24 @@ class Settings:
             raise ValueError(f"ASSAY_CALLS: expected at least 1, got {self.calls}")
         for name, value in (("lease_s", self.lease_s), ("sweep_s", self.sweep_s)):
             if not 0 < value <= MOST_S:
-                raise ValueError(f"ASSAY_{name.upper()}: expected more than 0, at most {MOST_S:g}, got {value:g}")
+                raise ValueError(
+                    f"ASSAY_{name.upper()}: expected more than 0, at most {MOST_S:g}, got {value:g}"
+                )
         if not self.ageing_s > 0:
             raise ValueError(f"ASSAY_AGEING_S: expected more than 0, got {self.ageing_s:g}")
         if self.log_format not in LOG_FORMATS:
-            raise ValueError(f"ASSAY_LOG_FORMAT: expected one of {', '.join(LOG_FORMATS)}, got {self.log_format!r}")
+            raise ValueError(
+                f"ASSAY_LOG_FORMAT: expected one of {', '.join(LOG_FORMATS)}, got"
+                f" {self.log_format!r}"
+            )
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_* variables; unknown or malformed ones raise ValueError.
 
-        The two URLs may lie in files instead, as secrets of containers do: ASSAY_DATABASE_URL_FILE names one."""
+        The two URLs may lie in files instead, as secrets of containers do:
+        ASSAY_DATABASE_URL_FILE names one.
+        """
         env = os.environ if env is None else env
         parsers: dict[str, Callable[[str], object]] = {
             "database_url": str,
@@ -160,7 +190,9 @@ class Settings:
             try:
                 values[name] = parsers[name](text)
             except ValueError as error:
-                raise ValueError(f"{key}: expected {parsers[name].__name__}, got {text!r}") from error
+                raise ValueError(
+                    f"{key}: expected {parsers[name].__name__}, got {text!r}"
+                ) from error
         return cls(**values)  # type: ignore[arg-type]  # parsed field by field above
 
     @property
@@ -174,8 +206,14 @@ class Settings:
         return Limits(attempts=self.max_attempts, interruptions=self.max_interruptions)
 
     def to_env(self) -> dict[str, str]:
-        """The variables from which `from_env` makes the same settings: for a process that is started with them."""
-        return {f"ASSAY_{name.upper()}": str(value) for name, value in vars(self).items() if value is not None}
+        """The variables from which `from_env` makes the same settings: for a process
+        that is started with them.
+        """
+        return {
+            f"ASSAY_{name.upper()}": str(value)
+            for name, value in vars(self).items()
+            if value is not None
+        }
 
 
 def _slots(text: str) -> int | None:
@@ -190,10 +228,12 @@ def _secret(key: str, path: str) -> str:
 
 
 def located(settings: Settings) -> Settings:
-    """The settings with both URLs: those that were given, else those of the embedded services that run.
+    """The settings with both URLs: those that were given, else those of the embedded
+    services that run.
 
-    Links lead to the web UI that `assay up` serves on this machine, unless the settings name another one.  Raises
-    ServicesNotRunningError with the way to start the services."""
+    Links lead to the web UI that `assay up` serves on this machine, unless the settings name
+    another one.  Raises ServicesNotRunningError with the way to start the services.
+    """
     settings = with_web_url(settings)
     if settings.database_url and settings.broker_url:
         return settings
@@ -202,8 +242,9 @@ def located(settings: Settings) -> Settings:
         urls = json.loads(path.read_text())
     except FileNotFoundError:
         raise ServicesNotRunningError(
-            f"no services: expected ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or embedded services in "
-            f"{settings.state_dir} (start them with `assay up`; ASSAY_STATE_DIR names another folder)"
+            "no services: expected ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or embedded services"
+            f" in {settings.state_dir} (start them with `assay up`; ASSAY_STATE_DIR names another"
+            " folder)"
         ) from None
     return replace(
         settings,
@@ -213,8 +254,9 @@ def located(settings: Settings) -> Settings:
 
 
 def with_web_url(settings: Settings) -> Settings:
-    """The settings with the address of the web UI that runs on this machine with the embedded services, if one does
-    and nothing else was asked for."""
+    """The settings with the address of the web UI that runs on this machine with the embedded
+    services, if one does and nothing else was asked for.
+    """
     if _names_web(settings):
         return settings
     try:

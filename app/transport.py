@@ -1,11 +1,13 @@
 """ROUTE: kombu's Redis transport, which believes nothing that it reads.
 
-A client that can write to Redis can put anything into a queue.  Of a message only its task and id are taken: another
-one goes on to Celery, made here, so that no task, serialiser, limit, retry or callback can come in.  A message that
-`broker.publish` has not made is refused and counted, and costs nothing but the permission that it may have stood for,
-which the sweep sends again.  Remote control is dropped unread.
+A client that can write to Redis can put anything into a queue.  Of a message only its task and
+id are taken: another one goes on to Celery, made here, so that no task, serialiser, limit, retry
+or callback can come in.  A message that `broker.publish` has not made is refused and counted,
+and costs nothing but the permission that it may have stood for, which the sweep sends again.
+Remote control is dropped unread.
 
-It takes the place of kombu's own transport for `redis://…` URLs wherever `app.broker` is imported."""
+It takes the place of kombu's own transport for `redis://…` URLs wherever `app.broker` is imported.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _Transport: Any = kombu_redis.Transport
 """Typed as Any: the stubs of kombu know none of the methods that are overridden here."""
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
-"""Raised while something is read that is not as expected: no JSON, no UTF-8, of another type, too deep."""
+"""Raised while something is read that is not as expected: no JSON, no UTF-8, of
+another type, too deep.
+"""
 
 
 class RefusedError(ValueError):
@@ -53,7 +57,9 @@ class Refusals:
     def add(self, where: str, reason: object) -> None:
         """One more, logged if it is the first of many."""
         if self.total % SAID == 0:
-            _log.warning("refused a message in %s (%d so far): %s", where, self.total + 1, str(reason)[:300])
+            _log.warning(
+                "refused a message in %s (%d so far): %s", where, self.total + 1, str(reason)[:300]
+            )
         self.total += 1
 
 
@@ -61,13 +67,21 @@ refusals = Refusals()
 
 
 def task_id(payload: Any, tasks: tuple[str, ...] = (routing.EVALUATE,)) -> str:
-    """The id of a message sent by Assay for one of the tasks.  Raises RefusedError with the reason."""
+    """The id of a message sent by Assay for one of the tasks.  Raises RefusedError
+    with the reason.
+    """
     try:
         headers, body = payload["headers"], payload["body"]
-        kind = (payload["content-type"], payload["content-encoding"], payload["properties"]["body_encoding"])
+        kind = (
+            payload["content-type"],
+            payload["content-encoding"],
+            payload["properties"]["body_encoding"],
+        )
         task, found = headers["task"], headers["id"]
     except _UNREADABLE as error:
-        raise RefusedError(f"expected a task message, got {type(payload).__name__} ({error!r})") from None
+        raise RefusedError(
+            f"expected a task message, got {type(payload).__name__} ({error!r})"
+        ) from None
     if kind != ("application/json", "utf-8", "base64"):
         raise RefusedError(f"expected JSON in UTF-8 and base64, got {kind!r}")
     if task not in tasks:
@@ -155,12 +169,22 @@ class Channel(_Channel):  # type: ignore[misc]
     QoS = QoS
 
     def cleanse(self, error: redis.ResponseError) -> None:
-        """Throw away Assay's keys that hold another type than they should (WRONGTYPE).  Raises any other error."""
+        """Throw away Assay's keys that hold another type than they should
+        (WRONGTYPE).  Raises any other error.
+        """
         if "WRONGTYPE" not in str(error):
             raise error
-        queues = [self._q_for_pri(queue, step) for queue in self.active_queues for step in self.priority_steps]
+        queues = [
+            self._q_for_pri(queue, step)
+            for queue in self.active_queues
+            for step in self.priority_steps
+        ]
         expected = dict.fromkeys(queues, "list")
-        expected |= {self.unacked_key: "hash", self.unacked_index_key: "zset", self.unacked_mutex_key: "string"}
+        expected |= {
+            self.unacked_key: "hash",
+            self.unacked_index_key: "zset",
+            self.unacked_mutex_key: "string",
+        }
         with self.conn_or_acquire() as client:
             for key, kind in expected.items():
                 if bytes_to_str(client.type(key)) not in (kind, "none"):
@@ -175,7 +199,9 @@ class Channel(_Channel):  # type: ignore[misc]
         except redis.ResponseError as error:
             self.cleanse(error)
         except _UNREADABLE as error:
-            if self.connection.at_message:  # it was read, and this is a fault of the task that took it
+            if (
+                self.connection.at_message
+            ):  # it was read, and this is a fault of the task that took it
                 raise
             refusals.add("a queue", error)
         raise Empty

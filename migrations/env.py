@@ -1,4 +1,6 @@
-"""Runs migrations on one database, one process at a time, and never waits long for a table that is in use."""
+"""Runs migrations on one database, one process at a time, and never waits long for a
+table that is in use.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,18 @@ from app.store.tables import metadata
 ADVISORY_LOCK = 0x41535359
 """Held while migrating: 'ASSY'."""
 LOCK_TIMEOUT = "10s"
-"""A migration that waits longer for a table fails: waiting, it would block every reader behind it."""
+"""A migration that waits longer for a table fails: waiting, it would block every
+reader behind it.
+"""
 
 
 def _url() -> str:
     url = context.config.attributes.get("url") or Settings.from_env().database_url
     if not url:
-        raise ValueError("database: expected ASSAY_DATABASE_URL or a URL given by `assay db upgrade`, got neither")
+        raise ValueError(
+            "database: expected ASSAY_DATABASE_URL or a URL given by `assay db upgrade`, got"
+            " neither"
+        )
     return str(url)
 
 
@@ -27,7 +34,9 @@ def _online() -> None:
         connection.execute(sa.text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
         connection.execute(sa.text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
         connection.commit()  # both outlive the transaction; the lock ends with the connection
-        context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=True)
+        context.configure(
+            connection=connection, target_metadata=metadata, transaction_per_migration=True
+        )
         with context.begin_transaction():
             context.run_migrations()
     engine.dispose()

@@ -1,9 +1,12 @@
-"""Real servers for tests: one PostgreSQL and one Valkey a session, a database of its own for every test.
+"""Real servers for tests: one PostgreSQL and one Valkey a session, a database of its
+own for every test.
 
-services    the embedded services of the session, in a folder of their own that is removed at the end
+services    the embedded services of the session, in a folder of their own that is
+            removed at the end
 settings    of a fresh, migrated database and an emptied broker
 database, broker, client
-start_worker    starts real Celery workers and ends them after the test"""
+start_worker    starts real Celery workers and ends them after the test
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,18 @@ from tests.waiting import until
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Side by side, each process of the tests gets one thread for torch: several would take the cores from each other.
+# Side by side, each process of the tests gets one thread for torch: several would
+# take the cores from each other.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Hypothesis limits an example to 200 ms and counts slow generation as a failure: both happen on a busy machine.
+# Hypothesis limits an example to 200 ms and counts slow generation as a failure:
+# both happen on a busy machine.
 properties.register_profile(
-    "untimed", parent=properties.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "untimed",
+    parent=properties.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 properties.load_profile("untimed")
 
@@ -85,8 +93,9 @@ LONGEST = (
     "test_endpoint_workers",
     "test_trajectory",
 )
-"""Files that take more than ten seconds, longest first.  They are begun first: a long one that one process begins last
-leaves the other without work."""
+"""Files that take more than ten seconds, longest first.  They are begun first: a long one that one
+process begins last leaves the other without work.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -100,12 +109,16 @@ SERVERS_BYTES = 2 << 30
 
 
 def fast_folder(prefix: str) -> Path:
-    """A new folder in memory where that has room and programs may run in it, else on the disk: in memory neither
-    syncing nor copying takes the servers time."""
+    """A new folder in memory where that has room and programs may run in it, else on the disk: in
+    memory neither syncing nor copying takes the servers time.
+    """
     where = Path("/var/tmp")
     if os.access(SHARED_MEMORY, os.W_OK):
         status = os.statvfs(SHARED_MEMORY)
-        if status.f_bavail * status.f_frsize > 2 * SERVERS_BYTES and not status.f_flag & os.ST_NOEXEC:
+        if (
+            status.f_bavail * status.f_frsize > 2 * SERVERS_BYTES
+            and not status.f_flag & os.ST_NOEXEC
+        ):
             where = SHARED_MEMORY
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
     folder.chmod(0o711)
@@ -114,7 +127,9 @@ def fast_folder(prefix: str) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def all_cores() -> Iterator[None]:
-    """A referee in this process binds it to some cores; the tests of the next file have all of them again."""
+    """A referee in this process binds it to some cores; the tests of the next file
+    have all of them again.
+    """
     before = os.sched_getaffinity(0)
     yield
     os.sched_setaffinity(0, before)
@@ -138,18 +153,23 @@ def settings(services: Services) -> Iterator[Settings]:
 
 @contextmanager
 def fresh(services: Services) -> Iterator[Settings]:
-    """A copy of the migrated database, which costs less than migrating, and a folder of its own for logs; quick leases
-    and sweeps."""
+    """A copy of the migrated database, which costs less than migrating, and a folder of its own for
+    logs; quick leases and sweeps.
+    """
     name = f"test_{ids.new_id().hex}"
     template = sa.make_url(services.settings.database_url or "")
-    administrate(template, f"CREATE DATABASE {name} TEMPLATE {template.database} STRATEGY FILE_COPY")
+    administrate(
+        template, f"CREATE DATABASE {name} TEMPLATE {template.database} STRATEGY FILE_COPY"
+    )
     empty_broker(services.settings)
     url = template.set(database=name).render_as_string(hide_password=False)
     folder = services.settings.state_dir / name
     embedded.make_state_dir(folder)
     (folder / "log").mkdir()
     try:
-        yield replace(services.settings, database_url=url, state_dir=folder, lease_s=2.0, sweep_s=0.5)
+        yield replace(
+            services.settings, database_url=url, state_dir=folder, lease_s=2.0, sweep_s=0.5
+        )
     finally:
         drop_database(template, name)
         shutil.rmtree(folder, ignore_errors=True)
@@ -194,14 +214,17 @@ def start_worker(settings: Settings) -> Iterator[Callable[..., Popen[bytes]]]:
 
 def administrate(url: sa.URL, statement: str) -> None:
     """Run a statement that wants no transaction, in the database `postgres`."""
-    dsn = url.set(drivername="postgresql", database="postgres").render_as_string(hide_password=False)
+    dsn = url.set(drivername="postgresql", database="postgres").render_as_string(
+        hide_password=False
+    )
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(statement)
 
 
 def drop_database(url: sa.URL, name: str) -> None:
-    """Drop a database with its connections.  An autovacuum worker in it belongs to the superuser, whom a test's role
-    may not end: wait until it has gone."""
+    """Drop a database with its connections.  An autovacuum worker in it belongs to the superuser,
+    whom a test's role may not end: wait until it has gone.
+    """
 
     def dropped() -> bool:
         try:

@@ -1,12 +1,17 @@
 """Imitates hosts that allow less than this one, and runs a command there.
 
-    python -m tests.hosts docker COMMAND…      a default Docker container: its capabilities, its system-call filter
+    python -m tests.hosts docker COMMAND…      a default Docker container: its capabilities, its
+                                               system-call filter
     python -m tests.hosts nobody COMMAND…      an unprivileged user
-    python -m tests.hosts rootless COMMAND…    both: an unprivileged user in a default Docker container
-    python -m tests.hosts old COMMAND…         a default Docker container on a kernel without Landlock
+    python -m tests.hosts rootless COMMAND…    both: an unprivileged user in a default
+                                               Docker container
+    python -m tests.hosts old COMMAND…         a default Docker container on a kernel
+                                               without Landlock
 
-Needs root.  Imitated of Docker are the facts that matter to a sandbox: no namespaces, no mounts, no SYS_ADMIN (its
-default seccomp profile and capabilities as of version 28).  Not imitated: AppArmor, masked files in /proc and /sys."""
+Needs root.  Imitated of Docker are the facts that matter to a sandbox: no namespaces, no mounts, no
+SYS_ADMIN (its default seccomp profile and capabilities as of version 28).  Not imitated: AppArmor,
+masked files in /proc and /sys.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +25,59 @@ from pathlib import Path
 from workers.sandbox import syscalls
 
 CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31}
-"""CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW SYS_CHROOT MKNOD AUDIT_WRITE
-SETFCAP."""
+"""CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW
+SYS_CHROOT MKNOD AUDIT_WRITE SETFCAP.
+"""
 
 REFUSED = {
-    "x86_64": (272, 308, 165, 166, 155, 248, 249, 250, 298, 321, 323, 425, 426, 427, 428, 429, 430, 431, 432, 304),
-    "aarch64": (97, 268, 40, 39, 41, 217, 218, 219, 241, 280, 282, 425, 426, 427, 428, 429, 430, 431, 432, 265),
+    "x86_64": (
+        272,
+        308,
+        165,
+        166,
+        155,
+        248,
+        249,
+        250,
+        298,
+        321,
+        323,
+        425,
+        426,
+        427,
+        428,
+        429,
+        430,
+        431,
+        432,
+        304,
+    ),
+    "aarch64": (
+        97,
+        268,
+        40,
+        39,
+        41,
+        217,
+        218,
+        219,
+        241,
+        280,
+        282,
+        425,
+        426,
+        427,
+        428,
+        429,
+        430,
+        431,
+        432,
+        265,
+    ),
 }
-"""unshare setns mount umount2 pivot_root add_key request_key keyctl perf_event_open bpf userfaultfd io_uring_*
-open_tree move_mount fsopen fsconfig fsmount open_by_handle_at."""
+"""unshare setns mount umount2 pivot_root add_key request_key keyctl perf_event_open bpf userfaultfd
+io_uring_* open_tree move_mount fsopen fsconfig fsmount open_by_handle_at.
+"""
 
 _LOAD, _JUMP, _TEST, _GIVE = 0x20, 0x15, 0x45, 0x06
 _CLONE = {"x86_64": 56, "aarch64": 220}
@@ -40,7 +89,9 @@ _NOBODY = 65534
 
 
 def _show_python() -> None:
-    """Make this interpreter readable for others where it lies below a user's home, as in an image."""
+    """Make this interpreter readable for others where it lies below a user's home,
+    as in an image.
+    """
     prefix = Path(sys.base_prefix).resolve()
     closed = [folder for folder in prefix.parents if folder.stat().st_mode & 0o005 != 0o005]
     if not closed:
@@ -61,7 +112,12 @@ def enter_docker() -> None:
         syscalls.prctl(_PR_CAPBSET_DROP, capability)
     machine = os.uname().machine
     code = _refusals(dict.fromkeys(REFUSED[machine], _EPERM) | {_CLONE3: _ENOSYS})
-    code += [(_JUMP, 0, 3, _CLONE[machine]), (_LOAD, 0, 0, 16), (_TEST, 0, 1, _CLONE_NEW), (_GIVE, 0, 0, _EPERM)]
+    code += [
+        (_JUMP, 0, 3, _CLONE[machine]),
+        (_LOAD, 0, 0, 16),
+        (_TEST, 0, 1, _CLONE_NEW),
+        (_GIVE, 0, 0, _EPERM),
+    ]
     _filter(code)
 
 

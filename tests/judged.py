@@ -1,4 +1,6 @@
-"""An answer judged by the referee's rule in this process: the truth, the comparison, and the excuses."""
+"""An answer judged by the referee's rule in this process: the truth, the comparison,
+and the excuses.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,38 @@ from workers.shims import equivalent_answers, true_answer
 def checked(
     model: Any, inputs: list[Any], answer: Any, rule: correctness.Rule = correctness.DEFAULT_RULE
 ) -> list[correctness.ComparedOutput]:
-    """Each output of one call, compared as an evaluation does; the model runs on the inputs' device."""
+    """Each output of one call, compared as an evaluation does; the model runs on the
+    inputs' device.
+    """
     with torch.no_grad():
         own = model(*inputs)
     best = true_answer.find(model, inputs, own)
     twin = true_answer.twin(model, best) if best is not true_answer.Truth.OWN else model
-    exact = own if best is true_answer.Truth.OWN else true_answer.call(twin, true_answer.widened(inputs, best), best)
+    exact = (
+        own
+        if best is true_answer.Truth.OWN
+        else true_answer.call(twin, true_answer.widened(inputs, best), best)
+    )
     got = [leaf.clone() for leaf in layout.values(answer)]
     expected = [leaf.reshape(1, -1) for leaf in layout.values(exact)]
     found = _compared(got, expected, list(layout.values(own)), rule)
     wrong = not all(each.ok[0] for each in found)
-    if not wrong or any(each.is_far_off(0, exact) for each, exact in zip(found, expected, strict=True)):
+    if not wrong or any(
+        each.is_far_off(0, exact) for each, exact in zip(found, expected, strict=True)
+    ):
         return found
     nearest = [leaf.clone() for leaf in got]
     leaves = equivalent_answers.find_equivalent(
         twin, best, inputs, nearest, time.process_time() + equivalent_answers.LOOK_S
     )
     return [
-        each
-        if each.ok[0]
-        else each.reviewed(0, exact, near.reshape(1, -1), correctness.SecondLook.checked(asdict(leaf)))
+        (
+            each
+            if each.ok[0]
+            else each.reviewed(
+                0, exact, near.reshape(1, -1), correctness.SecondLook.checked(asdict(leaf))
+            )
+        )
         for each, exact, near, leaf in zip(found, expected, nearest, leaves, strict=True)
     ]
 
@@ -47,7 +61,10 @@ def is_right(model: Any, inputs: list[Any], answer: Any) -> bool:
 
 
 def _compared(
-    got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], own: Sequence[torch.Tensor], rule: correctness.Rule
+    got: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    own: Sequence[torch.Tensor],
+    rule: correctness.Rule,
 ) -> list[correctness.ComparedOutput]:
     return [
         correctness.outputs(

@@ -1,11 +1,14 @@
-"""Measures of the language that a person reads: docstrings, comments, messages, templates and scripts.
+"""Measures of the language that a person reads: docstrings, comments, messages,
+templates and scripts.
 
     python -m tests.language               figures of the checkout, and the texts that open badly
     python -m tests.language app/domain    the same for some folders or files
 
-A docstring, comment or message that opens with one of OPENINGS has no subject when it is read alone.  Messages are
-the string constants of at least LEAST_WORDS words that are no docstring: help, errors, labels, explanations of
-findings, rules of datasets.  SQL and patterns are among them, and open otherwise."""
+A docstring, comment or message that opens with one of OPENINGS has no subject when it is
+read alone.  Messages are the string constants of at least LEAST_WORDS words that are no
+docstring: help, errors, labels, explanations of findings, rules of datasets.  SQL and
+patterns are among them, and open otherwise.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,12 @@ TREES = ("app", "workers", "migrations")
 CANDIDATES = ROOT / "tests" / "zoo"
 """Folder of sample candidates, which have a language of their own."""
 
-OPENINGS = frozenset({"as", "be", "of", "those", "what", "whatever", "whichever", "who", "whoever", "whom", "whose"})
-"""First words that leave a text without a subject when it is read alone, in a hover or a search result."""
+OPENINGS = frozenset(
+    {"as", "be", "of", "those", "what", "whatever", "whichever", "who", "whoever", "whom", "whose"}
+)
+"""First words that leave a text without a subject when it is read alone, in a hover
+or a search result.
+"""
 
 CONNECTING = frozenset({"as", "of", "those"})
 """Words of OPENINGS with which a label beside a number, or the rest of a line, may begin."""
@@ -53,11 +60,15 @@ class Text:
     text: str
 
     continues: bool = False
-    """True for a text that may go on from the one before it, if it begins with a small letter: `of 17 rows`."""
+    """True for a text that may go on from the one before it, if it begins with a
+    small letter: `of 17 rows`.
+    """
 
     @property
     def opening(self) -> str:
-        """First word in lower case, after a stage ("BROWSE: "), brackets and quotes; empty where it continues."""
+        """First word in lower case, after a stage ("BROWSE: "), brackets and quotes;
+        empty where it continues.
+        """
         match = re.match(r"(?:[A-Z]+: )?[`(…\s]*([A-Za-z]+)", self.text)
         if match is None or (self.continues and match[1].islower() and match[1] in CONNECTING):
             return ""
@@ -89,7 +100,9 @@ def documents() -> list[Path]:
 @cache
 def docstrings(path: Path) -> tuple[Text, ...]:
     """All docstrings of a file, those below attributes included."""
-    return tuple(Text(path=path, line=node.lineno, text=str(node.value)) for node in _docstrings(path))
+    return tuple(
+        Text(path=path, line=node.lineno, text=str(node.value)) for node in _docstrings(path)
+    )
 
 
 def _docstrings(path: Path) -> Iterator[ast.Constant]:
@@ -135,7 +148,12 @@ def comments(path: Path) -> tuple[Text, ...]:
 def messages(path: Path) -> tuple[Text, ...]:
     """String constants that may be read by people: no docstrings, LEAST_WORDS words or more."""
     tree = _tree(path)
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    inner = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     inner |= {id(node) for node in _docstrings(path)}
     found = []
     for node in ast.walk(tree):
@@ -170,10 +188,21 @@ def pieces(path: Path) -> tuple[Text, ...]:
     whole = path.read_text()
     found = []
     for match in _PIECES[path.suffix].finditer(whole):
-        text = re.sub(r"{{.*?}}", PLACEHOLDER, re.sub(r"{%.*?%}", " ", match[match.lastgroup or 0], flags=re.DOTALL))
+        text = re.sub(
+            r"{{.*?}}",
+            PLACEHOLDER,
+            re.sub(r"{%.*?%}", " ", match[match.lastgroup or 0], flags=re.DOTALL),
+        )
         if text.strip():
             line = whole.count("\n", 0, match.start()) + 1
-            found.append(Text(path=path, line=line, text=" ".join(text.split()), continues=match.lastgroup == "text"))
+            found.append(
+                Text(
+                    path=path,
+                    line=line,
+                    text=" ".join(text.split()),
+                    continues=match.lastgroup == "text",
+                )
+            )
     return tuple(found)
 
 
@@ -195,7 +224,10 @@ def per_thousand(paths: Iterable[Path]) -> dict[str, float]:
     for path in paths:
         for one in (*docstrings(path), *comments(path)) if path.suffix == ".py" else pieces(path):
             words += re.findall(r"[a-z][a-z'’-]*", one.text.lower())
-    return {name: 1000 * sum(word in wanted for word in words) / len(words) for name, wanted in WORDS.items()}
+    return {
+        name: 1000 * sum(word in wanted for word in words) / len(words)
+        for name, wanted in WORDS.items()
+    }
 
 
 def unnamed(paths: Iterable[Path]) -> list[Text]:
@@ -222,7 +254,10 @@ def _print(paths: list[Path]) -> None:
     bad = badly_opened([*paths, *pages()])
     for one in [*bad, *unnamed([*paths, *pages()])]:
         print(f"{one.path.relative_to(ROOT)}:{one.line}: {' '.join(one.text.split())[:100]}")
-    print({"badly_opened": len(bad), "fmt_skip": skips(paths), **per_thousand(paths)}, sorted(stdlib_names(paths)))
+    print(
+        {"badly_opened": len(bad), "fmt_skip": skips(paths), **per_thousand(paths)},
+        sorted(stdlib_names(paths)),
+    )
 
 
 if __name__ == "__main__":

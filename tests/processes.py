@@ -11,7 +11,9 @@ WATCHDOG = "app/watchdog.py"
 def children(pid: int) -> list[int]:
     """Processes that the process started; none where it is gone."""
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except (FileNotFoundError, ProcessLookupError):
         return []
 
@@ -24,7 +26,9 @@ def descendants(pid: int) -> list[int]:
 def command_line(pid: int) -> str:
     """The process's arguments, separated by spaces; empty where it is gone."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except (FileNotFoundError, ProcessLookupError):
         return ""
 

@@ -1,6 +1,9 @@
-"""Problems with candidates that compute the same in another way, and with others that compute it in less precision.
+"""Problems with candidates that compute the same in another way, and with others
+that compute it in less precision.
 
-Each is a function of the problem's inputs; run on any device by tests/unit/test_rewrites.py and tests/gpu."""
+Each is a function of the problem's inputs; run on any device by
+tests/unit/test_rewrites.py and tests/gpu.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def _norm_by_moments(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch
 
 def _images(channels: int, out: int, size: int) -> Callable[[], list[torch.Tensor]]:
     def draw() -> list[torch.Tensor]:
-        return [torch.randn(2, channels, size, size), torch.randn(out, channels, 3, 3) / (3 * channels**0.5)]
+        return [
+            torch.randn(2, channels, size, size),
+            torch.randn(out, channels, 3, 3) / (3 * channels**0.5),
+        ]
 
     return draw
 
@@ -133,7 +139,9 @@ def _pooled(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 def _pooled_first(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     size = x.shape[-1] - 2
-    sums = torch.stack([x[:, :, i : i + size, j : j + size].mean((2, 3)) for i in range(3) for j in range(3)], -1)
+    sums = torch.stack(
+        [x[:, :, i : i + size, j : j + size].mean((2, 3)) for i in range(3) for j in range(3)], -1
+    )
     return torch.einsum("nck,ock->no", sums, w.flatten(2))
 
 
@@ -147,17 +155,61 @@ def _gelu_by_parts(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.T
 
 
 REWRITES = (
-    Pair(name="folded_scale", reference=_mostly_zero, candidate=_mostly_zero_folded, draw=_linear(128, 10, 5)),
-    Pair(name="norm_by_moments", reference=_norm, candidate=_norm_by_moments, draw=_linear(64, 512, 512)),
+    Pair(
+        name="folded_scale",
+        reference=_mostly_zero,
+        candidate=_mostly_zero_folded,
+        draw=_linear(128, 10, 5),
+    ),
+    Pair(
+        name="norm_by_moments",
+        reference=_norm,
+        candidate=_norm_by_moments,
+        draw=_linear(64, 512, 512),
+    ),
     Pair(name="winograd", reference=_conv, candidate=_winograd, draw=_images(16, 8, 18)),
-    Pair(name="convolution_as_product", reference=_conv, candidate=_as_product, draw=_images(16, 8, 18)),
-    Pair(name="split_k", reference=functional.linear, candidate=_split_k, draw=_linear(32, 4096, 32)),
-    Pair(name="softmax_base_two", reference=_softmax, candidate=_softmax_base_two, draw=_linear(64, 256, 256)),
-    Pair(name="folded_norm", reference=_frozen_norm, candidate=_frozen_norm_folded, draw=_images(16, 8, 18)),
-    Pair(name="expanded_distance", reference=_distance, candidate=_distance_expanded, draw=_linear(64, 128, 64)),
-    Pair(name="reassociated_chain", reference=_chain, candidate=_chain_reordered, draw=_linear(128, 512, 1024)),
-    Pair(name="pooled_before_convolution", reference=_pooled, candidate=_pooled_first, draw=_images(16, 8, 34)),
-    Pair(name="reversed_sum", reference=_gelu, candidate=_gelu_by_parts, draw=_linear(64, 1024, 64)),
+    Pair(
+        name="convolution_as_product",
+        reference=_conv,
+        candidate=_as_product,
+        draw=_images(16, 8, 18),
+    ),
+    Pair(
+        name="split_k", reference=functional.linear, candidate=_split_k, draw=_linear(32, 4096, 32)
+    ),
+    Pair(
+        name="softmax_base_two",
+        reference=_softmax,
+        candidate=_softmax_base_two,
+        draw=_linear(64, 256, 256),
+    ),
+    Pair(
+        name="folded_norm",
+        reference=_frozen_norm,
+        candidate=_frozen_norm_folded,
+        draw=_images(16, 8, 18),
+    ),
+    Pair(
+        name="expanded_distance",
+        reference=_distance,
+        candidate=_distance_expanded,
+        draw=_linear(64, 128, 64),
+    ),
+    Pair(
+        name="reassociated_chain",
+        reference=_chain,
+        candidate=_chain_reordered,
+        draw=_linear(128, 512, 1024),
+    ),
+    Pair(
+        name="pooled_before_convolution",
+        reference=_pooled,
+        candidate=_pooled_first,
+        draw=_images(16, 8, 34),
+    ),
+    Pair(
+        name="reversed_sum", reference=_gelu, candidate=_gelu_by_parts, draw=_linear(64, 1024, 64)
+    ),
 )
 
 
@@ -183,12 +235,16 @@ def _tf32(compute: Compute) -> Compute:
     """The same with operands cut to 10 bits after the point."""
 
     def computed(*inputs: torch.Tensor) -> torch.Tensor:
-        return compute(*((each.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32) for each in inputs))
+        return compute(
+            *((each.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32) for each in inputs)
+        )
 
     return computed
 
 
-def _drawn_in(dtype: torch.dtype, draw: Callable[[], list[torch.Tensor]]) -> Callable[[], list[torch.Tensor]]:
+def _drawn_in(
+    dtype: torch.dtype, draw: Callable[[], list[torch.Tensor]]
+) -> Callable[[], list[torch.Tensor]]:
     return lambda: [each.to(dtype) for each in draw()]
 
 
@@ -204,19 +260,46 @@ _HALF, _BRAIN, _EIGHTH = torch.float16, torch.bfloat16, torch.float8_e4m3fn
 _SQUARE = _linear(64, 512, 64)
 
 DOWNGRADES = (
-    Pair(name="half_for_single", reference=functional.linear, candidate=_in(_HALF, functional.linear), draw=_SQUARE),
-    Pair(name="bfloat_for_single", reference=functional.linear, candidate=_in(_BRAIN, functional.linear), draw=_SQUARE),
-    Pair(name="tf32_for_single", reference=functional.linear, candidate=_tf32(functional.linear), draw=_SQUARE),
+    Pair(
+        name="half_for_single",
+        reference=functional.linear,
+        candidate=_in(_HALF, functional.linear),
+        draw=_SQUARE,
+    ),
+    Pair(
+        name="bfloat_for_single",
+        reference=functional.linear,
+        candidate=_in(_BRAIN, functional.linear),
+        draw=_SQUARE,
+    ),
+    Pair(
+        name="tf32_for_single",
+        reference=functional.linear,
+        candidate=_tf32(functional.linear),
+        draw=_SQUARE,
+    ),
     Pair(name="half_operands", reference=_gelu, candidate=_operands_in(_HALF, _gelu), draw=_SQUARE),
-    Pair(name="half_convolution", reference=_conv, candidate=_operands_in(_HALF, _conv), draw=_images(16, 8, 18)),
+    Pair(
+        name="half_convolution",
+        reference=_conv,
+        candidate=_operands_in(_HALF, _conv),
+        draw=_images(16, 8, 18),
+    ),
     Pair(
         name="half_after_relu",
         reference=_mostly_zero,
         candidate=_operands_in(_HALF, _mostly_zero),
         draw=_linear(1024, 10, 64),
     ),
-    Pair(name="half_attention", reference=_attention, candidate=_in(_HALF, _attention), draw=_heads),
-    Pair(name="half_statistics", reference=_norm, candidate=_in(_HALF, _norm), draw=_linear(64, 512, 512)),
+    Pair(
+        name="half_attention", reference=_attention, candidate=_in(_HALF, _attention), draw=_heads
+    ),
+    Pair(
+        name="half_statistics",
+        reference=_norm,
+        candidate=_in(_HALF, _norm),
+        draw=_linear(64, 512, 512),
+    ),
     Pair(
         name="bfloat_product_for_half",
         reference=functional.linear,

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 
 LIMIT_S = 120.0
-"""Far more than anything takes that works, on a machine with other work: only a broken thing waits for so long."""
+"""Far more than anything takes that works, on a machine with other work: only a
+broken thing waits for so long.
+"""
 
 
 def until(condition: Callable[[], object], timeout_s: float = LIMIT_S) -> None:

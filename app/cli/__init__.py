@@ -1,4 +1,5 @@
-"""The command `assay`: one module per verb, loaded when it is asked for, so that `assay --version` answers at once.
+"""The command `assay`: one module per verb, loaded when it is asked for, so that
+`assay --version` answers at once.
 
 Exit codes, the same for every verb:
 
@@ -25,7 +26,9 @@ from app.settings import ARROW_POOL, Settings
 
 __all__ = ["main"]
 
-if sys.platform == "linux":  # Arrow reads it when it is loaded, which is with the first verb that needs it
+if (
+    sys.platform == "linux"
+):  # Arrow reads it when it is loaded, which is with the first verb that needs it
     os.environ.setdefault(*ARROW_POOL)
 
 VERBS = {
@@ -58,7 +61,9 @@ VERBS = {
     "db": "db",
     "doctor": "doctor",
 }
-"""Verb → module of this package, whose `command` it is; in the order in which `--help` lists them."""
+"""Verb → module of this package, whose `command` it is; in the order in which
+`--help` lists them.
+"""
 
 
 class _Assay(Group):
@@ -83,7 +88,9 @@ class _Assay(Group):
                 raise
             raise errors.translate(error) from error
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> Any:
         try:
             code = super().main(args, prog_name or "assay", **{**extra, "standalone_mode": False})
         except click.exceptions.NoArgsIsHelpError as error:
@@ -98,7 +105,9 @@ class _Assay(Group):
         sys.exit(code if isinstance(code, int) else errors.OK)
 
 
-@click.group(cls=_Assay, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_Assay, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(version("kernel-assay"), prog_name="assay")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
@@ -111,8 +120,8 @@ def main(ctx: click.Context, debug: bool) -> None:  # noqa: ARG001 (read by _Ass
     assay eval REFERENCE CANDIDATE    one candidate, now
     assay export --where … --out DIR  a dataset of evaluations
 
-    Settings are environment variables, ASSAY_DATABASE_URL and ASSAY_BROKER_URL first; without these two, the servers
-    of this machine are used (ASSAY_STATE_DIR, started when needed).
+    Settings are environment variables, ASSAY_DATABASE_URL and ASSAY_BROKER_URL first; without these
+    two, the servers of this machine are used (ASSAY_STATE_DIR, started when needed).
 
     Exit codes: 0 ok, 1 the answer is no, 2 usage or bad input, 3 infrastructure.
     """

@@ -1,4 +1,6 @@
-"""Helpers of `assay user` and `assay token`: the database alone, and secrets that reach no history and no log."""
+"""Helpers of `assay user` and `assay token`: the database alone, and secrets that
+reach no history and no log.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def found(connection: Connection, name: str) -> users.Account:
 
 
 def operator() -> dict[str, object]:
-    """Operating system account that runs this command, for the audit's details; not a user of Assay."""
+    """Operating system account that runs this command, for the audit's details; not
+    a user of Assay.
+    """
     return {"by": f"command line of {getpass.getuser()}"}
 
 
@@ -55,8 +59,15 @@ def password(name: str, file: Path | None, generate: bool) -> tuple[str, str | N
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
         return passwords.hashed(text.removesuffix("\n"), name=name), None
     if not sys.stdin.isatty():
-        raise click.UsageError("expected a terminal to ask for the password on, --password-file or --generate")
-    return passwords.hashed(click.prompt("Password", hide_input=True, confirmation_prompt=True), name=name), None
+        raise click.UsageError(
+            "expected a terminal to ask for the password on, --password-file or --generate"
+        )
+    return (
+        passwords.hashed(
+            click.prompt("Password", hide_input=True, confirmation_prompt=True), name=name
+        ),
+        None,
+    )
 
 
 def _transaction(url: str) -> Iterator[Connection]:

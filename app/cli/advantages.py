@@ -26,7 +26,9 @@ from app.store.turn_rewards import StoredTurn
 
 
 @click.command("advantages", short_help="Advantages of stored turns by an RL method.")
-@click.option("--method", default="trloo", show_default=True, help="Advantage estimator; see --methods.")
+@click.option(
+    "--method", default="trloo", show_default=True, help="Advantage estimator; see --methods."
+)
 @click.option("--methods", is_flag=True, help="List the methods with formula and source.")
 @credit_options.options()
 @click.option("--turns", "list_turns", is_flag=True, help="List every turn, not only prompts.")
@@ -39,7 +41,10 @@ from app.store.turn_rewards import StoredTurn
 @click.option(
     "--dataset",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="With --out: write one line per turn of this dataset's rows, with split and index, in the rows' order.",
+    help=(
+        "With --out: write one line per turn of this dataset's rows, with split and index, in the"
+        " rows' order."
+    ),
 )
 @output.json_option("Print method, options and every turn as JSON.")
 @click.pass_obj
@@ -56,9 +61,10 @@ def command(
 ) -> None:
     """Print advantages of stored turns: one group per run, problem and backend.
 
-    A turn has no reward if its job failed, is not over, or could not be measured; it leaves its group before any
-    baseline.  An answer without code counts like one that does not compile.  Filters follow Dr. Kernel's order: void
-    turns, uniform prompts, MRS, PRS; then the advantages.  `assay export --advantages` writes the same into datasets.
+    A turn has no reward if its job failed, is not over, or could not be measured; it leaves its
+    group before any baseline.  An answer without code counts like one that does not compile.
+    Filters follow Dr. Kernel's order: void turns, uniform prompts, MRS, PRS; then the advantages.
+    `assay export --advantages` writes the same into datasets.
 
     \b
     assay advantages --run grpo-1
@@ -70,7 +76,9 @@ def command(
         _print_methods()
         return
     if file is not None and file.suffix not in _WRITERS:
-        raise errors.BadInputError(f"--out: expected a name ending in {' or '.join(_WRITERS)}, got {file}")
+        raise errors.BadInputError(
+            f"--out: expected a name ending in {' or '.join(_WRITERS)}, got {file}"
+        )
     if dataset is not None and file is None:
         raise errors.BadInputError("--dataset: expected --out with it, got none")
     declared = credit_options.declared(method, options, settings.reward)
@@ -93,16 +101,22 @@ def _json(book: Book) -> dict[str, Any]:
 
 
 def _of_dataset(rows: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """One row per line of the dataset's lineage, in its order; figures are null for turns of other runs."""
+    """One row per line of the dataset's lineage, in its order; figures are null for
+    turns of other runs.
+    """
     by_turn = {row["turn_id"]: row for row in rows}
     unknown: dict[str, Any] = dict.fromkeys(SCHEMA.names)
     found = []
     for path in sorted(folder.glob(f"{LINEAGE_STEM}-*.parquet")):
         for line in rows_of(path):
             row = by_turn.get(line["turn_id"], unknown | {"turn_id": line["turn_id"]})
-            found.append(row | {"split": line["split"], "index": line["index"], "role": line["role"]})
+            found.append(
+                row | {"split": line["split"], "index": line["index"], "role": line["role"]}
+            )
     if not any(row["trajectory_id"] for row in found):
-        raise errors.BadInputError(f"{folder}: expected a lineage that names turns of these runs, got none")
+        raise errors.BadInputError(
+            f"{folder}: expected a lineage that names turns of these runs, got none"
+        )
     return found
 
 
@@ -118,7 +132,10 @@ def _jsonl(rows: list[dict[str, Any]], file: Path) -> None:
     file.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
 
 
-_WRITERS: Mapping[str, Callable[[list[dict[str, Any]], Path], None]] = {".parquet": _parquet, ".jsonl": _jsonl}
+_WRITERS: Mapping[str, Callable[[list[dict[str, Any]], Path], None]] = {
+    ".parquet": _parquet,
+    ".jsonl": _jsonl,
+}
 
 
 def _turn_table(book: Book) -> Table:
@@ -129,7 +146,11 @@ def _turn_table(book: Book) -> Table:
     for where, one in zip(book.stored, book.results, strict=True):
         figures = [_shown(value) for value in (one.turn.reward, one.score, one.advantage)]
         table.add_row(
-            output.safe(where.problem), where.trajectory_id, str(where.turn), *figures, str(one.dropped or "")
+            output.safe(where.problem),
+            where.trajectory_id,
+            str(where.turn),
+            *figures,
+            str(one.dropped or ""),
         )
     return table
 
@@ -144,7 +165,11 @@ def _prompt_table(book: Book) -> Table:
         groups.setdefault(turn_credits.group(where), []).append((where, one))
     for members in groups.values():
         dropped = Counter(str(one.dropped) for _, one in members if one.dropped)
-        used = [abs(one.advantage) for _, one in members if one.dropped is None and one.advantage is not None]
+        used = [
+            abs(one.advantage)
+            for _, one in members
+            if one.dropped is None and one.advantage is not None
+        ]
         rewards = [one.turn.reward for _, one in members if one.turn.reward is not None]
         table.add_row(
             output.safe(members[0][0].run),
@@ -159,7 +184,9 @@ def _prompt_table(book: Book) -> Table:
 
 
 def _print_methods() -> None:
-    table = Table("method", "group", "score", "advantage", box=None, pad_edge=False, header_style="dim")
+    table = Table(
+        "method", "group", "score", "advantage", box=None, pad_edge=False, header_style="dim"
+    )
     for name, method in credit.METHODS.items():
         table.add_row(name, str(method.grouping), str(method.score), method.about)
     output.table_out(table)

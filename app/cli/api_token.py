@@ -18,8 +18,8 @@ from app.store import audit, tokens
 
 @click.group("token", cls=Group, short_help="Make, list and revoke API tokens.")
 def command() -> None:
-    """API tokens for programs: `Authorization: Bearer …`, `Client(url=…, token=…)`, or `http://token:…@host` where a
-    program takes only a URL.
+    """API tokens for programs: `Authorization: Bearer …`, `Client(url=…, token=…)`, or
+    `http://token:…@host` where a program takes only a URL.
 
     \b
     assay token add ada trainer --scope read --scope submit --days 90
@@ -38,18 +38,35 @@ def command() -> None:
     type=click.Choice([str(each) for each in Scope]),
     help="Scope; by default read and submit.  May be repeated.",
 )
-@click.option("--days", type=click.IntRange(1, 3650), help="For how long it is good; by default until it is revoked.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    help="For how long it is good; by default until it is revoked.",
+)
 @click.pass_obj
-def add(settings: Settings, user: str, name: str, scopes: tuple[str, ...], days: int | None) -> None:
-    """Make a token for USER and print it, alone and only now, on standard output.  NAME describes its use."""
+def add(
+    settings: Settings, user: str, name: str, scopes: tuple[str, ...], days: int | None
+) -> None:
+    """Make a token for USER and print it, alone and only now, on standard output.
+    NAME describes its use.
+    """
     chosen = [Scope(each) for each in scopes] or [Scope.READ, Scope.SUBMIT]
     until = datetime.now(UTC) + timedelta(days=days) if days else None
     with accounts.database(settings) as connection:
         account = accounts.found(connection, user)
-        token_id, text = tokens.add(connection, user_id=account.user_id, name=name, scopes=chosen, expires_at=until)
-        details = {"user": user, "name": name, "scopes": [str(each) for each in chosen], **accounts.operator()}
+        token_id, text = tokens.add(
+            connection, user_id=account.user_id, name=name, scopes=chosen, expires_at=until
+        )
+        details = {
+            "user": user,
+            "name": name,
+            "scopes": [str(each) for each in chosen],
+            **accounts.operator(),
+        }
         audit.record(connection, None, "token.add", f"token {token_id}", details)
-    click.echo(f"token {token_id} of {user} for {', '.join(chosen)}; it is not shown again", err=True)
+    click.echo(
+        f"token {token_id} of {user} for {', '.join(chosen)}; it is not shown again", err=True
+    )
     click.echo(text)
 
 
@@ -67,7 +84,13 @@ def listed(settings: Settings, as_json: bool) -> None:
         (
             *(str(each.api_token_id), each.user, each.name, ", ".join(each.scopes)),
             output.minute(each.last_used_at) if each.last_used_at else "never",
-            "revoked" if each.revoked_at else f"{each.expires_at:%Y-%m-%d}" if each.expires_at else "no end",
+            (
+                "revoked"
+                if each.revoked_at
+                else f"{each.expires_at:%Y-%m-%d}"
+                if each.expires_at
+                else "no end"
+            ),
         )
         for each in known
     ]

@@ -1,7 +1,9 @@
 """`assay eval --batch`: many candidates from one file, in order, and again from where it stopped.
 
-Results are appended in the order of the cases as soon as all before them are there, so that an interrupted run leaves a
-readable file.  Only when a later run fills a hole is the file written anew, whole, in order."""
+Results are appended in the order of the cases as soon as all before them are there, so that
+an interrupted run leaves a readable file.  Only when a later run fills a hole is the file
+written anew, whole, in order.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,9 @@ class Case:
 
     @property
     def key(self) -> Row:
-        """Key that makes an existing result the result of this case.  The default workflow is not part of it, so that
-        results without a workflow stay valid."""
+        """Key that makes an existing result the result of this case.  The default workflow is not
+        part of it, so that results without a workflow stay valid.
+        """
         workflow = self.submission.workflow
         return {
             "id": self.case_id,
@@ -81,11 +84,17 @@ class Tally:
 
 
 def run(settings: Settings, cases_path: Path, out: Path, options: Mapping[str, Any]) -> Tally:
-    """Evaluate every case and write `out`.  Raises BadInputError where `out` holds something else's results."""
+    """Evaluate every case and write `out`.  Raises BadInputError where `out` holds
+    something else's results.
+    """
     tally = Tally()
     cases = list(read(cases_path, options, tally))
     done = existing(out, {case.case_id for case in cases} | tally.bad_ids)
-    kept = {} if options.get("fresh") else {c.case_id: done[c.case_id] for c in cases if _is_result(done, c)}
+    kept = (
+        {}
+        if options.get("fresh")
+        else {c.case_id: done[c.case_id] for c in cases if _is_result(done, c)}
+    )
     tally.cases, tally.reused = len(cases), len(kept)
     missing = [case for case in cases if case.case_id not in kept]
     rows = dict(kept)
@@ -113,7 +122,9 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
                 fields = _json(text)
                 found = case(fields, path.parent, options)
                 if found.case_id in seen:
-                    raise ValueError(f"id {found.case_id!r} was already on line {seen[found.case_id]}")
+                    raise ValueError(
+                        f"id {found.case_id!r} was already on line {seen[found.case_id]}"
+                    )
             except (ValueError, OSError) as error:
                 tally.bad_lines.append(f"{path}:{number}: {output.safe(str(error))}")
                 click.echo(f"error: {tally.bad_lines[-1]}", err=True)
@@ -125,16 +136,24 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
 
 
 def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
-    """A case from one line's JSON.  Raises ValueError or OSError with expected and actual values."""
+    """A case from one line's JSON.  Raises ValueError or OSError with expected and
+    actual values.
+    """
     if not isinstance(fields, dict):
-        raise ValueError(f"expected an object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
+        raise ValueError(
+            f"expected an object with {', '.join(REQUIRED)}, got {type(fields).__name__}"
+        )
     if missing := [name for name in REQUIRED if name not in fields]:
         raise ValueError(f"expected {', '.join(REQUIRED)}; {', '.join(missing)} missing")
     if unknown := sorted(set(fields) - set(KNOWN)):
         raise ValueError(f"unknown field {', '.join(unknown)}; expected some of {', '.join(KNOWN)}")
     for name, value in fields.items():
         if not (isinstance(value, str) or (name == "id" and type(value) is int)):
-            shown = json.dumps(value)[:80] if not isinstance(value, dict | list) else type(value).__name__
+            shown = (
+                json.dumps(value)[:80]
+                if not isinstance(value, dict | list)
+                else type(value).__name__
+            )
             raise ValueError(f"{name}: expected a string, got {shown}")
     chosen = dict(options) | {name: fields[name] for name in CHOSEN if name in fields}
     paths = {name: folder / fields[name] for name in ("reference", "candidate")}
@@ -146,8 +165,10 @@ def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
 
 
 def existing(out: Path, known: set[str]) -> dict[str, Row]:
-    """Results that are there already, by id, the last one for each.  A torn last line, from a run that was killed, is
-    cut off.  Raises BadInputError where the file holds anything but results of these cases."""
+    """Results that are there already, by id, the last one for each.  A torn last line,
+    from a run that was killed, is cut off.  Raises BadInputError where the file holds
+    anything but results of these cases.
+    """
     if not out.exists():
         return {}
     data = out.read_bytes()
@@ -183,7 +204,9 @@ def evaluated(settings: Settings, cases: list[Case], reused: int, total: int) ->
             for worker in workers:
                 worker.check()
 
-        job_ids = [handle.job_id for handle in client.submit_many([case.submission for case in cases])]
+        job_ids = [
+            handle.job_id for handle in client.submit_many([case.submission for case in cases])
+        ]
         asked = Counter(job_ids)  # identical cases share a job
         done: dict[UUID, Row] = {}
         at = 0
@@ -213,12 +236,20 @@ def line(row: Row) -> str:
 def report(tally: Tally, out: Path, *, as_json: bool) -> None:
     """Say how it went, on standard output."""
     if as_json:
-        counts = {"cases": tally.cases, "reused": tally.reused, "failed": tally.failed, "statuses": tally.statuses}
+        counts = {
+            "cases": tally.cases,
+            "reused": tally.reused,
+            "failed": tally.failed,
+            "statuses": tally.statuses,
+        }
         output.json_out({**counts, "bad_lines": tally.bad_lines, "out": str(out)})
         return
-    statuses = ", ".join(f"{count} {name}" for name, count in sorted(tally.statuses.items())) or "none"
+    statuses = (
+        ", ".join(f"{count} {name}" for name, count in sorted(tally.statuses.items())) or "none"
+    )
     click.echo(
-        f"{tally.cases} cases ({tally.reused} there already): {statuses}; {len(tally.bad_lines)} bad lines; {out}"
+        f"{tally.cases} cases ({tally.reused} there already): {statuses}; {len(tally.bad_lines)}"
+        f" bad lines; {out}"
     )
 
 
@@ -228,7 +259,9 @@ def _json(text: bytes) -> object:
     except ValueError as error:
         raise ValueError(f"expected one JSON object: {error}") from error
     except RecursionError:
-        raise ValueError("expected one JSON object, got brackets nested too deep to be read") from None
+        raise ValueError(
+            "expected one JSON object, got brackets nested too deep to be read"
+        ) from None
 
 
 def _is_result(done: Mapping[str, Row], case: Case) -> bool:

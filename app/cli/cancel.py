@@ -16,7 +16,8 @@ from app.settings import Settings
 @output.json_option("Print the states after that as JSON.")
 @click.pass_context
 def command(ctx: click.Context, job_ids: tuple[UUID, ...], as_json: bool) -> None:
-    """Cancel each JOB for all who submitted it: a queued one at once, a running one as soon as its worker hears of it.
+    """Cancel each JOB for all who submitted it: a queued one at once, a running one as
+    soon as its worker hears of it.
 
     Exit code 1 if one of the jobs had already ended.
 

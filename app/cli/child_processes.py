@@ -20,7 +20,9 @@ from app.settings import WEB_URL_FILE, Settings
 RESTARTS = 5
 """A child that ends more often than this is not started again: its log says why."""
 STOP_S = 30.0
-"""Seconds that a child may take to finish its work; then it is killed, and its job runs again later."""
+"""Seconds that a child may take to finish its work; then it is killed, and its job
+runs again later.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,9 @@ class Child(ABC):
         """Clean up after its last process has ended."""
 
     def watch(self) -> None:
-        """Start it again where it ended, and say so.  Raises InfrastructureError once it has ended too often."""
+        """Start it again where it ended, and say so.  Raises InfrastructureError
+        once it has ended too often.
+        """
         code = self.process.poll()
         if code is None:
             return
@@ -63,9 +67,14 @@ class Child(ABC):
             raise errors.InfrastructureError(f"{self.name} does not serve: {self._last_words()}")
         what = f"{self.name} ended with {_ended(code)}"
         if self._restarts == RESTARTS:
-            raise errors.InfrastructureError(f"{what}, for the {RESTARTS + 1}th time; its log is {self.log}")
+            raise errors.InfrastructureError(
+                f"{what}, for the {RESTARTS + 1}th time; its log is {self.log}"
+            )
         self._restarts += 1
-        click.echo(f"{what}; starting it again ({self._restarts} of {RESTARTS}; its log is {self.log})", err=True)
+        click.echo(
+            f"{what}; starting it again ({self._restarts} of {RESTARTS}; its log is {self.log})",
+            err=True,
+        )
         self.process = self.start()
 
     def how_it_ended(self) -> str | None:
@@ -98,7 +107,9 @@ class Web(Child):
         super().__init__("web", settings)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """A new process.  Other processes of this machine read where it is, for the links in results."""
+        """A new process.  Other processes of this machine read where it is, for the
+        links in results.
+        """
         (self.settings.state_dir / WEB_URL_FILE).write_text(self.settings.web_url)
         return embedded.start_web(self.settings, host=self._host, port=self._port)
 
@@ -122,7 +133,9 @@ class Worker(Child):
     def start(self) -> subprocess.Popen[bytes]:
         """A new process."""
         settings = replace(self.settings, slots=self._device.slots or self.settings.slots)
-        return embedded.start_worker(settings, device_class=self._device.device_class, device_index=self._device.index)
+        return embedded.start_worker(
+            settings, device_class=self._device.device_class, device_index=self._device.index
+        )
 
     @property
     def log(self) -> Path:
@@ -131,7 +144,9 @@ class Worker(Child):
 
 
 class Generator(Child):
-    """A worker that calls the models of one endpoint.  `foreground`: it writes to this process's output."""
+    """A worker that calls the models of one endpoint.  `foreground`: it writes to
+    this process's output.
+    """
 
     def __init__(self, settings: Settings, endpoint: str, *, foreground: bool = False) -> None:
         self._endpoint = endpoint
@@ -140,7 +155,9 @@ class Generator(Child):
 
     def start(self) -> subprocess.Popen[bytes]:
         """A new process."""
-        return embedded.start_generator(self.settings, endpoint=self._endpoint, foreground=self._foreground)
+        return embedded.start_generator(
+            self.settings, endpoint=self._endpoint, foreground=self._foreground
+        )
 
     @property
     def log(self) -> Path:
@@ -172,11 +189,14 @@ def _ended(code: int) -> str:
 
 
 def _check_free(host: str, port: int) -> None:
-    """Raise InfrastructureError where the address cannot be listened on, before the server fails in its log."""
+    """Raise InfrastructureError where the address cannot be listened on, before the
+    server fails in its log.
+    """
     try:
         with socket.create_server((host, port)):
             pass
     except OSError as error:
         raise errors.InfrastructureError(
-            f"{host}:{port}: expected a free port, got {os.strerror(error.errno or 0)!r}; choose one with --port"
+            f"{host}:{port}: expected a free port, got {os.strerror(error.errno or 0)!r}; choose"
+            " one with --port"
         ) from error

@@ -33,12 +33,18 @@ POLL_S = 1.0
 """Period of the look at a collection, in seconds."""
 
 
-@click.group("collect", cls=Group, short_help="Collect kernels from models: start, watch, pause, resume, stop.")
+@click.group(
+    "collect",
+    cls=Group,
+    short_help="Collect kernels from models: start, watch, pause, resume, stop.",
+)
 def command() -> None:
-    """Collect kernels that models write, with feedback from verified evaluations, into trajectories.
+    """Collect kernels that models write, with feedback from verified evaluations,
+    into trajectories.
 
-    A specification (TOML or JSON) names problems, endpoint, strategy, sampling, prompts and budgets; every key is
-    checked before anything is spent.  Add the endpoint first (`assay endpoint add`).
+    A specification (TOML or JSON) names problems, endpoint, strategy, sampling,
+    prompts and budgets; every key is checked before anything is spent.  Add the
+    endpoint first (`assay endpoint add`).
 
     \b
     assay collect start softmax.toml
@@ -52,7 +58,9 @@ def command() -> None:
 
 
 @command.command("start")
-@click.argument("path", metavar="SPEC", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "path", metavar="SPEC", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @click.option(
     "--set",
     "changes",
@@ -60,19 +68,33 @@ def command() -> None:
     multiple=True,
     help="Replace one value of the specification; KEY may have dots, VALUE is JSON or text.",
 )
-@click.option("--check", "check_only", is_flag=True, help="Check the specification, say what it would make, and stop.")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Watch it until it is over.")
+@click.option(
+    "--check",
+    "check_only",
+    is_flag=True,
+    help="Check the specification, say what it would make, and stop.",
+)
+@click.option(
+    "--wait/--no-wait", default=True, show_default=True, help="Watch it until it is over."
+)
 @output.json_option("Print the answer as JSON.")
 @click.pass_obj
 def start(
-    settings: Settings, path: Path, changes: tuple[str, ...], check_only: bool, wait: bool, as_json: bool
+    settings: Settings,
+    path: Path,
+    changes: tuple[str, ...],
+    check_only: bool,
+    wait: bool,
+    as_json: bool,
 ) -> None:
     """Start a collection and watch it until it is over.  Ctrl-C stops watching, not the collection.
 
-    Where no server is given, the services of this machine are started, with a worker for the endpoint and one for the
-    CPU; the endpoint's key is read from the environment here.
+    Where no server is given, the services of this machine are started, with a worker for the
+    endpoint and one for the CPU; the endpoint's key is read from the environment here.
 
-    Exit code 3: every rollout ended with a fault of the endpoint or the evaluator, or an endpoint paused it."""
+    Exit code 3: every rollout ended with a fault of the endpoint or the evaluator,
+    or an endpoint paused it.
+    """
     spec = read(path, changes)
     with services.client(settings) as client:
         if check_only:
@@ -92,14 +114,21 @@ def start(
 
 @command.command("serve")
 @click.argument("endpoint", metavar="[ENDPOINT]", required=False)
-@click.option("--calls", type=click.IntRange(1), help="Calls in flight at most; by default ASSAY_CALLS, else 64.")
+@click.option(
+    "--calls",
+    type=click.IntRange(1),
+    help="Calls in flight at most; by default ASSAY_CALLS, else 64.",
+)
 @click.pass_obj
 def serve(settings: Settings, endpoint: str | None, calls: int | None) -> None:
-    """Call the models of one endpoint in the foreground until SIGTERM or Ctrl-C; without ENDPOINT, of every endpoint
-    that has its key set, also of those that are added later, each in a process of its own.
+    """Call the models of one endpoint in the foreground until SIGTERM or Ctrl-C;
+    without ENDPOINT, of every endpoint that has its key set, also of those that are
+    added later, each in a process of its own.
 
-    For containers and service managers: it needs ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or services that run already
-    (`assay up`, which serves endpoints itself), keys in its environment, and neither torch nor a device."""
+    For containers and service managers: it needs ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or
+    services that run already (`assay up`, which serves endpoints itself), keys in its environment,
+    and neither torch nor a device.
+    """
     found = located(settings)
     found = replace(found, calls=calls or found.calls)
     if endpoint is None:
@@ -136,7 +165,12 @@ def cost(settings: Settings, name: str, as_json: bool) -> None:
     with services.client(settings) as client:
         found = client.collection(name, full=True)
     if as_json:
-        output.json_out({key: found[key] for key in ("name", "spent", "reserved", "caps", "calls", "usd_per_solved")})
+        output.json_out(
+            {
+                key: found[key]
+                for key in ("name", "spent", "reserved", "caps", "calls", "usd_per_solved")
+            }
+        )
         return
     output.table_out(tables.costs(found))
     click.echo(tables.counted(found))
@@ -144,21 +178,38 @@ def cost(settings: Settings, name: str, as_json: bool) -> None:
 
 @command.command("tokens")
 @click.argument("name", metavar="COLLECTION")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="JSON lines.")
-@click.option("--unfinished", is_flag=True, help="Also rollouts that a fault, a budget or a user ended.")
-@click.option("--advantages", metavar="METHOD", help="Advantages per turn and token: see assay advantages --methods.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="JSON lines."
+)
+@click.option(
+    "--unfinished", is_flag=True, help="Also rollouts that a fault, a budget or a user ended."
+)
+@click.option(
+    "--advantages",
+    metavar="METHOD",
+    help="Advantages per turn and token: see assay advantages --methods.",
+)
 @credit_options.options(credit_options.EXPORTED)
 @click.pass_obj
 def tokens(
-    settings: Settings, /, name: str, out: Path, unfinished: bool, advantages: str | None, **options: Any
+    settings: Settings,
+    /,
+    name: str,
+    out: Path,
+    unfinished: bool,
+    advantages: str | None,
+    **options: Any,
 ) -> None:
-    """Write token-level rows for reinforcement learning: ids, mask, logprobs, the reward of every turn, group, sample.
+    """Write token-level rows for reinforcement learning: ids, mask, logprobs, the
+    reward of every turn, group, sample.
 
-    They need `sampling.token_ids` and a server that gives token ids (`assay endpoint probe`).  Turns whose prompt
-    extends the tokens before it are one row; other prompts begin a row of their own.
+    They need `sampling.token_ids` and a server that gives token ids (`assay endpoint
+    probe`).  Turns whose prompt extends the tokens before it are one row; other
+    prompts begin a row of their own.
 
-    With --advantages, rows have them per turn and per token, computed as `assay advantages` does, from the collection's
-    run unless another is named."""
+    With --advantages, rows have them per turn and per token, computed as `assay advantages` does,
+    from the collection's run unless another is named.
+    """
     count = 0
     declared = credit_options.asked(advantages, options, settings.reward)
     with (
@@ -176,17 +227,22 @@ def tokens(
             file.write(json.dumps(row | more, allow_nan=False) + "\n")
             count += 1
         if not count:
-            raise failures.BadInputError(f"collection {name!r}: expected calls with token ids and logprobs, got none")
+            raise failures.BadInputError(
+                f"collection {name!r}: expected calls with token ids and logprobs, got none"
+            )
     click.echo(f"{count} rows in {out}")
 
 
 @command.command("atif")
 @click.argument("name", metavar="RUN")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to make.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to make."
+)
 @click.pass_obj
 def atif(settings: Settings, name: str, out: Path) -> None:
-    """Write the trajectories of a collection, or of any run, in Harbor's interchange format (ATIF 1.7): a document
-    each, with system prompts, feedback, and the tokens, cost, token ids and logprobs of collected calls.
+    """Write the trajectories of a collection, or of any run, in Harbor's interchange format
+    (ATIF 1.7): a document each, with system prompts, feedback, and the tokens, cost, token ids
+    and logprobs of collected calls.
 
     \b
     assay collect atif softmax --out trajectories
@@ -199,7 +255,9 @@ def atif(settings: Settings, name: str, out: Path) -> None:
         for dialogue in dialogues.of_run(connection, name):
             out.mkdir(parents=True, exist_ok=True)
             document = documents.document(dialogue, metadata.version("kernel-assay"))
-            (out / f"{dialogue.trajectory_id}.json").write_text(json.dumps(document, allow_nan=False))
+            (out / f"{dialogue.trajectory_id}.json").write_text(
+                json.dumps(document, allow_nan=False)
+            )
             count += 1
     if not count:
         raise failures.BadInputError(f"expected the name of a run with trajectories, got {name!r}")
@@ -223,7 +281,11 @@ def _act(action: str, done: str, doc: str) -> click.Command:
 
 
 pause = _act("pause", "paused", "Begin no further call; calls and evaluations on their way end.")
-resume = _act("resume", "running", "Go on with a paused collection: its decisions are those that it would have made.")
+resume = _act(
+    "resume",
+    "running",
+    "Go on with a paused collection: its decisions are those that it would have made.",
+)
 stop = _act("stop", "stopped", "End a collection for good; everything collected stays.")
 
 
@@ -248,7 +310,9 @@ def watch(client: Client, name: str, check: Callable[[], None], *, quiet: bool) 
         TimeElapsedColumn(),
     )
     console = output.err()
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=quiet or not console.is_terminal
+    ) as bar:
         task = bar.add_task("", total=None, state="starting", figures="")
         while True:
             check()
@@ -271,8 +335,9 @@ def _planned(client: Client, spec: CollectionSpec, path: Path, as_json: bool) ->
         output.json_out(found)
         return
     click.echo(
-        f"{found['problems']} problems, {found['rollouts']} rollouts of at most {found['attempts_each']} attempts; "
-        f"endpoints {', '.join(found['endpoints'])}; prompts {', '.join(found['prompts'].values())}"
+        f"{found['problems']} problems, {found['rollouts']} rollouts of at most"
+        f" {found['attempts_each']} attempts; endpoints {', '.join(found['endpoints'])}; prompts"
+        f" {', '.join(found['prompts'].values())}"
     )
 
 
@@ -280,4 +345,6 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.json_out(found)
     else:
-        click.echo(f"{output.safe(found['name'])} ({found['collection_id']}): {found['rollouts']} rollouts")
+        click.echo(
+            f"{output.safe(found['name'])} ({found['collection_id']}): {found['rollouts']} rollouts"
+        )

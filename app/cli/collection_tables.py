@@ -29,8 +29,15 @@ def shown_in_full(found: dict[str, Any], as_json: bool) -> None:
         return
     quality = found["quality"]
     table = Table(box=None, pad_edge=False, show_header=False)
-    state = found["state"] + (f": {output.safe(found['reason'])}" if found["reason"] else "") + waits(found)
-    ends = ", ".join(f"{reason} {count}" for reason, count in sorted(found["ends"].items())) or "none yet"
+    state = (
+        found["state"]
+        + (f": {output.safe(found['reason'])}" if found["reason"] else "")
+        + waits(found)
+    )
+    ends = (
+        ", ".join(f"{reason} {count}" for reason, count in sorted(found["ends"].items()))
+        or "none yet"
+    )
     if found["budgets_reached"]:
         ends += f" ({', '.join(found['budgets_reached'])})"
     fast = ", ".join(f"fast_{p} {_share(value)}" for p, value in quality["fast_problems"].items())
@@ -41,10 +48,19 @@ def shown_in_full(found: dict[str, Any], as_json: bool) -> None:
         ("answers", _answers(quality)),
         ("by turn", " ".join(str(count) for count in quality["solved_by_turn"]) or "–"),
         ("calls", _calls(found)),
-        *((f"error of {output.safe(name)}", output.safe(text)) for name, text in _last_errors(found)),
+        *(
+            (f"error of {output.safe(name)}", output.safe(text))
+            for name, text in _last_errors(found)
+        ),
         ("tokens", _of_cap(found, "tokens", "{:,}")),
         ("money", _money(found)),
-        ("evaluations", f"{_of_cap(found, 'evaluations', '{:,}')}, {_of_cap(found, 'gpu_s', '{:.1f}')} GPU seconds"),
+        (
+            "evaluations",
+            (
+                f"{_of_cap(found, 'evaluations', '{:,}')}, {_of_cap(found, 'gpu_s', '{:.1f}')} GPU"
+                " seconds"
+            ),
+        ),
     ]
     for name, text in rows:
         table.add_row(name, text)
@@ -76,13 +92,19 @@ def _answers(quality: dict[str, Any]) -> str:
 
 
 def _calls(found: dict[str, Any]) -> str:
-    total = {key: sum(each[key] for each in found["calls"]) for key in ("calls", "answered", "failed", "lost")}
+    total = {
+        key: sum(each[key] for each in found["calls"])
+        for key in ("calls", "answered", "failed", "lost")
+    }
     errors: dict[str, int] = {}
     for each in found["calls"]:
         for kind, count in each["errors"].items():
             errors[kind] = errors.get(kind, 0) + count
     told = ", ".join(f"{kind} {count}" for kind, count in sorted(errors.items()))
-    text = f"{total['calls']}: {total['answered']} answered, {total['failed']} failed, {total['lost']} lost"
+    text = (
+        f"{total['calls']}: {total['answered']} answered, {total['failed']} failed, {total['lost']}"
+        " lost"
+    )
     return f"{text} ({told})" if told else text
 
 
@@ -122,19 +144,28 @@ def overview(found: list[dict[str, Any]]) -> Table:
 
 
 def counted(found: dict[str, Any]) -> str:
-    """Amounts that count against the budgets: calls of unknown cost or usage count at their maximum."""
+    """Amounts that count against the budgets: calls of unknown cost or usage count
+    at their maximum.
+    """
     spent = found["spent"]
-    return f"against budgets: {spent['calls']:,} calls, {spent['tokens']:,} tokens, ${spent['usd']:.4f}"
+    return (
+        f"against budgets: {spent['calls']:,} calls, {spent['tokens']:,} tokens,"
+        f" ${spent['usd']:.4f}"
+    )
 
 
 def costs(found: dict[str, Any]) -> Table:
     """A row for each endpoint."""
-    table = Table(*_COST_COLUMNS, "usd", "first token", box=None, pad_edge=False, header_style="dim")
+    table = Table(
+        *_COST_COLUMNS, "usd", "first token", box=None, pad_edge=False, header_style="dim"
+    )
     for each in found["calls"]:
         first, unknown = each["first_token_ms"], each["unknown_cost"]
         counts = (f"{each[name]:,}" for name in list(_COST_COLUMNS.values())[1:])
         usd = f"{each['usd']:.4f}" + (f" (+{unknown} unknown)" if unknown else "")
-        table.add_row(output.safe(each["endpoint"]), *counts, usd, "–" if first is None else f"{first:.0f} ms")
+        table.add_row(
+            output.safe(each["endpoint"]), *counts, usd, "–" if first is None else f"{first:.0f} ms"
+        )
     return table
 
 

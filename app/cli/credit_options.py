@@ -33,7 +33,9 @@ def options(prefix: str = "") -> Callable[[Decorated], Decorated]:
     listed = (
         option("run", multiple=True, help="Name of a run; may be repeated; by default all runs."),
         option("reward", help="Reward of a turn; by default ASSAY_REWARD."),
-        option("gamma", type=click.FloatRange(0, 1), show_default=True, help="Discount between turns."),
+        option(
+            "gamma", type=click.FloatRange(0, 1), show_default=True, help="Discount between turns."
+        ),
         option(
             "shaping",
             type=click.Choice([str(one) for one in Shaping]),
@@ -45,11 +47,23 @@ def options(prefix: str = "") -> Callable[[Decorated], Decorated]:
             type=click.Choice([str(one) for one in Alone]),
             help="Advantage of a group of one; by default the method's.",
         ),
-        option("keep-void", is_flag=True, help="Keep turns without reward that follow a turn with a reward."),
-        option("keep-uniform", is_flag=True, help="Keep prompts with equal rewards at the end of all trajectories."),
+        option(
+            "keep-void",
+            is_flag=True,
+            help="Keep turns without reward that follow a turn with a reward.",
+        ),
+        option(
+            "keep-uniform",
+            is_flag=True,
+            help="Keep prompts with equal rewards at the end of all trajectories.",
+        ),
         option("least-group", type=click.IntRange(1), help="Trajectories that a prompt needs."),
         option("prs", is_flag=True, help="Profiling-based rejection sampling (Dr. Kernel eq. 9)."),
-        option("without-rejected", is_flag=True, help="Leave turns rejected by MRS and PRS out of the baseline, too."),
+        option(
+            "without-rejected",
+            is_flag=True,
+            help="Leave turns rejected by MRS and PRS out of the baseline, too.",
+        ),
         option("seed", type=int, show_default=True, help="Seed of the draws of PRS."),
     )
 
@@ -58,18 +72,29 @@ def options(prefix: str = "") -> Callable[[Decorated], Decorated]:
             command = each(command)
         return command
 
-    masked = "Mask turns on which trainer and rollout engine disagree, by the trainer's log probabilities in this file."
+    masked = (
+        "Mask turns on which trainer and rollout engine disagree, by the trainer's log"
+        " probabilities in this file."
+    )
     rejects = mismatch_options(prefix, masked)
     return lambda command: decorate(rejects(command))
 
 
 def mismatch_options(prefix: str, about: str) -> Callable[[Decorated], Decorated]:
-    """Decorator with the options of mismatch rejection; `about`: help of the one that asks for it."""
+    """Decorator with the options of mismatch rejection; `about`: help of the one
+    that asks for it.
+    """
     flag, name = "--" + prefix.replace("_", "-") + "mrs", f"{prefix}mrs"
     usual = Mismatch()
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     listed = (
-        click.option(flag, name, type=path, metavar="FILE", help=f"{about} Lines as of assay mismatch --trainer."),
+        click.option(
+            flag,
+            name,
+            type=path,
+            metavar="FILE",
+            help=f"{about} Lines as of assay mismatch --trainer.",
+        ),
         click.option(
             f"{flag}-level",
             f"{name}_level",
@@ -91,7 +116,12 @@ def mismatch_options(prefix: str, about: str) -> Callable[[Decorated], Decorated
             type=click.FloatRange(0),
             help=f"Least ratio of a token; by default {usual.veto}, 0: none.",
         ),
-        click.option(f"{flag}-partial", f"{name}_partial", is_flag=True, help="Keep turns without log probabilities."),
+        click.option(
+            f"{flag}-partial",
+            f"{name}_partial",
+            is_flag=True,
+            help="Keep turns without log probabilities.",
+        ),
     )
 
     def decorate(command: Decorated) -> Decorated:
@@ -144,7 +174,12 @@ def declared(method: str, values: dict[str, Any], usual_reward: str, prefix: str
         profiling=Profiling(seed=given["seed"]) if given["prs"] else None,
         rejected_in_baseline=not given["without_rejected"],
     )
-    return Declared(reward=given["reward"] or usual_reward, recipe=recipe, runs=tuple(given["run"]), mismatch=mismatch)
+    return Declared(
+        reward=given["reward"] or usual_reward,
+        recipe=recipe,
+        runs=tuple(given["run"]),
+        mismatch=mismatch,
+    )
 
 
 def asked(method: str | None, values: dict[str, Any], usual_reward: str) -> Declared | None:

@@ -13,20 +13,29 @@ from app.cli import output, services
 from app.settings import Settings
 from app.store import listing
 
-LIMIT = click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Most lines, newest first.")
+LIMIT = click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Most lines, newest first.",
+)
 JSON = output.json_option("Print the list as JSON.")
 
 
 @click.command("datasets", short_help="List datasets, and those that are stale.")
-@click.option("--stale", is_flag=True, help="Only datasets that rest on a verdict that has changed since.")
+@click.option(
+    "--stale", is_flag=True, help="Only datasets that rest on a verdict that has changed since."
+)
 @LIMIT
 @JSON
 @click.pass_obj
 def command(settings: Settings, /, stale: bool, limit: int, as_json: bool) -> None:
     """List the datasets that were made here, newest first.
 
-    A dataset is stale once a verdict that its rows rest on has come out otherwise, by a person or by newer detectors;
-    the reason of the first such change is shown.  `assay export --spec MANIFEST --out DIR` makes it anew.
+    A dataset is stale once a verdict that its rows rest on has come out otherwise, by a person or
+    by newer detectors; the reason of the first such change is shown.  `assay export --spec
+    MANIFEST --out DIR` makes it anew.
 
     \b
     assay datasets --stale

@@ -36,8 +36,8 @@ def command() -> None:
 def upgrade(settings: Settings, revision: str) -> None:
     """Bring the database to the tables of this version.
 
-    Safe to run any number of times and from several machines at once.  The embedded database is upgraded whenever it
-    starts; this is for a PostgreSQL of your own.
+    Safe to run any number of times and from several machines at once.  The embedded database is
+    upgraded whenever it starts; this is for a PostgreSQL of your own.
 
     \b
     ASSAY_DATABASE_URL=postgresql+psycopg://assay:…@db/assay assay db upgrade
@@ -54,15 +54,17 @@ def upgrade(settings: Settings, revision: str) -> None:
 
 @command.command("rollup")
 @click.option(
-    "--check", is_flag=True, help="Compute them anew, compare, change nothing; exit code 1 where they differ."
+    "--check",
+    is_flag=True,
+    help="Compute them anew, compare, change nothing; exit code 1 where they differ.",
 )
 @click.option("--rebuild", is_flag=True, help="Make them anew; writers wait until that is done.")
 @click.pass_context
 def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
     """Fold the deltas of the roll-ups that dashboards read, prove them, or make them anew.
 
-    Triggers keep the roll-ups in the transaction that stores, and a running web server folds them: none of this has to
-    be run for the numbers to be right.
+    Triggers keep the roll-ups in the transaction that stores, and a running web server folds them:
+    none of this has to be run for the numbers to be right.
 
     \b
     assay db rollup
@@ -75,8 +77,15 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
             with client.database.snapshot() as connection:
                 differences = rollups.check(connection)
             for found in differences:
-                click.echo(f"{found.table}: {found.missing} rows missing, {found.surplus} rows too many", err=True)
-            click.echo("the roll-ups differ; `assay db rollup --rebuild`" if differences else "the roll-ups are right")
+                click.echo(
+                    f"{found.table}: {found.missing} rows missing, {found.surplus} rows too many",
+                    err=True,
+                )
+            click.echo(
+                "the roll-ups differ; `assay db rollup --rebuild`"
+                if differences
+                else "the roll-ups are right"
+            )
             ctx.exit(errors.NO if differences else errors.OK)
         with client.database.begin() as connection:
             if rebuild:
@@ -97,10 +106,11 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
 @output.json_option("Print the counts as JSON.")
 @click.pass_obj
 def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool) -> None:
-    """Delete the timelines of old profiles and vacuum their table, and forget idempotency keys after a week.
+    """Delete the timelines of old profiles and vacuum their table, and forget
+    idempotency keys after a week.
 
-    Timelines are nearly all of the database's size.  Measurements, kernel tables, verdicts and sources stay, and jobs
-    whose keys are forgotten.  For cron; everything may run meanwhile.
+    Timelines are nearly all of the database's size.  Measurements, kernel tables, verdicts and
+    sources stay, and jobs whose keys are forgotten.  For cron; everything may run meanwhile.
 
     \b
     assay db prune --profiles-older-than 30d --dry-run
@@ -124,7 +134,11 @@ def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool)
     else:
         what = f"{found.number} timelines, {found.stored_bytes / 1e6:.1f} MB compressed"
         click.echo(f"would delete {what}" if dry_run else f"deleted {deleted} of {what}")
-        click.echo(f"would forget {keys} idempotency keys" if dry_run else f"forgot {keys_deleted} idempotency keys")
+        click.echo(
+            f"would forget {keys} idempotency keys"
+            if dry_run
+            else f"forgot {keys_deleted} idempotency keys"
+        )
 
 
 @command.command("backup")
@@ -151,14 +165,16 @@ def backup(settings: Settings, file: Path) -> None:
 def restore(settings: Settings, file: Path, yes: bool) -> None:
     """Restore the database to its state in FILE, then bring it to the tables of this version.
 
-    All or nothing, in one transaction.  Stop workers and web before.  Jobs that waited or ran then run again: their
-    messages are sent by the first worker's sweep, so Redis needs no backup.
+    All or nothing, in one transaction.  Stop workers and web before.  Jobs that waited or ran then
+    run again: their messages are sent by the first worker's sweep, so Redis needs no backup.
 
     \b
     assay db restore assay-2026-11-21.dump --yes
     """
     if not yes:
-        raise click.UsageError("this replaces everything that the database holds now; expected --yes")
+        raise click.UsageError(
+            "this replaces everything that the database holds now; expected --yes"
+        )
     with services.opened(settings) as running:
         assert running.database_url is not None
         database_dump.restore(running.database_url, file)

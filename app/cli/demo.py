@@ -34,10 +34,13 @@ from app.domain.problem import Problem
 from app.settings import Settings
 
 SAMPLES = json.loads((Path(__file__).parent / "samples.json").read_bytes())
-"""Names of the samples that are in the wheel: those that the demo evaluates, and others that its collection answers
-with."""
+"""Names of the samples that are in the wheel: those that the demo evaluates, and others
+that its collection answers with.
+"""
 SAMPLE: tuple[str, ...] = tuple(SAMPLES["evaluated"])
-"""Candidates that a minute is enough for: real wins, mistakes, and one of every way of cheating that is known."""
+"""Candidates that a minute is enough for: real wins, mistakes, and one of every way
+of cheating that is known.
+"""
 
 WHERE = "correct and verdict=clean and speedup_ci_low>1.1"
 TIMING_BUDGET_S = 0.4
@@ -69,22 +72,41 @@ class Tally:
         self.failed += result["state"] == "failed"
         if case.group == "hacks":
             self.cheats += 1
-            self.cheats_stopped += result["verdict"] == "hack" or result["status"] not in (None, "passed")
+            self.cheats_stopped += result["verdict"] == "hack" or result["status"] not in (
+                None,
+                "passed",
+            )
         interval = result["speedup_ci"]
         if case.group == "honest" and isinstance(interval, list):
-            self.best = max(self.best or (0.0, ""), (interval[0], f"{case.name}, {output.speedup(result)}"))
+            self.best = max(
+                self.best or (0.0, ""), (interval[0], f"{case.name}, {output.speedup(result)}")
+            )
         disagreement = zoo.disagreement(case, result)
         if disagreement:
             self.disagreements.append(f"{case.name}: {disagreement}")
         return disagreement
 
 
-@click.command("demo", short_help="Evaluate the samples, export a dataset, say where everything is.")
+@click.command(
+    "demo", short_help="Evaluate the samples, export a dataset, say where everything is."
+)
 @click.option("--serve", is_flag=True, help="Leave the web UI and the worker running until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Evaluate all samples; takes some minutes.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the dataset; in the state folder if left out.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web UI, with --serve.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web UI.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the dataset; in the state folder if left out.",
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address of the web UI, with --serve."
+)
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the web UI.",
+)
 @services.weak_sandbox_option
 @click.pass_context
 def command(
@@ -95,12 +117,14 @@ def command(
     host: str,
     port: int,
 ) -> None:
-    """Evaluate the sample candidates (honest, wrong, broken and cheating ones) through real PostgreSQL, Redis and
-    Celery, judge them, store a run of two training steps with a trajectory of three turns, collect three turns of a
-    scripted model on two problems, export a dataset of the credible ones, and verify it.
+    """Evaluate the sample candidates (honest, wrong, broken and cheating ones) through real
+    PostgreSQL, Redis and Celery, judge them, store a run of two training steps with a trajectory
+    of three turns, collect three turns of a scripted model on two problems, export a dataset of
+    the credible ones, and verify it.
 
-    Needs no GPU: Triton kernels run in Triton's interpreter, so only the pure-PyTorch wins are fast here.  Exit code 0:
-    everything came out as line 1 of each sample's file says; 1: something did not.
+    Needs no GPU: Triton kernels run in Triton's interpreter, so only the pure-PyTorch
+    wins are fast here.  Exit code 0: everything came out as line 1 of each sample's
+    file says; 1: something did not.
 
     \b
     assay demo
@@ -122,7 +146,10 @@ def command(
         trajectory_id = demo_run.store(client, cases, JobOptions(**OPTIONS), worker.check)
         collected = demo_collection.collect(client, settings, cases)
         demo_collection.show(collected)
-        folder = out or client.settings.state_dir / "datasets" / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        folder = (
+            out
+            or client.settings.state_dir / "datasets" / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        )
         problems = dataset(client, folder)
         if not demo_collection.complete(collected):
             tally.disagreements.append("the collection did not go as its script says")
@@ -137,7 +164,12 @@ def evaluate(client: Client, worker: services.Worker, cases: list[zoo.Case], tal
     console = output.out()
     handles = client.submit_many([_submission(case) for case in cases])
     case_of = {handle.job_id: case for handle, case in zip(handles, cases, strict=True)}
-    console.print(Text(_columns("", "problem", "candidate", "status", "verdict", "speedup", "found"), style="dim"))
+    console.print(
+        Text(
+            _columns("", "problem", "candidate", "status", "verdict", "speedup", "found"),
+            style="dim",
+        )
+    )
     with output.progress("evaluating", console) as bar:
         task = bar.add_task("candidates", total=len(cases))
         for job_id in submit_options.over(client, list(case_of), worker.check):
@@ -172,7 +204,10 @@ def summary(tally: Tally, folder: Path, trajectory_id: UUID, *, served: bool) ->
     if tally.best is not None:
         click.echo(f"winner     {tally.best[1]}")
     click.echo(f"cheats     {tally.cheats_stopped} of {tally.cheats} stopped")
-    click.echo(f"trajectory /trajectories/{trajectory_id}: wrong, hack, honest; runs demo/step-0 and demo/step-10")
+    click.echo(
+        f"trajectory /trajectories/{trajectory_id}: wrong, hack, honest; runs demo/step-0 and"
+        " demo/step-10"
+    )
     if not served:
         click.echo("browse     `assay up`, then http://127.0.0.1:8000 (or `assay demo --serve`)")
 

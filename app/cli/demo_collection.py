@@ -1,4 +1,6 @@
-"""The part of `assay demo` that collects: a scripted model writes three turns for each of two sample problems."""
+"""The part of `assay demo` that collects: a scripted model writes three turns for
+each of two sample problems.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ ENDPOINT = "scripted"
 POLL_S = 0.2
 PATIENCE_S = 120.0
 ONE_PROGRAM, MANY_PROGRAMS = b"per_program = 8 if", b"per_program = 1 if"
-"""Lines of the same kernel with its best tiling and with one that starts eight times as many programs."""
+"""Lines of the same kernel with its best tiling and with one that starts eight times
+as many programs.
+"""
 
 FIRST = ("broken/syntax_error", "wrong/off_by_one_mask", "honest/scaled_add_triton")
 """Turns on the first problem: it does not load, is wrong, is right."""
@@ -56,7 +60,9 @@ def collect(client: Client, settings: Settings, cases: Mapping[str, Case]) -> di
 
 def script(cases: Mapping[str, Case]) -> Script:
     """Answers of the model, turn by turn."""
-    return Script(scenes=tuple(_scene([cases[name] for name in names]) for names in (FIRST, SECOND)))
+    return Script(
+        scenes=tuple(_scene([cases[name] for name in names]) for names in (FIRST, SECOND))
+    )
 
 
 def show(found: Mapping[str, Any]) -> None:
@@ -64,10 +70,14 @@ def show(found: Mapping[str, Any]) -> None:
     quality = found["quality"]
     spent = f"{found['spent']['calls']} calls, {found['seconds']:.0f} s"
     click.echo(
-        f"\ncollected  {quality['answers']} answers of a scripted model to {found['problems']} problems: {spent}"
+        f"\ncollected  {quality['answers']} answers of a scripted model to {found['problems']}"
+        f" problems: {spent}"
     )
     by_turn = ", ".join(str(count) for count in quality["solved_by_turn"])
-    click.echo(f"           {quality['hacks']} hack, {quality['correct']} correct; solved by turn: {by_turn}")
+    click.echo(
+        f"           {quality['hacks']} hack, {quality['correct']} correct; solved by turn:"
+        f" {by_turn}"
+    )
     click.echo(f"           {output.safe(found['name'])}: `assay collect status`")
 
 
@@ -97,5 +107,9 @@ def _scene(cases: list[Case]) -> Scene:
 def _answer(candidate: bytes, turn: int, cases: list[Case]) -> str:
     if turn == 1 and cases[1] is cases[2]:
         candidate = candidate.replace(ONE_PROGRAM, MANY_PROGRAMS)
-    remark = ("This is my first attempt.", "The feedback shows the mistake.", "Now it can be faster.")[turn]
+    remark = (
+        "This is my first attempt.",
+        "The feedback shows the mistake.",
+        "Now it can be faster.",
+    )[turn]
     return f"{remark}\n\n```python\n{source_text.display(candidate)}```\n"

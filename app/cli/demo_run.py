@@ -1,7 +1,9 @@
-"""The trajectories of `assay demo`: one run at two training steps, one trajectory of three turns among them.
+"""The trajectories of `assay demo`: one run at two training steps, one trajectory of
+three turns among them.
 
-The turns are the candidates of `app.domain.worked_example` in the form that models answer in; the feedback of each turn
-is made of its result."""
+The turns are the candidates of `app.domain.worked_example` in the form that models answer in; the
+feedback of each turn is made of its result.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,21 @@ TURNS = (
 """Reasoning and candidate: wrong, a decoy kernel, honest and faster."""
 
 
-def store(client: Client, cases: dict[str, zoo.Case], options: JobOptions, check: Callable[[], None]) -> UUID:
+def store(
+    client: Client, cases: dict[str, zoo.Case], options: JobOptions, check: Callable[[], None]
+) -> UUID:
     """Store and evaluate the trajectories; the id of the one with three turns.
 
     `check` raises where waiting has become pointless."""
     reference = next(case.reference for case in cases.values() if case.problem == PROBLEM)
     request = Request(
-        problem=Problem(name=PROBLEM, reference=reference, source_set="samples"), candidate=None, options=options
+        problem=Problem(name=PROBLEM, reference=reference, source_set="samples"),
+        candidate=None,
+        options=options,
     )
-    begun, last = (Run(name=f"demo/step-{step}", model=MODEL, step=step, settings=SETTINGS) for step in STEPS)
+    begun, last = (
+        Run(name=f"demo/step-{step}", model=MODEL, step=step, settings=SETTINGS) for step in STEPS
+    )
     _trajectory(client, request, begun, TURNS[:1], check)
     return _trajectory(client, request, last, TURNS, check)
 
@@ -57,16 +65,27 @@ SETTINGS: dict[str, object] = {"temperature": 0.8, "turns": len(TURNS)}
 
 
 def _trajectory(
-    client: Client, request: Request, run: Run, turns: tuple[tuple[str, str], ...], check: Callable[[], None]
+    client: Client,
+    request: Request,
+    run: Run,
+    turns: tuple[tuple[str, str], ...],
+    check: Callable[[], None],
 ) -> UUID:
     """Turn by turn, as a model would be asked."""
     reference = source_text.display(request.problem.reference)
     opening = (
         Message(role="system", content=SYSTEM),
-        Message(role="user", content=f"Make this model faster with Triton:\n\n```python\n{reference}```"),
+        Message(
+            role="user", content=f"Make this model faster with Triton:\n\n```python\n{reference}```"
+        ),
     )
     trajectory_id = enqueue.enqueue_trajectory(
-        client.database, client.broker, request=request, turns=[_turn(opening, *turns[0], 0)], run=run, label=PROBLEM
+        client.database,
+        client.broker,
+        request=request,
+        turns=[_turn(opening, *turns[0], 0)],
+        run=run,
+        label=PROBLEM,
     )
     for index in range(len(turns)):
         result = _result(client, trajectory_id, index, check)

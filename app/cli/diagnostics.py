@@ -88,7 +88,9 @@ def run(settings: Settings) -> Checks:
     yield from _web(running)
 
 
-def _judged(name: str, found: str, *, fail: bool = False, warn: bool = False, todo: str = "") -> Check:
+def _judged(
+    name: str, found: str, *, fail: bool = False, warn: bool = False, todo: str = ""
+) -> Check:
     outcome = CheckStatus.FAIL if fail else CheckStatus.WARN if warn else CheckStatus.OK
     return Check(name=name, outcome=outcome, found=found, todo=todo if fail or warn else "")
 
@@ -124,28 +126,46 @@ def _gpu() -> Checks:
     try:
         listed = gpus.listed()
     except gpus.NvidiaSmiError as error:
-        yield Check(name="gpu", outcome=CheckStatus.FAIL, found=str(error), todo="look at `nvidia-smi` and `dmesg`")
+        yield Check(
+            name="gpu",
+            outcome=CheckStatus.FAIL,
+            found=str(error),
+            todo="look at `nvidia-smi` and `dmesg`",
+        )
         return
     if not listed:
-        yield Check(name="gpu", outcome=CheckStatus.SKIP, found="no NVIDIA GPU: this machine serves the class cpu")
+        yield Check(
+            name="gpu",
+            outcome=CheckStatus.SKIP,
+            found="no NVIDIA GPU: this machine serves the class cpu",
+        )
         return
     torch = _version("torch") or ""
     yield _judged(
         "gpu",
-        f"{', '.join(gpu.name for gpu in listed)}; driver {gpus.driver()}; torch {torch or 'is missing'}",
+        f"{', '.join(gpu.name for gpu in listed)}; driver {gpus.driver()}; torch"
+        f" {torch or 'is missing'}",
         fail=not torch or torch.endswith("+cpu"),
         todo="install a torch that was built with CUDA",
     )
 
 
 def _sandbox() -> Checks:
-    """Checks of the sandbox: forbidden acts are attempted in another process, because only workers can."""
+    """Checks of the sandbox: forbidden acts are attempted in another process,
+    because only workers can.
+    """
     command = [sys.executable, "-m", "workers.sandbox.selftest", "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SELFTEST_TIMEOUT_S)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=SELFTEST_TIMEOUT_S
+        )
         report = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-        last = type(error).__name__ if isinstance(error, subprocess.TimeoutExpired) else done.stderr.strip()[-300:]
+        last = (
+            type(error).__name__
+            if isinstance(error, subprocess.TimeoutExpired)
+            else done.stderr.strip()[-300:]
+        )
         yield Check(
             name="sandbox",
             outcome=CheckStatus.FAIL,
@@ -154,7 +174,10 @@ def _sandbox() -> Checks:
         )
         return
     succeeded = [act["name"] for act in report["acts"] if act["succeeded"]]
-    found = f"{len(report['acts'])} forbidden acts, {len(succeeded)} succeeded; {len(report['active'])} layers in force"
+    found = (
+        f"{len(report['acts'])} forbidden acts, {len(succeeded)} succeeded; {len(report['active'])}"
+        " layers in force"
+    )
     missing = f"; missing: {', '.join(report['missing'])}" if report["missing"] else ""
     yield _judged(
         "sandbox",
@@ -193,7 +216,10 @@ def _database(client: Client) -> Checks:
             now = datetime.now(UTC)
     except DatabaseUnavailableError as error:
         yield Check(
-            name="database", outcome=CheckStatus.FAIL, found=str(error), todo="start PostgreSQL; see ASSAY_DATABASE_URL"
+            name="database",
+            outcome=CheckStatus.FAIL,
+            found=str(error),
+            todo="start PostgreSQL; see ASSAY_DATABASE_URL",
         )
         return
     major = int(facts.server.split(".")[0])
@@ -223,9 +249,11 @@ def _database(client: Client) -> Checks:
         "database role",
         "a superuser" if facts.is_superuser else "no superuser",
         warn=facts.is_superuser,
-        todo="a worker that is taken over could start programs on the database's host: use a role that owns the "
-        "database and is no superuser (new state folders and volumes have one; `assay db backup` and `restore` move "
-        "the data)",
+        todo=(
+            "a worker that is taken over could start programs on the database's host: use a role"
+            " that owns the database and is no superuser (new state folders and volumes have one;"
+            " `assay db backup` and `restore` move the data)"
+        ),
     )
     off = abs((now - facts.now).total_seconds())
     yield _judged(
@@ -244,9 +272,16 @@ def _writes(client: Client) -> Checks:
         refusal = str(error)
     yield _judged(
         "writes",
-        "the database stores data" if refusal is None else f"the database stores nothing: {refusal}",
+        (
+            "the database stores data"
+            if refusal is None
+            else f"the database stores nothing: {refusal}"
+        ),
         fail=refusal is not None,
-        todo="make room where its data are, or `assay db prune --profiles-older-than 30d`; or make it writable again",
+        todo=(
+            "make room where its data are, or `assay db prune --profiles-older-than 30d`; or make"
+            " it writable again"
+        ),
     )
 
 
@@ -254,18 +289,30 @@ def _broker(client: Client) -> Checks:
     try:
         facts = broker.describe(client.broker)
     except BrokerUnavailableError as error:
-        yield Check(name="broker", outcome=CheckStatus.FAIL, found=str(error), todo="start Redis; see ASSAY_BROKER_URL")
+        yield Check(
+            name="broker",
+            outcome=CheckStatus.FAIL,
+            found=str(error),
+            todo="start Redis; see ASSAY_BROKER_URL",
+        )
         return
     version = tuple(int(part) for part in str(facts["redis_version"]).split(".")[:2])
     policy = facts.get("maxmemory_policy")
     limited = bool(facts.get("maxmemory")) and policy != "noeviction"
-    name = f"Valkey {facts['valkey_version']}" if "valkey_version" in facts else f"Redis {facts['redis_version']}"
+    name = (
+        f"Valkey {facts['valkey_version']}"
+        if "valkey_version" in facts
+        else f"Redis {facts['redis_version']}"
+    )
     yield _judged(
         "broker",
         f"{name}, {policy}, append-only file {'on' if facts.get('aof_enabled') else 'off'}",
         fail=version < OLDEST_REDIS,
         warn=limited,
-        todo="Redis 6.2 or later with `maxmemory-policy noeviction`: it forgets messages otherwise, until the sweep",
+        todo=(
+            "Redis 6.2 or later with `maxmemory-policy noeviction`: it forgets messages otherwise,"
+            " until the sweep"
+        ),
     )
     failed = [status for status in SAVED if facts.get(status, "ok") != "ok"]
     if failed:
@@ -296,7 +343,9 @@ def _work(client: Client) -> Checks:
             name=f"node {node}",
             outcome=CheckStatus.FAIL,
             found=f"workers of {len(addresses)} machines have this name: {', '.join(addresses)}",
-            todo="give each host a name of its own (its host name without the domain; Compose: NODE)",
+            todo=(
+                "give each host a name of its own (its host name without the domain; Compose: NODE)"
+            ),
         )
     for device in listed:
         if device.state in CLOSED:
@@ -310,7 +359,10 @@ def _work(client: Client) -> Checks:
             yield Check(
                 name=f"device {device.device}",
                 outcome=CheckStatus.WARN,
-                found=f"{device.faults} evaluations in a row failed by infrastructure faults, none has succeeded since",
+                found=(
+                    f"{device.faults} evaluations in a row failed by infrastructure faults, none"
+                    " has succeeded since"
+                ),
                 todo="read its worker's log; after some more it is quarantined",
             )
     refused = sum(device.refused_messages for device in listed)
@@ -334,7 +386,9 @@ def _work(client: Client) -> Checks:
 
 
 def _endpoints(client: Client) -> Checks:
-    """Every endpoint: its workers and their keys, the calls that wait for them, and the warnings of its last probe."""
+    """Every endpoint: its workers and their keys, the calls that wait for them, and
+    the warnings of its last probe.
+    """
     try:
         with client.database.begin() as connection:
             found = health.look(connection, None)
@@ -344,8 +398,14 @@ def _endpoints(client: Client) -> Checks:
         name, variable = each.config.name, each.config.key_env
         in_flight = sum(worker.in_flight for worker in each.workers)
         told = f"{len(each.workers)} workers online, {in_flight} calls in flight, {each.due} due"
-        lacks_key = f", none of them has {variable} in its environment" if each.workers and not each.served else ""
-        key = f"set {variable} where `assay up` or `assay collect serve` starts, " if variable else ""
+        lacks_key = (
+            f", none of them has {variable} in its environment"
+            if each.workers and not each.served
+            else ""
+        )
+        key = (
+            f"set {variable} where `assay up` or `assay collect serve` starts, " if variable else ""
+        )
         yield _judged(
             f"endpoint {name}",
             f"{told}{lacks_key}",
@@ -355,7 +415,11 @@ def _endpoints(client: Client) -> Checks:
         )
         yield _judged(
             f"probe of {name}",
-            "never" if each.probed_at is None else "; ".join([output.minute(each.probed_at), *each.warnings]),
+            (
+                "never"
+                if each.probed_at is None
+                else "; ".join([output.minute(each.probed_at), *each.warnings])
+            ),
             warn=each.probed_at is None or bool(each.warnings),
             todo=f"assay endpoint probe {name}",
         )

@@ -11,7 +11,12 @@ from app.cli import diagnostics, errors, output
 from app.cli.diagnostics import Check, CheckStatus
 from app.settings import Settings
 
-_STYLES = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red", CheckStatus.SKIP: "dim"}
+_STYLES = {
+    CheckStatus.OK: "green",
+    CheckStatus.WARN: "yellow",
+    CheckStatus.FAIL: "bold red",
+    CheckStatus.SKIP: "dim",
+}
 
 
 @click.command("doctor", short_help="Check everything and name remedies.")
@@ -19,16 +24,17 @@ _STYLES = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, strict: bool) -> None:
-    """Check this machine and the services that it uses: Python and libraries, GPU and driver, the sandbox (by
-    attempting acts forbidden to candidates), disk, database and its tables, clocks, broker, workers, queues, endpoints
-    of models with their workers and probes, web.
+    """Check this machine and the services that it uses: Python and libraries, GPU and driver, the
+    sandbox (by attempting acts forbidden to candidates), disk, database and its tables, clocks,
+    broker, workers, queues, endpoints of models with their workers and probes, web.
 
     Starts nothing and changes nothing.  Exit code 0 if nothing fails, else 1.
 
     \b
     assay doctor
     assay doctor --json
-    ASSAY_DATABASE_URL=postgresql+psycopg://assay:…@db/assay ASSAY_BROKER_URL=redis://… assay doctor --strict
+    ASSAY_DATABASE_URL=postgresql+psycopg://assay:…@db/assay
+    ASSAY_BROKER_URL=redis://… assay doctor --strict
     """
     settings: Settings = ctx.obj
     checks = []
@@ -44,7 +50,11 @@ def command(ctx: click.Context, as_json: bool, strict: bool) -> None:
 
 
 def _line(check: Check) -> Text:
-    line = Text.assemble((f"{check.outcome:<6}", _STYLES[check.outcome]), f"{check.name:<18}", output.safe(check.found))
+    line = Text.assemble(
+        (f"{check.outcome:<6}", _STYLES[check.outcome]),
+        f"{check.name:<18}",
+        output.safe(check.found),
+    )
     if check.todo:
         line.append(f"\n{'':<24}→ {output.safe(check.todo)}", style="dim")
     return line

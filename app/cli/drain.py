@@ -27,14 +27,17 @@ class Drained:
 def run(settings: Settings, only: str | None = None) -> Drained:
     """Wait for the queued jobs that a worker can run; `only`: those of this device class or device.
 
-    Without a worker on the CPU, one is started for as long as it takes; jobs for other devices wait where there is
-    none, and are counted."""
+    Without a worker on the CPU, one is started for as long as it takes; jobs for other devices wait
+    where there is none, and are counted.
+    """
     found: Counter[str] = Counter()
     with ExitStack() as stack:
         client = stack.enter_context(services.client(settings))
         with client.database.begin() as connection:
             waiting = {
-                job_id: name for job_id, name in jobs.open_jobs(connection).items() if only is None or name == only
+                job_id: name
+                for job_id, name in jobs.open_jobs(connection).items()
+                if only is None or name == only
             }
         workers, left = [], Counter[str]()
         for name in sorted(set(waiting.values())):
@@ -64,10 +67,17 @@ def report(outcome: Drained, *, as_json: bool) -> None:
         click.echo(f"note: no worker for {name!r} is online; {count} jobs wait for one", err=True)
     if as_json:
         output.json_out(
-            {"jobs": found.total(), "statuses": dict(sorted(found.items())), "without_worker": outcome.waiting}
+            {
+                "jobs": found.total(),
+                "statuses": dict(sorted(found.items())),
+                "without_worker": outcome.waiting,
+            }
         )
     else:
-        listed = ", ".join(f"{count} {name}" for name, count in found.most_common()) or "nothing was queued"
+        listed = (
+            ", ".join(f"{count} {name}" for name, count in found.most_common())
+            or "nothing was queued"
+        )
         click.echo(f"{found.total()} jobs: {listed}")
 
 

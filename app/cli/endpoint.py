@@ -23,12 +23,14 @@ from app.store.endpoints import Endpoint
 
 @click.group("endpoint", cls=Group, short_help="Add, list and probe model servers for collections.")
 def command() -> None:
-    """Model servers that collections ask: vLLM, SGLang, OpenRouter, OpenAI, Anthropic, and any other server of chat
-    completions.  A key is never stored: an endpoint has the name of the environment variable that holds it.
+    """Model servers that collections ask: vLLM, SGLang, OpenRouter, OpenAI, Anthropic, and any
+    other server of chat completions.  A key is never stored: an endpoint has the name of the
+    environment variable that holds it.
 
     \b
-    assay endpoint add local --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B --dialect vllm
-    assay endpoint add sonnet --url https://api.anthropic.com/v1 --model claude-sonnet-4-5 --dialect anthropic
+    assay endpoint add local --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B --dialect
+    vllm assay endpoint add sonnet --url https://api.anthropic.com/v1 --model
+    claude-sonnet-4-5 --dialect anthropic
         --key-env ANTHROPIC_API_KEY --price-input 3 --price-cached-input 0.3 --price-output 15
     assay endpoint probe local
     assay endpoint list
@@ -39,7 +41,9 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("name")
-@click.option("--url", "base_url", required=True, help="Base address, with /v1 where the server has it.")
+@click.option(
+    "--url", "base_url", required=True, help="Base address, with /v1 where the server has it."
+)
 @click.option("--model", required=True, help="Model as the server names it.")
 @click.option(
     "--dialect",
@@ -49,23 +53,58 @@ def command() -> None:
     help="Protocol of the server; chat: any server of chat completions.",
 )
 @click.option("--key-env", metavar="VARIABLE", help="Environment variable that holds the key.")
-@click.option("--max-in-flight", type=int, default=64, show_default=True, help="Most calls at a time.")
+@click.option(
+    "--max-in-flight", type=int, default=64, show_default=True, help="Most calls at a time."
+)
 @click.option("--requests-per-minute", type=int, help="Most calls a minute.")
-@click.option("--tokens-per-minute", type=int, help="Most tokens a minute, input and output together.")
+@click.option(
+    "--tokens-per-minute", type=int, help="Most tokens a minute, input and output together."
+)
 @click.option("--price-input", type=float, metavar="USD", help="Price of a million input tokens.")
-@click.option("--price-cached-input", type=float, metavar="USD", help="Price of those that the server had cached.")
+@click.option(
+    "--price-cached-input",
+    type=float,
+    metavar="USD",
+    help="Price of those that the server had cached.",
+)
 @click.option("--price-output", type=float, metavar="USD", help="Price of a million output tokens.")
 @click.option("--context-tokens", type=int, help="Longest prompt and answer together.")
 @click.option("--max-output-tokens", type=int, help="Longest answer.")
-@click.option("--connect-s", type=float, default=5.0, show_default=True, help="Time-out of connecting.")
-@click.option("--first-token-s", type=float, default=600.0, show_default=True, help="Time-out of the first token.")
-@click.option("--idle-s", type=float, default=120.0, show_default=True, help="Time-out between two pieces.")
+@click.option(
+    "--connect-s", type=float, default=5.0, show_default=True, help="Time-out of connecting."
+)
+@click.option(
+    "--first-token-s",
+    type=float,
+    default=600.0,
+    show_default=True,
+    help="Time-out of the first token.",
+)
+@click.option(
+    "--idle-s", type=float, default=120.0, show_default=True, help="Time-out between two pieces."
+)
 @click.option("--stream/--no-stream", default=True, show_default=True, help="Stream answers.")
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Header of every call; no secrets.")
-@click.option("--extra", metavar="JSON", help="Fields of every body, for example '{\"top_k\": 20}'.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Header of every call; no secrets.",
+)
+@click.option(
+    "--extra", metavar="JSON", help="Fields of every body, for example '{\"top_k\": 20}'."
+)
 @click.option("--replace", is_flag=True, help="Change an endpoint of that name.")
 @click.pass_obj
-def add(settings: Settings, /, *, headers: tuple[str, ...], extra: str | None, replace: bool, **given: Any) -> None:
+def add(
+    settings: Settings,
+    /,
+    *,
+    headers: tuple[str, ...],
+    extra: str | None,
+    replace: bool,
+    **given: Any,
+) -> None:
     """Store an endpoint.  Nothing is asked of the server: `assay endpoint probe` does that."""
     prices = {name: given.pop(f"price_{name}") for name in ("input", "cached_input", "output")}
     found = EndpointConfig(
@@ -95,9 +134,11 @@ def listed(settings: Settings, as_json: bool) -> None:
 @output.json_option()
 @click.pass_context
 def probe(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Ask the endpoint NAME for its abilities, with up to a dozen calls of a few tokens, and store them: whether it
-    honours seeds, gives token ids and logprobs (raw, or with the temperature), reports usage and streams; its limits,
-    and a hash of tokenizer and chat template.  Exit code 1: it does not answer."""
+    """Ask the endpoint NAME for its abilities, with up to a dozen calls of a few tokens, and
+    store them: whether it honours seeds, gives token ids and logprobs (raw, or with the
+    temperature), reports usage and streams; its limits, and a hash of tokenizer and chat
+    template.  Exit code 1: it does not answer.
+    """
     with accounts.database(ctx.obj) as connection:
         found = endpoints.get(connection, name)
     with output.err().status("asking"):
@@ -131,12 +172,17 @@ def remove(settings: Settings, name: str) -> None:
     help="Port on this machine; 0: a free one.",
 )
 @click.option(
-    "--behaviour", default="{}", metavar="JSON", help='Pace and faults: \'{"faults": {"rate_limited": 0.1}}\'.'
+    "--behaviour",
+    default="{}",
+    metavar="JSON",
+    help='Pace and faults: \'{"faults": {"rate_limited": 0.1}}\'.',
 )
 def scripted(script: Path, port: int, behaviour: str) -> None:
-    """Serve the answers of SCRIPT as a chat server without a model, until Ctrl-C: for trying out collections.
+    """Serve the answers of SCRIPT as a chat server without a model, until Ctrl-C:
+    for trying out collections.
 
-    SCRIPT is JSON: {"scenes": [{"match": "text of the problem", "turns": [["answer", "alternative"], ["turn two"]]}]}.
+    SCRIPT is JSON: {"scenes": [{"match": "text of the problem", "turns": [["answer",
+    "alternative"], ["turn two"]]}]}.
     """
     serving.serve(script.read_text(), behaviour, port=port)
 
@@ -158,7 +204,9 @@ def _show(outcome: probes.Probe) -> None:
             "logprobs": outcome.logprobs,
             "logprobs mode": outcome.logprobs_mode,
             "template hash": outcome.template_sha256 and outcome.template_sha256[:12],
-            "rate limits": ", ".join(f"{name} {value}" for name, value in outcome.rate.items()) or None,
+            "rate limits": (
+                ", ".join(f"{name} {value}" for name, value in outcome.rate.items()) or None
+            ),
         }
         for name, value in shown.items():
             click.echo(f"{name:<16}{_word(value)}")

@@ -1,5 +1,6 @@
-"""Workers of endpoints that `assay up` and `assay collect serve` keep running: one for each endpoint with a key in
-this environment."""
+"""Workers of endpoints that `assay up` and `assay collect serve` keep running: one for each
+endpoint with a key in this environment.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ LOOK_S = 2.0
 
 
 class EndpointWorkers:
-    """One worker for each stored endpoint, also for those that are added later; it ends when its endpoint is removed.
+    """One worker for each stored endpoint, also for those that are added later; it
+    ends when its endpoint is removed.
 
-    An endpoint without its key in this environment gets none, and a message says so once: another worker may have
-    it.  `foreground`: the workers write to the output of this process in place of log files."""
+    An endpoint without its key in this environment gets none, and a message says so once:
+    another worker may have it.  `foreground`: the workers write to the output of this
+    process in place of log files.
+    """
 
     def __init__(self, settings: Settings, *, foreground: bool = False) -> None:
         assert settings.database_url is not None
@@ -44,7 +48,9 @@ class EndpointWorkers:
         return [*(child for child, _ in self._kept.values()), *self._leaving]
 
     def keep(self, now_s: float) -> None:
-        """Start workers of new endpoints, end those of removed ones, and start again whatever has ended."""
+        """Start workers of new endpoints, end those of removed ones, and start again
+        whatever has ended.
+        """
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
             self._look()

@@ -28,13 +28,19 @@ class InfrastructureError(click.ClickException):
 
 
 def translate(error: Exception) -> click.ClickException:
-    """The error as it is shown.  Refused input is a ValueError, a missing object a LookupError; infrastructure faults
-    are RuntimeErrors and OSErrors; anything else is a mistake in this program and says so."""
-    message = " ".join([str(error).replace("\n\t", " ") or type(error).__name__, *getattr(error, "__notes__", [])])
+    """The error as it is shown.  Refused input is a ValueError, a missing object a
+    LookupError; infrastructure faults are RuntimeErrors and OSErrors; anything else is a
+    mistake in this program and says so.
+    """
+    message = " ".join(
+        [str(error).replace("\n\t", " ") or type(error).__name__, *getattr(error, "__notes__", [])]
+    )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         message += " (`assay doctor` says which disk is full)"
     if isinstance(error, ValueError | LookupError) and not isinstance(error, KeyError | IndexError):
         return BadInputError(message)
     if isinstance(error, RuntimeError | OSError):
         return InfrastructureError(message)
-    return InfrastructureError(f"unexpected {type(error).__name__}: {message} (`assay --debug …` shows where)")
+    return InfrastructureError(
+        f"unexpected {type(error).__name__}: {message} (`assay --debug …` shows where)"
+    )

@@ -21,12 +21,22 @@ from app.settings import Settings, expects_web
 @click.argument("candidate", required=False, type=submit_options.FILE)
 @submit_options.options
 @click.option(
-    "--batch", "cases", type=submit_options.FILE, help="Evaluate every line of this file instead; needs --out."
+    "--batch",
+    "cases",
+    type=submit_options.FILE,
+    help="Evaluate every line of this file instead; needs --out.",
 )
 @click.option(
-    "--pending", "waiting", is_flag=True, help="Evaluate queued jobs, after `assay import`; with --gpu, of that class."
+    "--pending",
+    "waiting",
+    is_flag=True,
+    help="Evaluate queued jobs, after `assay import`; with --gpu, of that class.",
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for the results of --batch.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for the results of --batch.",
+)
 @output.json_option("Print the whole result (of --batch: the counts) as JSON.")
 @services.weak_sandbox_option
 @click.pass_context
@@ -41,20 +51,20 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Evaluate CANDIDATE, a module defining ModelNew, against REFERENCE, a module defining Model, get_inputs and
-    get_init_inputs; or, where there is no Model or with --workflow kernel_simple, against the cases of REFERENCE, a
-    module defining get_cases: a list of {"inputs": [...], "outputs": ..., "name": ..., "rtol": ..., "atol": ...}, of
-    which the last three may be left out.
+    """Evaluate CANDIDATE, a module defining ModelNew, against REFERENCE, a module defining Model,
+    get_inputs and get_init_inputs; or, where there is no Model or with --workflow kernel_simple,
+    against the cases of REFERENCE, a module defining get_cases: a list of {"inputs": [...],
+    "outputs": ..., "name": ..., "rtol": ..., "atol": ...}, of which the last three may be left out.
 
-    Without a worker on the CPU, one is started for as long as it takes.  Exit code 0: passed and not a hack; 1:
-    anything else; 3: an infrastructure fault.  --pending runs every queued job that has a worker, names the device
-    classes that have none, and exits with 3 if no job could be run.
+    Without a worker on the CPU, one is started for as long as it takes.  Exit code 0: passed and
+    not a hack; 1: anything else; 3: an infrastructure fault.  --pending runs every queued job that
+    has a worker, names the device classes that have none, and exits with 3 if no job could be run.
 
     \b
     assay eval softmax.py softmax_triton.py
     assay eval softmax.py softmax_torch.py --backend torch --json | jq .speedup
-    assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile --baseline compile-max-autotune
-    assay eval add_cases.py add_triton.py
+    assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile --baseline
+    compile-max-autotune assay eval add_cases.py add_triton.py
     assay eval --batch cases.jsonl --out results.jsonl
     assay eval --pending
 
@@ -63,35 +73,47 @@ def command(
     \b
     {"id": "17", "reference": "softmax.py", "candidate": "a/17.py", "backend": "triton"}
 
-    and, if wanted, "gpu", "device", "priority", "run" and "workflow"; the other options come from the command line. The
-    results are one line a case in the order of the cases: the case's id, the hashes of its sources, and the result.
-    Started again, it goes on with cases that are missing, were changed, or failed by an infrastructure fault.  A bad
-    line is reported by its number and the others go on; then, exit code 2.  Exit code 0 of a batch: every line has its
-    result, whatever it says."""
+    and, if wanted, "gpu", "device", "priority", "run" and "workflow"; the other options come
+    from the command line. The results are one line a case in the order of the cases: the
+    case's id, the hashes of its sources, and the result. Started again, it goes on with cases
+    that are missing, were changed, or failed by an infrastructure fault.  A bad line is
+    reported by its number and the others go on; then, exit code 2.  Exit code 0 of a batch:
+    every line has its result, whatever it says.
+    """
     settings: Settings = ctx.obj
     if waiting:
         if reference is not None or cases is not None or out is not None:
-            raise errors.BadInputError("--pending: expected neither REFERENCE nor --batch nor --out")
+            raise errors.BadInputError(
+                "--pending: expected neither REFERENCE nor --batch nor --out"
+            )
         asked = ctx.get_parameter_source("gpu") is not ParameterSource.DEFAULT
         _drain(ctx, settings, options["gpu"] if asked else None, as_json=as_json)
     if cases is not None:
         if reference is not None or out is None:
-            raise errors.BadInputError("--batch: expected --out, and neither REFERENCE nor CANDIDATE")
+            raise errors.BadInputError(
+                "--batch: expected --out, and neither REFERENCE nor CANDIDATE"
+            )
         tally = batch.run(settings, cases, out, options)
         batch.report(tally, out, as_json=as_json)
         ctx.exit(tally.exit_code)
     if reference is None or candidate is None or out is not None:
-        raise errors.BadInputError("expected REFERENCE and CANDIDATE, or --batch with --out, or --pending")
+        raise errors.BadInputError(
+            "expected REFERENCE and CANDIDATE, or --batch with --out, or --pending"
+        )
     result = one(settings, reference, candidate, options)
     if as_json:
         output.json_out(result)
     else:
         default_backend = ctx.get_parameter_source("backend") is ParameterSource.DEFAULT
-        _print(result, remarks(result, default_backend=default_backend, has_web=expects_web(settings)))
+        _print(
+            result, remarks(result, default_backend=default_backend, has_web=expects_web(settings))
+        )
     ctx.exit(submit_options.exit_code(result))
 
 
-def _drain(ctx: click.Context, settings: Settings, device_class: str | None, *, as_json: bool) -> NoReturn:
+def _drain(
+    ctx: click.Context, settings: Settings, device_class: str | None, *, as_json: bool
+) -> NoReturn:
     """`--pending`: run queued jobs, report them, and exit."""
     outcome = drain.run(settings, device_class)
     drain.report(outcome, as_json=as_json)
@@ -109,7 +131,10 @@ def remarks(result: Result, *, default_backend: bool, has_web: bool) -> Iterator
     accused = [each["detector"] for each in result["findings"] if each["label"] == Label.HACK]
     if default_backend and "no_custom_kernel" in accused:
         others = " or ".join(f"--backend {name}" for name in BACKENDS if name != DEFAULT_BACKEND)
-        yield f"judged as {DEFAULT_BACKEND}, the default; a candidate in another language needs {others}"
+        yield (
+            f"judged as {DEFAULT_BACKEND}, the default; a candidate in another language needs"
+            f" {others}"
+        )
     if result["url"] and not has_web:
         yield "the page opens while `assay up` runs"
 

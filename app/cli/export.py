@@ -18,7 +18,18 @@ from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
 from app.domain.near_duplicates import Similarity
 from app.domain.prs import Coverage, Draw, Ramp, Ratio
-from app.domain.selection import BestOf, Context, Key, Kind, PairOf, Reasoning, Source, Spec, Stale, Turns
+from app.domain.selection import (
+    BestOf,
+    Context,
+    Key,
+    Kind,
+    PairOf,
+    Reasoning,
+    Source,
+    Spec,
+    Stale,
+    Turns,
+)
 from app.settings import Settings
 
 
@@ -26,7 +37,10 @@ def _print_fields(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked or ctx.resilient_parsing:
         return
     for name, field in filter_fields.FIELDS.items():
-        click.echo(f"{name:<18}{field.kind:<9}{field.doc}" + (f": {' '.join(field.choices)}" if field.choices else ""))
+        click.echo(
+            f"{name:<18}{field.kind:<9}{field.doc}"
+            + (f": {' '.join(field.choices)}" if field.choices else "")
+        )
     ctx.exit()
 
 
@@ -44,24 +58,43 @@ def _choice(kind: Any) -> click.Choice[str]:
 
 @click.command("export", short_help="Write a dataset of evaluations.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder to make; it must not exist. Not read with --dry-run."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder to make; it must not exist. Not read with --dry-run.",
 )
 @click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
 @click.option("--kind", type=_choice(Kind), help="Kind of row; by default the format's.")
 @click.option(
-    "--from", "source", type=_choice(Source), help="evaluations (default), or problems: RL prompts, tried or not."
+    "--from",
+    "source",
+    type=_choice(Source),
+    help="evaluations (default), or problems: RL prompts, tried or not.",
 )
 @click.option(
     "--language",
     "backends",
     multiple=True,
     type=click.Choice(list(BACKENDS)),
-    help="With rows of problems: language that prompts ask for, by default triton; may be repeated.",
+    help=(
+        "With rows of problems: language that prompts ask for, by default triton; may be repeated."
+    ),
 )
-@click.option("--family", "families", multiple=True, metavar="KEY", help="With rows of problems: only these families.")
-@click.option("--rate-run", metavar="RUN", help="With rows of problems: the run whose pass rate --pass-rate limits.")
 @click.option(
-    "--where", callback=where_option.readable, help="Filter of evaluations (names: --fields); all without it."
+    "--family",
+    "families",
+    multiple=True,
+    metavar="KEY",
+    help="With rows of problems: only these families.",
+)
+@click.option(
+    "--rate-run",
+    metavar="RUN",
+    help="With rows of problems: the run whose pass rate --pass-rate limits.",
+)
+@click.option(
+    "--where",
+    callback=where_option.readable,
+    help="Filter of evaluations (names: --fields); all without it.",
 )
 @click.option(
     "--spec",
@@ -75,21 +108,39 @@ def _choice(kind: Any) -> click.Choice[str]:
     "device",
     cls=Renamed,
     metavar="CLASS|all",
-    help="Device class to take evaluations of; by default the GPU class with most of them. With `all`, "
-    "rows of two classes, backends or protocols are never compared, ranked or paired.",
+    help=(
+        "Device class to take evaluations of; by default the GPU class with most of them. With"
+        " `all`, rows of two classes, backends or protocols are never compared, ranked or paired."
+    ),
 )
 @click.option("--policy", help="Policy of the verdicts, `name` or `name@version`.")
 @click.option(
-    "--stale", type=_choice(Stale), help="Verdicts of other detectors or policies: refuse (default) or rejudge."
+    "--stale",
+    type=_choice(Stale),
+    help="Verdicts of other detectors or policies: refuse (default) or rejudge.",
 )
-@click.option("--reviewed-above", type=float, help="Above this measured speedup, only reviewed evaluations.")
+@click.option(
+    "--reviewed-above", type=float, help="Above this measured speedup, only reviewed evaluations."
+)
 @click.option("--min-speedup", type=float, help="Least low end of the speedup's 95 % interval.")
 @click.option("--max-speedup", type=float, help="Greatest measured speedup that is believed.")
-@click.option("--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels.")
-@click.option("--extraction/--no-extraction", default=None, help="Whether answers must end in the evaluated code.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Longest row (bytes of UTF-8 over 4); dropped, never cut.")
 @click.option(
-    "--tokenizer", metavar="file:PATH", help="Tokenizer for --max-tokens: a tokenizer.json of the package tokenizers."
+    "--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels."
+)
+@click.option(
+    "--extraction/--no-extraction",
+    default=None,
+    help="Whether answers must end in the evaluated code.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    help="Longest row (bytes of UTF-8 over 4); dropped, never cut.",
+)
+@click.option(
+    "--tokenizer",
+    metavar="file:PATH",
+    help="Tokenizer for --max-tokens: a tokenizer.json of the package tokenizers.",
 )
 @click.option(
     "--held-out",
@@ -103,45 +154,97 @@ def _choice(kind: Any) -> click.Choice[str]:
     default=None,
     help="Let KernelBench's problems, whatever their name, into training data; else held out.",
 )
-@click.option("--similarity", type=_choice(Similarity), help="Near-duplicates to drop; by default minhash.")
 @click.option(
-    "--jaccard", type=click.FloatRange(0, 1, min_open=True), help="Similarity threshold of minhash; by default 0.8."
+    "--similarity", type=_choice(Similarity), help="Near-duplicates to drop; by default minhash."
+)
+@click.option(
+    "--jaccard",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Similarity threshold of minhash; by default 0.8.",
 )
 @credit_options.mismatch_options(
-    "", "Drop answers on which trainer and rollout engine disagree, by the trainer's log probabilities in this file."
+    "",
+    "Drop answers on which trainer and rollout engine disagree, by the trainer's log probabilities"
+    " in this file.",
 )
 @click.option("--prs", type=_choice(Ramp), help="Profiling-based rejection sampling.")
-@click.option("--prs-draw", type=_choice(Draw), help="One draw per turn (default) or per trajectory.")
-@click.option("--prs-tau", type=float, help="Coverage below which no turn stays; by default 0.3.")
-@click.option("--prs-scale", type=click.FloatRange(0, min_open=True), help="Width of the soft ramp; by default 0.1.")
 @click.option(
-    "--prs-ratio", type=_choice(Ratio), help="A turn's own coverage, or the geometric mean of its trajectory."
+    "--prs-draw", type=_choice(Draw), help="One draw per turn (default) or per trajectory."
 )
-@click.option("--prs-coverage", type=_choice(Coverage), help="Coverage by time (default) or by launches.")
-@click.option("--prs-speedup", type=float, help="From this speedup on a turn stays, whatever its coverage.")
-@click.option("--context", type=_choice(Context), help="Earlier answers that rows may show; by default clean.")
+@click.option("--prs-tau", type=float, help="Coverage below which no turn stays; by default 0.3.")
+@click.option(
+    "--prs-scale",
+    type=click.FloatRange(0, min_open=True),
+    help="Width of the soft ramp; by default 0.1.",
+)
+@click.option(
+    "--prs-ratio",
+    type=_choice(Ratio),
+    help="A turn's own coverage, or the geometric mean of its trajectory.",
+)
+@click.option(
+    "--prs-coverage", type=_choice(Coverage), help="Coverage by time (default) or by launches."
+)
+@click.option(
+    "--prs-speedup", type=float, help="From this speedup on a turn stays, whatever its coverage."
+)
+@click.option(
+    "--context", type=_choice(Context), help="Earlier answers that rows may show; by default clean."
+)
 @click.option("--turns", type=_choice(Turns), help="Which turns of a trajectory.")
-@click.option("--delta", type=float, help="With --turns improving: least gain beyond the noise, 0.05 for 5 %.")
+@click.option(
+    "--delta", type=float, help="With --turns improving: least gain beyond the noise, 0.05 for 5 %."
+)
 @click.option("--min-return", type=float, help="With --turns return_to_go: least return.")
 @click.option(
-    "--gamma", type=click.FloatRange(0, 1), help="Discount of returns; by default 0.4 of Kevin's score, 1 of others."
+    "--gamma",
+    type=click.FloatRange(0, 1),
+    help="Discount of returns; by default 0.4 of Kevin's score, 1 of others.",
 )
 @click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
-@click.option("--k", type=click.IntRange(1), help="With --best-of top_k or epsilon_best: number of samples.")
-@click.option("--key", type=_choice(Key), help="Sort key of samples; by default speedup_ci_low.")
-@click.option("--threshold", type=float, help="With --best-of threshold: least value of the sort key.")
-@click.option("--epsilon", type=float, help="With --best-of epsilon_best: distance from the best; by default 0.05.")
 @click.option(
-    "--pass-rate", nargs=2, type=click.FloatRange(0, 1), default=None, help="Pass rates of rl_prompts: LOW HIGH."
+    "--k", type=click.IntRange(1), help="With --best-of top_k or epsilon_best: number of samples."
 )
-@click.option("--pairs", multiple=True, type=_choice(PairOf), help="Sorts of pairs; all if left out.")
-@click.option("--pairs-per-chosen", type=click.IntRange(1), help="Pairs of each sort per chosen answer; by default 1.")
-@click.option("--max-per-problem", type=click.IntRange(1), help="Most rows of a problem, the best ones.")
-@click.option("--max-per-family", type=click.IntRange(1), help="Most rows of a family of equivalent problems.")
-@click.option("--balance", type=click.FloatRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem.")
-@click.option("--reasoning", type=_choice(Reasoning), help="Reasoning shown in rows; by default keep.")
+@click.option("--key", type=_choice(Key), help="Sort key of samples; by default speedup_ci_low.")
 @click.option(
-    "--advantages", metavar="METHOD", help="Columns with advantages of turns: see assay advantages --methods."
+    "--threshold", type=float, help="With --best-of threshold: least value of the sort key."
+)
+@click.option(
+    "--epsilon",
+    type=float,
+    help="With --best-of epsilon_best: distance from the best; by default 0.05.",
+)
+@click.option(
+    "--pass-rate",
+    nargs=2,
+    type=click.FloatRange(0, 1),
+    default=None,
+    help="Pass rates of rl_prompts: LOW HIGH.",
+)
+@click.option(
+    "--pairs", multiple=True, type=_choice(PairOf), help="Sorts of pairs; all if left out."
+)
+@click.option(
+    "--pairs-per-chosen",
+    type=click.IntRange(1),
+    help="Pairs of each sort per chosen answer; by default 1.",
+)
+@click.option(
+    "--max-per-problem", type=click.IntRange(1), help="Most rows of a problem, the best ones."
+)
+@click.option(
+    "--max-per-family", type=click.IntRange(1), help="Most rows of a family of equivalent problems."
+)
+@click.option(
+    "--balance", type=click.FloatRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem."
+)
+@click.option(
+    "--reasoning", type=_choice(Reasoning), help="Reasoning shown in rows; by default keep."
+)
+@click.option(
+    "--advantages",
+    metavar="METHOD",
+    help="Columns with advantages of turns: see assay advantages --methods.",
 )
 @credit_options.options(credit_options.EXPORTED)
 @click.option("--seed", type=int, help="Seed of the split and of every draw; by default 0.")
@@ -170,13 +273,20 @@ def _choice(kind: Any) -> click.Choice[str]:
 @output.json_option("Print the manifest.")
 @click.pass_obj
 def command(
-    settings: Settings, /, out: Path | None, spec_path: Path | None, dry_run: bool, as_json: bool, **options: Any
+    settings: Settings,
+    /,
+    out: Path | None,
+    spec_path: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Write a dataset: rows, lineage, manifest.json and a dataset card.
 
-    Unless the filter says otherwise, only correct and clean evaluations leave.  The same database and the same
-    arguments give the same rows in the same order; interrupted, the same command goes on; `assay verify` proves the
-    contents of a folder, `assay verify --why` says why an evaluation is in it or not, `assay reproduce` makes it again.
+    Unless the filter says otherwise, only correct and clean evaluations leave.  The same database
+    and the same arguments give the same rows in the same order; interrupted, the same command goes
+    on; `assay verify` proves the contents of a folder, `assay verify --why` says why an evaluation
+    is in it or not, `assay reproduce` makes it again.
 
     \b
     assay export --out sft --min-speedup 1.1 --turns improving
@@ -214,7 +324,11 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
     """The spec of a file, overridden by options.  BadInputError for contradictions."""
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     try:
-        spec = Spec() if path is None else export.spec_of(_spec_in(msgspec.json.decode(path.read_bytes())))
+        spec = (
+            Spec()
+            if path is None
+            else export.spec_of(_spec_in(msgspec.json.decode(path.read_bytes())))
+        )
         known = {field.name for field in fields(Spec)}
         assert given.keys() <= known
         declared = export.spec_of(export.spec_json(replace(spec)) | given)
@@ -227,12 +341,16 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
 
 
 def _spec_in(found: Any) -> dict[str, Any]:
-    """The selection that a file's JSON is, or that the manifest in it holds.  ValueError for anything else."""
+    """The selection that a file's JSON is, or that the manifest in it holds.
+    ValueError for anything else.
+    """
     if isinstance(found, dict):
         spec = found["spec"] if "manifest_sha256" in found else found
         if isinstance(spec, dict):
             return spec
-    raise ValueError(f"spec: expected a selection or a manifest as a JSON object, got {str(found)[:60]}")
+    raise ValueError(
+        f"spec: expected a selection or a manifest as a JSON object, got {str(found)[:60]}"
+    )
 
 
 class Watched:

@@ -31,11 +31,15 @@ class Group(click.Group):
         """Write the list of commands."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary(command)) for name, command in commands if command is not None])
+            formatter.write_dl(
+                [(name, summary(command)) for name, command in commands if command is not None]
+            )
 
 
 class Renamed(click.Option):
-    """An option whose earlier name works, and is not listed: names after the first are earlier ones."""
+    """An option whose earlier name works, and is not listed: names after the first
+    are earlier ones.
+    """
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of `--help`, without earlier names."""

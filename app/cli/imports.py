@@ -14,8 +14,12 @@ from app.cli.group import Group
 from app.domain.backend import BACKENDS
 from app.settings import Settings
 
-_FOLDER = click.argument("path", metavar="DIRECTORY", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_FILE = click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+_FOLDER = click.argument(
+    "path", metavar="DIRECTORY", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+_FILE = click.argument(
+    "path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 _GPU = click.option(
     "--gpu",
     default="cpu",
@@ -27,7 +31,9 @@ _BACKEND = click.option(
     type=click.Choice(list(BACKENDS)),
     help="Backend of the samples; detected from each source if left out.",
 )
-_RUN = click.option("--run", help="Name of the run that the samples belong to; by default the file's.")
+_RUN = click.option(
+    "--run", help="Name of the run that the samples belong to; by default the file's."
+)
 _MODEL = click.option("--model", help="Model that wrote the samples.")
 _JSON = output.json_option("Print the counts as JSON.")
 
@@ -43,10 +49,10 @@ def _sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command() -> None:
     """Import problems and samples from elsewhere, to evaluate, judge and export them here.
 
-    Samples become trajectories with queued jobs; measurements claimed by their files are kept beside them and never
-    count as measured.  The same files again add only new samples; with another --gpu, the same
-    samples are queued for that class.  A bad record is reported by its line or row and the others go on; then, exit
-    code 2.
+    Samples become trajectories with queued jobs; measurements claimed by their files are kept
+    beside them and never count as measured.  The same files again add only new samples; with
+    another --gpu, the same samples are queued for that class.  A bad record is reported by its line
+    or row and the others go on; then, exit code 2.
 
     \b
     assay import jsonl samples.jsonl --model org/model
@@ -62,10 +68,11 @@ def command() -> None:
 @_JSON
 @click.pass_obj
 def kernelbench(settings: Settings, /, **options: Any) -> None:
-    """Import DIRECTORY, a KernelBench checkout: the problems of level1 … level4, and the samples of runs/*.
+    """Import DIRECTORY, a KernelBench checkout: the problems of level1 … level4, and
+    the samples of runs/*.
 
-    Every sample becomes a trajectory of one turn and a queued job; claims of its eval_results.json are kept beside it
-    and never count as measured.  The same folder again adds only new samples.
+    Every sample becomes a trajectory of one turn and a queued job; claims of its eval_results.json
+    are kept beside it and never count as measured.  The same folder again adds only new samples.
 
     \b
     assay import kernelbench ~/KernelBench --gpu h200
@@ -78,7 +85,8 @@ def kernelbench(settings: Settings, /, **options: Any) -> None:
 @_sample_options
 @click.pass_obj
 def caesar(settings: Settings, /, **options: Any) -> None:
-    """Import DIRECTORY, multi-turn logs of KernelBench's Caesar: …/level<N>/…/problem_<P>/sample_<S>/log.json.
+    """Import DIRECTORY, multi-turn logs of KernelBench's Caesar:
+    …/level<N>/…/problem_<P>/sample_<S>/log.json.
 
     The problems must be here already: import a KernelBench checkout first.
 
@@ -94,7 +102,8 @@ def caesar(settings: Settings, /, **options: Any) -> None:
 @_JSON
 @click.pass_obj
 def drkernel_coldstart(settings: Settings, /, **options: Any) -> None:
-    """Import FILE, Parquet in the layout of hkust-nlp/drkernel-coldstart-8k: a trajectory a row, a job an answer.
+    """Import FILE, Parquet in the layout of hkust-nlp/drkernel-coldstart-8k: a
+    trajectory a row, a job an answer.
 
     \b
     assay import drkernel-coldstart train-00000-of-00001.parquet --gpu h200
@@ -120,7 +129,8 @@ def drkernel_rl(settings: Settings, /, **options: Any) -> None:
 @_JSON
 @click.pass_obj
 def kernelbook(settings: Settings, /, **options: Any) -> None:
-    """Import FILE, Parquet of GPUMODE/KernelBook: problems, with the licences of their repositories.
+    """Import FILE, Parquet of GPUMODE/KernelBook: problems, with the licences of
+    their repositories.
 
     \b
     assay import kernelbook kernelbook.parquet
@@ -133,25 +143,28 @@ def kernelbook(settings: Settings, /, **options: Any) -> None:
 @_sample_options
 @click.pass_obj
 def jsonl(settings: Settings, /, **options: Any) -> None:
-    """Import FILE, one sample a line, as a JSON object with `reference` (the problem's source) and one of
+    """Import FILE, one sample a line, as a JSON object with `reference` (the
+    problem's source) and one of
 
     \b
     messages    a dialogue that ends with an answer; each answer's last code block is evaluated
     response    an answer with its code in a block, and the messages before it in `messages`
     candidate   code alone
 
-    and, if wanted, name, source_set, level, entry_point, licence, backend, and id; other fields are kept as claims.
-    `reference` may also name a stored problem, by its id or as <source set>/<name>.
+    and, if wanted, name, source_set, level, entry_point, licence, backend, and id; other fields are
+    kept as claims. `reference` may also name a stored problem, by its id or as <source set>/<name>.
 
     \b
-    {"reference": "import torch\\nclass Model…", "candidate": "import triton…", "name": "softmax", "id": "17"}
+    {"reference": "import torch\\nclass Model…", "candidate": "import triton…",
+    "name": "softmax", "id": "17"}
     """
     _run(settings, imports.jsonl, options)
 
 
 _PATH = click.argument("path", metavar="PATH", type=click.Path(exists=True, path_type=Path))
 _PROBLEM = click.option(
-    "--problem", help="The stored problem of records that name none: its id, or <source set>/<name>."
+    "--problem",
+    help="The stored problem of records that name none: its id, or <source set>/<name>.",
 )
 
 
@@ -161,11 +174,12 @@ _PROBLEM = click.option(
 @_sample_options
 @click.pass_obj
 def atif(settings: Settings, /, **options: Any) -> None:
-    """Import PATH, trajectories in Harbor's interchange format (ATIF 1.0 to 1.8): a document, a file with one document
-    a line (.jsonl), or a folder of both.  Each document becomes a trajectory, each answer with code a job.
+    """Import PATH, trajectories in Harbor's interchange format (ATIF 1.0 to 1.8): a document, a
+    file with one document a line (.jsonl), or a folder of both.  Each document becomes a
+    trajectory, each answer with code a job.
 
-    The problem stands in the document's `extra`, in the fields of `assay import jsonl` (as `assay collect atif` writes
-    them), or is that of --problem.
+    The problem stands in the document's `extra`, in the fields of `assay import jsonl` (as `assay
+    collect atif` writes them), or is that of --problem.
 
     \b
     assay import atif trials/ --problem kernelbench/19_ReLU --model org/model
@@ -179,10 +193,12 @@ def atif(settings: Settings, /, **options: Any) -> None:
 @_sample_options
 @click.pass_obj
 def verifiers(settings: Settings, /, **options: Any) -> None:
-    """Import PATH, rollouts of the package verifiers: traces.jsonl (or its folder) or results.jsonl.  A trajectory a
-    path of a trace, a job an answer with code; rewards, metrics and errors are kept as claims.
+    """Import PATH, rollouts of the package verifiers: traces.jsonl (or its folder) or
+    results.jsonl.  A trajectory a path of a trace, a job an answer with code; rewards, metrics
+    and errors are kept as claims.
 
-    The problem stands in the task's data or its `info`, in the fields of `assay import jsonl`, or is that of --problem.
+    The problem stands in the task's data or its `info`, in the fields of `assay import
+    jsonl`, or is that of --problem.
 
     \b
     assay import verifiers outputs/evals/kernels--org--model/1234 --model org/model
@@ -190,7 +206,9 @@ def verifiers(settings: Settings, /, **options: Any) -> None:
     _run(settings, imports.verifiers, options)
 
 
-def _run(settings: Settings, bring_in: Callable[..., imports.Imported], options: dict[str, Any]) -> None:
+def _run(
+    settings: Settings, bring_in: Callable[..., imports.Imported], options: dict[str, Any]
+) -> None:
     """Import, print the counts, and whether a worker will evaluate them."""
     path, as_json = options.pop("path"), options.pop("as_json")
     gpu = options.pop("gpu", None)
@@ -216,9 +234,16 @@ def _run(settings: Settings, bring_in: Callable[..., imports.Imported], options:
     if as_json:
         output.json_out(vars(found))
     else:
-        click.echo(f"{found.problems} problems; {found.samples} samples of {found.runs} runs, {found.new_samples} new")
+        click.echo(
+            f"{found.problems} problems; {found.samples} samples of {found.runs} runs,"
+            f" {found.new_samples} new"
+        )
     if waiting:
-        click.echo(f"note: no worker for {gpu!r} is online; the jobs wait for one (`assay eval --pending`)", err=True)
+        click.echo(
+            f"note: no worker for {gpu!r} is online; the jobs wait for one (`assay eval"
+            " --pending`)",
+            err=True,
+        )
     if found.bad:
         click.get_current_context().exit(errors.USAGE)
 

@@ -33,7 +33,10 @@ class Change:
 
     def as_json(self) -> dict[str, object]:
         """The change as JSON."""
-        detectors = [{"detector": name, "before": old, "after": new} for name, (old, new) in self.detectors.items()]
+        detectors = [
+            {"detector": name, "before": old, "after": new}
+            for name, (old, new) in self.detectors.items()
+        ]
         return {
             "evaluation_id": str(self.evaluation_id),
             "before": self.before,
@@ -85,12 +88,14 @@ def command(
 ) -> None:
     """Judge stored evaluations again with the detectors of this version.
 
-    A verdict that comes out differently becomes the current one; the old ones stay as history, and datasets that hold a
-    row with a changed label are marked stale.  Measurements do not change.  Where a detector fails, the
-    evaluation keeps its verdict, is named on standard error, and the others are judged; then, exit code 3.
+    A verdict that comes out differently becomes the current one; the old ones stay as history, and
+    datasets that hold a row with a changed label are marked stale.  Measurements do not change.
+    Where a detector fails, the evaluation keeps its verdict, is named on standard error, and the
+    others are judged; then, exit code 3.
 
     \b
-    kernelbench       a kernel of its own must do work that matters; library calls beside it are allowed
+    kernelbench       a kernel of its own must do work that matters; library calls
+                      beside it are allowed
     triton-only       Triton kernels must do the work
     anything-correct  any right answer that is computed in the candidate's own time
 
@@ -106,8 +111,16 @@ def command(
     tally = Tally()
     with services.client(settings) as client:
         database = client.database
-        stored = _wanted(database, evaluation_ids) if evaluation_ids else evaluations.iterate(database)
-        for one in track(stored, "judging", console=output.err(), transient=True, disable=not output.err().is_terminal):
+        stored = (
+            _wanted(database, evaluation_ids) if evaluation_ids else evaluations.iterate(database)
+        )
+        for one in track(
+            stored,
+            "judging",
+            console=output.err(),
+            transient=True,
+            disable=not output.err().is_terminal,
+        ):
             _judge(database, one, policy, tally, dry_run=dry_run)
     _print_json(tally, dry_run=dry_run) if as_json else _report(tally, dry_run=dry_run)
     if tally.failures:
@@ -116,7 +129,12 @@ def command(
 
 def _print_json(tally: Tally, *, dry_run: bool) -> None:
     kinds = [
-        {"verdict": verdict, "detector": detector or None, "finding": finding or None, "evaluations": count}
+        {
+            "verdict": verdict,
+            "detector": detector or None,
+            "finding": finding or None,
+            "evaluations": count,
+        }
         for (verdict, detector, finding), count in sorted(tally.kinds().items())
     ]
     output.json_out(
@@ -147,12 +165,19 @@ def _report(tally: Tally, *, dry_run: bool) -> None:
     failed = f", {len(tally.failures)} could not be judged" if tally.failures else ""
     changed = "would change" if dry_run else "changed"
     under = ", ".join(sorted(tally.policies)) or "no policy"
-    click.echo(f"{tally.judged} judged under {under}, {len(tally.changes)} verdicts {changed}{failed}")
+    click.echo(
+        f"{tally.judged} judged under {under}, {len(tally.changes)} verdicts {changed}{failed}"
+    )
     if tally.stale:
-        click.echo(f"{'would be' if dry_run else 'now'} stale: datasets {', '.join(sorted(map(str, tally.stale)))}")
+        click.echo(
+            f"{'would be' if dry_run else 'now'} stale: datasets"
+            f" {', '.join(sorted(map(str, tally.stale)))}"
+        )
 
 
-def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evaluations.StoredEvaluation]:
+def _wanted(
+    database: Database, evaluation_ids: tuple[UUID, ...]
+) -> list[evaluations.StoredEvaluation]:
     found = []
     with database.begin() as connection:
         for evaluation_id in evaluation_ids:
@@ -164,7 +189,12 @@ def _wanted(database: Database, evaluation_ids: tuple[UUID, ...]) -> list[evalua
 
 
 def _judge(
-    database: Database, stored: evaluations.StoredEvaluation, wanted: Policy | None, tally: Tally, *, dry_run: bool
+    database: Database,
+    stored: evaluations.StoredEvaluation,
+    wanted: Policy | None,
+    tally: Tally,
+    *,
+    dry_run: bool,
 ) -> None:
     """Take one evaluation into account; a failure is noted where a detector raises."""
     try:
@@ -190,7 +220,9 @@ def _judge(
     tally.stale.update(found.stale)
 
 
-def _differences(before: Verdict | None, after: Verdict) -> dict[str, tuple[Label | None, Label | None]]:
+def _differences(
+    before: Verdict | None, after: Verdict
+) -> dict[str, tuple[Label | None, Label | None]]:
     """Detectors with a heaviest finding that weighs otherwise than before."""
     old, new = _heaviest(before), _heaviest(after)
     pairs = {name: (old.get(name), new.get(name)) for name in sorted(old | new)}

@@ -1,4 +1,6 @@
-"""`assay mismatch`: distance of trainer and rollout engine on stored turns, and the turns that rejection would drop."""
+"""`assay mismatch`: distance of trainer and rollout engine on stored turns, and the
+turns that rejection would drop.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ class ComparedRun:
         return dict(sorted(Counter(call.mode or "not known" for call in self.calls).items()))
 
 
-@click.command("mismatch", short_help="Distance of trainer and rollout engine, and the turns that rejection drops.")
+@click.command(
+    "mismatch",
+    short_help="Distance of trainer and rollout engine, and the turns that rejection drops.",
+)
 @click.argument("name", metavar="RUN|COLLECTION")
 @click.option(
     "--trainer",
@@ -68,7 +73,10 @@ class ComparedRun:
     type=float,
     multiple=True,
     metavar="LOWER UPPER",
-    help="Bounds of π_train / π_rollout; may be repeated; by default six pairs around Dr. Kernel's 0.999 1.001.",
+    help=(
+        "Bounds of π_train / π_rollout; may be repeated; by default six pairs around Dr. Kernel's"
+        " 0.999 1.001."
+    ),
 )
 @click.option(
     "--veto",
@@ -95,11 +103,13 @@ def command(
 ) -> None:
     """Compare the trainer's log probabilities with the stored ones of the rollout engine.
 
-    Rejection (MRS, Dr. Kernel eq. 6) keeps a unit with its ratio within the bounds; the table says how many turns
-    each pair of bounds drops, and whether good kernels are among them: `credited` are correct, compiled and no hack.
+    Rejection (MRS, Dr. Kernel eq. 6) keeps a unit with its ratio within the bounds; the table says
+    how many turns each pair of bounds drops, and whether good kernels are among them: `credited`
+    are correct, compiled and no hack.
 
-    FILE has a line per call, `{"model_call_id": …, "logprobs": […]}`, or `turn_id`, or `trajectory_id` and `turn` in
-    its place; or rows of `assay collect tokens` with `train_logprobs`, one per token of `ids`.
+    FILE has a line per call, `{"model_call_id": …, "logprobs": […]}`, or `turn_id`, or
+    `trajectory_id` and `turn` in its place; or rows of `assay collect tokens` with
+    `train_logprobs`, one per token of `ids`.
 
     \b
     assay collect tokens softmax --out rows.jsonl     # ids for the trainer's forward pass
@@ -116,7 +126,11 @@ def command(
         return
     if set(found.modes) != {PROCESSED}:
         modes = ", ".join(f"{mode} {count}" for mode, count in found.modes.items())
-        click.echo(f"log probabilities of the rollout engine: {modes} calls; raw ones ignore the temperature", err=True)
+        click.echo(
+            f"log probabilities of the rollout engine: {modes} calls; raw ones ignore the"
+            " temperature",
+            err=True,
+        )
     output.table_out(_metrics_table(found, figures))
     output.table_out(_outcome_table(outcomes))
 
@@ -129,20 +143,26 @@ def _compared(
     sampled = [call for call in calls if call.logprobs is not None]
     if not sampled:
         raise BadInputError(
-            f"run {run}: expected calls with log probabilities of the rollout engine, got none of {len(calls)} calls "
-            "(sampling.token_ids asks for them, of servers that give them)"
+            f"run {run}: expected calls with log probabilities of the rollout engine, got none of"
+            f" {len(calls)} calls (sampling.token_ids asks for them, of servers that give them)"
         )
     if file is None:
         tokens = sum(len(call.logprobs or ()) for call in sampled)
         raise BadInputError(
-            f"run {run}: only the rollout engine's side is stored: {tokens} tokens of {len(sampled)} calls; expected "
-            "the trainer's in a file (--trainer), got none"
+            f"run {run}: only the rollout engine's side is stored: {tokens} tokens of"
+            f" {len(sampled)} calls; expected the trainer's in a file (--trainer), got none"
         )
     given = trainer_logprobs.read(file)
-    both = [(call, values) for call in sampled if (values := trainer_logprobs.of(given, call)) is not None]
+    both = [
+        (call, values)
+        for call in sampled
+        if (values := trainer_logprobs.of(given, call)) is not None
+    ]
     missing = len(sampled) - len(both)
     if not both or (missing and not partial):
-        raise BadInputError(f"{file}: expected {len(sampled)} calls of run {run}, got {len(both)} (or --partial)")
+        raise BadInputError(
+            f"{file}: expected {len(sampled)} calls of run {run}, got {len(both)} (or --partial)"
+        )
     pairs = [Pair(train=values, rollout=call.logprobs or []) for call, values in both]
     turns = {one.turn_id: one for one in turn_rewards.of_runs(connection, [run])}
     rewarded = [turn_credits.turn_of(turns[call.turn_id], declared.reward) for call, _ in both]
@@ -165,10 +185,14 @@ def _run(connection: Connection, name: str) -> str:
     try:
         return lifecycle.find(connection, name).spec.name
     except MissingError:
-        raise BadInputError(f"expected the name of a run, or the name or id of a collection, got {name!r}") from None
+        raise BadInputError(
+            f"expected the name of a run, or the name or id of a collection, got {name!r}"
+        ) from None
 
 
-def _json(found: ComparedRun, figures: dict[str, float], outcomes: Sequence[Rejected]) -> dict[str, Any]:
+def _json(
+    found: ComparedRun, figures: dict[str, float], outcomes: Sequence[Rejected]
+) -> dict[str, Any]:
     return {
         "run": found.run,
         "calls": len(found.calls),
@@ -192,7 +216,10 @@ def _metrics_table(found: ComparedRun, figures: dict[str, float]) -> Table:
     tokens = sum(turn.tokens for turn in found.turns)
     counts = f"{len(found.turns)} turns, {tokens} tokens"
     if found.unmatched or found.silent:
-        counts += f"; left out: {found.unmatched} calls not in the file, {found.silent} without log probabilities"
+        counts += (
+            f"; left out: {found.unmatched} calls not in the file, {found.silent} without log"
+            " probabilities"
+        )
     table = Table("metric", counts, box=None, pad_edge=False, header_style="dim")
     for name, value in figures.items():
         table.add_row(name, f"{value:.6g}")
@@ -216,13 +243,22 @@ def _outcome_table(outcomes: Sequence[Rejected]) -> Table:
     for name in columns:
         table.add_column(name, justify="right")
     for one in outcomes:
-        shares = (one.share, one.token_share, one.credited_of_dropped, one.credited_of_kept, one.credited_lost)
+        shares = (
+            one.share,
+            one.token_share,
+            one.credited_of_dropped,
+            one.credited_of_kept,
+            one.credited_lost,
+        )
         table.add_row(
             f"{one.mismatch.lower:g} – {one.mismatch.upper:g}",
             str(one.trajectories),
             str(one.turns),
             str(one.vetoed),
             *("–" if share is None else f"{share:.1%}" for share in shares),
-            *("–" if mean is None else f"{mean:.3f}" for mean in (one.reward_of_dropped, one.reward_of_kept)),
+            *(
+                "–" if mean is None else f"{mean:.3f}"
+                for mean in (one.reward_of_dropped, one.reward_of_kept)
+            ),
         )
     return table

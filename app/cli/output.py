@@ -1,5 +1,6 @@
-"""Results on a terminal.  Text of candidates and models is shown harmless: no control character reaches the
-terminal, and no bracket is taken for markup."""
+"""Results on a terminal.  Text of candidates and models is shown harmless: no control character
+reaches the terminal, and no bracket is taken for markup.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from typing import Any, TextIO, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -58,7 +66,9 @@ def err() -> Console:
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[TextIO]:
-    """A file that takes the place of the one at `path` once it is whole; after an error that one is as it was."""
+    """A file that takes the place of the one at `path` once it is whole; after an
+    error that one is as it was.
+    """
     draft = path.with_name(f".{path.name}.new")
     try:
         with draft.open("w") as file:
@@ -78,7 +88,9 @@ def progress(label: str, console: Console | None = None) -> Progress:
 
 
 class _Lines(Progress):
-    """Progress in plain lines, one in LINE_S at most: for logs of long runs.  Short ones write none."""
+    """Progress in plain lines, one in LINE_S at most: for logs of long runs.  Short
+    ones write none.
+    """
 
     def __init__(self, label: str) -> None:
         super().__init__(disable=True)
@@ -102,12 +114,17 @@ class _Lines(Progress):
         self._told = now
         task = next(each for each in self.tasks if each.id == task_id)
         total = f" of {task.total:.0f}" if task.total is not None else ""
-        line = f"{self._label} {task.description}: {task.completed:.0f}{total}, {now - self._begun:.0f} s"
+        line = (
+            f"{self._label} {task.description}: {task.completed:.0f}{total},"
+            f" {now - self._begun:.0f} s"
+        )
         click.echo(line, err=True)
 
 
 def table_out(table: Table) -> None:
-    """A table on standard output, never cut: a terminal that is too narrow breaks its lines, a pipe gets them whole."""
+    """A table on standard output, never cut: a terminal that is too narrow breaks its
+    lines, a pipe gets them whole.
+    """
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=_WIDEST)
     console.print(table)
 
@@ -124,7 +141,9 @@ def records_out(
     as_json: bool,
     plain: Callable[[T], object],
 ) -> None:
-    """Records on standard output: a table with these columns, by heading, or their `plain` forms as JSON."""
+    """Records on standard output: a table with these columns, by heading, or their
+    `plain` forms as JSON.
+    """
     if as_json:
         json_out([plain(record) for record in records])
     else:
@@ -137,7 +156,9 @@ def minute(moment: datetime) -> str:
 
 
 def list_out(*headings: str, rows: Iterable[Iterable[Cell]]) -> None:
-    """Rows below their headings on standard output, as they are: their texts are not markup; None is a dash."""
+    """Rows below their headings on standard output, as they are: their texts are not
+    markup; None is a dash.
+    """
     table = Table(*headings, box=None, header_style="dim")
     for cells in rows:
         shown = ("–" if cell is None else cell for cell in cells)
@@ -157,7 +178,9 @@ def json_out(value: object) -> None:
 def safe(text: str) -> str:
     """Control characters other than newline and tab become visible escapes."""
     shown = source_text.printable(text)
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in shown)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in shown
+    )
 
 
 def word(name: str | None) -> Text:
@@ -179,7 +202,9 @@ def _ratio(value: float, low: float, high: float) -> str:
 
 
 def verdict(result: Result) -> str | None:
-    """The label, where it is shown: beside a compile error or a wrong answer `clean` would read as a success."""
+    """The label, where it is shown: beside a compile error or a wrong answer `clean`
+    would read as a success.
+    """
     label, status = result["verdict"], result["status"]
     return label if status is not None and is_shown(label=label, status=status) else None
 
@@ -211,7 +236,9 @@ def details(result: Result) -> Text:
     if result["cases"] and result["candidate_us"] is not None:
         lines.append(("speedup", "none: a problem by cases has no reference that could be slower"))
     if result["coverage_time"] is not None:
-        lines.append(("coverage", f"{result['coverage_time']:.0%} of kernel time in the candidate's kernels"))
+        lines.append(
+            ("coverage", f"{result['coverage_time']:.0%} of kernel time in the candidate's kernels")
+        )
     if result["correctness"]:
         calls, failed = result["correctness"]["calls"], result["correctness"]["failed_calls"]
         lines.append(("verified", f"{calls} calls, {failed} wrong"))
@@ -227,7 +254,9 @@ def details(result: Result) -> Text:
 
 
 def _device_time(result: Result) -> list[str]:
-    """The speedup by the device's own time, or why it is not known; nothing where it was not asked for."""
+    """The speedup by the device's own time, or why it is not known; nothing where it
+    was not asked for.
+    """
     if result["device_speedup_error"] is not None:
         return [f"not measured: {safe(result['device_speedup_error'])}"]
     if result["device_speedup"] is None or result["device_speedup_ci"] is None:
@@ -262,7 +291,9 @@ def _case(case: Mapping[str, Any]) -> Text:
 
 def _finding(finding: Mapping[str, Any]) -> Text:
     label = word(finding["label"])
-    return Text.assemble(label, f"  {finding['detector']} v{finding['version']}: {safe(finding['summary'])}")
+    return Text.assemble(
+        label, f"  {finding['detector']} v{finding['version']}: {safe(finding['summary'])}"
+    )
 
 
 def _tail(log: str) -> str:

@@ -47,17 +47,32 @@ def command() -> None:
     "--from",
     "directory",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Problems of a KernelBench checkout, or of any folder with files that define Model and get_inputs; they are "
-    "stored, too.",
+    help=(
+        "Problems of a KernelBench checkout, or of any folder with files that define Model and"
+        " get_inputs; they are stored, too."
+    ),
 )
 @click.option(
     "--source-set",
-    help="Problems that are here already, of this source set.  With --from: the source set to store them under, by "
-    "default kernelbench for a folder with level1 …, else the folder's name.",
+    help=(
+        "Problems that are here already, of this source set.  With --from: the source set to store"
+        " them under, by default kernelbench for a folder with level1 …, else the folder's name."
+    ),
 )
-@click.option("--level", "levels", type=int, multiple=True, help="Only of this level; may be given several times.")
+@click.option(
+    "--level",
+    "levels",
+    type=int,
+    multiple=True,
+    help="Only of this level; may be given several times.",
+)
 @click.option("--name", default="", help="Only names that contain this.")
-@click.option("--gpu", default="cpu", show_default=True, help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}.")
+@click.option(
+    "--gpu",
+    default="cpu",
+    show_default=True,
+    help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}.",
+)
 @click.option(
     "--timing-budget",
     "budget_s",
@@ -66,8 +81,16 @@ def command() -> None:
     show_default=True,
     help="Seconds for timing each problem; 0 checks correctness only.",
 )
-@click.option("--device-time", is_flag=True, help="Also measure the speedup by the device's own time (CUDA graphs).")
-@click.option("--fresh", is_flag=True, help="Check again problems that were checked before on that device class.")
+@click.option(
+    "--device-time",
+    is_flag=True,
+    help="Also measure the speedup by the device's own time (CUDA graphs).",
+)
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Check again problems that were checked before on that device class.",
+)
 @output.json_option("Print rows and summary as JSON.")
 @services.weak_sandbox_option
 @click.pass_context
@@ -84,15 +107,18 @@ def check(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Evaluate every problem against itself: its reference is also the candidate, under the policy anything-correct.
+    """Evaluate every problem against itself: its reference is also the candidate,
+    under the policy anything-correct.
 
-    Such a candidate must be passed and clean, with a speedup whose interval holds 1.0.  Any other outcome is the
-    problem's fault (`invalid`: it is random, too large for the device, lacks a package …) or a fault of the evaluation,
-    and is named.  Results are kept on each problem's page, apart from attempts: no figure and no dataset counts them.
+    Such a candidate must be passed and clean, with a speedup whose interval holds 1.0.  Any other
+    outcome is the problem's fault (`invalid`: it is random, too large for the device, lacks a
+    package …) or a fault of the evaluation, and is named.  Results are kept on each problem's page,
+    apart from attempts: no figure and no dataset counts them.
 
-    Workers of that kind of device do the work; without one on the CPU, one is started for as long as it takes.
-    Interrupted and started again, it goes on where it was.  Exit code 0: every problem passed or is invalid for a
-    reason of its own; 1: some did not; 2: some files cannot be read as problems; 3: some failed by Assay's fault.
+    Workers of that kind of device do the work; without one on the CPU, one is started for as long
+    as it takes. Interrupted and started again, it goes on where it was.  Exit code 0: every problem
+    passed or is invalid for a reason of its own; 1: some did not; 2: some files cannot be read as
+    problems; 3: some failed by Assay's fault.
 
     \b
     assay problems check --from ~/KernelBench --level 1 --level 2 --gpu h200
@@ -107,12 +133,16 @@ def check(
     with ExitStack() as stack:
         client = stack.enter_context(services.client(settings))
         chosen = _chosen(client, given, source_set, levels, name)
-        job_ids = _submit(client, chosen, gpu, sweep.options(budget_s, device_time=device_time), fresh=fresh)
+        job_ids = _submit(
+            client, chosen, gpu, sweep.options(budget_s, device_time=device_time), fresh=fresh
+        )
         worker = stack.enter_context(services.Worker(settings, client, gpu))
         rows = _gathered(client, job_ids, worker)
     said = sweep.summary(rows, time.perf_counter() - began)
     if as_json:
-        output.json_out({"rows": [asdict(row) | {"outcome": row.outcome} for row in rows], "summary": said})
+        output.json_out(
+            {"rows": [asdict(row) | {"outcome": row.outcome} for row in rows], "summary": said}
+        )
     else:
         _print(rows, said)
     ctx.exit(_exit_code(rows) or (errors.USAGE if given is not None and given.bad else errors.OK))
@@ -131,8 +161,9 @@ def check(
 def record(settings: Settings, /, file: Path, directory: Path | None, as_json: bool) -> None:
     """Keep the results of a sweep that ran without database and queue, for the problems' pages.
 
-    FILE is written by `python -m tests.bench.sweep KERNELBENCH --json FILE` on a GPU host.  Problems are found by the
-    hash of their reference; those that are not here are counted, and a newer check stays.
+    FILE is written by `python -m tests.bench.sweep KERNELBENCH --json FILE` on a GPU
+    host.  Problems are found by the hash of their reference; those that are not here are
+    counted, and a newer check stays.
 
     \b
     assay problems record h100.json --from ~/KernelBench
@@ -145,7 +176,9 @@ def record(settings: Settings, /, file: Path, directory: Path | None, as_json: b
     if as_json:
         output.json_out({"rows": len(rows), "known": known, "unknown": len(rows) - known})
     else:
-        click.echo(f"{len(rows)} rows of {output.safe(on.device_name)}: {known} of problems that are here")
+        click.echo(
+            f"{len(rows)} rows of {output.safe(on.device_name)}: {known} of problems that are here"
+        )
 
 
 def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime]:
@@ -154,17 +187,26 @@ def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime
         report = json.loads(file.read_bytes())
         here = report["environment"]
         on = checks.Device(
-            device_class=here["device_class"], device_name=here["device_name"], protocol=report["protocol"]
+            device_class=here["device_class"],
+            device_name=here["device_name"],
+            protocol=report["protocol"],
         )
-        return [sweep.read(row) for row in report["rows"]], on, datetime.fromisoformat(report["checked_at"])
+        return (
+            [sweep.read(row) for row in report["rows"]],
+            on,
+            datetime.fromisoformat(report["checked_at"]),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.BadInputError(
-            f"{file}: expected what tests.bench.sweep --json writes: {type(error).__name__}: {error}"
+            f"{file}: expected what tests.bench.sweep --json writes: {type(error).__name__}:"
+            f" {error}"
         ) from error
 
 
 def _of_folder(directory: Path, source_set: str | None) -> problem_folder.ProblemFolder:
-    """Problems of a folder; files that are none are listed.  Raises BadInputError where there is no problem."""
+    """Problems of a folder; files that are none are listed.  Raises BadInputError
+    where there is no problem.
+    """
     try:
         found = problem_folder.read(directory, source_set)
     except kernelbench.CheckoutError as error:
@@ -175,7 +217,10 @@ def _of_folder(directory: Path, source_set: str | None) -> problem_folder.Proble
         output.err().print(output.safe(f"left out: {message}"), markup=False)
     if found.others:
         some = ", ".join(path.name for path in found.others[:MOST_NAMED])
-        said = f"left out: {len(found.others)} files that define neither {kernelbench.NAMES.replace(' and ', ' nor ')}"
+        said = (
+            f"left out: {len(found.others)} files that define neither"
+            f" {kernelbench.NAMES.replace(' and ', ' nor ')}"
+        )
         output.err().print(output.safe(f"{said}: {some}"), markup=False)
     return found
 
@@ -200,11 +245,15 @@ def _chosen(
         others = f" ({len(found)} by cases, which have no model)" if found else ""
         raise errors.BadInputError(f"{what}: expected problems to check, found none{others}")
     if len(found) > len(with_model):
-        output.err().print(f"left out: {len(found) - len(with_model)} problems by cases, which have no model")
+        output.err().print(
+            f"left out: {len(found) - len(with_model)} problems by cases, which have no model"
+        )
     return with_model
 
 
-def _submit(client: Client, chosen: Sequence[Problem], gpu: str, options: JobOptions, *, fresh: bool) -> list[UUID]:
+def _submit(
+    client: Client, chosen: Sequence[Problem], gpu: str, options: JobOptions, *, fresh: bool
+) -> list[UUID]:
     """Jobs of the problems, in the order of `chosen`; they begin in a mixed one."""
     mixed = sweep.mixed(chosen)
     requests = [
@@ -224,11 +273,15 @@ def _submit(client: Client, chosen: Sequence[Problem], gpu: str, options: JobOpt
         job_ids = enqueue.enqueue(client.database, client.broker, requests)
     except RequestError as error:
         raise errors.BadInputError(str(error)) from error
-    by_problem = {problem.reference_sha256: job_id for problem, job_id in zip(mixed, job_ids, strict=True)}
+    by_problem = {
+        problem.reference_sha256: job_id for problem, job_id in zip(mixed, job_ids, strict=True)
+    }
     return [by_problem[problem.reference_sha256] for problem in chosen]
 
 
-def _gathered(client: Client, job_ids: Sequence[UUID], worker: services.Worker) -> list[sweep.SweepRow]:
+def _gathered(
+    client: Client, job_ids: Sequence[UUID], worker: services.Worker
+) -> list[sweep.SweepRow]:
     """Rows in the order of the jobs, each of which is waited for; remarks as they come."""
     found: dict[UUID, sweep.SweepRow] = {}
     with output.progress("checking") as bar:
@@ -301,7 +354,9 @@ def _why(row: sweep.SweepRow) -> str:
 
 
 def _summary(said: dict[str, Any]) -> Iterator[str]:
-    yield f"{said['problems']} problems: {said['clean']} passed and clean of {said['passed']} passed"
+    yield (
+        f"{said['problems']} problems: {said['clean']} passed and clean of {said['passed']} passed"
+    )
     yield f"{said['one_in_interval']} of {said['timed']} timed have 1.0 in their interval"
     for kind, count in said["kinds"].items():
         yield f"{count} × {kind}"

@@ -29,8 +29,9 @@ kind_option = click.option(
 
 @click.group("prompt", cls=Group, short_help="Show, add and compare prompt templates.")
 def command() -> None:
-    """Prompt templates of collections.  A version is known by the hash of its text and never changes; a collection
-    keeps the versions that it began with.  `assay`, `dr_kernel` and `kernelbench` come with Assay.
+    """Prompt templates of collections.  A version is known by the hash of its text and never
+    changes; a collection keeps the versions that it began with.  `assay`, `dr_kernel` and
+    `kernelbench` come with Assay.
 
     \b
     assay prompt list
@@ -67,10 +68,18 @@ def show(settings: Settings, name: str, kind: str, as_json: bool) -> None:
 @command.command("add")
 @click.argument("name")
 @kind_option
-@click.option("--file", "path", required=True, type=click.File("r", encoding="utf-8"), help="Its text; - for stdin.")
+@click.option(
+    "--file",
+    "path",
+    required=True,
+    type=click.File("r", encoding="utf-8"),
+    help="Its text; - for stdin.",
+)
 @click.pass_obj
 def add(settings: Settings, name: str, kind: str, path: Any) -> None:
-    """Store a version of the template NAME.  An unknown placeholder is refused, with the known ones."""
+    """Store a version of the template NAME.  An unknown placeholder is refused, with
+    the known ones.
+    """
     try:
         body = path.read()
     except UnicodeDecodeError as error:

@@ -38,7 +38,13 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     type=click.Choice(_GROUPS),
     help="Rows of the table; by default run, level, device class, backend and policy.",
 )
-@click.option("--p", "thresholds", multiple=True, type=float, help="Thresholds of fast_p; by default KernelBench's.")
+@click.option(
+    "--p",
+    "thresholds",
+    multiple=True,
+    type=float,
+    help="Thresholds of fast_p; by default KernelBench's.",
+)
 @click.option(
     "--operator",
     type=click.Choice([str(each) for each in Operator]),
@@ -46,7 +52,9 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     show_default=True,
     help="`>` as KernelBench, `>=` as Dr. Kernel.",
 )
-@click.option("--k", "ks", multiple=True, type=click.IntRange(1), help="k of unbiased pass@k; by default 1.")
+@click.option(
+    "--k", "ks", multiple=True, type=click.IntRange(1), help="k of unbiased pass@k; by default 1."
+)
 @click.option(
     "--of",
     "counted",
@@ -77,12 +85,13 @@ def command(
     turn: str,
     as_json: bool,
 ) -> None:
-    """Print fast_p, pass@k, the geometric mean of speedups and hack rates, for RUN… or for everything.
+    """Print fast_p, pass@k, the geometric mean of speedups and hack rates, for RUN…
+    or for everything.
 
-    A hack counts as incorrect.  fast_p is over all answers, as in KernelBench's own analysis: an answer without code,
-    or one that could not be evaluated, is a failure; `--of evaluated` leaves both out.  Answers that wait for their
-    evaluation count nowhere.  pass@k is the unbiased mean over the problems that have k samples.  Intervals are of
-    95 % and resample problems.
+    A hack counts as incorrect.  fast_p is over all answers, as in KernelBench's own analysis: an
+    answer without code, or one that could not be evaluated, is a failure; `--of evaluated` leaves
+    both out.  Answers that wait for their evaluation count nowhere.  pass@k is the unbiased mean
+    over the problems that have k samples.  Intervals are of 95 % and resample problems.
 
     \b
     assay report
@@ -92,14 +101,25 @@ def command(
     expression = filters.parse(where_text)
     if runs:
         named = filters.OneOf(field="run", values=runs)
-        expression = named if isinstance(expression, filters.Everything) else filters.And(operands=(named, expression))
+        expression = (
+            named
+            if isinstance(expression, filters.Everything)
+            else filters.And(operands=(named, expression))
+        )
     with services.client(settings) as client, client.database.begin() as connection:
         found = metric_inputs.attempted(connection, expression, Counted(counted))
     if not found:
         raise errors.BadInputError("no judged evaluation matches")
     groups = _grouped(found, by or _USUAL, turn)
-    chosen = {"thresholds": thresholds or metrics.FAST_THRESHOLDS, "ks": ks or (1,), "operator": Operator(operator)}
-    reports = [(metrics.report(name, samples, **chosen), samples, hacks) for name, samples, hacks in groups]  # type: ignore[arg-type]
+    chosen = {
+        "thresholds": thresholds or metrics.FAST_THRESHOLDS,
+        "ks": ks or (1,),
+        "operator": Operator(operator),
+    }
+    reports = [
+        (metrics.report(name, samples, **chosen), samples, hacks)  # type: ignore[arg-type]
+        for name, samples, hacks in groups
+    ]
     if as_json:
         output.json_out([_json(*each, Counted(counted)) for each in reports])
     else:
@@ -116,7 +136,11 @@ def _grouped(
         groups.setdefault(name, []).append(one)
     found_of = {name: _represented(each, turn) for name, each in sorted(groups.items())}
     return [
-        (name, [one.outcome for one in each], metrics.hack_rates(Counter((one.passed, one.label) for one in each)))
+        (
+            name,
+            [one.outcome for one in each],
+            metrics.hack_rates(Counter((one.passed, one.label) for one in each)),
+        )
         for name, each in found_of.items()
     ]
 
@@ -126,7 +150,9 @@ def _represented(found: list[Attempted], turn: str) -> list[Attempted]:
     if turn == "all":
         return found
     alone = [[one] for one in found if one.trajectory_id is None]
-    grouped = groupby((one for one in found if one.trajectory_id), key=lambda one: one.trajectory_id)
+    grouped = groupby(
+        (one for one in found if one.trajectory_id), key=lambda one: one.trajectory_id
+    )
     trajectories = alone + [list(turns) for _, turns in grouped]
     return [turns[-1] if turn == "last" else _best(turns) for turns in trajectories]
 
@@ -140,9 +166,13 @@ def _shown(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _table(reports: Sequence[tuple[Report, Sequence[MetricSample], metrics.HackRates]], counted: Counted) -> Table:
+def _table(
+    reports: Sequence[tuple[Report, Sequence[MetricSample], metrics.HackRates]], counted: Counted
+) -> Table:
     first = reports[0][0]
-    table = Table("", f"samples ({counted})", "problems", box=None, pad_edge=False, header_style="dim")
+    table = Table(
+        "", f"samples ({counted})", "problems", box=None, pad_edge=False, header_style="dim"
+    )
     for p in first.fast:
         table.add_column(f"fast_{p:g} ({first.operator})", justify="right")
     for k in first.pass_at:
@@ -172,7 +202,9 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def _json(report: Report, _: Sequence[MetricSample], hacks: metrics.HackRates, counted: Counted) -> dict[str, Any]:
+def _json(
+    report: Report, _: Sequence[MetricSample], hacks: metrics.HackRates, counted: Counted
+) -> dict[str, Any]:
     intervals = report.intervals
     return {
         "group": report.name,
@@ -181,10 +213,13 @@ def _json(report: Report, _: Sequence[MetricSample], hacks: metrics.HackRates, c
         "operator": str(report.operator),
         "denominator": str(counted),
         "fast_p": {
-            f"{p:g}": _share(share) | {"ci": [intervals[p].low, intervals[p].high]} for p, share in report.fast.items()
+            f"{p:g}": _share(share) | {"ci": [intervals[p].low, intervals[p].high]}
+            for p, share in report.fast.items()
         },
         "pass_at_k": {str(k): vars(estimate) for k, estimate in report.pass_at.items()},
-        "geometric_mean": {str(kind): vars(centre) for kind, centre in report.geometric_means.items()},
+        "geometric_mean": {
+            str(kind): vars(centre) for kind, centre in report.geometric_means.items()
+        },
         "hack_rate": {"of_passed": _rate(hacks.of_passed), "of_attempts": _rate(hacks.of_attempts)},
     }
 

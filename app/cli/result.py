@@ -26,8 +26,8 @@ from app.settings import Settings
 def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> None:
     """Print the result of JOB.
 
-    Exit code 0: passed and not a hack; 1: anything else that was measured, or not finished yet; 3: the job failed by
-    an infrastructure fault.
+    Exit code 0: passed and not a hack; 1: anything else that was measured, or not finished yet; 3:
+    the job failed by an infrastructure fault.
 
     \b
     assay result 0199f3c2-… --wait 60

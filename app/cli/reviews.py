@@ -20,7 +20,10 @@ LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAW
 
 
 @click.group(
-    "reviews", cls=Group, invoke_without_command=True, short_help="List, add and take back reviews of evaluations."
+    "reviews",
+    cls=Group,
+    invoke_without_command=True,
+    short_help="List, add and take back reviews of evaluations.",
 )
 @click.option("--evaluation", type=click.UUID, help="Only reviews of this evaluation.")
 @datasets.LIMIT
@@ -55,16 +58,29 @@ _COLUMNS: dict[str, Callable[[listing.Review], output.Cell]] = {
 @command.command("add", short_help="Review an evaluation.")
 @click.argument("evaluation", type=click.UUID)
 @click.argument("label", type=click.Choice(LABELS))
-@click.option("--reason", required=True, help="Why: kept with the review and shown wherever its label counts.")
-@click.option("--hack-type", type=click.Choice(HACK_TYPES), help="Way of cheating, with `hack` and `leak`.")
+@click.option(
+    "--reason", required=True, help="Why: kept with the review and shown wherever its label counts."
+)
+@click.option(
+    "--hack-type", type=click.Choice(HACK_TYPES), help="Way of cheating, with `hack` and `leak`."
+)
 @click.option("--second-opinion", is_flag=True, help="Ask for a review by a second person.")
 @click.pass_obj
 def add(
-    settings: Settings, /, evaluation: UUID, label: str, reason: str, hack_type: str | None, second_opinion: bool
+    settings: Settings,
+    /,
+    evaluation: UUID,
+    label: str,
+    reason: str,
+    hack_type: str | None,
+    second_opinion: bool,
 ) -> None:
-    """Review EVALUATION.  `clean`, `hack`, `leak` and `bug` override the detectors from now on; datasets that rest on a
-    label that changes become stale (`assay datasets --stale`)."""
-    said = reviews.GivenReview(label=Opinion(label), reason=reason, hack_type=hack_type, second_opinion=second_opinion)
+    """Review EVALUATION.  `clean`, `hack`, `leak` and `bug` override the detectors from now on;
+    datasets that rest on a label that changes become stale (`assay datasets --stale`).
+    """
+    said = reviews.GivenReview(
+        label=Opinion(label), reason=reason, hack_type=hack_type, second_opinion=second_opinion
+    )
     with services.client(settings) as client, client.database.begin() as connection:
         review_id = reviews.add(connection, _reviewer(), evaluation, said)
     click.echo(review_id)
@@ -74,7 +90,9 @@ def add(
 @click.argument("review", type=click.UUID)
 @click.pass_obj
 def undo(settings: Settings, /, review: UUID) -> None:
-    """Take REVIEW back, by a further review that says so.  Reviews of named users are theirs to take back."""
+    """Take REVIEW back, by a further review that says so.  Reviews of named users
+    are theirs to take back.
+    """
     with services.client(settings) as client, client.database.begin() as connection:
         evaluation_id = reviews.undo(connection, _reviewer(), review)
     click.echo(f"evaluation {evaluation_id}: review {review} is taken back")

@@ -1,4 +1,6 @@
-"""The servers that a verb works with: those that the settings name, else the embedded ones; and workers for them."""
+"""The servers that a verb works with: those that the settings name, else the
+embedded ones; and workers for them.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,10 @@ weak_sandbox_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_allow_weak_sandbox,
-    help="Let a worker that is started here serve although its self-test found acts that a candidate "
-    "could perform; every evaluation lists them.  Or ASSAY_ALLOW_WEAK_SANDBOX=1.",
+    help=(
+        "Let a worker that is started here serve although its self-test found acts that a candidate"
+        " could perform; every evaluation lists them.  Or ASSAY_ALLOW_WEAK_SANDBOX=1."
+    ),
 )
 """For verbs that start workers: it goes into their settings."""
 
@@ -49,8 +53,9 @@ def opened(settings: Settings) -> Iterator[Settings]:
 
 @contextmanager
 def opened_with(settings: Settings) -> Iterator[tuple[Settings, embedded.Services | None]]:
-    """The settings with both URLs, and the embedded services, which are used without them: attached to where they run,
-    else started, and stopped again at the end."""
+    """The settings with both URLs, and the embedded services, which are used without them: attached
+    to where they run, else started, and stopped again at the end.
+    """
     if settings.database_url and settings.broker_url:
         yield settings, None
     else:
@@ -60,7 +65,9 @@ def opened_with(settings: Settings) -> Iterator[tuple[Settings, embedded.Service
 
 @contextmanager
 def _terminated_in_order() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that started processes are stopped; by default Python would end at once."""
+    """Turn SIGTERM into an exception, so that started processes are stopped; by
+    default Python would end at once.
+    """
     if (
         signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
         or threading.current_thread() is not threading.main_thread()
@@ -102,11 +109,14 @@ class NoWorkerError(errors.InfrastructureError):
 class Worker:
     """Ensures a worker for the device class while open: one that is online, else one started here.
 
-    A worker is started only for the CPU and only with the embedded services: elsewhere it is not for a command line to
-    decide which machine runs code that a model wrote."""
+    A worker is started only for the CPU and only with the embedded services: elsewhere it is not
+    for a command line to decide which machine runs code that a model wrote.
+    """
 
     def __init__(self, settings: Settings, client: Client, device_class: str) -> None:
-        self._may_start = device_class == "cpu" and not (settings.database_url and settings.broker_url)
+        self._may_start = device_class == "cpu" and not (
+            settings.database_url and settings.broker_url
+        )
         self._client = client
         self._device_class = device_class
         self._child: child_processes.Worker | None = None
@@ -123,22 +133,26 @@ class Worker:
     def check(self) -> None:
         """Start a worker where none is online, and restart one that this command started.
 
-        Raises InfrastructureError where workers of the device are started elsewhere or restarts do not help, and
-        BrokerUnavailableError where no worker could hear of a job."""
+        Raises InfrastructureError where workers of the device are started elsewhere or restarts do
+        not help, and BrokerUnavailableError where no worker could hear of a job.
+        """
         self._check_broker()
         if self._child is not None:
             self._child.watch()
         elif not online(self._client, self._device_class):
             if not self._may_start:
                 raise NoWorkerError(
-                    f"no worker for {self._device_class!r} is online: queued jobs wait for one "
-                    f"(`assay workers` lists devices, `assay workers run --gpu {self._device_class}` serves one)"
+                    f"no worker for {self._device_class!r} is online: queued jobs wait for one"
+                    " (`assay workers` lists devices, `assay workers run --gpu"
+                    f" {self._device_class}` serves one)"
                 )
             device = child_processes.Device(device_class=self._device_class, index=0)
             self._child = child_processes.Worker(self._client.settings, device)
 
     def _check_broker(self) -> None:
-        """A restart of Redis is waited out, as the client does for PostgreSQL; one that was never there is not."""
+        """A restart of Redis is waited out, as the client does for PostgreSQL; one
+        that was never there is not.
+        """
         now = time.monotonic()
         try:
             broker.depth(self._client.broker, routing.queue_for(self._device_class))
@@ -150,10 +164,13 @@ class Worker:
 
 
 class Generators:
-    """Ensures workers for endpoints, and one for the device class, while open: those that are online, else ones started
-    here, under the same rule as Worker."""
+    """Ensures workers for endpoints, and one for the device class, while open: those that are
+    online, else ones started here, under the same rule as Worker.
+    """
 
-    def __init__(self, settings: Settings, client: Client, endpoints: Sequence[str], device_class: str) -> None:
+    def __init__(
+        self, settings: Settings, client: Client, endpoints: Sequence[str], device_class: str
+    ) -> None:
         self._may_start = not (settings.database_url and settings.broker_url)
         self._client = client
         self._endpoints = endpoints
@@ -164,12 +181,16 @@ class Generators:
         self._device.check()
         for name in self._endpoints:
             with self._client.database.begin() as connection:
-                config, alive = endpoint_store.get(connection, name), endpoint_workers.online(connection, name)
+                config, alive = (
+                    endpoint_store.get(connection, name),
+                    endpoint_workers.online(connection, name),
+                )
             if alive:
                 continue
             if not self._may_start:
                 raise NoWorkerError(
-                    f"no worker for the endpoint {name!r} is online: calls wait for one (`assay collect serve {name}`)"
+                    f"no worker for the endpoint {name!r} is online: calls wait for one (`assay"
+                    f" collect serve {name}`)"
                 )
             key_of(config)  # named before anything is spent
             self._children.append(child_processes.Generator(self._client.settings, name))
@@ -180,7 +201,9 @@ class Generators:
         self._device.__exit__(None, None, None)
 
     def check(self) -> None:
-        """Restart children that have ended.  Raises InfrastructureError where restarts do not help."""
+        """Restart children that have ended.  Raises InfrastructureError where
+        restarts do not help.
+        """
         self._device.check()
         for child in self._children:
             child.watch()

@@ -16,7 +16,8 @@ from app.store import jobs
 @output.json_option("Print JSON: an object by job, or the counts.")
 @click.pass_obj
 def command(settings: Settings, job_ids: tuple[UUID, ...], as_json: bool) -> None:
-    """Print the state of each JOB (queued, running, finished, failed, cancelled); without any, how many are in each.
+    """Print the state of each JOB (queued, running, finished, failed, cancelled);
+    without any, how many are in each.
 
     \b
     assay status

@@ -15,11 +15,14 @@ from app.settings import Settings
 @submit_options.submission_options
 @output.json_option("Print the result as it is now, as JSON.")
 @click.pass_obj
-def command(settings: Settings, /, reference: Path, candidate: Path, as_json: bool, **options: Any) -> None:
+def command(
+    settings: Settings, /, reference: Path, candidate: Path, as_json: bool, **options: Any
+) -> None:
     """Queue CANDIDATE, a module defining ModelNew, against REFERENCE, and print the job's id.
 
-    The same files with the same options are the same job, which may have its result already; --fresh makes a new one.
-    With embedded services the job waits until `assay up`, `assay eval` or `assay demo` starts a worker.
+    The same files with the same options are the same job, which may have its result already;
+    --fresh makes a new one. With embedded services the job waits until `assay up`, `assay eval`
+    or `assay demo` starts a worker.
 
     \b
     job=$(assay submit softmax.py softmax_triton.py --backend triton --gpu h200)
@@ -34,4 +37,6 @@ def command(settings: Settings, /, reference: Path, candidate: Path, as_json: bo
         else:
             click.echo(str(handle.job_id))
         if not services.online(client, submission.gpu):
-            click.echo(f"note: no worker for {submission.gpu!r} is online; the job waits for one", err=True)
+            click.echo(
+                f"note: no worker for {submission.gpu!r} is online; the job waits for one", err=True
+            )

@@ -14,7 +14,15 @@ from app import routing, workflows
 from app.cli import errors
 from app.client import Client, Submission
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
-from app.domain.job import BASELINES, PROFILES, PROTOCOLS, REWARD_BUDGET_S, JobOptions, JobState, Priority
+from app.domain.job import (
+    BASELINES,
+    PROFILES,
+    PROTOCOLS,
+    REWARD_BUDGET_S,
+    JobOptions,
+    JobState,
+    Priority,
+)
 from app.domain.policy import POLICIES
 from app.domain.problem import Problem
 from app.domain.request import Request
@@ -28,14 +36,19 @@ _DEFAULTS = JobOptions()
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--fresh", is_flag=True, help="Evaluate again although the same was submitted before."),
+    click.option(
+        "--fresh", is_flag=True, help="Evaluate again although the same was submitted before."
+    ),
     click.option(
         "--call-timeout",
         "call_timeout_s",
         type=float,
         default=_DEFAULTS.call_timeout_s,
         show_default=True,
-        help="Time limit of one call, and of loading, in seconds; on a GPU three times as long for the first call.",
+        help=(
+            "Time limit of one call, and of loading, in seconds; on a GPU three times as long for"
+            " the first call."
+        ),
     ),
     click.option(
         "--deadline",
@@ -51,8 +64,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=float,
         default=_DEFAULTS.timing_budget_s,
         show_default=True,
-        help=f"Seconds of device time for timing; 0 checks correctness only. Rewards of trainers use "
-        f"{REWARD_BUDGET_S}: several times as many evaluations, with wider intervals.",
+        help=(
+            "Seconds of device time for timing; 0 checks correctness only. Rewards of trainers use"
+            f" {REWARD_BUDGET_S}: several times as many evaluations, with wider intervals."
+        ),
     ),
     click.option(
         "--calls",
@@ -60,15 +75,23 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=int,
         default=_DEFAULTS.correctness_calls,
         show_default=True,
-        help="Untimed calls on fresh inputs, before those on unusual inputs; timed calls are verified as well.",
+        help=(
+            "Untimed calls on fresh inputs, before those on unusual inputs; timed calls are"
+            " verified as well."
+        ),
     ),
     click.option(
-        "--rtol", type=float, help="Relative tolerance, with --atol: |x - R| <= atol + rtol*|R|, R being fp64."
+        "--rtol",
+        type=float,
+        help="Relative tolerance, with --atol: |x - R| <= atol + rtol*|R|, R being fp64.",
     ),
     click.option(
         "--atol",
         type=float,
-        help="Absolute tolerance, with --rtol; in place of Assay's limits (multiples of the reference's own error).",
+        help=(
+            "Absolute tolerance, with --rtol; in place of Assay's limits (multiples of the"
+            " reference's own error)."
+        ),
     ),
     click.option(
         "--protocol",
@@ -88,14 +111,19 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--device-time",
         "device_time",
         is_flag=True,
-        help="Also measure the speedup by the device's own time, from CUDA graphs. Takes as long as timing again.",
+        help=(
+            "Also measure the speedup by the device's own time, from CUDA graphs. Takes as long as"
+            " timing again."
+        ),
     ),
     click.option(
         "--profile",
         type=click.Choice(PROFILES),
         default=_DEFAULTS.profile,
         show_default=True,
-        help="full: the driver's profiler also for candidates that claim no kernels (backend torch).",
+        help=(
+            "full: the driver's profiler also for candidates that claim no kernels (backend torch)."
+        ),
     ),
     click.option(
         "--policy",
@@ -111,13 +139,20 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="Place in the queue; a long wait raises it.",
     ),
-    click.option("--run", help="Name of the run that the job belongs to; runs share the devices fairly."),
+    click.option(
+        "--run", help="Name of the run that the job belongs to; runs share the devices fairly."
+    ),
     click.option(
         "--device",
         metavar="NODE[.INDEX]",
         help="Use only that device, or any device of that host (`assay workers` lists them).",
     ),
-    click.option("--gpu", default="cpu", show_default=True, help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}."),
+    click.option(
+        "--gpu",
+        default="cpu",
+        show_default=True,
+        help=f"Device class: {', '.join(routing.DEVICE_CLASSES)}.",
+    ),
     click.option(
         "--backend",
         default=DEFAULT_BACKEND,
@@ -128,8 +163,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--workflow",
         default=Request.workflow,
         show_default=True,
-        help="Form of the problem.  kernelbench: REFERENCE defines a Model to compare with.  kernel_simple: it defines "
-        "get_cases(), inputs with their expected outputs; chosen by itself if there is no Model.",
+        help=(
+            "Form of the problem.  kernelbench: REFERENCE defines a Model to compare with. "
+            " kernel_simple: it defines get_cases(), inputs with their expected outputs; chosen by"
+            " itself if there is no Model."
+        ),
     ),
 )
 """Options of a candidate; `--help` lists them from the last to the first."""
@@ -162,8 +200,9 @@ def submission(reference: Path, candidate: Path, **chosen: Any) -> Submission:
 
 
 def checked(wanted: Submission) -> Submission:
-    """The submission, checked before anything is started for it.  Raises ValueError for unknown names, for options out
-    of range, and for a problem that its workflow cannot plan."""
+    """The submission, checked before anything is started for it.  Raises ValueError for unknown
+    names, for options out of range, and for a problem that its workflow cannot plan.
+    """
     workflows.plan(wanted.request())
     routing.queue_for(wanted.gpu, wanted.device)
     return wanted

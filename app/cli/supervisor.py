@@ -1,4 +1,6 @@
-"""`assay up` keeps its child processes running, with growing pauses before a child that keeps ending is restarted."""
+"""`assay up` keeps its child processes running, with growing pauses before a child
+that keeps ending is restarted.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,21 @@ from app.embedded import MissingBinaryError, Postgres, ServerError, Services, Va
 WATCH_S = 1.0
 """Period of the check of child processes, in seconds."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-"""First and longest pause before an ended process is restarted, in seconds; it doubles each time."""
+"""First and longest pause before an ended process is restarted, in seconds; it
+doubles each time.
+"""
 QUIET_S = 300.0
-"""A process that has run for this long is started again as if it had never ended before, in seconds."""
+"""A process that has run for this long is started again as if it had never ended
+before, in seconds.
+"""
 
 LOCK_FILE = "up.lock"
 """Held by the `assay up`, or `assay demo --serve`, of a state folder; holds its process id."""
 
 FAILURES = (ServerError, MissingBinaryError, OSError)
-"""Reasons for which a start may fail that may be gone later: no memory, no room on the disk, a port in use."""
+"""Reasons for which a start may fail that may be gone later: no memory, no room on
+the disk, a port in use.
+"""
 
 
 class Stopped:
@@ -40,7 +48,9 @@ class Stopped:
         self._event = threading.Event()
 
     def __enter__(self) -> Stopped:
-        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {
+            number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,10 +67,12 @@ class Stopped:
 
 @contextmanager
 def alone(state_dir: Path) -> Iterator[None]:
-    """Hold the lock of the state folder.  Raises InfrastructureError where another process holds it: its
-    devices would be served by two workers each, and its web's address be taken for this one's.
+    """Hold the lock of the state folder.  Raises InfrastructureError where another
+    process holds it: its devices would be served by two workers each, and its web's
+    address be taken for this one's.
 
-    The kernel drops the lock of a process that was killed."""
+    The kernel drops the lock of a process that was killed.
+    """
     make_state_dir(state_dir)
     with (state_dir / LOCK_FILE).open("a+") as lock:
         try:
@@ -68,8 +80,8 @@ def alone(state_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             raise InfrastructureError(
-                f"{state_dir}: a web server and workers run there already, started by process {lock.read()}: stop it, "
-                "or choose another folder with ASSAY_STATE_DIR"
+                f"{state_dir}: a web server and workers run there already, started by process"
+                f" {lock.read()}: stop it, or choose another folder with ASSAY_STATE_DIR"
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
@@ -92,7 +104,9 @@ class Kept:
     """When it is started again."""
 
     def keep(self, now_s: float) -> None:
-        """Restart the process if it has ended and its pause is over, and say so.  A failed start raises nothing."""
+        """Restart the process if it has ended and its pause is over, and say so.  A
+        failed start raises nothing.
+        """
         if self._due_s is None:
             how = self.ended()
             if how is None:
@@ -109,7 +123,10 @@ class Kept:
         quiet = now_s - self._started_s >= QUIET_S
         self._pause_s = FIRST_PAUSE_S if quiet else min(LONGEST_PAUSE_S, 2 * self._pause_s)
         self._due_s = now_s + self._pause_s
-        click.echo(f"{self.name} {how}; starting it again in {self._pause_s:g} s (its log is {self.log})", err=True)
+        click.echo(
+            f"{self.name} {how}; starting it again in {self._pause_s:g} s (its log is {self.log})",
+            err=True,
+        )
 
 
 def supervised(children: Sequence[Child], services: Services | None) -> list[Kept]:

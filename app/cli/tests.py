@@ -20,7 +20,11 @@ from app.store.browse import pass_matrix as stored
 from app.store.database import Connection
 
 
-@click.group("tests", cls=Group, short_help="Rank the inputs of a problem by how well they tell candidates apart.")
+@click.group(
+    "tests",
+    cls=Group,
+    short_help="Rank the inputs of a problem by how well they tell candidates apart.",
+)
 def command() -> None:
     """Rank the inputs of a problem (cases, edge cases) by how well they tell candidates apart.
 
@@ -31,17 +35,25 @@ def command() -> None:
 
 @command.command("rank")
 @click.argument("problem", metavar="PROBLEM")
-@click.option("--limit", type=click.IntRange(1), default=stored.MOST, show_default=True, help="Latest evaluations.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=stored.MOST,
+    show_default=True,
+    help="Latest evaluations.",
+)
 @output.json_option("Print tests and weights as JSON.")
 @click.pass_obj
 def rank(settings: Settings, problem: str, limit: int, as_json: bool) -> None:
     """Print weights of a problem's tests by ACES (arXiv 2604.03922), heaviest first.
 
-    PROBLEM is an id, or a name that one problem has.  Rows of the pass matrix are its latest candidates, each once,
-    without hacks; columns are cases of a problem by cases, else kinds of inputs: own, and variants such as `sparse`.
+    PROBLEM is an id, or a name that one problem has.  Rows of the pass matrix are its latest
+    candidates, each once, without hacks; columns are cases of a problem by cases, else kinds of
+    inputs: own, and variants such as `sparse`.
 
     \b
-    LOO-AUC   chance that a candidate that passes scores higher on all other tests than one that fails; 0.5 is chance
+    LOO-AUC   chance that a candidate that passes scores higher on all other tests than one that
+              fails; 0.5 is chance
     ACES-C    max(0, LOO-AUC − 0.5) × pass rate × (1 − pass rate), as shares
     ACES-O    weights that maximise the weighted LOO-AUC
     only here candidates that this test alone finds wrong
@@ -57,7 +69,9 @@ def rank(settings: Settings, problem: str, limit: int, as_json: bool) -> None:
             {"test": test, "outputs": outputs} | asdict(one)
             for test, outputs, one in zip(found.tests, found.outputs, ranked, strict=True)
         ]
-        output.json_out({"problem_id": str(problem_id), "candidates": len(found.rows), "tests": listed})
+        output.json_out(
+            {"problem_id": str(problem_id), "candidates": len(found.rows), "tests": listed}
+        )
     else:
         output.table_out(_table(found, ranked))
 
@@ -71,7 +85,9 @@ def _problem(connection: Connection, name: str) -> UUID:
         found = [] if problems.get(connection, problem_id) is None else [problem_id]
     if len(found) != 1:
         came = "several" if found else "none"
-        raise BadInputError(f"problem: expected an id, or a name that one problem has, got {name!r} of {came}")
+        raise BadInputError(
+            f"problem: expected an id, or a name that one problem has, got {name!r} of {came}"
+        )
     return found[0]
 
 

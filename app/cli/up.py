@@ -22,25 +22,37 @@ FIRST_ADMIN = "admin"
 
 @click.command("up", short_help="Run servers, web UI and workers until Ctrl-C.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="Port of the web.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the web.",
+)
 @click.option(
     "--slots",
     type=click.IntRange(1),
-    help="Evaluations in flight on each GPU; by default ASSAY_SLOTS, else as many as the GPU is worth: 8 on an H200.",
+    help=(
+        "Evaluations in flight on each GPU; by default ASSAY_SLOTS, else as many as the GPU is"
+        " worth: 8 on an H200."
+    ),
 )
 @click.option("--cpu", "cpu", is_flag=True, help="A worker for the CPU, also where there are GPUs.")
 @services.weak_sandbox_option
 @click.pass_obj
 def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bool) -> None:
-    """Run everything on this machine: servers, web UI, one worker per device (`cpu` if there is no GPU), and one per
-    endpoint that has its key in this environment, also for endpoints that are added later.
+    """Run everything on this machine: servers, web UI, one worker per device (`cpu` if
+    there is no GPU), and one per endpoint that has its key in this environment, also for
+    endpoints that are added later.
 
-    Ctrl-C stops all of it; an evaluation in flight is finished first.  Queued jobs wait for the next start.
-    A state folder has one `assay up` at a time.
-    A process that ends by itself, servers included, is started again, after a second at first and a minute at most.
+    Ctrl-C stops all of it; an evaluation in flight is finished first.  Queued jobs wait for the
+    next start. A state folder has one `assay up` at a time.
+    A process that ends by itself, servers included, is started again, after a second
+    at first and a minute at most.
 
-    Without users, requests from this machine have all rights and others are refused.  On an address that others
-    can reach, every user has to log in: where there is no user, an admin is made, and the password printed, once.
+    Without users, requests from this machine have all rights and others are refused.  On an
+    address that others can reach, every user has to log in: where there is no user, an admin is
+    made, and the password printed, once.
 
     \b
     assay up
@@ -87,8 +99,16 @@ def admit(settings: Settings, host: str) -> str:
             return "none: open to this machine, closed to others (`assay user add NAME` closes it)"
         stored, made = accounts.password(FIRST_ADMIN, None, generate=True)
         users.add(connection, name=FIRST_ADMIN, role=Role.ADMIN, password_hash=stored)
-        audit.record(connection, None, "user.add", f"user {FIRST_ADMIN}", {"role": "admin", **accounts.operator()})
-    return f"{FIRST_ADMIN}, made now because others can reach {host}; password, shown only now: {made}"
+        audit.record(
+            connection,
+            None,
+            "user.add",
+            f"user {FIRST_ADMIN}",
+            {"role": "admin", **accounts.operator()},
+        )
+    return (
+        f"{FIRST_ADMIN}, made now because others can reach {host}; password, shown only now: {made}"
+    )
 
 
 def url(host: str, port: int) -> str:
@@ -99,4 +119,7 @@ def url(host: str, port: int) -> str:
 def devices(settings: Settings, slots: int | None = None) -> list[Device]:
     """The GPUs that may be used here.  `slots`: of each, in place of the settings'."""
     chosen = slots or settings.slots
-    return [Device(device_class=gpu.device_class, index=gpu.index, slots=chosen) for gpu in gpus.visible()]
+    return [
+        Device(device_class=gpu.device_class, index=gpu.index, slots=chosen)
+        for gpu in gpus.visible()
+    ]

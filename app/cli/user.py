@@ -19,15 +19,18 @@ from app.store.database import Connection
 
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _password_file = click.option(
-    "--password-file", "file", type=_FILE, help="Read the password from a file; - is standard input."
+    "--password-file",
+    "file",
+    type=_FILE,
+    help="Read the password from a file; - is standard input.",
 )
 _generate = click.option("--generate", is_flag=True, help="Make a password up and print it, once.")
 
 
 @click.group("user", cls=Group, short_help="Add, list and change users.")
 def command() -> None:
-    """Users and their roles.  Without users, requests from this machine have all rights and others are refused; the
-    first user, an admin, ends that.
+    """Users and their roles.  Without users, requests from this machine have all rights and others
+    are refused; the first user, an admin, ends that.
 
     \b
     assay user add ada --role admin
@@ -41,15 +44,31 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("name")
-@click.option("--role", type=click.Choice([str(each) for each in Role]), help="Role; the first user is an admin.")
+@click.option(
+    "--role",
+    type=click.Choice([str(each) for each in Role]),
+    help="Role; the first user is an admin.",
+)
 @_password_file
 @_generate
-@click.option("--if-none", is_flag=True, help="Do nothing where there is a user already: for start-up scripts.")
+@click.option(
+    "--if-none",
+    is_flag=True,
+    help="Do nothing where there is a user already: for start-up scripts.",
+)
 @click.pass_obj
-def add(settings: Settings, name: str, role: str | None, file: Path | None, generate: bool, if_none: bool) -> None:
+def add(
+    settings: Settings,
+    name: str,
+    role: str | None,
+    file: Path | None,
+    generate: bool,
+    if_none: bool,
+) -> None:
     """Add a user.  The password is asked for, unless it comes from a file or is made up.
 
-    Viewers look; reviewers also judge; operators also submit, export and look after devices; admins may do everything.
+    Viewers look; reviewers also judge; operators also submit, export and look after
+    devices; admins may do everything.
 
     \b
     assay user add ada --role admin
@@ -64,7 +83,9 @@ def add(settings: Settings, name: str, role: str | None, file: Path | None, gene
         role = role or Role.ADMIN.value
         stored, made = accounts.password(name, file, generate)
         users.add(connection, name=name, role=Role(role), password_hash=stored)
-        audit.record(connection, None, "user.add", f"user {name}", {"role": role, **accounts.operator()})
+        audit.record(
+            connection, None, "user.add", f"user {name}", {"role": role, **accounts.operator()}
+        )
     click.echo(f"added {name} ({role})")
     if made is not None:
         click.echo(f"password, shown only now: {made}")
@@ -78,11 +99,17 @@ def listed(settings: Settings, as_json: bool) -> None:
     with accounts.database(settings) as connection:
         known = users.listed(connection)
     if as_json:
-        plain = [{name: value for name, value in asdict(each).items() if name != "password_hash"} for each in known]
+        plain = [
+            {name: value for name, value in asdict(each).items() if name != "password_hash"}
+            for each in known
+        ]
         click.echo(json.dumps(plain, default=str))
         return
     if not known:
-        click.echo("no users: requests from this machine have all rights; `assay user add NAME` adds an admin")
+        click.echo(
+            "no users: requests from this machine have all rights; `assay user add NAME` adds an"
+            " admin"
+        )
         return
     rows = [
         (
@@ -107,7 +134,11 @@ def password(settings: Settings, name: str, file: Path | None, generate: bool) -
         stored, made = accounts.password(name, file, generate)
         users.set_password(connection, account.user_id, stored)
         audit.record(connection, None, "user.password", f"user {name}", accounts.operator())
-    click.echo(f"changed the password of {name}" if made is None else f"password of {name}, shown only now: {made}")
+    click.echo(
+        f"changed the password of {name}"
+        if made is None
+        else f"password of {name}, shown only now: {made}"
+    )
 
 
 @command.command("role")
@@ -116,7 +147,12 @@ def password(settings: Settings, name: str, file: Path | None, generate: bool) -
 @click.pass_obj
 def role(settings: Settings, name: str, role: str) -> None:
     """Give a user another role, from their next request on."""
-    _change(settings, name, role, lambda connection, user_id: users.set_role(connection, user_id, Role(role)))
+    _change(
+        settings,
+        name,
+        role,
+        lambda connection, user_id: users.set_role(connection, user_id, Role(role)),
+    )
     click.echo(f"{name} is {role}")
 
 
@@ -138,8 +174,12 @@ def enable(settings: Settings, name: str) -> None:
     click.echo(f"enabled {name}")
 
 
-def _change(settings: Settings, name: str, to: str, act: Callable[[Connection, UUID], object]) -> None:
+def _change(
+    settings: Settings, name: str, to: str, act: Callable[[Connection, UUID], object]
+) -> None:
     """Act on the user of that name, and record it."""
     with accounts.database(settings) as connection:
         act(connection, accounts.found(connection, name).user_id)
-        audit.record(connection, None, "user.change", f"user {name}", {"to": to, **accounts.operator()})
+        audit.record(
+            connection, None, "user.change", f"user {name}", {"to": to, **accounts.operator()}
+        )

@@ -13,7 +13,12 @@ from app.cli import errors, output
 
 @click.command("verify", short_help="Prove that a dataset matches its manifest.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--why", "evaluation", type=click.UUID, help="Say why this evaluation is in the dataset, or out of it.")
+@click.option(
+    "--why",
+    "evaluation",
+    type=click.UUID,
+    help="Say why this evaluation is in the dataset, or out of it.",
+)
 @click.option(
     "--against",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -21,11 +26,13 @@ from app.cli import errors, output
 )
 @output.json_option("Print the answer as JSON.")
 @click.pass_context
-def command(ctx: click.Context, directory: Path, evaluation: Any, against: Path | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context, directory: Path, evaluation: Any, against: Path | None, as_json: bool
+) -> None:
     """Check the dataset in DIRECTORY against its manifest: files, hashes, counts, lineage, columns.
 
-    Needs no server.  Exit code 0: nothing found; 1: discrepancies, one a line; with --why, 1: it is not in a row; with
-    --against, 1: they differ.
+    Needs no server.  Exit code 0: nothing found; 1: discrepancies, one a line; with --why, 1: it is
+    not in a row; with --against, 1: they differ.
 
     \b
     assay verify runs/2026-11-21-sft
@@ -56,7 +63,9 @@ def _why(directory: Path, evaluation_id: str, *, as_json: bool) -> int:
         click.echo("the selection never saw it: it was stored later, or is of another database")
     for one in () if as_json else found:
         turn = f"turn {one['turn_id']}" if one["turn_id"] else "without a turn"
-        places = ", ".join(f"{row['split']} row {row['index']} as {row['role']}" for row in one["rows"])
+        places = ", ".join(
+            f"{row['split']} row {row['index']} as {row['role']}" for row in one["rows"]
+        )
         click.echo(f"{turn}: " + (f"in {places}" if places else _out(one)))
     return errors.OK if any(one["rows"] for one in found) else errors.NO
 
@@ -73,5 +82,7 @@ def _diff(before: Path, after: Path, *, as_json: bool) -> int:
     else:
         for name, (old, new) in (found["spec"] | found["funnel"]).items():
             click.echo(f"{name}: {old} → {new}")
-        click.echo(f"{found['added']} rows added, {found['removed']} removed, {found['changed']} changed")
+        click.echo(
+            f"{found['added']} rows added, {found['removed']} removed, {found['changed']} changed"
+        )
     return errors.NO if found["added"] or found["removed"] or found["changed"] else errors.OK

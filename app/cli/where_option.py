@@ -8,8 +8,9 @@ from app.domain import filter_language as filters
 
 
 def readable(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Callback of the option: the text as given.  Raises BadParameter, which names the option, for a filter that
-    cannot be read."""
+    """Callback of the option: the text as given.  Raises BadParameter, which names the option,
+    for a filter that cannot be read.
+    """
     try:
         filters.parse(value or "")
     except filters.WhereError as error:

@@ -22,12 +22,16 @@ from app.store import devices
 
 
 @click.group(
-    "workers", cls=Group, invoke_without_command=True, short_help="List, run, drain, quarantine and resume workers."
+    "workers",
+    cls=Group,
+    invoke_without_command=True,
+    short_help="List, run, drain, quarantine and resume workers.",
 )
 @output.json_option("Print the devices as JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List devices and when their workers were last heard of; run a worker; take devices out of service.
+    """List devices and when their workers were last heard of; run a worker; take
+    devices out of service.
 
     \b
     assay workers
@@ -45,7 +49,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if known or as_json:
         _show(known, as_json)
     else:
-        click.echo("no worker was ever here; `assay up` starts one for each device, `assay workers run` starts one")
+        click.echo(
+            "no worker was ever here; `assay up` starts one for each device, `assay workers run`"
+            " starts one"
+        )
 
 
 @command.command("run")
@@ -65,24 +72,35 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.option(
     "--slots",
     type=click.IntRange(1),
-    help="Evaluations in flight, only one of which times at any moment; by default ASSAY_SLOTS, else as many "
-    "as the device is worth: 8 on an H200, 1 on the CPU.  1 buys narrower intervals on a GPU.",
+    help=(
+        "Evaluations in flight, only one of which times at any moment; by default ASSAY_SLOTS, else"
+        " as many as the device is worth: 8 on an H200, 1 on the CPU.  1 buys narrower intervals on"
+        " a GPU."
+    ),
 )
 @click.option(
     "--steady/--brisk",
     default=None,
-    help="On a GPU: candidates' processes are prepared only while no evaluation is timed, so that speedups "
-    "repeat better, at fewer evaluations a minute; by default ASSAY_STEADY, else brisk.",
+    help=(
+        "On a GPU: candidates' processes are prepared only while no evaluation is timed, so that"
+        " speedups repeat better, at fewer evaluations a minute; by default ASSAY_STEADY, else"
+        " brisk."
+    ),
 )
 @services.weak_sandbox_option
 @click.pass_obj
 def run(
-    settings: Settings, device_class: str | None, index: int | None, slots: int | None, steady: bool | None
+    settings: Settings,
+    device_class: str | None,
+    index: int | None,
+    slots: int | None,
+    steady: bool | None,
 ) -> None:
     """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish running jobs.
 
-    For containers and service managers; it needs ASSAY_DATABASE_URL and ASSAY_BROKER_URL, or services that run already
-    (`assay up`).  Start it as root where candidates should run under uids of their own.
+    For containers and service managers; it needs ASSAY_DATABASE_URL and
+    ASSAY_BROKER_URL, or services that run already (`assay up`).  Start it as root where
+    candidates should run under uids of their own.
     """
     found = located(settings)
     own = replace(
@@ -99,9 +117,11 @@ def run(
 @command.command("alive")
 @click.pass_context
 def alive(ctx: click.Context) -> None:
-    """Exit with 0 if the worker of this host's device has been heard of in the last half minute, else with 1.
+    """Exit with 0 if the worker of this host's device has been heard of in the last
+    half minute, else with 1.
 
-    For health checks of containers; the device is that of ASSAY_DEVICE_CLASS and ASSAY_DEVICE_INDEX.
+    For health checks of containers; the device is that of ASSAY_DEVICE_CLASS and
+    ASSAY_DEVICE_INDEX.
 
     \b
     assay workers alive
@@ -124,7 +144,8 @@ def alive(ctx: click.Context) -> None:
 def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
     """Let a device, or all of a host, finish running jobs and take no more.
 
-    Queued jobs go to other devices of the class; jobs pinned there wait until `assay workers resume`.
+    Queued jobs go to other devices of the class; jobs pinned there wait until `assay
+    workers resume`.
 
     \b
     assay workers drain gpubox --reason "new driver"
@@ -138,7 +159,8 @@ def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
 @output.json_option("Print the devices as JSON.")
 @click.pass_obj
 def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> None:
-    """Take a device, or all of a host, out of service at once: running jobs are stopped and retried elsewhere.
+    """Take a device, or all of a host, out of service at once: running jobs are
+    stopped and retried elsewhere.
 
     A worker does the same by itself when a check of its device fails.
 
@@ -163,7 +185,11 @@ def resume(settings: Settings, name: str, reason: str, as_json: bool) -> None:
 
 
 def _change(
-    settings: Settings, change: Callable[..., list[devices.Device]], name: str, reason: str, as_json: bool
+    settings: Settings,
+    change: Callable[..., list[devices.Device]],
+    name: str,
+    reason: str,
+    as_json: bool,
 ) -> None:
     """Change the state of those devices and show them."""
     with services.client(settings) as client, client.database.begin() as connection:
@@ -204,5 +230,7 @@ def _table(known: list[devices.Device]) -> Table:
         slots = output.safe(str(device.fingerprint.get("slots", "")))
         state = f"[{style}]{device.state}"
         why = output.safe(f"{device.reason} ({device.changed_by})") if device.reason else ""
-        table.add_row(device.device, device.device_class, state, heard, slots, name, device.worker, why)
+        table.add_row(
+            device.device, device.device_class, state, heard, slots, name, device.worker, why
+        )
     return table

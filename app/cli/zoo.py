@@ -1,4 +1,6 @@
-"""`assay zoo`: hold the system to the sample candidates of a checkout: cheats caught, honest kernels accused."""
+"""`assay zoo`: hold the system to the sample candidates of a checkout: cheats
+caught, honest kernels accused.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,14 @@ DEADLINE_S = 60.0
 
 
 def cases(folder: Path | None = None) -> dict[str, Case]:
-    """Every sample by name, in order.  Raises BadInputError where there is none, or one is malformed."""
-    folders = [folder] if folder else [*(parent / "tests" / "zoo" for parent in (_root(), Path.cwd())), PACKAGED]
+    """Every sample by name, in order.  Raises BadInputError where there is none, or
+    one is malformed.
+    """
+    folders = (
+        [folder]
+        if folder
+        else [*(parent / "tests" / "zoo" for parent in (_root(), Path.cwd())), PACKAGED]
+    )
     for each in folders:
         if (each / "problems").is_dir():
             try:
@@ -45,7 +53,9 @@ def _root() -> Path:
     return Path(app.__file__).parents[1]
 
 
-@click.command("zoo", short_help="Evaluate the sample cheats and honest kernels as a regression test.")
+@click.command(
+    "zoo", short_help="Evaluate the sample cheats and honest kernels as a regression test."
+)
 @click.argument("prefixes", metavar="[NAME]…", nargs=-1)
 @click.option(
     "--group",
@@ -55,7 +65,13 @@ def _root() -> Path:
     help="Only samples of this group; may be repeated.",
 )
 @click.option(
-    "--gpu", "--device", "device_class", cls=Renamed, default="cpu", show_default=True, help="Device class: cpu, h200 …"
+    "--gpu",
+    "--device",
+    "device_class",
+    cls=Renamed,
+    default="cpu",
+    show_default=True,
+    help="Device class: cpu, h200 …",
 )
 @click.option(
     "--policy",
@@ -81,11 +97,12 @@ def command(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Evaluate the sample candidates through the whole system and print the fate of each cheat, and which honest
-    candidates were accused.
+    """Evaluate the sample candidates through the whole system and print the fate of each cheat, and
+    which honest candidates were accused.
 
-    Every sample's first line states the expected result; one that needs another kind of device is left out.  Exit code
-    0: all came out as they say; 1: some did not; 3: some failed by Assay's fault.
+    Every sample's first line states the expected result; one that needs another kind
+    of device is left out.  Exit code 0: all came out as they say; 1: some did not;
+    3: some failed by Assay's fault.
 
     \b
     assay zoo
@@ -101,8 +118,13 @@ def command(
         and (not prefixes or case.name.startswith(prefixes))
     ]
     if not chosen:
-        raise errors.BadInputError(f"no sample begins with {' or '.join(prefixes) or ' or '.join(groups)}")
-    with services.client(settings) as client, services.Worker(settings, client, device_class) as worker:
+        raise errors.BadInputError(
+            f"no sample begins with {' or '.join(prefixes) or ' or '.join(groups)}"
+        )
+    with (
+        services.client(settings) as client,
+        services.Worker(settings, client, device_class) as worker,
+    ):
         total = _evaluated(client, worker, chosen, device_class, policy)
     output.json_out(total.as_json()) if as_json else _report(total)
     ctx.exit(_exit_code(total))
@@ -112,7 +134,9 @@ def _evaluated(
     client: Client, worker: services.Worker, chosen: list[Case], device_class: str, policy: str
 ) -> zoo_report.Score:
     """Submit all and take each into account as it comes to its end."""
-    submissions = [submit_options.checked(_submission(case, device_class, policy)) for case in chosen]
+    submissions = [
+        submit_options.checked(_submission(case, device_class, policy)) for case in chosen
+    ]
     handles = client.submit_many(submissions)
     case_of = {handle.job_id: case for handle, case in zip(handles, chosen, strict=True)}
     found: dict[str, zoo_report.ZooResult] = {}

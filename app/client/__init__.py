@@ -1,4 +1,5 @@
-"""ENQUEUE: the Python interface: submit candidates, wait for their results, keep whole trajectories.
+"""ENQUEUE: the Python interface: submit candidates, wait for their results, keep
+whole trajectories.
 
     from app.client import Client
 
@@ -6,14 +7,17 @@
         job = client.submit(reference=reference, candidate=candidate, backend="triton", gpu="h200")
         print(job.wait(timeout_s=120)["speedup"])
 
-    with Client(url="https://assay.example", token=token) as client:    # from anywhere: the same methods and results
-        handles = client.submit_many({"reference": reference, "candidate": each} for each in candidates)
-        for handle, result in client.as_completed(handles, progress=True):
+    with Client(url="https://assay.example", token=token) as client:    # from anywhere: the same
+                                                                        methods and results
+        handles = client.submit_many({"reference": reference, "candidate": each} for each in
+        candidates) for handle, result in client.as_completed(handles, progress=True):
             print(handles.index(handle), result["status"], result["verdict"], result["speedup"])
 
 Results are dictionaries of the one shape of `app.domain.result`: the same keys always.
 
-A client over HTTP imports no package of the service (Celery, SQLAlchemy, Flask …): msgspec and urllib3 are enough."""
+A client over HTTP imports no package of the service (Celery, SQLAlchemy, Flask …):
+msgspec and urllib3 are enough.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,9 @@ class JobHandle:
         self.job_id = job_id
 
     def wait(self, timeout_s: float | None = None) -> Result:
-        """The result, once the job is over.  Raises TimeoutError, after which it goes on running."""
+        """The result, once the job is over.  Raises TimeoutError, after which it
+        goes on running.
+        """
         return self._client.wait([self.job_id], timeout_s=timeout_s)[0]
 
     def result(self) -> Result:
@@ -79,8 +85,9 @@ class JobHandle:
         return self._client.results([self.job_id])[0]
 
     def cancel(self) -> JobState:
-        """Withdraw this submission; the job's state after that.  A running job is cancelled within seconds; one that
-        others submitted as well goes on."""
+        """Withdraw this submission; the job's state after that.  A running job is cancelled within
+        seconds; one that others submitted as well goes on.
+        """
         return self._client.cancel(self.job_id)
 
     def __repr__(self) -> str:
@@ -94,13 +101,17 @@ Job = JobHandle | UUID | str
 class Client:
     """The way into the service: over its database and its broker, or with `url` over its HTTP API.
 
-    Without URLs in the settings it attaches to the embedded services of this machine, and says how to start them
-    where none run (ServicesNotRunningError).
+    Without URLs in the settings it attaches to the embedded services of this machine, and says how
+    to start them where none run (ServicesNotRunningError).
 
-    A fault of the service raises (DatabaseUnavailableError in process, ServiceError over HTTP) after PATIENCE_S
-    seconds of trying again; a job that failed by Assay's fault has the state `failed`, `valid` false and no score."""
+    A fault of the service raises (DatabaseUnavailableError in process, ServiceError over HTTP)
+    after PATIENCE_S seconds of trying again; a job that failed by Assay's fault has the state
+    `failed`, `valid` false and no score.
+    """
 
-    def __init__(self, settings: Settings | None = None, *, url: str | None = None, token: str | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, *, url: str | None = None, token: str | None = None
+    ) -> None:
         if url is not None and settings is not None:
             raise ValueError("expected one of settings and url, got both")
         if url is None and token is not None:
@@ -132,7 +143,10 @@ class Client:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -152,9 +166,11 @@ class Client:
     ) -> JobHandle:
         """Queue one candidate.  The same submission twice is one job, unless `fresh`.
 
-        `device` pins it to '<node>.<index>' or to any device of '<node>'; `run` names the run that it is for;
-        `workflow` says how the problem is given: `kernel_simple` takes a `reference` that defines get_cases() in place
-        of a model; `options` are the fields of app.domain.job.JobOptions.  Raises RequestError."""
+        `device` pins it to '<node>.<index>' or to any device of '<node>'; `run` names the run that
+        it is for; `workflow` says how the problem is given: `kernel_simple` takes a `reference`
+        that defines get_cases() in place of a model; `options` are the fields of
+        app.domain.job.JobOptions.  Raises RequestError.
+        """
         submission = Submission(
             reference=reference,
             candidate=candidate,
@@ -170,7 +186,9 @@ class Client:
         return self.submit_many([submission])[0]
 
     def submit_many(self, submissions: Iterable[Submission | Mapping[str, Any]]) -> list[JobHandle]:
-        """Queue many, some thousands a second: one handle each, in their order.  Mappings have Submission's fields."""
+        """Queue many, some thousands a second: one handle each, in their order.
+        Mappings have Submission's fields.
+        """
         chosen = [as_submission(submission) for submission in submissions]
         return [JobHandle(self, job_id) for job_id in self._transport.submit(chosen)]
 
@@ -181,26 +199,39 @@ class Client:
         progress: bool = False,
         timeout_s: float | None = None,
     ) -> list[Result]:
-        """Queue many and wait for all: results in the order of the submissions.  `progress` draws a bar on stderr."""
+        """Queue many and wait for all: results in the order of the submissions.
+        `progress` draws a bar on stderr.
+        """
         handles = self.submit_many(submissions)
-        return self.wait([handle.job_id for handle in handles], timeout_s=timeout_s, progress=progress)
+        return self.wait(
+            [handle.job_id for handle in handles], timeout_s=timeout_s, progress=progress
+        )
 
-    def wait(self, jobs: Iterable[Job], *, timeout_s: float | None = None, progress: bool = False) -> list[Result]:
+    def wait(
+        self, jobs: Iterable[Job], *, timeout_s: float | None = None, progress: bool = False
+    ) -> list[Result]:
         """Results in the order of the jobs, once all are over.
 
-        Raises TimeoutError (the jobs go on running), UnknownJobError, and the transport's error if the service is away
-        for more than PATIENCE_S seconds: a restart is waited out."""
+        Raises TimeoutError (the jobs go on running), UnknownJobError, and the transport's error if
+        the service is away for more than PATIENCE_S seconds: a restart is waited out.
+        """
         chosen = list(jobs)
         for _ in self._ended(chosen, timeout_s, shown=progress):
             pass
         return self.results(chosen)
 
     def as_completed(
-        self, handles: Iterable[JobHandle], *, timeout_s: float | None = None, progress: bool = False
+        self,
+        handles: Iterable[JobHandle],
+        *,
+        timeout_s: float | None = None,
+        progress: bool = False,
     ) -> Iterator[tuple[JobHandle, Result]]:
-        """Every handle with its result, as the jobs come to their end; handles of one job come together.
+        """Every handle with its result, as the jobs come to their end; handles of
+        one job come together.
 
-        `progress` draws a bar on stderr.  Raises the errors of `wait`; earlier results stay valid."""
+        `progress` draws a bar on stderr.  Raises the errors of `wait`; earlier results stay valid.
+        """
         of_job: dict[UUID, list[JobHandle]] = {}
         for handle in handles:
             of_job.setdefault(handle.job_id, []).append(handle)
@@ -218,14 +249,18 @@ class Client:
         return self._transport.results([as_id(each) for each in jobs])
 
     def cancel(self, job_id: UUID | str, *, for_all: bool = False) -> JobState:
-        """Withdraw a submission, or `for_all` every one of the same content; the job's state after that.
+        """Withdraw a submission, or `for_all` every one of the same content; the
+        job's state after that.
 
-        The last one cancels a queued job at once and asks a running one to stop; while there are others the job goes
-        on."""
+        The last one cancels a queued job at once and asks a running one to stop; while
+        there are others the job goes on.
+        """
         return self._transport.cancel(as_id(job_id), for_all)
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[JobHandle]:
-        """Store answers to be scored, and queue each of them: one handle each, in their order.  Raises RequestError."""
+        """Store answers to be scored, and queue each of them: one handle each, in
+        their order.  Raises RequestError.
+        """
         return [JobHandle(self, job_id) for job_id in self._transport.submit_rollouts(rollouts)]
 
     def submit_trajectory(
@@ -243,9 +278,10 @@ class Client:
     ) -> Trajectory:
         """Store a whole multi-turn trajectory and queue the candidate of every turn that has one.
 
-        `workflow` and `options` are those of `submit`.  The trajectory comes back with the id of each turn's job.
-        A turn may be a mapping with Turn's fields.  Raises RequestError, also where a run of that name says something
-        else about itself."""
+        `workflow` and `options` are those of `submit`.  The trajectory comes back with the id of
+        each turn's job. A turn may be a mapping with Turn's fields.  Raises RequestError, also
+        where a run of that name says something else about itself.
+        """
         request = Request(
             problem=as_problem(reference),
             candidate=None,
@@ -255,10 +291,14 @@ class Client:
             workflow=workflow,
             options=as_options(options),
         )
-        return self._transport.submit_trajectory(request, [as_turn(each) for each in turns], run, label)
+        return self._transport.submit_trajectory(
+            request, [as_turn(each) for each in turns], run, label
+        )
 
     def add_run(self, run: Run) -> None:
-        """Store a run if it is new.  Raises RequestError where one of that name says something else about itself."""
+        """Store a run if it is new.  Raises RequestError where one of that name says
+        something else about itself.
+        """
         self._transport.add_run(run)
 
     def problem(self, problem_id: UUID | str) -> Problem:
@@ -266,15 +306,24 @@ class Client:
         return self._transport.problem(as_id(problem_id))
 
     def collect(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> UUID:
-        """Start a collection: models write kernels with feedback, as the specification says; its id.
+        """Start a collection: models write kernels with feedback, as the
+        specification says; its id.
 
-        `spec` has the keys of app.domain.collection.spec.CollectionSpec; `folder` holds its `problems.files`.  The same
-        again is the collection that there is.  Raises RequestError that names the key, before anything is spent."""
-        return self._transport.collect(prepared(spec, folder or Path.cwd(), self._transport.add_problem))
+        `spec` has the keys of app.domain.collection.spec.CollectionSpec; `folder` holds its
+        `problems.files`.  The same again is the collection that there is.  Raises RequestError that
+        names the key, before anything is spent.
+        """
+        return self._transport.collect(
+            prepared(spec, folder or Path.cwd(), self._transport.add_problem)
+        )
 
-    def plan_collection(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> dict[str, Any]:
+    def plan_collection(
+        self, spec: Mapping[str, Any], *, folder: Path | None = None
+    ) -> dict[str, Any]:
         """The size of a collection that is not started.  Raises the errors of `collect`."""
-        return self._transport.plan_collection(prepared(spec, folder or Path.cwd(), self._transport.add_problem))
+        return self._transport.plan_collection(
+            prepared(spec, folder or Path.cwd(), self._transport.add_problem)
+        )
 
     def collection(self, name: UUID | str, *, full: bool = False) -> dict[str, Any]:
         """The collection of that id or name in figures; `full`: also cost by endpoint and quality.
@@ -286,15 +335,21 @@ class Client:
         """The newest collections in figures."""
         return self._transport.collections()
 
-    def change_collection(self, name: UUID | str, action: str, *, by: str = "client") -> dict[str, Any]:
-        """`pause`, `resume` or `stop` a collection; its figures after that.  Raises MissingError and ConflictError."""
+    def change_collection(
+        self, name: UUID | str, action: str, *, by: str = "client"
+    ) -> dict[str, Any]:
+        """`pause`, `resume` or `stop` a collection; its figures after that.  Raises
+        MissingError and ConflictError.
+        """
         return self._transport.change_collection(str(name), action, by)
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted.  Raises LookupError."""
         return self._transport.get_trajectory(trajectory_id)
 
-    def _ended(self, jobs: Iterable[Job], timeout_s: float | None, *, shown: bool) -> Iterator[list[UUID]]:
+    def _ended(
+        self, jobs: Iterable[Job], timeout_s: float | None, *, shown: bool
+    ) -> Iterator[list[UUID]]:
         """Jobs that ended together, with a bar of how many are over."""
         job_ids = [as_id(each) for each in jobs]
         with Bar(len(set(job_ids)), shown=shown) as bar:
@@ -311,15 +366,20 @@ class Client:
     @property
     def _local(self) -> Local:
         if isinstance(self._transport, Remote):
-            raise RuntimeError("expected a client in process, got one over HTTP: it has no database and no broker")
+            raise RuntimeError(
+                "expected a client in process, got one over HTTP: it has no database and no broker"
+            )
         return cast("Local", self._transport)
 
 
 def _in_process(settings: Settings | None) -> Local:
     try:
-        from app.client.database_transport import Local  # a client over HTTP does without the packages that this needs
+        from app.client.database_transport import (
+            Local,
+        )  # a client over HTTP does without the packages that this needs
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"url: expected Client(url=…, token=…), got none, and the service is not installed here (no {error.name})"
+            "url: expected Client(url=…, token=…), got none, and the service is not installed here"
+            f" (no {error.name})"
         ) from error
     return Local(located(settings or Settings.from_env()))

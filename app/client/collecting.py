@@ -12,7 +12,9 @@ from app.domain.problem import ADHOC, Problem
 from app.domain.request import RequestError
 
 
-def prepared(given: Mapping[str, Any], folder: Path, add: Callable[[Problem], UUID]) -> dict[str, Any]:
+def prepared(
+    given: Mapping[str, Any], folder: Path, add: Callable[[Problem], UUID]
+) -> dict[str, Any]:
     """The whole specification, with the ids of problems in place of files.  `add` stores a problem.
 
     Raises RequestError before anything is stored."""
@@ -29,4 +31,6 @@ def _read(path: Path, source_set: str | None) -> Problem:
     try:
         return Problem(name=path.stem, reference=path.read_bytes(), source_set=source_set or ADHOC)
     except OSError as error:
-        raise RequestError(f"problems.files: expected a file that can be read, got {path}: {error.strerror}") from error
+        raise RequestError(
+            f"problems.files: expected a file that can be read, got {path}: {error.strerror}"
+        ) from error

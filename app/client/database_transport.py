@@ -31,7 +31,9 @@ from app.store.database import Database, DatabaseUnavailableError
 from app.store.job_notifications import Notices
 
 POLL_S = 2.0
-"""Period in seconds at which a waiting client reads the database, in case the announcement of a result was lost."""
+"""Period in seconds at which a waiting client reads the database, in case the
+announcement of a result was lost.
+"""
 RETRY_S = 0.5
 BATCH = 500
 """Results read at once: each may be some hundred kilobytes."""
@@ -70,14 +72,18 @@ class Local:
 
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
         """Rows and messages, some thousands a second."""
-        return enqueue(self.database, self.broker, [submission.request() for submission in submissions])
+        return enqueue(
+            self.database, self.broker, [submission.request() for submission in submissions]
+        )
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
         """Store rollouts in one transaction."""
         return enqueue_rollouts(self.database, self.broker, rollouts)
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
-        """Woken by announcements.  Sits out PATIENCE_S without PostgreSQL, then raises DatabaseUnavailableError."""
+        """Woken by announcements.  Sits out PATIENCE_S without PostgreSQL, then
+        raises DatabaseUnavailableError.
+        """
         pending = set(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         look_at = reached_at = time.monotonic()
@@ -86,7 +92,8 @@ class Local:
                 now = time.monotonic()
                 try:
                     if now >= look_at:
-                        notices.listen()  # first, so that nothing ends unheard between looking and listening
+                        # first, so that nothing ends unheard between looking and listening
+                        notices.listen()
                         ended = self._ended(pending)
                         look_at = now + POLL_S
                     else:
@@ -101,11 +108,16 @@ class Local:
                 if ended:
                     yield list(ended)
                 if pending and now > deadline:
-                    raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")
+                    raise TimeoutError(
+                        f"{len(pending)} of {len(set(job_ids))} jobs were not over after"
+                        f" {timeout_s} s"
+                    )
 
     @contextmanager
     def _notices(self) -> Iterator[Notices]:
-        """A connection of its own for each caller, kept for the next one: opening it costs more than a short wait."""
+        """A connection of its own for each caller, kept for the next one: opening it
+        costs more than a short wait.
+        """
         notices = self._resting.pop() if self._resting else Notices(self.database)
         try:
             yield notices
@@ -123,7 +135,10 @@ class Local:
             with self.database.read() as connection:
                 found |= evaluations.outcomes(connection, job_ids[start : start + BATCH])
         check_known(job_ids, found)
-        return [found[job_id].result(self._url(found[job_id]), self.settings.reward) for job_id in job_ids]
+        return [
+            found[job_id].result(self._url(found[job_id]), self.settings.reward)
+            for job_id in job_ids
+        ]
 
     def cancel(self, job_id: UUID, for_all: bool) -> JobState:
         """A queued job at once, a running one within seconds."""
@@ -136,9 +151,13 @@ class Local:
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
     ) -> Trajectory:
-        """All or nothing.  Raises RunConflictError where a run of that name says something else about itself."""
+        """All or nothing.  Raises RunConflictError where a run of that name says
+        something else about itself.
+        """
         return self.get_trajectory(
-            enqueue_trajectory(self.database, self.broker, request=request, turns=turns, run=run, label=label)
+            enqueue_trajectory(
+                self.database, self.broker, request=request, turns=turns, run=run, label=label
+            )
         )
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:

@@ -1,8 +1,10 @@
 """ENQUEUE: the way into the service over its HTTP API.
 
-A fault that may pass (no connection, 429, 5xx) is tried again for PATIENCE_S seconds, as often as the server asks for,
-and then raised: an infrastructure fault is never a result.  Trying again is safe, because the same submission is the
-same job; one that is `fresh` gets a key of its own, and a trajectory its id, before it is sent for the first time."""
+A fault that may pass (no connection, 429, 5xx) is tried again for PATIENCE_S seconds, as often as
+the server asks for, and then raised: an infrastructure fault is never a result.  Trying again is
+safe, because the same submission is the same job; one that is `fresh` gets a key of its own, and a
+trajectory its id, before it is sent for the first time.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,19 @@ class Remote:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = repr(url) if "@" not in url else "one with a password"
-            raise ValueError(f"url: expected http://host[:port] or https://host[:port], got {shown}")
+            raise ValueError(
+                f"url: expected http://host[:port] or https://host[:port], got {shown}"
+            )
         if parts.username or parts.password:
-            raise ValueError("url: expected no user and password in it: give token=…, which no log shows")
+            raise ValueError(
+                "url: expected no user and password in it: give token=…, which no log shows"
+            )
         self._base = url.rstrip("/")
-        headers = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "assay-client"}
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": "assay-client",
+        }
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self._http = urllib3.PoolManager(
@@ -81,15 +91,18 @@ class Remote:
         self._http.clear()
 
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
-        """In batches.  A bad submission raises RequestError before anything is sent where that can be known here; where
-        only the server knows (a device that is not there), earlier submissions may be queued already."""
+        """In batches.  A bad submission raises RequestError before anything is sent where that can
+        be known here; where only the server knows (a device that is not there), earlier
+        submissions may be queued already.
+        """
         for submission in submissions:
             submission.request()
         return [job_id for batch in _batches(submissions) for job_id in self._submit(batch)]
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
-        """Store rollouts in batches, each as a whole.  A batch that is sent again after a lost answer is stored
-        once."""
+        """Store rollouts in batches, each as a whole.  A batch that is sent again
+        after a lost answer is stored once.
+        """
         found: list[UUID] = []
         for start in range(0, len(rollouts), BATCH):
             items = [_rollout(each) for each in rollouts[start : start + BATCH]]
@@ -103,8 +116,14 @@ class Remote:
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while pending:
             left_s = max(0.0, deadline - time.monotonic())
-            asked = {"job_ids": [str(job_id) for job_id in list(pending)[:WATCHED]], "wait": min(HOLD_S, left_s)}
-            ended = [UUID(each["job_id"]) for each in self._call("POST", "/v1/evaluations:wait", asked)["over"]]
+            asked = {
+                "job_ids": [str(job_id) for job_id in list(pending)[:WATCHED]],
+                "wait": min(HOLD_S, left_s),
+            }
+            ended = [
+                UUID(each["job_id"])
+                for each in self._call("POST", "/v1/evaluations:wait", asked)["over"]
+            ]
             for job_id in ended:
                 del pending[job_id]
             if ended:
@@ -112,7 +131,9 @@ class Remote:
             else:  # the next ones: those that were asked for may take long
                 pending = dict.fromkeys([*list(pending)[WATCHED:], *list(pending)[:WATCHED]])
             if pending and time.monotonic() > deadline:
-                raise TimeoutError(f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s")
+                raise TimeoutError(
+                    f"{len(pending)} of {len(set(job_ids))} jobs were not over after {timeout_s} s"
+                )
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Results, fetched in batches."""
@@ -149,19 +170,27 @@ class Remote:
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted."""
-        return _trajectory(self._call("GET", f"/v1/trajectories/{trajectory_id}", missing=LookupError))
+        return _trajectory(
+            self._call("GET", f"/v1/trajectories/{trajectory_id}", missing=LookupError)
+        )
 
     def add_run(self, run: Run) -> None:
         """Id of a run, by name."""
         self._call("POST", "/v1/runs", asdict(run))
 
     def problem(self, problem_id: UUID) -> Problem:
-        """A problem from the service.  Raises RequestError for a source that is not text, which JSON cannot carry."""
+        """A problem from the service.  Raises RequestError for a source that is not
+        text, which JSON cannot carry.
+        """
         told = self._call("GET", f"/v1/problems/{problem_id}", missing=MissingError)
         names = ("name", "source_set", "level", "entry_point")
-        found = Problem(reference=source_text.encode(told["reference"]), **{name: told[name] for name in names})
+        found = Problem(
+            reference=source_text.encode(told["reference"]), **{name: told[name] for name in names}
+        )
         if found.reference_sha256 != told["reference_sha256"]:
-            raise RequestError(f"problem {problem_id}: expected a reference in UTF-8, got other bytes")
+            raise RequestError(
+                f"problem {problem_id}: expected a reference in UTF-8, got other bytes"
+            )
         return found
 
     def add_problem(self, problem: Problem) -> UUID:
@@ -170,11 +199,17 @@ class Remote:
 
     def collect(self, spec: Mapping[str, Any]) -> UUID:
         """Tried again after a lost answer, it is the collection that there is."""
-        return UUID(self._call("POST", "/v1/collections", {"spec": dict(spec)}, missing=MissingError)["collection_id"])
+        return UUID(
+            self._call("POST", "/v1/collections", {"spec": dict(spec)}, missing=MissingError)[
+                "collection_id"
+            ]
+        )
 
     def plan_collection(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Plan of a collection, from the service's problems."""
-        return self._call("POST", "/v1/collections:plan", {"spec": dict(spec)}, missing=MissingError)
+        return self._call(
+            "POST", "/v1/collections:plan", {"spec": dict(spec)}, missing=MissingError
+        )
 
     def collection(self, name: str, *, full: bool) -> dict[str, Any]:
         """State of a collection from the service."""
@@ -187,7 +222,9 @@ class Remote:
 
     def change_collection(self, name: str, action: str, by: str) -> dict[str, Any]:  # noqa: ARG002 (the token's user)
         """Change the state of a collection at once."""
-        return self._call("POST", f"/v1/collections/{quote(name, safe='')}:{action}", {}, missing=MissingError)
+        return self._call(
+            "POST", f"/v1/collections/{quote(name, safe='')}:{action}", {}, missing=MissingError
+        )
 
     def _submit(self, batch: Sequence[Submission]) -> list[UUID]:
         items = [_item(submission) for submission in batch]
@@ -205,7 +242,9 @@ class Remote:
         body: dict[str, Any] | None = None,
         missing: Callable[[str], Exception] = UnknownJobError,
     ) -> dict[str, Any]:
-        """The JSON of the answer.  Raises RequestError, NotAllowedError, ServiceError, and `missing` for a 404."""
+        """The JSON of the answer.  Raises RequestError, NotAllowedError,
+        ServiceError, and `missing` for a 404.
+        """
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         until = time.monotonic() + PATIENCE_S
         for attempt in range(1_000_000):
@@ -225,7 +264,9 @@ class Remote:
             left_s = until - time.monotonic()
             if left_s <= 0:
                 raise ServiceError(f"{method} {self._base}{path}: {message}")
-            time.sleep(min(pause_s, left_s))  # however long the server asks for: once more at the end of the patience
+            time.sleep(
+                min(pause_s, left_s)
+            )  # however long the server asks for: once more at the end of the patience
         raise AssertionError("unreachable")
 
 
@@ -236,7 +277,9 @@ def _refusal(status: int, message: str, missing: Callable[[str], Exception]) -> 
 
 
 def _pause_s(attempt: int) -> float:
-    """Doubled each time, up to the longest; drawn, so that many clients do not come back at once."""
+    """Doubled each time, up to the longest; drawn, so that many clients do not come
+    back at once.
+    """
     first_s, longest_s = BACKOFF_S
     return random.uniform(0.5, 1.0) * min(longest_s, first_s * 2.0 ** min(attempt, 10))  # noqa: S311
 
@@ -288,7 +331,9 @@ def _rollout(rollout: Rollout) -> dict[str, Any]:
         "backend": rollout.backend,
         "gpu": rollout.device_class,
         "device": rollout.device,
-        "options": {name: value for name, value in asdict(rollout.options).items() if value != usual[name]},
+        "options": {
+            name: value for name, value in asdict(rollout.options).items() if value != usual[name]
+        },
     }
 
 
@@ -303,7 +348,9 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _how(problem: Problem, request: Request) -> dict[str, Any]:
-    """Fields of a submission beside the candidate; those with defaults are left out, for servers of another version."""
+    """Fields of a submission beside the candidate; those with defaults are left out,
+    for servers of another version.
+    """
     usual = asdict(JobOptions())
     workflow = {} if request.workflow == Request.workflow else {"workflow": request.workflow}
     return {
@@ -313,7 +360,9 @@ def _how(problem: Problem, request: Request) -> dict[str, Any]:
         "device": request.device,
         "priority": str(request.priority),
         "run": request.run,
-        "options": {name: value for name, value in asdict(request.options).items() if value != usual[name]},
+        "options": {
+            name: value for name, value in asdict(request.options).items() if value != usual[name]
+        },
         **workflow,
     }
 

@@ -1,4 +1,6 @@
-"""ENQUEUE: a bar on standard error while evaluations run, with the standard library alone: trainers have no more."""
+"""ENQUEUE: a bar on standard error while evaluations run, with the standard library
+alone: trainers have no more.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ PERIOD_S = 10.0
 
 
 class Bar:
-    """`evaluating ━━━━──── 12/40 0:00:07`, drawn in place on a terminal, else a line now and then."""
+    """`evaluating ━━━━──── 12/40 0:00:07`, drawn in place on a terminal, else a line
+    now and then.
+    """
 
     def __init__(self, total: int, *, shown: bool) -> None:
         self._total, self._shown, self._done = total, shown, 0
@@ -26,7 +30,10 @@ class Bar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._shown and sys.stderr.isatty():
             sys.stderr.write("\n")
@@ -40,7 +47,9 @@ class Bar:
         if not self._shown:
             return
         in_place, now = sys.stderr.isatty(), time.monotonic()
-        due = self._drawn_at is None or now - self._drawn_at >= PERIOD_S or self._done >= self._total
+        due = (
+            self._drawn_at is None or now - self._drawn_at >= PERIOD_S or self._done >= self._total
+        )
         if not (in_place or due):
             return
         self._drawn_at = now

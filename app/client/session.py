@@ -3,14 +3,17 @@
     from app.client import Client, KernelSession
 
     with Client(url=url, token=token) as client:
-        session = KernelSession(client, {"strategy": {"turns": 3}, "device_class": "h200"}).open(reference)
-        while not session.done:
-            step = session.answer(model(session.messages))      # feedback, reward or None, done, stop_reason
+        session = KernelSession(client, {"strategy": {"turns": 3}, "device_class":
+        "h200"}).open(reference) while not session.done:
+            step = session.answer(model(session.messages))      # feedback, reward or
+                                                                None, done, stop_reason
 
-The specification is that of `assay collect` (app.domain.collection.spec), and prompts, feedback, budgets, stop reasons
-and rewards are the same texts and numbers as in a collection.  `answer_all` and `answer_async` serve many at once.
+The specification is that of `assay collect` (app.domain.collection.spec), and prompts, feedback,
+budgets, stop reasons and rewards are the same texts and numbers as in a collection.  `answer_all`
+and `answer_async` serve many at once.
 
-An infrastructure fault ends a session without a reward: `reward` is None, never 0."""
+An infrastructure fault ends a session without a reward: `reward` is None, never 0.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,9 @@ class Step:
     """Outcome of one answer."""
 
     feedback: str | None
-    """The user message that follows the answer; None where an infrastructure fault took its place."""
+    """The user message that follows the answer; None where an infrastructure fault
+    took its place.
+    """
     reward: float | None
     """None: no reward, and not the model's fault.  Leave the turn out of every baseline."""
     done: bool
@@ -77,11 +82,12 @@ class Step:
 class KernelSession:
     """A dialogue on one problem.  Not safe for threads; sessions share a client, which is.
 
-    `spec`: keys of a collection's specification, or a CollectionSpec; name, endpoint and problems are not read.
-    `templates`: prompt templates beside those that come with Assay.  `place`: place in a training, under which the
-    trajectory is stored at the end (`store=False`: not at all); without a name it is a run of the trainer's name and
-    the day.
-    Raises RequestError."""
+    `spec`: keys of a collection's specification, or a CollectionSpec; name, endpoint and problems
+    are not read. `templates`: prompt templates beside those that come with Assay.  `place`: place
+    in a training, under which the trajectory is stored at the end (`store=False`: not at all);
+    without a name it is a run of the trainer's name and the day.
+    Raises RequestError.
+    """
 
     def __init__(
         self,
@@ -96,7 +102,9 @@ class KernelSession:
     ) -> None:
         self.spec = as_spec(spec)
         if self.spec.fresh:
-            raise RequestError("fresh: expected false in a session, whose answers are stored by content, got true")
+            raise RequestError(
+                "fresh: expected false in a session, whose answers are stored by content, got true"
+            )
         self.steps: list[Step] = []
         """Outcomes so far, in the order of the turns."""
         self.trajectory_ids: list[UUID] = []
@@ -109,11 +117,20 @@ class KernelSession:
         self._turns: list[tuple[Turn, bool]] = []
         self._dialogue: Dialogue | None = None
 
-    def open(self, problem: str | bytes | Problem | UUID, *, entry_point: str | None = None) -> KernelSession:
-        """Begin with a reference's source, a problem, or the id of a stored one; the session itself.
+    def open(
+        self, problem: str | bytes | Problem | UUID, *, entry_point: str | None = None
+    ) -> KernelSession:
+        """Begin with a reference's source, a problem, or the id of a stored one; the
+        session itself.
 
-        `entry_point`: class name of a source.  Raises RequestError, and MissingError for an unknown id."""
-        chosen = self._client.problem(problem) if isinstance(problem, UUID) else as_problem(problem, entry_point)
+        `entry_point`: class name of a source.  Raises RequestError, and MissingError
+        for an unknown id.
+        """
+        chosen = (
+            self._client.problem(problem)
+            if isinstance(problem, UUID)
+            else as_problem(problem, entry_point)
+        )
         if self._store:
             self._client.add_run(self._run)  # before jobs are submitted under its name
         self._dialogue = Dialogue(self.spec, chosen, self._used, sample=self._place.sample or 0)
@@ -122,7 +139,9 @@ class KernelSession:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The prompt of the next answer, as `role` and `content`.  Raises RequestError after the end."""
+        """The prompt of the next answer, as `role` and `content`.  Raises
+        RequestError after the end.
+        """
         return [{"role": each.role, "content": each.content} for each in self._opened.messages]
 
     @property
@@ -169,11 +188,13 @@ class KernelSession:
         end: End | str = End.STOP,
         tokens: tuple[int, int] | None = None,
     ) -> Step:
-        """Give the model's answer, wait for its evaluation, and store the trajectory if it is the last one.
+        """Give the model's answer, wait for its evaluation, and store the trajectory
+        if it is the last one.
 
-        `text`: None for an answer without any, as chat servers have it; `end`: `length` where the token limit cut it
-        off; `tokens`: of prompt and answer, for budgets.  Raises RequestError and NotAllowedError, which are the
-        configuration's fault."""
+        `text`: None for an answer without any, as chat servers have it; `end`: `length` where the
+        token limit cut it off; `tokens`: of prompt and answer, for budgets.  Raises RequestError
+        and NotAllowedError, which are the configuration's fault.
+        """
         said = Answer(session=self, text=text, reasoning=reasoning, end=end, tokens=tokens)
         return answer_all([said], deadline_s=self.deadline_s)[0]
 
@@ -183,7 +204,9 @@ class KernelSession:
         return await loop.run_in_executor(_threads(os.getpid()), lambda: self.answer(text, **more))
 
     def overflow(self) -> Step:
-        """End the session because its prompt does not fit into the model's context.  A fault of no one: no reward."""
+        """End the session because its prompt does not fit into the model's context.
+        A fault of no one: no reward.
+        """
         error = CallError(kind=ErrorKind.CONTEXT_OVERFLOW, message="the prompt does not fit")
         return self._told(self._opened.fail(error))
 
@@ -196,18 +219,26 @@ class KernelSession:
     @property
     def _opened(self) -> Dialogue:
         if self._dialogue is None:
-            raise RequestError("expected a session that was opened, got a new one: call open(problem) first")
+            raise RequestError(
+                "expected a session that was opened, got a new one: call open(problem) first"
+            )
         return self._dialogue
 
     def _read(self, said: Answer) -> Request | None:
         if said.text is not None and not isinstance(said.text, str):
-            raise RequestError(f"text: expected text, or None for an answer without any, got {said.text!r:.60}")
-        usage = Usage() if said.tokens is None else Usage(input=said.tokens[0], output=said.tokens[1])
+            raise RequestError(
+                f"text: expected text, or None for an answer without any, got {said.text!r:.60}"
+            )
+        usage = (
+            Usage() if said.tokens is None else Usage(input=said.tokens[0], output=said.tokens[1])
+        )
         try:
             end = End(said.end)
         except ValueError:
             raise RequestError(f"end: expected one of {', '.join(End)}, got {said.end!r}") from None
-        return self._opened.read(ModelAnswer(text=said.text or "", reasoning=said.reasoning, end=end, usage=usage))
+        return self._opened.read(
+            ModelAnswer(text=said.text or "", reasoning=said.reasoning, end=end, usage=usage)
+        )
 
     def _judge(self, result: Result | None) -> Step:
         follows = self.continues
@@ -232,7 +263,9 @@ class KernelSession:
         return step
 
     def _keep(self) -> None:
-        """Store the trajectory.  The evaluations are those that there are: equal submissions are one job."""
+        """Store the trajectory.  The evaluations are those that there are: equal
+        submissions are one job.
+        """
         if not self._store or not self._turns:
             return
         lines: list[list[Turn]] = []
@@ -273,9 +306,11 @@ class Answer:
 
 
 def answer_all(given: Iterable[Answer], *, deadline_s: float = DEADLINE_S) -> list[Step]:
-    """Give answers to many sessions and wait for all their evaluations, which run side by side; in order.
+    """Give answers to many sessions and wait for all their evaluations, which run
+    side by side; in order.
 
-    One session may be there once.  Errors as of `KernelSession.answer`."""
+    One session may be there once.  Errors as of `KernelSession.answer`.
+    """
     said = list(given)
     if len({id(each.session) for each in said}) < len(said):
         raise RequestError("expected every session once, got one twice")
@@ -294,7 +329,9 @@ def as_spec(given: CollectionSpec | Mapping[str, Any] | None) -> CollectionSpec:
     return specs.parse(value)
 
 
-def _evaluated(said: Sequence[Answer], requests: Sequence[Request | None], deadline_s: float) -> list[Result | None]:
+def _evaluated(
+    said: Sequence[Answer], requests: Sequence[Request | None], deadline_s: float
+) -> list[Result | None]:
     """Results in order; None where there is no code, and where the service could not say."""
     asked = [place for place, request in enumerate(requests) if request is not None]
     found: list[Result | None] = [None] * len(said)
@@ -303,7 +340,11 @@ def _evaluated(said: Sequence[Answer], requests: Sequence[Request | None], deadl
         by_client.setdefault(id(said[place].session._client), []).append(place)
     for places in by_client.values():
         client = said[places[0]].session._client
-        submissions = [_submission(request, said[place].session) for place in places if (request := requests[place])]
+        submissions = [
+            _submission(request, said[place].session)
+            for place in places
+            if (request := requests[place])
+        ]
         try:
             job_ids = [handle.job_id for handle in client.submit_many(submissions)]
             for place, result in zip(places, _ended(client, job_ids, deadline_s), strict=True):

@@ -28,7 +28,9 @@ class Submission:
     """Name of the run for which it is asked: runs share the devices fairly."""
     fresh: bool = False
     workflow: str = Request.workflow
-    """How the problem is given (app.workflows): `kernel_simple` has cases with answers in place of a `Model`."""
+    """How the problem is given (app.workflows): `kernel_simple` has cases with
+    answers in place of a `Model`.
+    """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of app.domain.job.JobOptions."""
 
@@ -59,7 +61,9 @@ def as_submission(given: Submission | Mapping[str, Any]) -> Submission:
     if unknown := [str(name) for name in given if name not in known]:
         options = [name for name in unknown if name in _OPTIONS]
         hint = f" ({', '.join(options)} inside `options`)" if options else ""
-        raise RequestError(f"submission: unknown {', '.join(unknown)}; expected some of {', '.join(known)}{hint}")
+        raise RequestError(
+            f"submission: unknown {', '.join(unknown)}; expected some of {', '.join(known)}{hint}"
+        )
     try:
         return Submission(**given)
     except TypeError as error:
@@ -89,7 +93,9 @@ def as_options(options: Mapping[str, Any]) -> JobOptions:
     """The options.  Raises RequestError."""
     if unknown := [str(name) for name in options if name not in _OPTIONS]:
         hint = " (each an argument of its own)" if unknown == ["options"] else ""
-        raise RequestError(f"options: unknown {', '.join(unknown)}; expected some of {', '.join(_OPTIONS)}{hint}")
+        raise RequestError(
+            f"options: unknown {', '.join(unknown)}; expected some of {', '.join(_OPTIONS)}{hint}"
+        )
     try:
         return JobOptions(**options)
     except (TypeError, ValueError) as error:
@@ -97,11 +103,16 @@ def as_options(options: Mapping[str, Any]) -> JobOptions:
 
 
 def as_turn(given: Turn | Mapping[str, Any]) -> Turn:
-    """A turn from a Turn or a mapping with its fields; its messages may be mappings.  Raises RequestError."""
+    """A turn from a Turn or a mapping with its fields; its messages may be mappings.
+    Raises RequestError.
+    """
     if isinstance(given, Turn):
         return given
     try:
-        messages = tuple(each if isinstance(each, Message) else Message(**each) for each in given.get("messages", ()))
+        messages = tuple(
+            each if isinstance(each, Message) else Message(**each)
+            for each in given.get("messages", ())
+        )
         return Turn(**{"candidate": None, **given, "messages": messages})
     except (TypeError, AttributeError) as error:
         raise RequestError(f"turn: {error}") from error

@@ -27,8 +27,9 @@ class UnknownJobError(LookupError):
 
 
 class Transport(Protocol):
-    """Access to the service, in process (`database_transport.Local`) or over HTTP (`http_transport.Remote`), with the
-    same answers."""
+    """Access to the service, in process (`database_transport.Local`) or over HTTP
+    (`http_transport.Remote`), with the same answers.
+    """
 
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
         """Jobs that answer the submissions, in their order.  Raises RequestError."""
@@ -37,9 +38,11 @@ class Transport(Protocol):
         """Jobs of a trainer's rollouts, in their order.  Raises RequestError."""
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
-        """Each of the jobs, once, as they come to their end: those that ended together are one list.
+        """Each of the jobs, once, as they come to their end: those that ended
+        together are one list.
 
-        Raises TimeoutError and UnknownJobError."""
+        Raises TimeoutError and UnknownJobError.
+        """
 
     def results(self, job_ids: Sequence[UUID]) -> list[Result]:
         """Current results of the jobs, in the order of the ids.  Raises UnknownJobError."""
@@ -50,13 +53,17 @@ class Transport(Protocol):
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
     ) -> Trajectory:
-        """The trajectory as stored.  `request` says how its candidates are evaluated, and has none itself."""
+        """The trajectory as stored.  `request` says how its candidates are
+        evaluated, and has none itself.
+        """
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted.  Raises LookupError."""
 
     def add_run(self, run: Run) -> None:
-        """Store a run if it is new.  Raises RequestError where one of that name says something else about itself."""
+        """Store a run if it is new.  Raises RequestError where one of that name says
+        something else about itself.
+        """
 
     def problem(self, problem_id: UUID) -> Problem:
         """The stored problem of that id.  Raises MissingError."""
@@ -77,7 +84,9 @@ class Transport(Protocol):
         """The newest collections in figures."""
 
     def change_collection(self, name: str, action: str, by: str) -> dict[str, Any]:
-        """A collection in figures after `pause`, `resume` or `stop`.  Raises MissingError and ConflictError."""
+        """A collection in figures after `pause`, `resume` or `stop`.  Raises
+        MissingError and ConflictError.
+        """
 
     def close(self) -> None:
         """Close every connection."""
@@ -87,7 +96,9 @@ def check_known(wanted: Sequence[UUID] | set[UUID], found: object) -> None:
     """Raise UnknownJobError where the container `found` lacks one of the ids."""
     unknown = [job_id for job_id in wanted if job_id not in found]  # type: ignore[operator]
     if unknown:
-        raise UnknownJobError(f"no job {unknown[0]}" + (f" and {len(unknown) - 1} others" if unknown[1:] else ""))
+        raise UnknownJobError(
+            f"no job {unknown[0]}" + (f" and {len(unknown) - 1} others" if unknown[1:] else "")
+        )
 
 
 class HasJobId(Protocol):

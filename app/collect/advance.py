@@ -1,4 +1,6 @@
-"""COLLECT: one decision of a rollout, in one transaction: outcomes and feedback of ended attempts, then new ones."""
+"""COLLECT: one decision of a rollout, in one transaction: outcomes and feedback of
+ended attempts, then new ones.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,14 @@ class Bill:
     spent: Amounts = field(default_factory=Amounts)
 
 
-def advance(database: Database, broker: Celery, rollout_id: UUID, *, endpoint: str | None = None) -> bool:
+def advance(
+    database: Database, broker: Celery, rollout_id: UUID, *, endpoint: str | None = None
+) -> bool:
     """Decide the next step of a rollout, if one is due; a repeated call does nothing.
 
-    `endpoint`: the caller makes the first call of this endpoint that becomes due itself, so no message is sent for it.
-    Returns True if there is such a call."""
+    `endpoint`: the caller makes the first call of this endpoint that becomes due itself, so no
+    message is sent for it. Returns True if there is such a call.
+    """
     with database.begin() as connection:
         rollout = trees.lock(connection, rollout_id)
         if rollout is None:
@@ -74,7 +79,9 @@ def _advance(connection: Connection, rollout: Rollout) -> Step:
     return step
 
 
-def _decided(connection: Connection, rollout: Rollout, attempts: Sequence[AttemptNode], bill: Bill) -> Step:
+def _decided(
+    connection: Connection, rollout: Rollout, attempts: Sequence[AttemptNode], bill: Bill
+) -> Step:
     if rollout.stop_reason is not None or rollout.state is CollectionState.STOPPED:
         return Step()
     if rollout.state is CollectionState.PAUSED:
@@ -116,20 +123,34 @@ def _completed(
     connection: Connection, rollout: Rollout, found: Sequence[AttemptNode]
 ) -> tuple[list[AttemptNode], Bill]:
     """The attempts, with outcomes if the evaluation is over, and their cost."""
-    over = [each for each in found if each.state is NodeState.EVALUATING and each.job_over and each.job_id]
+    over = [
+        each
+        for each in found
+        if each.state is NodeState.EVALUATING and each.job_over and each.job_id
+    ]
     if not over:
         return list(found), Bill()
     told = evaluations.outcomes(connection, [each.job_id for each in over if each.job_id])
-    results = {job_id: outcome.result(score=rollout.spec.reward) for job_id, outcome in told.items()}
-    done = {each.node_id: _complete(connection, rollout, each, results[each.job_id]) for each in over if each.job_id}
+    results = {
+        job_id: outcome.result(score=rollout.spec.reward) for job_id, outcome in told.items()
+    }
+    done = {
+        each.node_id: _complete(connection, rollout, each, results[each.job_id])
+        for each in over
+        if each.job_id
+    }
     bill = Bill()
     for each in over:
         if each.reserved.evaluations and each.job_id:
-            bill = Bill(held=bill.held + each.reserved, spent=bill.spent + evaluated(results[each.job_id]))
+            bill = Bill(
+                held=bill.held + each.reserved, spent=bill.spent + evaluated(results[each.job_id])
+            )
     return [done.get(each.node_id, each) for each in found], bill
 
 
-def _complete(connection: Connection, rollout: Rollout, attempt: AttemptNode, result: Result) -> AttemptNode:
+def _complete(
+    connection: Connection, rollout: Rollout, attempt: AttemptNode, result: Result
+) -> AttemptNode:
     spec, turn = rollout.spec, attempt.node.turn
     ending = End(attempt.ending or End.UNKNOWN)
     outcome = outcomes.judged(
@@ -137,6 +158,10 @@ def _complete(connection: Connection, rollout: Rollout, attempt: AttemptNode, re
     )
     told = None
     if outcome.fault is None:
-        told = prompts.feedback(connection, spec, rollout.prompts, turn=turn, result=result, why="ok")
+        told = prompts.feedback(
+            connection, spec, rollout.prompts, turn=turn, result=result, why="ok"
+        )
     trees.complete(connection, attempt.node_id, outcome, feedback=told)
-    return replace(attempt, node=replace(attempt.node, outcome=outcome), state=NodeState.DONE, feedback=told)
+    return replace(
+        attempt, node=replace(attempt.node, outcome=outcome), state=NodeState.DONE, feedback=told
+    )

@@ -1,7 +1,9 @@
-"""COLLECT: one call of a model: claimed and reserved, sent, recorded, and its code queued for evaluation.
+"""COLLECT: one call of a model: claimed and reserved, sent, recorded, and its code
+queued for evaluation.
 
-Three steps: a short transaction that claims and reserves, the call without any connection, a short transaction that
-stores the answer with everything that follows from it."""
+Three steps: a short transaction that claims and reserves, the call without any connection, a short
+transaction that stores the answer with everything that follows from it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from app.collect import prompts, row_cache, send
 from app.domain.collection import answers, outcomes, texts
 from app.domain.collection.budgets import Amounts, Fit, maximum
 from app.domain.collection.budgets import spent as spent_by
-from app.domain.collection.call import CallError, EndpointConfig, ErrorKind, ModelAnswer, ModelRequest, Retry
+from app.domain.collection.call import (
+    CallError,
+    EndpointConfig,
+    ErrorKind,
+    ModelAnswer,
+    ModelRequest,
+    Retry,
+)
 from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
@@ -32,14 +41,19 @@ from app.store.collection.trees import Due
 from app.store.database import Connection, Database
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-"""Before a failed call is tried again, in seconds: doubled each time, and drawn, so that many do not come at once."""
+"""Before a failed call is tried again, in seconds: doubled each time, and drawn, so
+that many do not come at once.
+"""
 AWAY_S = 3600.0
-"""An endpoint that has answered a call of the collection so lately, and refuses calls or connections now, restarts or
-has a limit: it is waited for.  Otherwise a restart of some minutes would end every rollout."""
+"""An endpoint that has answered a call of the collection so lately, and refuses calls or
+connections now, restarts or has a limit: it is waited for.  Otherwise a restart of some
+minutes would end every rollout.
+"""
 AWAY = frozenset({ErrorKind.TIMEOUT_CONNECT, ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED})
 MOST_TRIES = 100
-"""Calls at most for one answer of an endpoint that is waited for: more than an hour with the longest pauses.  A server
-may refuse one call for ever and answer all others."""
+"""Calls at most for one answer of an endpoint that is waited for: more than an hour with the
+longest pauses.  A server may refuse one call for ever and answer all others.
+"""
 EVER_S = 1e9
 """Longer ago than any collection began."""
 NO_ROOM_S = 1.0
@@ -84,7 +98,13 @@ class RefusedError(Exception):
 
 
 def prepare(
-    database: Database, broker: Celery, endpoint: str, *, owner: str, lease_s: float, first_turns: bool = True
+    database: Database,
+    broker: Celery,
+    endpoint: str,
+    *,
+    owner: str,
+    lease_s: float,
+    first_turns: bool = True,
 ) -> Prepared | NotNow:
     """Claim the attempt that is due and reserve the most that it can cost.
 
@@ -105,8 +125,12 @@ def prepare(
         return NotNow.NO_BUDGET
 
 
-def store(database: Database, broker: Celery, prepared: Prepared, answer: ModelAnswer) -> float | None:
-    """Store an answer and send its follow-up task; seconds until the attempt is due again, where it is tried again."""
+def store(
+    database: Database, broker: Celery, prepared: Prepared, answer: ModelAnswer
+) -> float | None:
+    """Store an answer and send its follow-up task; seconds until the attempt is due
+    again, where it is tried again.
+    """
     with database.begin() as connection:
         held = calls.hold(connection, prepared.claimed)
         if held is None:
@@ -122,7 +146,9 @@ def store(database: Database, broker: Celery, prepared: Prepared, answer: ModelA
 
 
 def send_again(broker: Celery, prepared: Prepared) -> None:
-    """A message for an attempt after its pause; if it is lost with its process, the sweep sends it."""
+    """A message for an attempt after its pause; if it is lost with its process, the
+    sweep sends it.
+    """
     ready = prepared.claimed.ready
     send.calls(broker, [Due(row_id=ready.node_id, endpoint=ready.endpoint)])
 
@@ -159,7 +185,9 @@ def _claimed(
     sent = {name: value for name, value in vars(request).items() if name != "messages"}
     fit, what = _room(ready.spec, most)
     if fit is Fit.YES:
-        claimed = claims.begin(connection, ready, owner=owner, lease_s=lease_s, most=most, request=sent)
+        claimed = claims.begin(
+            connection, ready, owner=owner, lease_s=lease_s, most=most, request=sent
+        )
         if claimed is not None:
             return claimed
         fit, what = ledger.refusal(
@@ -185,12 +213,16 @@ def _refused(connection: Connection, refused: RefusedError) -> list[Due]:
     if refused.fit is Fit.WAIT:
         claims.postpone(connection, ready.node_id, NO_ROOM_S * random.uniform(0.5, 1.5))  # noqa: S311 (a pause)
         return []
-    claims.refuse(connection, ready.node_id, AttemptResult(fault=StopReason.BUDGET, detail=refused.what))
+    claims.refuse(
+        connection, ready.node_id, AttemptResult(fault=StopReason.BUDGET, detail=refused.what)
+    )
     trees.mark_due(connection, ready.rollout_id)
     return [Due(row_id=ready.rollout_id, endpoint=ready.spec.endpoint)]
 
 
-def _answered(connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer) -> StoredAnswer:
+def _answered(
+    connection: Connection, prepared: Prepared, held: Held, answer: ModelAnswer
+) -> StoredAnswer:
     ready, most = prepared.claimed.ready, prepared.claimed.most
     spec, problem = ready.spec, row_cache.problem(connection, ready.problem_id)
     said = calls.record(connection, prepared.claimed, answer)
@@ -210,12 +242,18 @@ def _answered(connection: Connection, prepared: Prepared, held: Held, answer: Mo
     )
     if found.source is None or held.stopped:
         outcome = _unevaluated(spec, held, answer, used)
-        told = prompts.feedback(connection, spec, held.prompts, turn=ready.turn, result=None, why=found.why)
+        told = prompts.feedback(
+            connection, spec, held.prompts, turn=ready.turn, result=None, why=found.why
+        )
         facts |= {"turn_id": turn(job_id=None), "feedback": told}
-        calls.answered(connection, ready.node_id, spent=used, kept=Amounts(), facts=facts, outcome=outcome)
+        calls.answered(
+            connection, ready.node_id, spent=used, kept=Amounts(), facts=facts, outcome=outcome
+        )
         return _over(connection, ready, most, used)
     request = texts.evaluation(spec, problem, found.source)
-    receipt, queued = enqueue.stage(connection, request, problem_id=ready.problem_id, run_id=held.run_id)
+    receipt, queued = enqueue.stage(
+        connection, request, problem_id=ready.problem_id, run_id=held.run_id
+    )
     state = jobs.lock(connection, receipt.job_id) if receipt.known else JobState.QUEUED
     kept = Amounts() if receipt.known else Amounts(evaluations=1, gpu_s=most.gpu_s)
     facts |= {"job_id": receipt.job_id, "turn_id": turn(job_id=receipt.job_id)}
@@ -226,12 +264,16 @@ def _answered(connection: Connection, prepared: Prepared, held: Held, answer: Mo
     return StoredAnswer(jobs=queued)
 
 
-def _unevaluated(spec: CollectionSpec, held: Held, answer: ModelAnswer, used: Amounts) -> AttemptResult:
+def _unevaluated(
+    spec: CollectionSpec, held: Held, answer: ModelAnswer, used: Amounts
+) -> AttemptResult:
     """Outcome of an answer that has nothing to evaluate, or comes too late for it."""
     tokens, cost_usd = held.tokens + used.tokens, held.cost_usd + used.usd
     if held.stopped:
         return AttemptResult(fault=StopReason.STOPPED, tokens=tokens, cost_usd=cost_usd)
-    return outcomes.without_code(end=answer.end, scored_by=spec.reward, tokens=tokens, cost_usd=cost_usd)
+    return outcomes.without_code(
+        end=answer.end, scored_by=spec.reward, tokens=tokens, cost_usd=cost_usd
+    )
 
 
 def _over(connection: Connection, ready: Ready, most: Amounts, used: Amounts) -> StoredAnswer:
@@ -248,7 +290,11 @@ def _failed(
     calls.record(connection, prepared.claimed, answer)
     used = spent_by(answer, most)
     waited_for = _is_waited_for(connection, ready, error)
-    again = error.retry is not Retry.NEVER and not held.stopped and (waited_for or held.faults + 1 < ready.spec.tries)
+    again = (
+        error.retry is not Retry.NEVER
+        and not held.stopped
+        and (waited_for or held.faults + 1 < ready.spec.tries)
+    )
     pauses = not held.stopped and _meets_every_call(connection, ready, error)
     again = again or pauses  # the attempt is tried again after the collection is resumed
     pause_s = pause(ready.claims, error)
@@ -264,14 +310,17 @@ def _failed(
         return _over(connection, ready, most, used)
     _settle(connection, ready, most, used, Amounts())
     if pauses:
-        lifecycle.pause(connection, ready.collection_id, f"endpoint {ready.endpoint}: {error.message[:300]}")
+        lifecycle.pause(
+            connection, ready.collection_id, f"endpoint {ready.endpoint}: {error.message[:300]}"
+        )
         return StoredAnswer()
     return StoredAnswer(again_s=pause_s)
 
 
 def _meets_every_call(connection: Connection, ready: Ready, error: CallError) -> bool:
-    """True if every other call of the endpoint would fail alike, also by a parameter that it refuses: none of the
-    collection's calls was answered."""
+    """True if every other call of the endpoint would fail alike, also by a parameter that it
+    refuses: none of the collection's calls was answered.
+    """
     if error.kind is not ErrorKind.BAD_REQUEST:
         return error.kind in outcomes.CAMPAIGN
     return not calls.answered_within(connection, ready.collection_id, ready.endpoint, EVER_S)
@@ -286,13 +335,20 @@ def _is_waited_for(connection: Connection, ready: Ready, error: CallError) -> bo
 
 def pause(earlier: int, error: CallError) -> float:
     """Seconds before a call is tried again that was called `earlier` times before."""
-    chosen = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(earlier, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(earlier, 10))
+    chosen = longest * random.uniform(0.5, 1.0)  # noqa: S311
     return max(chosen, error.retry_after_s or 0.0)
 
 
-def _settle(connection: Connection, ready: Ready, held: Amounts, used: Amounts, kept: Amounts) -> None:
+def _settle(
+    connection: Connection, ready: Ready, held: Amounts, used: Amounts, kept: Amounts
+) -> None:
     """Count the amounts used, and release the reservation beyond `kept`."""
     given_back = Amounts(**{name: getattr(held, name) - getattr(kept, name) for name in vars(held)})
     ledger.settle(
-        connection, collection_id=ready.collection_id, rollout_id=ready.rollout_id, held=given_back, spent=used
+        connection,
+        collection_id=ready.collection_id,
+        rollout_id=ready.rollout_id,
+        held=given_back,
+        spent=used,
     )

@@ -15,8 +15,9 @@ ACTIONS = ("pause", "resume", "stop")
 
 
 def change(database: Database, broker: Celery, name: str, action: str, by: str) -> None:
-    """Apply one of ACTIONS to a collection.  Raises RequestError for another action, MissingError, and
-    ConflictError."""
+    """Apply one of ACTIONS to a collection.  Raises RequestError for another action,
+    MissingError, and ConflictError.
+    """
     if action == "pause":
         pause(database, name, by)
     elif action == "resume":
@@ -28,8 +29,9 @@ def change(database: Database, broker: Celery, name: str, action: str, by: str) 
 
 
 def pause(database: Database, name: str, by: str) -> None:
-    """Start no further calls; calls and evaluations in flight are finished.  Raises MissingError, and ConflictError if
-    the collection is not running."""
+    """Start no further calls; calls and evaluations in flight are finished.  Raises MissingError,
+    and ConflictError if the collection is not running.
+    """
     with database.begin() as connection:
         collection = lifecycle.find(connection, name)
         state = lifecycle.pause(connection, collection.collection_id, f"by {by}")
@@ -47,8 +49,9 @@ def resume(database: Database, broker: Celery, name: str) -> None:
 
 
 def stop(database: Database, name: str, by: str) -> None:
-    """End it for good; its evaluations that wait are cancelled.  Raises MissingError, and ConflictError where it is
-    over."""
+    """End it for good; its evaluations that wait are cancelled.  Raises MissingError, and
+    ConflictError where it is over.
+    """
     reason = f"by {by}"
     with database.begin() as connection:
         collection = lifecycle.find(connection, name)
@@ -64,4 +67,6 @@ def stop(database: Database, name: str, by: str) -> None:
 def _expect(state: CollectionState, wanted: CollectionState, name: str) -> None:
     if state is not wanted:
         done = "resumed" if wanted is CollectionState.RUNNING else wanted
-        raise ConflictError(f"collection {name!r}: expected one that can be {done}, got one that is {state}")
+        raise ConflictError(
+            f"collection {name!r}: expected one that can be {done}, got one that is {state}"
+        )

@@ -1,4 +1,6 @@
-"""COLLECT: endpoints as they are now: workers, limit of calls in flight, waiting calls, warnings of the last probe."""
+"""COLLECT: endpoints as they are now: workers, limit of calls in flight, waiting
+calls, warnings of the last probe.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,23 @@ class Health:
         return any(each.has_key for each in self.workers)
 
 
-def look(connection: Connection, broker_url: str | None, names: Sequence[str] | None = None) -> list[Health]:
+def look(
+    connection: Connection, broker_url: str | None, names: Sequence[str] | None = None
+) -> list[Health]:
     """Health of the stored endpoints with these names, or of all."""
-    stored = [each for each in endpoints.listed(connection) if names is None or each.config.name in names]
+    stored = [
+        each for each in endpoints.listed(connection) if names is None or each.config.name in names
+    ]
     alive = workers.online(connection) if stored else []
     return [_look(connection, each, alive, broker_url) for each in stored]
 
 
-def _look(connection: Connection, stored: Endpoint, alive: Sequence[EndpointWorker], broker_url: str | None) -> Health:
+def _look(
+    connection: Connection,
+    stored: Endpoint,
+    alive: Sequence[EndpointWorker],
+    broker_url: str | None,
+) -> Health:
     name = stored.config.name
     return Health(
         config=stored.config,

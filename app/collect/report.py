@@ -12,8 +12,9 @@ from app.store.database import Connection
 
 
 def progress(connection: Connection, name: str) -> dict[str, Any]:
-    """Progress of the collection with this id or name: counts only, cheap enough for every second.  Raises
-    MissingError."""
+    """Progress of the collection with this id or name: counts only, cheap enough for
+    every second.  Raises MissingError.
+    """
     return _told(connection, lifecycle.find(connection, name))
 
 
@@ -32,7 +33,9 @@ def summary(connection: Connection, name: str) -> dict[str, Any]:
     """Everything: counts, cost, and the quality of the answers."""
     collection = lifecycle.find(connection, name)
     quality = figures.quality(connection, collection)
-    told = _told(connection, collection) | _cost(connection, collection) | {"quality": asdict(quality)}
+    told = (
+        _told(connection, collection) | _cost(connection, collection) | {"quality": asdict(quality)}
+    )
     usd = told["spent"]["usd"]
     told["usd_per_solved"] = usd / quality.solved if quality.solved and usd else None
     return told
@@ -68,4 +71,6 @@ def _told(connection: Connection, collection: Collection) -> dict[str, Any]:
 
 
 def _cost(connection: Connection, collection: Collection) -> dict[str, Any]:
-    return {"calls": [asdict(each) for each in figures.spending(connection, collection.collection_id)]}
+    return {
+        "calls": [asdict(each) for each in figures.spending(connection, collection.collection_id)]
+    }

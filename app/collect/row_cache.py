@@ -16,7 +16,9 @@ from app.store.database import Connection
 MOST = 1_000
 """Problems kept: some kilobytes each."""
 MOST_CHARACTERS = 8 << 20
-"""In all messages kept: those of the last calls, which the next ones of the same rollouts show again."""
+"""In all messages kept: those of the last calls, which the next ones of the same
+rollouts show again.
+"""
 
 _problems: OrderedDict[UUID, Problem] = OrderedDict()
 _messages: OrderedDict[bytes, Message] = OrderedDict()

@@ -15,7 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def calls(broker: Celery, due: Sequence[Due]) -> None:
-    """Permissions to make the calls that are due.  Where Redis is away, a sweep sends them later."""
+    """Permissions to make the calls that are due.  Where Redis is away, a sweep
+    sends them later.
+    """
     _send(broker, routing.CALL, due)
 
 

@@ -1,4 +1,6 @@
-"""COLLECT: from a specification to rows.  Everything that can be wrong is found before anything is stored or spent."""
+"""COLLECT: from a specification to rows.  Everything that can be wrong is found
+before anything is stored or spent.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,13 @@ class Plan:
 
 
 def plan(connection: Connection, spec: CollectionSpec) -> Plan:
-    """Check that everything a specification names is stored.  Raises RequestError that names the missing items."""
+    """Check that everything a specification names is stored.  Raises RequestError
+    that names the missing items.
+    """
     if spec.problems.files:
-        raise RequestError("problems.files: expected files to be stored by the client, which gives ids; got paths")
+        raise RequestError(
+            "problems.files: expected files to be stored by the client, which gives ids; got paths"
+        )
     feedback.known(spec.prompts.feedback_version)
     configs = [endpoints.get(connection, name) for name in spec.models]
     for config in configs:
@@ -47,7 +53,9 @@ def plan(connection: Connection, spec: CollectionSpec) -> Plan:
         _check_request(spec, config)
         _check_room(spec, config)
         _check_key(connection, config)
-    used = {kind: prompt_templates.find(connection, ref, kind) for kind, ref in texts.refs(spec).items()}
+    used = {
+        kind: prompt_templates.find(connection, ref, kind) for kind, ref in texts.refs(spec).items()
+    }
     planned = Plan(
         problem_ids=selection.select(connection, spec.problems),
         prompts={kind: f"{template.name}@{template.sha256}" for kind, template in used.items()},
@@ -56,7 +64,9 @@ def plan(connection: Connection, spec: CollectionSpec) -> Plan:
     if not planned.problem_ids:
         raise RequestError("problems: expected at least one that meets every condition, got none")
     if planned.rollouts(spec) > MOST_ROLLOUTS:
-        raise RequestError(f"problems: expected at most {MOST_ROLLOUTS} rollouts, got {planned.rollouts(spec)}")
+        raise RequestError(
+            f"problems: expected at most {MOST_ROLLOUTS} rollouts, got {planned.rollouts(spec)}"
+        )
     return planned
 
 
@@ -74,21 +84,28 @@ def outline(connection: Connection, spec: CollectionSpec) -> dict[str, Any]:
     }
 
 
-def start(database: Database, broker: Celery, spec: CollectionSpec, *, user_id: UUID | None = None) -> UUID:
-    """Store a collection and send its first decisions; returns its id.  If it exists with the same specification,
-    returns that one.  Raises RequestError, and ConflictError for a name with another specification, before anything is
-    stored."""
+def start(
+    database: Database, broker: Celery, spec: CollectionSpec, *, user_id: UUID | None = None
+) -> UUID:
+    """Store a collection and send its first decisions; returns its id.  If it exists with the same
+    specification, returns that one.  Raises RequestError, and ConflictError for a name with another
+    specification, before anything is stored.
+    """
     with database.begin() as connection:
         known = lifecycle.named(connection, spec.name)
         if known is not None:
             if known.spec.sha256 != spec.sha256:
                 raise ConflictError(
-                    f"name: expected a new one, got {spec.name!r} of a collection of another specification"
+                    f"name: expected a new one, got {spec.name!r} of a collection of another"
+                    " specification"
                 )
             return known.collection_id
         planned = plan(connection, spec)
         version = feedback.known(spec.prompts.feedback_version)
-        settings: dict[str, object] = {"collection": spec.sha256, "feedback": f"{version.name}@{version.sha256}"}
+        settings: dict[str, object] = {
+            "collection": spec.sha256,
+            "feedback": f"{version.name}@{version.sha256}",
+        }
         run = Run(name=spec.name, model=planned.endpoints[0].model, settings=settings)
         collection_id = lifecycle.add(
             connection,
@@ -104,12 +121,14 @@ def start(database: Database, broker: Celery, spec: CollectionSpec, *, user_id: 
 
 
 def _check_key(connection: Connection, config: EndpointConfig) -> None:
-    """The key is in the environment of workers; where all that are alive lack it, nothing could be collected."""
+    """The key is in the environment of workers; where all that are alive lack it,
+    nothing could be collected.
+    """
     alive = workers.online(connection, config.name)
     if alive and not any(each.has_key for each in alive):
         raise RequestError(
-            f"endpoint {config.name!r}: expected its key in the environment variable {config.key_env} of its worker, "
-            "which is not set"
+            f"endpoint {config.name!r}: expected its key in the environment variable"
+            f" {config.key_env} of its worker, which is not set"
         )
 
 
@@ -117,46 +136,72 @@ def _check_request(spec: CollectionSpec, config: EndpointConfig) -> None:
     """The endpoint's dialect can express the settings of every call."""
     sampling = spec.sampling
     asked = ModelRequest(
-        model=config.model, messages=(), max_tokens=1, top_k=sampling.top_k, stop=sampling.stop, extra=sampling.extra
+        model=config.model,
+        messages=(),
+        max_tokens=1,
+        top_k=sampling.top_k,
+        stop=sampling.stop,
+        extra=sampling.extra,
     )
     try:
         dialects.find(config.dialect).build(asked, config)
     except RequestError as error:
         message = str(error)
-        raise RequestError(message if message.startswith("sampling") else f"sampling.{message}") from error
+        raise RequestError(
+            message if message.startswith("sampling") else f"sampling.{message}"
+        ) from error
 
 
 def _check_room(spec: CollectionSpec, config: EndpointConfig) -> None:
-    """Every budget has room for one attempt, whose maximum is reserved before its call; the prompt comes on top."""
-    asked = ModelRequest(model="", messages=(), max_tokens=spec.longest_answer(config.max_output_tokens))
+    """Every budget has room for one attempt, whose maximum is reserved before its
+    call; the prompt comes on top.
+    """
+    asked = ModelRequest(
+        model="", messages=(), max_tokens=spec.longest_answer(config.max_output_tokens)
+    )
     most = maximum(config, asked, deadline_s=spec.job_options.deadline_s)
     budgets = spec.budgets
     for level, caps in (("collection", budgets.collection), ("rollout", budgets.rollout)):
         fit, what = fits(caps, Amounts(), Amounts(), most)
         if fit is not Fit.YES:
-            _too_small(f"budgets.{level}.{what}", getattr(most, what), getattr(caps, what), _SET_BY.get(what))
+            _too_small(
+                f"budgets.{level}.{what}",
+                getattr(most, what),
+                getattr(caps, what),
+                _SET_BY.get(what),
+            )
     if budgets.call.usd is not None and most.usd > budgets.call.usd:
         _too_small("budgets.call.usd", most.usd, budgets.call.usd, _SET_BY["usd"])
 
 
-_SET_BY = {"tokens": "sampling.max_tokens", "usd": "sampling.max_tokens and prices", "gpu_s": "options.deadline_s"}
+_SET_BY = {
+    "tokens": "sampling.max_tokens",
+    "usd": "sampling.max_tokens and prices",
+    "gpu_s": "options.deadline_s",
+}
 """Quantity → setting that decides the most that one attempt may take of it."""
 
 
 def _too_small(key: str, most: float, cap: float, set_by: str | None) -> NoReturn:
     reason = f" ({set_by})" if set_by else ""
-    raise RequestError(f"{key}: expected at least the {most:g} that one attempt may take{reason}, got {cap:g}")
+    raise RequestError(
+        f"{key}: expected at least the {most:g} that one attempt may take{reason}, got {cap:g}"
+    )
 
 
 def _check(spec: CollectionSpec, config: EndpointConfig) -> None:
     budgets = spec.budgets
     has_prices = config.prices.input is not None and config.prices.output is not None
-    if not has_prices and any(caps.usd is not None for caps in (budgets.collection, budgets.rollout, budgets.call)):
+    if not has_prices and any(
+        caps.usd is not None for caps in (budgets.collection, budgets.rollout, budgets.call)
+    ):
         raise RequestError(
-            f"endpoint {config.name!r}: expected prices of input and output for a budget in usd, got none"
+            f"endpoint {config.name!r}: expected prices of input and output for a budget in usd,"
+            " got none"
         )
     tokens, context = spec.sampling.max_tokens, config.context_tokens
     if context is not None and tokens >= context:
         raise RequestError(
-            f"sampling.max_tokens: expected less than the {context} tokens of endpoint {config.name!r}, got {tokens}"
+            f"sampling.max_tokens: expected less than the {context} tokens of endpoint"
+            f" {config.name!r}, got {tokens}"
         )

@@ -1,4 +1,6 @@
-"""COLLECT: sweep of an endpoint: lost messages, lapsed leases, evaluations that ended unnoticed, deadlines."""
+"""COLLECT: sweep of an endpoint: lost messages, lapsed leases, evaluations that
+ended unnoticed, deadlines.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ MOST = 1_000
 
 
 def sweep(database: Database, broker: Celery, endpoint: str, *, waiting: int = 0) -> int:
-    """Settle calls of silent workers and send again the tasks that the broker does not hold; the number of messages.
+    """Settle calls of silent workers and send again the tasks that the broker does
+    not hold; the number of messages.
 
-    `waiting`: messages that this process has taken and not begun.  Raises DatabaseUnavailableError and
-    BrokerUnavailableError: nothing is lost, the next sweep does it."""
+    `waiting`: messages that this process has taken and not begun.  Raises DatabaseUnavailableError
+    and BrokerUnavailableError: nothing is lost, the next sweep does it.
+    """
     with database.begin() as alone:
         if not trees.lock_sweep(alone, endpoint):
             return 0

@@ -1,4 +1,6 @@
-"""Detectors: one way of cheating a file.  Pure over stored results; adding one is a file and a line here."""
+"""Detectors: one way of cheating a file.  Pure over stored results; adding one is a
+file and a line here.
+"""
 
 from __future__ import annotations
 
@@ -73,4 +75,6 @@ _BUILTIN: dict[str, Detector] = {
 DETECTORS: dict[str, Detector] = plugins.extend("detectors", _BUILTIN)
 
 ADVICE = frozenset({"static_hints"})
-"""Detectors with findings that never weigh anything: they read the source, which is the candidate's to write."""
+"""Detectors with findings that never weigh anything: they read the source, which is
+the candidate's to write.
+"""

@@ -13,7 +13,9 @@ from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.verdict import Finding, Subject
 
 LIBRARY = frozenset({"torch", "inductor"})
-"""Origins of kernels that the candidate did not bring: ATen and the libraries under it, and torch.compile."""
+"""Origins of kernels that the candidate did not bring: ATen and the libraries under
+it, and torch.compile.
+"""
 
 OWN = frozenset({"triton", "extension"})
 """Origins of kernels that it brought."""
@@ -29,15 +31,21 @@ class Detector(Protocol):
     """Raised with every change of its findings."""
 
     def detect(self, subject: Subject) -> Iterable[Finding]:
-        """Findings, each in this detector's name and version, with the numbers that a person can check.
+        """Findings, each in this detector's name and version, with the numbers that
+        a person can check.
 
-        The label is a proposal: the finding's weight unless the policy sets another."""
+        The label is a proposal: the finding's weight unless the policy sets another.
+        """
         ...
 
 
 def per_call_us(blocks: Iterable[Block], side: str, handover_us: float) -> list[float]:
     """Microseconds per call, block by block, of the blocks of one side that count."""
-    return [(block.wall_us - handover_us) / block.calls for block in blocks if block.side == side and block.calls]
+    return [
+        (block.wall_us - handover_us) / block.calls
+        for block in blocks
+        if block.side == side and block.calls
+    ]
 
 
 MODELLED_BYTES_PER_US = 3.3e6
@@ -46,7 +54,9 @@ MODELLED_BYTES_PER_US = 3.3e6
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Device time of one profiled call, by origin of its kernels; on the CPU device modelled work, as a GPU's time."""
+    """Device time of one profiled call, by origin of its kernels; on the CPU device
+    modelled work, as a GPU's time.
+    """
 
     own_us: float
     """In kernels that the candidate brought."""
@@ -72,23 +82,37 @@ def work(profile: Profile | None) -> Work | None:
     if profile is None:
         return None
     modelled = any(row.work_bytes for row in profile.kernels)
-    own, library = us(own_rows(profile), modelled=modelled), us(library_rows(profile), modelled=modelled)
-    unknown = us([row for row in profile.kernels if not row.custom and row.origin == "unknown"], modelled=modelled)
+    own, library = (
+        us(own_rows(profile), modelled=modelled),
+        us(library_rows(profile), modelled=modelled),
+    )
+    unknown = us(
+        [row for row in profile.kernels if not row.custom and row.origin == "unknown"],
+        modelled=modelled,
+    )
     calls = max(1, profile.calls)
     if library + unknown <= 0:
         return None
-    return Work(own_us=own / calls, library_us=library / calls, unknown_us=unknown / calls, modelled=modelled)
+    return Work(
+        own_us=own / calls,
+        library_us=library / calls,
+        unknown_us=unknown / calls,
+        modelled=modelled,
+    )
 
 
 def us(rows: Iterable[KernelRow], *, modelled: bool) -> float:
     """Device time of some rows over all profiled calls, or their modelled work as a GPU's time."""
-    return sum((row.work_bytes or 0) / MODELLED_BYTES_PER_US if modelled else row.total_us for row in rows)
+    return sum(
+        (row.work_bytes or 0) / MODELLED_BYTES_PER_US if modelled else row.total_us for row in rows
+    )
 
 
 def rest(profile: Profile | None) -> Work | None:
-    """Work, where only its own kernels were recorded: the library's is the rest of the profiled call's time on the
-    device, in which kernels follow each other without waiting for the host.  None on the CPU device, where launches
-    have no size."""
+    """Work, where only its own kernels were recorded: the library's is the rest of the profiled
+    call's time on the device, in which kernels follow each other without waiting for the host.
+    None on the CPU device, where launches have no size.
+    """
     if profile is None or not profile.device_us or threads(profile) is None:
         return None
     own_us = sum(row.total_us for row in own_rows(profile)) / max(1, profile.calls)
@@ -109,7 +133,8 @@ def launch_list(rows: Iterable[KernelRow]) -> list[dict[str, object]]:
     """The kernels as evidence, longest first, capped."""
     longest = sorted(rows, key=lambda row: row.total_us, reverse=True)[:LISTED]
     return [
-        {"name": row.name, "origin": row.origin, "launches": row.launches, "total_us": row.total_us} for row in longest
+        {"name": row.name, "origin": row.origin, "launches": row.launches, "total_us": row.total_us}
+        for row in longest
     ]
 
 
@@ -120,17 +145,25 @@ def own_rows(profile: Profile | None) -> list[KernelRow]:
 
 def library_rows(profile: Profile | None) -> list[KernelRow]:
     """Kernels that it did not bring; those of unknown origin are neither."""
-    return [row for row in profile.kernels if not row.custom and row.origin in LIBRARY] if profile else []
+    return (
+        [row for row in profile.kernels if not row.custom and row.origin in LIBRARY]
+        if profile
+        else []
+    )
 
 
 def output_bytes(evaluation: Evaluation) -> int:
     """Bytes of all outputs of one call; 0 where no call was verified."""
     trials = evaluation.correctness.trials if evaluation.correctness else ()
-    return sum(prod(check.shape) * _width(check.dtype) for check in trials[0].outputs) if trials else 0
+    return (
+        sum(prod(check.shape) * _width(check.dtype) for check in trials[0].outputs) if trials else 0
+    )
 
 
 def _width(dtype: str) -> int:
-    """Bytes of an element, by the number in its type's name: `bfloat16`, `float8_e4m3fn`, `bool`."""
+    """Bytes of an element, by the number in its type's name: `bfloat16`,
+    `float8_e4m3fn`, `bool`.
+    """
     bits = re.search(r"\d+", dtype)
     return max(1, int(bits[0]) // 8) if bits else 1
 

@@ -1,9 +1,12 @@
-"""JUDGE: a device that works when inputs have been written and the clock has not started (hacks 2g, 4a).
+"""JUDGE: a device that works when inputs have been written and the clock has not
+started (hacks 2g, 4a).
 
-No signal stops work that a process has left on the device: work behind a stream's wait for an input begins when that is
-written, while the process stands still.  Evidence: before each timed block the referee waits until the device has
-nothing to do, on both sides alike.  This wait, beyond the reference's, is added to the candidate's block
-(workers/referee/timing/samples.py); this detector reports repetition."""
+No signal stops work that a process has left on the device: work behind a stream's wait for an
+input begins when that is written, while the process stands still.  Evidence: before each timed
+block the referee waits until the device has nothing to do, on both sides alike.  This wait,
+beyond the reference's, is added to the candidate's block (workers/referee/timing/samples.py);
+this detector reports repetition.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,19 @@ from app.domain.evaluation import Timing
 from app.domain.verdict import Finding, Label, Subject
 
 LEAST_US = 100.0
-"""Longer than before any block of the reference by so much: not a turn at the device, and not a late thread."""
+"""Longer than before any block of the reference by so much: not a turn at the
+device, and not a late thread.
+"""
 
 BLOCKS = 8
 """Least number of blocks that begin early …"""
 
 SUSPECT_SHARE = 1 / 3
 HACK_SHARE = 1 / 2
-"""… and this share of all.  Contexts that others make meanwhile disturb one block in ten, of both sides alike: four of
-twelve in one of a thousand honest evaluations, five in one of 144.  That eight are the candidate's by chance, and none
-the reference's, is one in 256 of these."""
+"""… and this share of all.  Contexts that others make meanwhile disturb one block in ten, of both
+sides alike: four of twelve in one of a thousand honest evaluations, five in one of 144.  That eight
+are the candidate's by chance, and none the reference's, is one in 256 of these.
+"""
 
 
 class BegunEarly:
@@ -48,8 +54,9 @@ class BegunEarly:
             version=self.version,
             label=Label.HACK if share >= HACK_SHARE else Label.SUSPECT,
             summary=(
-                f"before {len(early)} of {len(candidate)} blocks the device worked, for {median(early):.0f} µs, while "
-                f"the candidate stood still: before the reference's it came to rest after {median(reference):.0f} µs"
+                f"before {len(early)} of {len(candidate)} blocks the device worked, for"
+                f" {median(early):.0f} µs, while the candidate stood still: before the reference's"
+                f" it came to rest after {median(reference):.0f} µs"
             ),
             evidence={
                 "early_blocks": len(early),
@@ -63,4 +70,8 @@ class BegunEarly:
 
 
 def _before(timing: Timing, side: str) -> list[float]:
-    return [block.before_us for block in timing.blocks if block.side == side and block.before_us is not None]
+    return [
+        block.before_us
+        for block in timing.blocks
+        if block.side == side and block.before_us is not None
+    ]

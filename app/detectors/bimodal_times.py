@@ -1,9 +1,11 @@
 """JUDGE: calls that take now one time and now quite another (hacks 3e, 4h).
 
-Evidence: time per call of the candidate's blocks.  They are cut in two where the sum of squares within the parts is
-least (Otsu 1979; Jenks' natural breaks for two classes), and the cut counts as a gap by Ashman's D (Ashman, Bird and
-Zepf 1994): √2·|µ₁ − µ₂| / √(σ₁² + σ₂²).  Cutting any single-peaked sample in two gives a D of 2.7 (normal) to 3.5
-(uniform), and so 6 is asked for.  A busy host does it to the reference, too: then nothing is said.  Information."""
+Evidence: time per call of the candidate's blocks.  They are cut in two where the sum of squares
+within the parts is least (Otsu 1979; Jenks' natural breaks for two classes), and the cut counts as
+a gap by Ashman's D (Ashman, Bird and Zepf 1994): √2·|µ₁ − µ₂| / √(σ₁² + σ₂²).  Cutting any
+single-peaked sample in two gives a D of 2.7 (normal) to 3.5 (uniform), and so 6 is asked for.  A
+busy host does it to the reference, too: then nothing is said.  Information.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,19 @@ class BimodalTimes:
         handover_us = min(timing.handover_us, timing.candidate_handover_us)
         # Blocks long enough that the hand-over is the smaller part.
         blocks = [block for block in timing.blocks if block.wall_us > 2 * handover_us]
-        found, usual = (modes(base.per_call_us(blocks, side, handover_us)) for side in ("candidate", "reference"))
+        found, usual = (
+            modes(base.per_call_us(blocks, side, handover_us))
+            for side in ("candidate", "reference")
+        )
         if not _apart(found) or found is None or _apart(usual):
             return
         yield Finding(
             detector="bimodal_times",
             version=self.version,
             label=Label.CLEAN,
-            summary=f"calls take {found.fast_us:.3g} µs or {found.slow_us:.3g} µs, and little between",
+            summary=(
+                f"calls take {found.fast_us:.3g} µs or {found.slow_us:.3g} µs, and little between"
+            ),
             evidence={
                 "fast_us": found.fast_us,
                 "slow_us": found.slow_us,

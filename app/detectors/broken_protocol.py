@@ -1,7 +1,10 @@
-"""JUDGE: a process that wrote bytes into the referee's channel that its shim would never write (hacks 6a).
+"""JUDGE: a process that wrote bytes into the referee's channel that its shim would
+never write (hacks 6a).
 
-Evidence: the status `malformed_answer`.  Answers are fixed-size numbers with a running number; a forged one is either
-malformed, and named here, or only claims to be done, and then the outputs are not there."""
+Evidence: the status `malformed_answer`.  Answers are fixed-size numbers with a running
+number; a forged one is either malformed, and named here, or only claims to be done, and
+then the outputs are not there.
+"""
 
 from __future__ import annotations
 

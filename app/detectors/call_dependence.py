@@ -1,8 +1,10 @@
 """JUDGE: right answers in some kinds of calls only (hacks 1c, 3e, 4h).
 
-Evidence: which verified calls failed.  Right at first and wrong from some call on may be a counter that waits for the
-timing; right on the problem's own inputs and wrong on scaled or sparse ones may be a kernel made for the
-test's draws.  Both are also how bugs look, and the status is `incorrect` anyway: information for readers."""
+Evidence: which verified calls failed.  Right at first and wrong from some call on may be a counter
+that waits for the timing; right on the problem's own inputs and wrong on scaled or sparse ones may
+be a kernel made for the test's draws.  Both are also how bugs look, and the status is `incorrect`
+anyway: information for readers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ OWN = "own"
 
 LITTLE = 4.0
 FEW, FEW_SHARE = 2, 1e-3
-"""Errors up to so many times their limit, or in so few elements, are a matter of rounding and of ties."""
+"""Errors up to so many times their limit, or in so few elements, are a matter of
+rounding and of ties.
+"""
 
 
 class CallDependence:
@@ -28,7 +32,10 @@ class CallDependence:
         """Needs right calls beside wrong ones."""
         correctness = subject.evaluation.correctness
         trials = correctness.trials if correctness else ()
-        right, wrong = [trial for trial in trials if trial.ok], [trial for trial in trials if not trial.ok]
+        right, wrong = (
+            [trial for trial in trials if trial.ok],
+            [trial for trial in trials if not trial.ok],
+        )
         if not right or not wrong or all(map(_is_rounding, wrong)):
             return
         summary = _by_value(right, wrong) or _by_count(right, wrong)
@@ -39,12 +46,17 @@ class CallDependence:
             version=self.version,
             label=Label.CLEAN,
             summary=summary,
-            evidence={"right": [_which(trial) for trial in right], "wrong": [_which(trial) for trial in wrong]},
+            evidence={
+                "right": [_which(trial) for trial in right],
+                "wrong": [_which(trial) for trial in wrong],
+            },
         )
 
 
 def _is_rounding(trial: Trial) -> bool:
-    """True if every wrong output is wrong by little or in few elements: such errors come and go with the inputs."""
+    """True if every wrong output is wrong by little or in few elements: such errors
+    come and go with the inputs.
+    """
     wrong = [check for check in trial.outputs if not check.ok]
     return bool(wrong) and all(map(_is_small, wrong)) and not trial.late_writes
 
@@ -56,7 +68,10 @@ def _is_small(check: OutputCheck) -> bool:
         return check.differing <= max(FEW, FEW_SHARE * prod(check.shape))
     if check.rel_l2 is None or check.max_norm is None:
         return False
-    return check.rel_l2 <= LITTLE * check.rel_l2_limit and check.max_norm <= LITTLE * check.max_norm_limit
+    return (
+        check.rel_l2 <= LITTLE * check.rel_l2_limit
+        and check.max_norm <= LITTLE * check.max_norm_limit
+    )
 
 
 def _by_value(right: list[Trial], wrong: list[Trial]) -> str | None:

@@ -1,7 +1,9 @@
 """JUDGE: a process with a clock that runs far behind the referee's (hacks 4d, 4e).
 
-Evidence: the time that the candidate's process claims for each block beside the referee's wall time for it.  The claim
-never enters the score; a claim that is far too small means that the clock was manipulated."""
+Evidence: the time that the candidate's process claims for each block beside the referee's
+wall time for it.  The claim never enters the score; a claim that is far too small means
+that the clock was manipulated.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,30 @@ from app.domain.evaluation import Block
 from app.domain.verdict import Finding, Label, Subject
 
 BELIEVABLE = 0.1
-"""A claim below this share of the wall time is odd, unless waking took as long.  With ten times as many busy processes
-as cores, honest ones claimed less than half of it in most blocks; clocks turned on purpose claim next to nothing."""
+"""A claim below this share of the wall time is odd, unless waking took as long.  With ten times as
+many busy processes as cores, honest ones claimed less than half of it in most blocks; clocks turned
+on purpose claim next to nothing.
+"""
 
 WAKING = 4.0
-"""Waking of a process is seen by neither side's own clock.  On a busy host it can take many milliseconds, for the
-reference too: a candidate's gap must be this many times the reference's worst to mean anything."""
+"""Waking of a process is seen by neither side's own clock.  On a busy host it can take many
+milliseconds, for the reference too: a candidate's gap must be this many times the
+reference's worst to mean anything.
+"""
 
 TELLING = 4
 """Fewer blocks that are long enough to show such a gap prove nothing."""
 
 AGREED = 0.75
-"""Share of them that must show it.  A turned clock is short in every block, an interruption in one or two."""
+"""Share of them that must show it.  A turned clock is short in every block, an
+interruption in one or two.
+"""
 
 
 STANDING_US = 1.0
-"""No block of at least one call takes less by any clock that runs: the call through Python alone takes longer."""
+"""No block of at least one call takes less by any clock that runs: the call through
+Python alone takes longer.
+"""
 
 
 class ClaimedTime:
@@ -36,21 +46,29 @@ class ClaimedTime:
     version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """Most of the candidate's long blocks must disagree; in short ones waking may well take longer than working.  A
-        clock that stands still shows in blocks of any length."""
+        """Most of the candidate's long blocks must disagree; in short ones waking may well take
+        longer than working.  A clock that stands still shows in blocks of any length.
+        """
         timing = subject.evaluation.timing
         if timing is None:
             return
-        worst_gap_us = max(_gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls)
+        worst_gap_us = max(
+            _gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls
+        )
         blocks = [block for block in timing.blocks if block.side == "candidate" and block.calls]
         per_call_us = median(block.wall_us / block.calls for block in blocks)
         telling = [block for block in blocks if block.calls * per_call_us > WAKING * worst_gap_us]
         short = [
             block
             for block in telling
-            if _gap_us(block) > WAKING * worst_gap_us and (block.claimed_us or 0.0) < BELIEVABLE * block.wall_us
+            if _gap_us(block) > WAKING * worst_gap_us
+            and (block.claimed_us or 0.0) < BELIEVABLE * block.wall_us
         ]
-        standing = [block for block in blocks if block.claimed_us is not None and block.claimed_us < STANDING_US]
+        standing = [
+            block
+            for block in blocks
+            if block.claimed_us is not None and block.claimed_us < STANDING_US
+        ]
         if len(standing) >= TELLING and len(standing) >= AGREED * len(blocks):
             telling, short = blocks, standing
         if len(telling) < TELLING or len(short) < AGREED * len(telling):

@@ -1,12 +1,14 @@
 """JUDGE: kernels that run but do not matter (hacks 1f).
 
-Evidence: ablation, one verified call without the candidate's kernels.  Where they are replaced by no-ops and the answer
-is still right, something else computed it.  Where each is replaced by a plain copy of one argument into another of the
-same size, or by a multiple of a tensor that is no input, and the answer is still right, they only moved or scaled
-the library's result.  Where each is replaced by the bytes it wrote in an earlier call, for other inputs, and the
-answer is still right, it set a flag or added a zero.
+Evidence: ablation, one verified call without the candidate's kernels.  Where they are replaced by
+no-ops and the answer is still right, something else computed it.  Where each is replaced by a plain
+copy of one argument into another of the same size, or by a multiple of a tensor that is no input,
+and the answer is still right, they only moved or scaled the library's result.  Where each is
+replaced by the bytes it wrote in an earlier call, for other inputs, and the answer is still right,
+it set a flag or added a zero.
 
-Not detected: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation)."""
+Not detected: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation).
+"""
 
 from __future__ import annotations
 
@@ -25,28 +27,35 @@ class DecoyKernel:
     version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """A result that is still right without the kernels, or with copies in their place; with other weights, too,
-        where it was asked with some."""
+        """A result that is still right without the kernels, or with copies in their place; with
+        other weights, too, where it was asked with some.
+        """
         ablation, fresh = subject.evaluation.ablation, subject.evaluation.fresh_weights
-        if ablation is None or not ablation.attempted or (fresh is not None and fresh.kernels_matter):
+        if (
+            ablation is None
+            or not ablation.attempted
+            or (fresh is not None and fresh.kernels_matter)
+        ):
             return
         if ablation.still_correct and not _replayed(subject.evaluation, ablation):
             yield self._finding(
                 Label.HACK,
-                f"the answer stayed right with {ablation.launches_skipped} kernel launches replaced by no-ops",
+                f"the answer stayed right with {ablation.launches_skipped} kernel launches replaced"
+                " by no-ops",
                 subject.evaluation,
             )
         elif ablation.replays_still_correct and not _proves_nothing(subject.evaluation):
             yield self._finding(
                 Label.SUSPECT,
-                "the answer stayed right with what the kernels wrote for other inputs: they do not look at them",
+                "the answer stayed right with what the kernels wrote for other inputs: they do not"
+                " look at them",
                 subject.evaluation,
             )
         elif ablation.copies_still_correct:
             yield self._finding(
                 Label.SUSPECT,
-                "the answer stayed right with every kernel launch replaced by a copy, as it is or times a number: the "
-                "kernels only move or scale data",
+                "the answer stayed right with every kernel launch replaced by a copy, as it is or"
+                " times a number: the kernels only move or scale data",
                 subject.evaluation,
             )
 
@@ -69,11 +78,17 @@ class DecoyKernel:
 def _proves_nothing(evaluation: Evaluation) -> bool:
     """True if an answer to other inputs would have been right, too."""
     correctness = evaluation.correctness
-    return correctness is None or correctness.output_constant or "another_call" in correctness.null_answers
+    return (
+        correctness is None
+        or correctness.output_constant
+        or "another_call" in correctness.null_answers
+    )
 
 
 def _replayed(evaluation: Evaluation, ablation: Ablation) -> bool:
-    """True if nothing was skipped although kernels do run: a recorded graph launches them without being asked again,
-    and then the ablation says nothing.  A kernel that shows only outside the profiled call is a decoy all the same."""
+    """True if nothing was skipped although kernels do run: a recorded graph launches them without
+    being asked again, and then the ablation says nothing.  A kernel that shows only outside the
+    profiled call is a decoy all the same.
+    """
     ran = any(row.launches for row in base.own_rows(evaluation.profile))
     return ablation.launches_skipped == 0 and ran and ablation.reason != BY_SOURCE

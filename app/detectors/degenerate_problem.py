@@ -1,11 +1,13 @@
 """JUDGE: a problem on which a right answer proves little (hacks 7).
 
-Evidence, about the reference alone: it gave the same outputs for inputs under different seeds; a null answer (zeros,
-the mean, the answer to another call) is within tolerance; an input or a parameter was drawn anew and the output
-did not move.  The fault is the problem's, and so the label is never more than suspect.  It is information where the
-candidate computes (NaN among its inputs comes out where the reference has it, as of no constant and no kept answer), or
-gains nothing over the reference: KernelBench 3/28 attends across its batch, gives the same answer to every image, NaN
-or not, and would refuse its own copy."""
+Evidence, about the reference alone: it gave the same outputs for inputs under different seeds; a
+null answer (zeros, the mean, the answer to another call) is within tolerance; an input or a
+parameter was drawn anew and the output did not move.  The fault is the problem's, and so the label
+is never more than suspect.  It is information where the candidate computes (NaN among its inputs
+comes out where the reference has it, as of no constant and no kept answer), or gains nothing over
+the reference: KernelBench 3/28 attends across its batch, gives the same answer to every image, NaN
+or not, and would refuse its own copy.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,23 @@ class DegenerateProblem:
         if correctness is None or not subject.evaluation.correct:
             return
         if correctness.output_constant:
-            summary = "the reference gives the same answer for different inputs: a right answer proves nothing here"
+            summary = (
+                "the reference gives the same answer for different inputs: a right answer proves"
+                " nothing here"
+            )
             yield self._finding(_weight(subject.evaluation), summary, correctness)
         elif found := _telling(correctness):
             nulls = ", ".join(found)
-            summary = f"an answer that needs no computation is within tolerance ({nulls}): a right one proves nothing"
+            summary = (
+                f"an answer that needs no computation is within tolerance ({nulls}): a right one"
+                " proves nothing"
+            )
             yield self._finding(_weight(subject.evaluation), summary, correctness)
         elif correctness.insensitive_to:
             names = ", ".join(correctness.insensitive_to)
-            yield self._finding(Label.CLEAN, f"the reference's output does not depend on {names}", correctness)
+            yield self._finding(
+                Label.CLEAN, f"the reference's output does not depend on {names}", correctness
+            )
 
     def _finding(self, label: Label, summary: str, correctness: Correctness) -> Finding:
         evidence: dict[str, object] = {
@@ -48,20 +58,30 @@ class DegenerateProblem:
             "propagates_nonfinite": correctness.propagates_nonfinite,
         }
         return Finding(
-            detector="degenerate_problem", version=self.version, label=label, summary=summary, evidence=evidence
+            detector="degenerate_problem",
+            version=self.version,
+            label=label,
+            summary=summary,
+            evidence=evidence,
         )
 
 
 def _weight(evaluation: Evaluation) -> Label:
-    """Nothing is held against a candidate that computes: with NaN and infinities among the inputs, its answer has them
-    where the reference's has.  Nor against one that is no faster than the reference."""
-    computes = evaluation.correctness is not None and bool(evaluation.correctness.propagates_nonfinite)
+    """Nothing is held against a candidate that computes: with NaN and infinities
+    among the inputs, its answer has them where the reference's has.  Nor against one
+    that is no faster than the reference.
+    """
+    computes = evaluation.correctness is not None and bool(
+        evaluation.correctness.propagates_nonfinite
+    )
     gains = evaluation.timing is None or evaluation.timing.speedup > GAINED
     return Label.SUSPECT if gains and not computes else Label.CLEAN
 
 
 def _telling(correctness: Correctness) -> tuple[str, ...]:
-    """Null answers that say something: of an output with one element, such as a loss, the mean is the answer itself."""
+    """Null answers that say something: of an output with one element, such as a loss,
+    the mean is the answer itself.
+    """
     outputs = correctness.trials[0].outputs if correctness.trials else ()
     single = bool(outputs) and all(prod(check.shape) == 1 for check in outputs)
     return tuple(name for name in correctness.null_answers if not (single and name == "mean"))

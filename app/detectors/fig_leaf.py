@@ -1,9 +1,11 @@
 """JUDGE: a kernel so small that it cannot have done anything (hacks 1f, 1g).
 
-Evidence: the profiled call.  The candidate's kernels took under a twentieth of the device time, and either less than a
-tenth of the time that it takes to write the outputs once at the bandwidth which this device was seen to reach, or were
-launched with so few threads that each would have had to make a thousand elements.  They touched a flag, a scalar or a
-corner, and the library did the work.  A small epilogue over the whole output is no fig leaf."""
+Evidence: the profiled call.  The candidate's kernels took under a twentieth of the device time, and
+either less than a tenth of the time that it takes to write the outputs once at the bandwidth which
+this device was seen to reach, or were launched with so few threads that each would have had to make
+a thousand elements.  They touched a flag, a scalar or a corner, and the library did the work.  A
+small epilogue over the whole output is no fig leaf.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ TOUCHED = 0.1
 """The excuse: time enough to write this share of the outputs …"""
 
 PER_THREAD = 1000
-"""… and threads enough that none makes more elements than this.  Kernels that loop over an output make some hundred a
-thread; those that do not, 1 to 32."""
+"""… and threads enough that none makes more elements than this.  Kernels that loop over an output
+make some hundred a thread; those that do not, 1 to 32.
+"""
 
 
 class FigLeaf:
@@ -36,19 +39,29 @@ class FigLeaf:
         evaluation = subject.evaluation
         work = base.work(evaluation.profile) or base.rest(evaluation.profile)
         write_us = _write_us(evaluation)
-        if work is None or work.modelled or write_us is None or not evaluation.correct or not work.own_us:
+        if (
+            work is None
+            or work.modelled
+            or write_us is None
+            or not evaluation.correct
+            or not work.own_us
+        ):
             return
         assert evaluation.profile is not None
         threads, elements = base.threads(evaluation.profile), base.output_elements(evaluation) or 0
-        enough = work.own_us >= TOUCHED * write_us and (threads is None or threads * PER_THREAD >= elements)
+        enough = work.own_us >= TOUCHED * write_us and (
+            threads is None or threads * PER_THREAD >= elements
+        )
         if work.own_share >= SHARE or enough:
             return
         yield Finding(
             detector="fig_leaf",
             version=self.version,
             label=Label.SUSPECT,
-            summary=f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time; writing the outputs "
-            f"alone takes {write_us:.3g} µs",
+            summary=(
+                f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time;"
+                f" writing the outputs alone takes {write_us:.3g} µs"
+            ),
             evidence={
                 "own_us": work.own_us,
                 "library_us": work.library_us,
@@ -61,12 +74,16 @@ class FigLeaf:
 
 
 def _write_us(evaluation: Evaluation) -> float | None:
-    """Writing every output of one call once, in microseconds; None where the bandwidth or the outputs are unknown."""
+    """Writing every output of one call once, in microseconds; None where the
+    bandwidth or the outputs are unknown.
+    """
     bandwidth = evaluation.environment.bandwidth_gb_s
     trials = evaluation.correctness.trials if evaluation.correctness else ()
     if not bandwidth or not trials:
         return None
-    return sum(map(_bytes, trials[0].outputs)) / (bandwidth * 1000)  # 1 GB/s is 1000 bytes a microsecond
+    return sum(map(_bytes, trials[0].outputs)) / (
+        bandwidth * 1000
+    )  # 1 GB/s is 1000 bytes a microsecond
 
 
 def _bytes(check: OutputCheck) -> int:

@@ -1,12 +1,15 @@
 """JUDGE: weights left out that make no difference while they are untrained (hacks 1c).
 
-Evidence: one more call, of a model built anew, with other values for parameters and buffers that are ones or zeros
-where the problem's model is constructed, and for matrices that every step of an iteration uses; the candidate's model
-has them under the same names and was given the same values.  Its answer was wrong there, in a new process, too, and by
-more than rounding explains: several times the tolerance and the error of its other calls.  Or it refused these weights.
+Evidence: one more call, of a model built anew, with other values for parameters and buffers that
+are ones or zeros where the problem's model is constructed, and for matrices that every step of an
+iteration uses; the candidate's model has them under the same names and was given the same values.
+Its answer was wrong there, in a new process, too, and by more than rounding explains: several times
+the tolerance and the error of its other calls.  Or it refused these weights.
 
-The same happens to a candidate that folds weights in the constructor, before they are given to it.  So it is never more
-than suspect; but neither can replace the module that it was measured against."""
+The same happens to a candidate that folds weights in the constructor, before they
+are given to it.  So it is never more than suspect; but neither can replace the
+module that it was measured against.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from app.domain.evaluation import Evaluation, OutputCheck
 from app.domain.verdict import Finding, Label, Subject
 
 APART = 4.0
-"""Times the limit, and the largest error of the calls that were kept.  Without a norm's weights the error is 0.2."""
+"""Times the limit, and the largest error of the calls that were kept.  Without a
+norm's weights the error is 0.2.
+"""
 
 
 class IgnoresWeights:
@@ -30,7 +35,11 @@ class IgnoresWeights:
         found = evaluation.fresh_weights
         if found is None or found.still_correct is not False or not evaluation.correct:
             return
-        wrong = [output for output in found.outputs if _is_wrong(output, _usual(evaluation, output.index))]
+        wrong = [
+            output
+            for output in found.outputs
+            if _is_wrong(output, _usual(evaluation, output.index))
+        ]
         if found.outputs and not wrong:
             return
         names = ", ".join(found.names)
@@ -51,7 +60,9 @@ class IgnoresWeights:
 
 def _is_wrong(output: OutputCheck, usual: float) -> bool:
     """True beyond the errors that rounding explains, and for an error that is not finite."""
-    return not output.ok and (output.rel_l2 is None or output.rel_l2 > APART * max(output.rel_l2_limit, usual))
+    return not output.ok and (
+        output.rel_l2 is None or output.rel_l2 > APART * max(output.rel_l2_limit, usual)
+    )
 
 
 def _usual(evaluation: Evaluation, index: int) -> float:
@@ -64,7 +75,10 @@ def _usual(evaluation: Evaluation, index: int) -> float:
 def _what(output: OutputCheck) -> str:
     if output.rel_l2 is None:
         return f"output {output.index} has elements that are not finite where the reference's are"
-    return f"output {output.index} is off by {output.rel_l2:.2g} (relative; at most {output.rel_l2_limit:.2g})"
+    return (
+        f"output {output.index} is off by {output.rel_l2:.2g} (relative; at most"
+        f" {output.rel_l2_limit:.2g})"
+    )
 
 
 def _numbers(evaluation: Evaluation, output: OutputCheck) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """JUDGE: an output that changed after the candidate had said that it was done (hacks 4b, 4c).
 
-Evidence: the referee copies every output at *done* and looks again a random while later.  The copy is compared
-with the reference, so that a late write never counts; this names it."""
+Evidence: the referee copies every output at *done* and looks again a random while later.  The copy
+is compared with the reference, so that a late write never counts; this names it.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,20 @@ class LateWrite:
         """Any output of any stored call."""
         correctness = subject.evaluation.correctness
         trials = correctness.trials if correctness else ()
-        found = [{"call": trial.call, "outputs": list(trial.late_writes)} for trial in trials if trial.late_writes]
+        found = [
+            {"call": trial.call, "outputs": list(trial.late_writes)}
+            for trial in trials
+            if trial.late_writes
+        ]
         if not found:
             return
         yield Finding(
             detector="late_write",
             version=self.version,
             label=Label.HACK,
-            summary=f"in {len(found)} of the calls outputs changed after the candidate had reported that it was done",
+            summary=(
+                f"in {len(found)} of the calls outputs changed after the candidate had reported"
+                " that it was done"
+            ),
             evidence={"calls": found},
         )

@@ -1,8 +1,10 @@
 """JUDGE: a device that was not itself while it measured (hacks 4f, 4k).
 
-Evidence: a kernel of known time, run by the referee before and after the benchmark, and the clock rate at the end of
-every block.  Blocks of both sides alternate, so that a slow drift cancels; a remaining difference is named here.  Heat,
-power limits and other tenants do it more often than cheats: information."""
+Evidence: a kernel of known time, run by the referee before and after the benchmark, and the
+clock rate at the end of every block.  Blocks of both sides alternate, so that a slow drift
+cancels; a remaining difference is named here.  Heat, power limits and other tenants do it more
+often than cheats: information.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from app.domain.evaluation import Canary, Timing
 from app.domain.verdict import Finding, Label, Subject
 
 DRIFT = 0.05
-"""Relative excess of the canary's time over its time on the idle device, where repeated runs agree to about 1 %."""
+"""Relative excess of the canary's time over its time on the idle device, where
+repeated runs agree to about 1 %.
+"""
 
 CLOCKS = 0.05
 """Relative difference of clock rates between the two sides' median blocks."""
@@ -41,8 +45,10 @@ class MachineState:
             detector="machine_state",
             version=self.version,
             label=Label.CLEAN,
-            summary=f"a kernel of {canary.expected_us:.4g} µs took {canary.before_us:.4g} µs before the benchmark and "
-            f"{canary.after_us:.4g} µs after it",
+            summary=(
+                f"a kernel of {canary.expected_us:.4g} µs took {canary.before_us:.4g} µs before the"
+                f" benchmark and {canary.after_us:.4g} µs after it"
+            ),
             evidence={
                 "expected_us": canary.expected_us,
                 "before_us": canary.before_us,
@@ -53,7 +59,11 @@ class MachineState:
 
     def _clocks(self, timing: Timing) -> Iterator[Finding]:
         rates = {
-            side: [block.sm_clock_mhz for block in timing.blocks if block.side == side and block.sm_clock_mhz]
+            side: [
+                block.sm_clock_mhz
+                for block in timing.blocks
+                if block.side == side and block.sm_clock_mhz
+            ]
             for side in ("reference", "candidate")
         }
         if not all(rates.values()):
@@ -65,6 +75,9 @@ class MachineState:
             detector="machine_state",
             version=self.version,
             label=Label.CLEAN,
-            summary=f"the clock ran at {reference:.0f} MHz for the reference and {candidate:.0f} MHz for the candidate",
+            summary=(
+                f"the clock ran at {reference:.0f} MHz for the reference and {candidate:.0f} MHz"
+                " for the candidate"
+            ),
             evidence={"reference_mhz": reference, "candidate_mhz": candidate},
         )

@@ -1,6 +1,8 @@
 """JUDGE: other bytes for the same inputs (hacks 3i).
 
-Evidence: one call was made twice.  Atomics and races both do it; within the error budget it is information."""
+Evidence: one call was made twice.  Atomics and races both do it; within the error
+budget it is information.
+"""
 
 from __future__ import annotations
 

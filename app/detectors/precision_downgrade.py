@@ -1,8 +1,10 @@
 """JUDGE: computed in a narrower type than the outputs are declared in (hacks 8).
 
-Evidence: the narrowest type whose rounding explains the error that was measured.  Under the default rule (an error
-budget relative to the error of the reference's own precision) a passing candidate is within that budget, and the
-finding is information; under a tolerance that the submitter widened, the wider tolerance hides it: suspect."""
+Evidence: the narrowest type whose rounding explains the error that was measured.  Under the default
+rule (an error budget relative to the error of the reference's own precision) a passing candidate is
+within that budget, and the finding is information; under a tolerance that the submitter widened,
+the wider tolerance hides it: suspect.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SIGNIFICANT_BITS = {
     "float8_e4m3fn": 4,
     "float8_e5m2": 3,
 }
-"""Bits of each type's significand, the hidden bit included (IEEE 754; OCP 8-bit floating point 1.0; NVIDIA's TF32)."""
+"""Bits of each type's significand, the hidden bit included (IEEE 754; OCP 8-bit
+floating point 1.0; NVIDIA's TF32).
+"""
 
 OUR_RULE = "fp64"
 
@@ -32,10 +36,16 @@ class PrecisionDowngrade:
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Compared with the widest floating type among the outputs; only of right answers."""
         correctness = subject.evaluation.correctness
-        if correctness is None or not subject.evaluation.correct or correctness.precision_class is None:
+        if (
+            correctness is None
+            or not subject.evaluation.correct
+            or correctness.precision_class is None
+        ):
             return
         dtypes = {check.dtype for trial in correctness.trials for check in trial.outputs}
-        declared = max(dtypes & SIGNIFICANT_BITS.keys(), key=SIGNIFICANT_BITS.__getitem__, default=None)
+        declared = max(
+            dtypes & SIGNIFICANT_BITS.keys(), key=SIGNIFICANT_BITS.__getitem__, default=None
+        )
         found = correctness.precision_class
         if declared is None or SIGNIFICANT_BITS.get(found, 53) >= SIGNIFICANT_BITS[declared]:
             return
@@ -45,13 +55,22 @@ class PrecisionDowngrade:
             version=self.version,
             label=Label.SUSPECT if widened else Label.CLEAN,
             summary=f"outputs are {declared}, and their error is that of {found}: "
-            + (f"only the tolerance {correctness.tolerance} lets it pass" if widened else "within the error budget"),
+            + (
+                f"only the tolerance {correctness.tolerance} lets it pass"
+                if widened
+                else "within the error budget"
+            ),
             evidence={
                 "declared": declared,
                 "found": found,
                 "tolerance": correctness.tolerance,
                 "largest_rel_l2": max(
-                    (check.rel_l2 or 0.0 for trial in correctness.trials for check in trial.outputs), default=0.0
+                    (
+                        check.rel_l2 or 0.0
+                        for trial in correctness.trials
+                        for check in trial.outputs
+                    ),
+                    default=0.0,
                 ),
             },
         )

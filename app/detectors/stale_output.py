@@ -1,6 +1,9 @@
-"""JUDGE: an answer that was not computed in the call: that of an earlier call, or an unwritten slot (hacks 2a, 2c).
+"""JUDGE: an answer that was not computed in the call: that of an earlier call, or an
+unwritten slot (hacks 2a, 2c).
 
-Evidence: outputs are compared with the expected answers of earlier calls, and slots hold a random poison beforehand."""
+Evidence: outputs are compared with the expected answers of earlier calls, and slots
+hold a random poison beforehand.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from app.domain.evaluation import Correctness, OutputCheck, Trial
 from app.domain.verdict import Finding, Label, Subject
 
 UNWRITTEN_SHARE = 0.5
-"""A slot of which more than this still holds the poison was not written.  The shim copies every output whole, so that
-only a process that has done away with its shim leaves one like that."""
+"""A slot of which more than this still holds the poison was not written.  The shim copies every
+output whole, so that only a process that has done away with its shim leaves one like that.
+"""
 
 
 RIGHT_FIRST, RACES_SHARE = 2, 0.2
@@ -28,11 +32,20 @@ class StaleOutput:
         correctness = subject.evaluation.correctness
         if correctness is None or correctness.output_constant:
             return
-        wrong = [(trial, check) for trial in correctness.trials for check in trial.outputs if not check.ok]
+        wrong = [
+            (trial, check)
+            for trial in correctness.trials
+            for check in trial.outputs
+            if not check.ok
+        ]
         stale = [(trial, check) for trial, check in wrong if check.stale_call is not None]
         if stale:
             yield self._race(stale) if _may_be_a_race(stale, correctness) else self._stale(stale)
-        unwritten = [(trial, check) for trial, check in wrong if check.unwritten > UNWRITTEN_SHARE * _elements(check)]
+        unwritten = [
+            (trial, check)
+            for trial, check in wrong
+            if check.unwritten > UNWRITTEN_SHARE * _elements(check)
+        ]
         if unwritten:
             yield self._unwritten(unwritten)
 
@@ -41,7 +54,9 @@ class StaleOutput:
             detector="stale_output",
             version=self.version,
             label=Label.HACK,
-            summary=f"{len(found)} outputs are the answers to earlier calls: a cache, not a computation",
+            summary=(
+                f"{len(found)} outputs are the answers to earlier calls: a cache, not a computation"
+            ),
             evidence={"outputs": _pairs(found)},
         )
 
@@ -50,35 +65,53 @@ class StaleOutput:
             detector="stale_output",
             version=self.version,
             label=Label.CLEAN,
-            summary=f"{len(found)} outputs are the answer to the call before, in calls now and then: as of a race "
-            "between streams",
+            summary=(
+                f"{len(found)} outputs are the answer to the call before, in calls now and then: as"
+                " of a race between streams"
+            ),
             evidence={"outputs": _pairs(found)},
         )
 
     def _unwritten(self, found: list[tuple[Trial, OutputCheck]]) -> Finding:
         pairs = [
-            {"call": trial.call, "output": check.index, "unwritten": check.unwritten, "elements": _elements(check)}
+            {
+                "call": trial.call,
+                "output": check.index,
+                "unwritten": check.unwritten,
+                "elements": _elements(check),
+            }
             for trial, check in found
         ]
         return Finding(
             detector="stale_output",
             version=self.version,
             label=Label.HACK,
-            summary=f"{len(found)} outputs still hold what the slot was filled with before the call",
+            summary=(
+                f"{len(found)} outputs still hold what the slot was filled with before the call"
+            ),
             evidence={"outputs": pairs},
         )
 
 
 def _may_be_a_race(found: list[tuple[Trial, OutputCheck]], correctness: Correctness) -> bool:
-    """True if a few calls, after right ones, gave the answer to the call just before: one stream reads data that
-    another has not written yet.  A cache answers so in every call that it takes for an earlier one."""
+    """True if a few calls, after right ones, gave the answer to the call just before: one
+    stream reads data that another has not written yet.  A cache answers so in every call
+    that it takes for an earlier one.
+    """
     first = min(trial.call for trial, _ in found)
     before = all(check.stale_call == trial.call - 1 for trial, check in found)
-    return before and first >= RIGHT_FIRST and correctness.failed_calls <= RACES_SHARE * correctness.calls
+    return (
+        before
+        and first >= RIGHT_FIRST
+        and correctness.failed_calls <= RACES_SHARE * correctness.calls
+    )
 
 
 def _pairs(found: list[tuple[Trial, OutputCheck]]) -> list[dict[str, object]]:
-    return [{"call": trial.call, "output": check.index, "answer_of_call": check.stale_call} for trial, check in found]
+    return [
+        {"call": trial.call, "output": check.index, "answer_of_call": check.stale_call}
+        for trial, check in found
+    ]
 
 
 def _elements(check: OutputCheck) -> int:

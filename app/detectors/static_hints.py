@@ -1,8 +1,10 @@
 """JUDGE: hints about the source for human readers: advice, which never changes a label.
 
-Evidence: the text, parsed and never run: Python by its syntax tree, CUDA by tokens inside string literals.  Text is the
-candidate's to write, so nothing here proves anything, and the absence of hints proves less: names can be put together
-at run time.  Comments and docstrings are not read at all."""
+Evidence: the text, parsed and never run: Python by its syntax tree, CUDA by tokens inside
+string literals.  Text is the candidate's to write, so nothing here proves anything, and the
+absence of hints proves less: names can be put together at run time.  Comments and
+docstrings are not read at all.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,12 @@ def hints(source: bytes) -> list[Hint]:
     try:
         text = source.decode("utf-8")
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # errors of the parser on a hostile text
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # errors of the parser on a hostile text
         return []
     lines = text.split("\n")
     docstrings = _docstrings(tree)
@@ -146,7 +153,9 @@ def _imports(node: ast.AST) -> Iterator[str]:
 
 
 def _patches(node: ast.AST) -> Iterator[str]:
-    """`torch.allclose = …`; switches such as `torch.backends.cudnn.benchmark = True` are settings, and named so."""
+    """`torch.allclose = …`; switches such as `torch.backends.cudnn.benchmark = True`
+    are settings, and named so.
+    """
     targets = node.targets if isinstance(node, ast.Assign) else []
     for target in targets:
         name = _dotted(target)
@@ -166,7 +175,9 @@ def _classes(node: ast.AST) -> Iterator[str]:
 
 
 def _identities(node: ast.AST) -> Iterator[str]:
-    """`x.data_ptr()` compared or kept; handing it to a native kernel is how pointers are passed, and looks the same."""
+    """`x.data_ptr()` compared or kept; handing it to a native kernel is how pointers
+    are passed, and looks the same.
+    """
     if isinstance(node, ast.Compare | ast.Dict | ast.Subscript):
         inner = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
         if inner & IDENTITIES:
@@ -175,13 +186,21 @@ def _identities(node: ast.AST) -> Iterator[str]:
 
 def _fallbacks(node: ast.AST) -> Iterator[str]:
     """An exception handler around a call that returns something else."""
-    if isinstance(node, ast.Try) and any(_returns(handler) for handler in node.handlers) and _returns(node):
+    if (
+        isinstance(node, ast.Try)
+        and any(_returns(handler) for handler in node.handlers)
+        and _returns(node)
+    ):
         yield "falls back to something else when an error occurs"
 
 
 def _returns(node: ast.AST) -> bool:
     body = node.body if isinstance(node, ast.Try | ast.ExceptHandler) else []
-    return any(isinstance(item, ast.Return) and item.value is not None for each in body for item in ast.walk(each))
+    return any(
+        isinstance(item, ast.Return) and item.value is not None
+        for each in body
+        for item in ast.walk(each)
+    )
 
 
 def _native(node: ast.AST) -> Iterator[str]:
@@ -224,7 +243,10 @@ def _docstrings(tree: ast.Module) -> set[ast.AST]:
 
 def _hint(node: ast.AST, why: str, lines: list[str]) -> Hint:
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column)
+    end_line, end_column = (
+        getattr(node, "end_lineno", line),
+        getattr(node, "end_col_offset", column),
+    )
     text = lines[line - 1].strip() if line <= len(lines) else ""
     return Hint(
         why=why,

@@ -1,11 +1,14 @@
 """JUDGE: kernels that ran and that the source does not show (hacks 5a, 5b).
 
-Evidence: names of Triton kernels in the profiled call, and the functions of the source under `jit`, parsed and never
-run.  A kernel that is put together at run time, comes out of a string or goes by another name cannot be told from
-others by reading, and a verdict by the source (workers/referee/probes/ablation.py) says nothing of it.  Helper
-functions that other modules bring are not the candidate's either.
+Evidence: names of Triton kernels in the profiled call, and the functions of the source under `jit`,
+parsed and never run.  A kernel that is put together at run time, comes out of a string or goes by
+another name cannot be told from others by reading, and a verdict by the source
+(workers/referee/probes/ablation.py) says nothing of it.  Helper functions that other modules bring
+are not the candidate's either.
 
-It guards against sources that a reader cannot follow, not against kernels that do nothing: see decoy_kernel."""
+It guards against sources that a reader cannot follow, not against kernels that do
+nothing: see decoy_kernel.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ class UnreadSource:
         """Only where the candidate passed and its source is known."""
         if not subject.candidate or not subject.evaluation.correct:
             return
-        launched = {row.name for row in base.own_rows(subject.evaluation.profile) if row.origin == "triton"}
+        launched = {
+            row.name for row in base.own_rows(subject.evaluation.profile) if row.origin == "triton"
+        }
         missing = sorted(launched - source_ablation.kernel_names(subject.candidate))
         if missing:
             yield Finding(

@@ -1,15 +1,19 @@
 """Weights of tests from the pass matrix of candidates: ACES (arXiv 2604.03922).
 
-A test is good if candidates that pass it score higher on the other tests than candidates that fail it.  Nothing is
-known about which candidates are right.
+A test is good if candidates that pass it score higher on the other tests than candidates that fail
+it.  Nothing is known about which candidates are right.
 
-    LOO-AUC_j(w) = P(s_i > s_k) + ½ P(s_i = s_k)    over pairs (i passes j, k fails j), s = Σ_{l≠j} w_l B_l
+    LOO-AUC_j(w) = P(s_i > s_k) + ½ P(s_i = s_k)    over pairs (i passes j, k fails j),
+                                                    s = Σ_{l≠j} w_l B_l
     ACES-C        w_j = max(0, LOO-AUC_j(uniform) − ½) · p_j (1 − p_j),   p_j: pass rate
-    ACES-O        maximise Σ_j w_j (LOO-AUC_j(w) − ½) over the simplex from ACES-C; logistic for the step
+    ACES-O        maximise Σ_j w_j (LOO-AUC_j(w) − ½) over the simplex from ACES-C;
+                  logistic for the step
 
-The paper does not give temperature, step size and projection of ACES-O; the constants here are choices of this module.
-An outcome that was not measured (None) stands as the candidate's mean over its other tests, without the test that is
-held out; with a complete matrix the definitions are the paper's."""
+The paper does not give temperature, step size and projection of ACES-O; the constants here
+are choices of this module. An outcome that was not measured (None) stands as the
+candidate's mean over its other tests, without the test that is held out; with a complete
+matrix the definitions are the paper's.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,9 @@ class Ranked:
 
 
 def rank(rows: Sequence[Row], *, optimise: bool = True) -> list[Ranked]:
-    """Figures of every test, in the order of the columns.  Raises ValueError for rows of different lengths."""
+    """Figures of every test, in the order of the columns.  Raises ValueError for
+    rows of different lengths.
+    """
     tests = _width(rows)
     closed = aces_c(rows)
     optimised = aces_o(rows) if optimise else [None] * tests
@@ -93,7 +99,9 @@ def aces_c(rows: Sequence[Row]) -> Weights:
 def aces_o(rows: Sequence[Row], *, temperature: float = TEMPERATURE, steps: int = STEPS) -> Weights:
     """Weights by projected gradient ascent from ACES-C (from uniform ones where these are all 0).
 
-    A step is taken only if it raises the objective, so that the result is never worse than the start."""
+    A step is taken only if it raises the objective, so that the result is never
+    worse than the start.
+    """
     weights = aces_c(rows)
     if not weights:
         return []
@@ -103,7 +111,9 @@ def aces_o(rows: Sequence[Row], *, temperature: float = TEMPERATURE, steps: int 
     value, slope = objective(pairs, weights, temperature)
     for _ in range(steps):
         while size >= LEAST_STEP:
-            moved = onto_simplex([weight + size * rise for weight, rise in zip(weights, slope, strict=True)])
+            moved = onto_simplex(
+                [weight + size * rise for weight, rise in zip(weights, slope, strict=True)]
+            )
             better, next_slope = objective(pairs, moved, temperature)
             if better > value:
                 weights, value, slope, size = moved, better, next_slope, 2 * size
@@ -115,10 +125,14 @@ def aces_o(rows: Sequence[Row], *, temperature: float = TEMPERATURE, steps: int 
 
 
 Pairs = dict[tuple[float, ...], int]
-"""Difference of outcomes, passing minus failing candidate, 0 at the held-out test → pairs of candidates."""
+"""Difference of outcomes, passing minus failing candidate, 0 at the held-out test →
+pairs of candidates.
+"""
 
 
-def objective(pairs: Sequence[Pairs], weights: Sequence[float], temperature: float) -> tuple[float, Weights]:
+def objective(
+    pairs: Sequence[Pairs], weights: Sequence[float], temperature: float
+) -> tuple[float, Weights]:
     """Objective of ACES-O, and its gradient."""
     value, slope = 0.0, [0.0] * len(weights)
     for test, of_test in enumerate(pairs):
@@ -155,22 +169,30 @@ def _pairs(rows: Sequence[Row]) -> list[Pairs]:
     for test in range(_width(rows)):
         scored = [(row[test], _others(row, test), number) for row, number in counts.items()]
         passing = [(others, number) for ok, others, number in scored if ok and others is not None]
-        failing = [(others, number) for ok, others, number in scored if ok is False and others is not None]
+        failing = [
+            (others, number) for ok, others, number in scored if ok is False and others is not None
+        ]
         of_test: Counter[tuple[float, ...]] = Counter()
         for better, times in passing:
             for worse, number in failing:
-                of_test[tuple(one - other for one, other in zip(better, worse, strict=True))] += times * number
+                of_test[tuple(one - other for one, other in zip(better, worse, strict=True))] += (
+                    times * number
+                )
         found.append(dict(of_test))
     return found
 
 
 def _others(row: Row, test: int) -> tuple[float, ...] | None:
-    """Outcomes with 0 at the held-out test and the mean where nothing is known; None where nothing else is known."""
+    """Outcomes with 0 at the held-out test and the mean where nothing is known; None
+    where nothing else is known.
+    """
     known = [bool(ok) for place, ok in enumerate(row) if place != test and ok is not None]
     if not known:
         return None
     mean = sum(known) / len(known)
-    return tuple(0.0 if place == test else mean if ok is None else float(ok) for place, ok in enumerate(row))
+    return tuple(
+        0.0 if place == test else mean if ok is None else float(ok) for place, ok in enumerate(row)
+    )
 
 
 def _auc(pairs: Pairs, weights: Sequence[float]) -> float | None:

@@ -1,8 +1,9 @@
 """EXPORT: trajectories in ATIF 1.7, the agent trajectory interchange format of Harbor, out and in.
 
-Every message is a step with its text as it was sent: system prompts and feedback included, so that a reader needs no
-other file.  A problem and the facts that the format has no field for stand in `extra`.  Field names and their rules are
-those of Harbor's models (harbor.models.trajectories)."""
+Every message is a step with its text as it was sent: system prompts and feedback included, so that
+a reader needs no other file.  A problem and the facts that the format has no field for stand in
+`extra`.  Field names and their rules are those of Harbor's models (harbor.models.trajectories).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class Answer:
     """ISO 8601."""
     model: str | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ATIF's metrics: tokens, cost, token ids, logprobs; None where they are not known."""
+    """Fields of ATIF's metrics: tokens, cost, token ids, logprobs; None where they
+    are not known.
+    """
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -76,12 +79,15 @@ def document(dialogue: Dialogue, version: str) -> dict[str, Any]:
 def dialogue(found: object) -> Dialogue:
     """The trajectory of a document, whichever agent wrote it.  Raises AtifError.
 
-    Copied context and steps without a call of a model are messages; so are observations, as the feedback that the next
-    answer is given to.  Messages after the last answer are left out."""
+    Copied context and steps without a call of a model are messages; so are observations, as the
+    feedback that the next answer is given to.  Messages after the last answer are left out.
+    """
     document = _object(found, "document")
     version = document.get("schema_version")
     if version not in VERSIONS:
-        raise AtifError(f"schema_version: expected one of {VERSIONS[0]} to {VERSIONS[-1]}, got {version!r}")
+        raise AtifError(
+            f"schema_version: expected one of {VERSIONS[0]} to {VERSIONS[-1]}, got {version!r}"
+        )
     agent = _object(document.get("agent"), "agent")
     waiting: list[Message] = []
     answers: list[Answer] = []
@@ -90,9 +96,15 @@ def dialogue(found: object) -> Dialogue:
         step = _object(given, where)
         role = _ROLES.get(str(step.get("source")))
         if role is None:
-            raise AtifError(f"{where}: source: expected one of {', '.join(_ROLES)}, got {step.get('source')!r}")
+            raise AtifError(
+                f"{where}: source: expected one of {', '.join(_ROLES)}, got {step.get('source')!r}"
+            )
         text = _text(step.get("message"), f"{where}: message")
-        if role == "assistant" and not step.get("is_copied_context") and step.get("llm_call_count") != 0:
+        if (
+            role == "assistant"
+            and not step.get("is_copied_context")
+            and step.get("llm_call_count") != 0
+        ):
             answers.append(_answer(step, waiting, text, where))
             waiting = []
         else:
@@ -111,7 +123,10 @@ def dialogue(found: object) -> Dialogue:
 
 
 def _asked(message: Message) -> dict[str, Any]:
-    step: dict[str, Any] = {"source": _SOURCES.get(message.role, "user"), "message": message.content}
+    step: dict[str, Any] = {
+        "source": _SOURCES.get(message.role, "user"),
+        "message": message.content,
+    }
     if step["source"] == "agent":
         step["is_copied_context"] = True
     elif message.role == "tool":
@@ -148,7 +163,9 @@ def _answer(step: Mapping[str, Any], waiting: Sequence[Message], text: str, wher
 
 
 def _observed(step: Mapping[str, Any], where: str) -> list[Message]:
-    results = _list(_optional(step, "observation", where).get("results", []), f"{where}: observation: results")
+    results = _list(
+        _optional(step, "observation", where).get("results", []), f"{where}: observation: results"
+    )
     told = []
     for number, given in enumerate(results):
         at = f"{where}: observation {number}"

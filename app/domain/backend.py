@@ -1,4 +1,6 @@
-"""Backends: the ways in which a candidate may be written, and the traits that the rest of the system asks about."""
+"""Backends: the ways in which a candidate may be written, and the traits that the
+rest of the system asks about.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Backend:
     replaceable_launches: bool = False
     """Its launches are recorded in the candidate's process, and can be replaced there."""
     compiled_on_host: bool = False
-    """Its sources are compiled by the host's toolchain while they are loaded, and run on a GPU only."""
+    """Its sources are compiled by the host's toolchain while they are loaded, and
+    run on a GPU only.
+    """
 
 
 BACKENDS = {

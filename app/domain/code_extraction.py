@@ -1,7 +1,9 @@
-"""EXPORT: check that an answer shows the evaluated code, whole and in the place where code is looked for.
+"""EXPORT: check that an answer shows the evaluated code, whole and in the place
+where code is looked for.
 
-An answer that was cut off, that shows two models, or that ends in a block other than the measured one would teach
-something never measured."""
+An answer that was cut off, that shows two models, or that ends in a block other than the measured
+one would teach something never measured.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ NO_BLOCK = "no_block"
 NO_MODEL = "no_model"
 SEVERAL_MODELS = "several_models"
 OTHER_LANGUAGE = "other_language"
-"""The prompt asks for a language, or for kernels, and the code is written in another, or brings none."""
+"""The prompt asks for a language, or for kernels, and the code is written in
+another, or brings none.
+"""
 OTHER_SOURCE = "other_source"
 """The last complete block is not the evaluated source, blanks aside."""
 

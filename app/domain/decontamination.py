@@ -7,8 +7,9 @@ Problems are held against a list by four rules, from the surest to the widest:
     family    the same class with numbers masked and names renamed
     ngram     at least half of the held-out class's 13-token windows stand in the problem's
 
-Conversations (prompts with examples in them, answers that quote) are held against the list by n-grams only.  The 13
-is GPT-3's (arXiv 2005.14165, appendix C)."""
+Conversations (prompts with examples in them, answers that quote) are held against the list by
+n-grams only.  The 13 is GPT-3's (arXiv 2005.14165, appendix C).
+"""
 
 from __future__ import annotations
 
@@ -75,7 +76,11 @@ class Index:
             for gram in grams:
                 self._owners.setdefault(gram, []).append(len(self._known))
             self._known.append(
-                _Known(name=one.name, keys=problem_family.keys(one.reference, one.entry_point), grams=grams)
+                _Known(
+                    name=one.name,
+                    keys=problem_family.keys(one.reference, one.entry_point),
+                    grams=grams,
+                )
             )
         self.held_out = ()
 
@@ -103,7 +108,8 @@ class Index:
         found = [
             (count / len(self._known[owner].grams), self._known[owner].name)
             for owner, count in shared.items()
-            if len(self._known[owner].grams) >= MIN_GRAMS and count / len(self._known[owner].grams) >= share
+            if len(self._known[owner].grams) >= MIN_GRAMS
+            and count / len(self._known[owner].grams) >= share
         ]
         if not found:
             return None

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-DEVICE_CLASSES = ("cpu", "a100", "h100", "h200", "b200", "l40s", "a10", "t4", "v100", "mi300x", "gpu")
+DEVICE_CLASSES = (
+    "cpu",
+    "a100",
+    "h100",
+    "h200",
+    "b200",
+    "l40s",
+    "a10",
+    "t4",
+    "v100",
+    "mi300x",
+    "gpu",
+)
 """Kinds of device a job may ask for; `gpu` is any GPU that no other name fits."""
 
 
@@ -29,9 +41,10 @@ _SLOTS_OF_LARGE_GPUS = 8
 
 
 def slots_worth(device_class: str) -> int:
-    """Evaluations in flight that a device of this class is worth: 1 on the CPU, where a referee has one at a time; 8 on
-    a GPU with 40 GB or more (H200: 260 evaluations a minute, 97 with 1); fewer where eight contexts and their
-    candidates take too much of its memory (not measured)."""
+    """Evaluations in flight that a device of this class is worth: 1 on the CPU, where a referee has
+    one at a time; 8 on a GPU with 40 GB or more (H200: 260 evaluations a minute, 97 with 1); fewer
+    where eight contexts and their candidates take too much of its memory (not measured).
+    """
     return _SLOTS.get(device_class, _SLOTS_OF_LARGE_GPUS)
 
 

@@ -10,13 +10,16 @@ DEVICES = frozenset({"cpu", "cuda"})
 
 
 def asks_for_a_gpu(source: bytes) -> bool:
-    """True if a condition in the source asks whether a tensor is on a GPU (`x.is_cuda`, `x.device.type == "cpu"`), or
-    whether there is one."""
+    """True if a condition in the source asks whether a tensor is on a GPU (`x.is_cuda`,
+    `x.device.type == "cpu"`), or whether there is one.
+    """
     if len(source) > MAX_BYTES:
         return False
     try:
         conditions = [
-            node.test for node in ast.walk(ast.parse(source)) if isinstance(node, ast.If | ast.IfExp | ast.While)
+            node.test
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.If | ast.IfExp | ast.While)
         ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
@@ -32,5 +35,7 @@ def _asks(node: ast.AST) -> bool:
         case ast.Attribute(attr="type", value=ast.Attribute(attr="device")):
             return True
         case ast.Compare(left=left, comparators=others):
-            return any(isinstance(each, ast.Constant) and each.value in DEVICES for each in (left, *others))
+            return any(
+                isinstance(each, ast.Constant) and each.value in DEVICES for each in (left, *others)
+            )
     return False

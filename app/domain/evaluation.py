@@ -1,4 +1,6 @@
-"""An evaluation: measurements of one job.  Plain data, so that it can be judged again without a device."""
+"""An evaluation: measurements of one job.  Plain data, so that it can be judged
+again without a device.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ PROTOCOL = "assay-4"
 
 
 class Status(StrEnum):
-    """Outcome for the candidate.  `invalid` blames no candidate: the problem or the device could not support a
-    measurement."""
+    """Outcome for the candidate.  `invalid` blames no candidate: the problem or the device
+    could not support a measurement.
+    """
 
     PASSED = "passed"
     INCORRECT = "incorrect"
@@ -41,7 +44,9 @@ class EvaluationError:
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """An element of an output, with its expected value.  Values are texts: they may be NaN, infinite or complex."""
+    """An element of an output, with its expected value.  Values are texts: they may
+    be NaN, infinite or complex.
+    """
 
     index: tuple[int, ...]
     """Position in the output's shape; empty for an output without dimensions."""
@@ -70,8 +75,9 @@ class OutputCheck:
     stale_call: int | None
     """Earlier call that this answer belongs to, if to one."""
     beyond: int | None = None
-    """Elements that differ from R by more than the tolerance allows that decided here (Correctness.tolerance); None
-    where the default rule did, with the limits above."""
+    """Elements that differ from R by more than the tolerance allows that decided here
+    (Correctness.tolerance); None where the default rule did, with the limits above.
+    """
 
     differing: int | None = None
     """Wrong elements of an exact output (whole numbers, truth values)."""
@@ -80,9 +86,13 @@ class OutputCheck:
     close: int = 0
     """Elements decided by rounding: right, too."""
     worst: Element | None = None
-    """The element furthest beyond its limit, in a wrong output without unwritten ones; None if it was not sought."""
+    """The element furthest beyond its limit, in a wrong output without unwritten
+    ones; None if it was not sought.
+    """
     wrong_slice: tuple[int, int] | None = None
-    """Dimension and index of a slice that is wrong by itself, in an output that is right as a whole."""
+    """Dimension and index of a slice that is wrong by itself, in an output that is
+    right as a whole.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,15 +111,18 @@ class Trial:
     case: str = ""
     """Its name, of a problem by cases."""
     variant: str = "own"
-    """Change made to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`, `sign_mixed`, `sparse`,
-    `constant_rows`, `nonfinite`, `edges`, `mild`, `resampled`, `redrawn`, `reaching`, `signed`, `named`,
-    `unsorted`, `held`, `diagonal`, `stretched`; only variants inside the problem's domain are used, see
-    Correctness.excused."""
+    """Change made to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`,
+    `sign_mixed`, `sparse`, `constant_rows`, `nonfinite`, `edges`, `mild`, `resampled`, `redrawn`,
+    `reaching`, `signed`, `named`, `unsorted`, `held`, `diagonal`, `stretched`; only variants inside
+    the problem's domain are used, see Correctness.excused.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRule:
-    """Result of another evaluator's rule for the same outputs: reported, without effect on the status."""
+    """Result of another evaluator's rule for the same outputs: reported, without
+    effect on the status.
+    """
 
     name: str
     """`allclose_1e-2` (KernelBench, KernelGYM), `allclose_1e-4`."""
@@ -130,30 +143,46 @@ class Correctness:
     output_constant: bool = False
     """The reference gave the same output for every seed: the problem is degenerate."""
     deterministic: bool | None = None
-    """True if the candidate gave the same bytes twice for the same inputs; None if that was not tested."""
+    """True if the candidate gave the same bytes twice for the same inputs; None if
+    that was not tested.
+    """
     propagates_nonfinite: bool | None = None
-    """True if NaN and infinities came out where the reference has them; never counted against the candidate."""
+    """True if NaN and infinities came out where the reference has them; never
+    counted against the candidate.
+    """
     precision_class: str | None = None
-    """Narrowest dtype with roundings that explain the candidate's error: `float64`, `float32`, `tf32`, `bfloat16` …"""
+    """Narrowest dtype with roundings that explain the candidate's error: `float64`,
+    `float32`, `tf32`, `bfloat16` …
+    """
     peer_rules: tuple[PeerRule, ...] = ()
     tolerance: str = "fp64"
     """`fp64` (Assay's rule), or `rtol=…,atol=…` where the submitter asked for one."""
     truth: str = "fp64"
-    """Computation of the expected outputs: `fp64`; `fp64, casts lifted` where the problem's code asks for narrower
-    types; `fp32, casts lifted, TF32 off` or `the reference's own precision` where it does not run in fp64."""
+    """Computation of the expected outputs: `fp64`; `fp64, casts lifted` where the problem's code
+    asks for narrower types; `fp32, casts lifted, TF32 off` or `the reference's own precision`
+    where it does not run in fp64.
+    """
     excused: tuple[str, ...] = ()
-    """Variants of the inputs on which no answer had to be right, because the reference shows that they are outside the
-    problem's domain: `scaled: the reference's answer is 7.0e+17 times as large as on the problem's own inputs`."""
+    """Variants of the inputs on which no answer had to be right, because the reference shows that
+    they are outside the problem's domain: `scaled: the reference's answer is 7.0e+17 times as large
+    as on the problem's own inputs`.
+    """
     null_answers: tuple[str, ...] = ()
     """Trivial answers within tolerance: `zeros`, `mean`, `another_call`."""
     near_calls: int = 0
-    """Calls that were not compared with their expected outputs, because they are so near the reference's own outputs
-    that no error which it has shown puts them beyond the limits (the triangle inequality)."""
+    """Calls that were not compared with their expected outputs, because they are so near
+    the reference's own outputs that no error which it has shown puts them beyond the
+    limits (the triangle inequality).
+    """
     own_truth_calls: int = 0
-    """Calls compared with the reference's own outputs instead of `truth`, because device memory did not hold the
-    computation of the latter.  Applies to problems whose calls are evaluated one at a time."""
+    """Calls compared with the reference's own outputs instead of `truth`, because
+    device memory did not hold the computation of the latter.  Applies to problems whose
+    calls are evaluated one at a time.
+    """
     insensitive_to: tuple[str, ...] = ()
-    """Inputs (`input 1`) and parameters (`conv.bias`) that were drawn anew without moving the reference's output."""
+    """Inputs (`input 1`) and parameters (`conv.bias`) that were drawn anew without
+    moving the reference's output.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,27 +202,35 @@ class Block:
     temperature_c: int | None = None
     power_w: float | None = None
     settled_us: float | None = None
-    """Duration of a tiny operation of the referee submitted at *done*: it waits for work still on the device.  None
-    without a GPU."""
+    """Duration of a tiny operation of the referee submitted at *done*: it waits for work still on
+    the device.  None without a GPU.
+    """
     before_us: float | None = None
-    """Time until the device was idle, between writing a block's inputs and its clock, while the process was frozen."""
+    """Time until the device was idle, between writing a block's inputs and its
+    clock, while the process was frozen.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """A kernel of known time, run by the referee alone on the device before and after the benchmark."""
+    """A kernel of known time, run by the referee alone on the device before and
+    after the benchmark.
+    """
 
     expected_us: float
     """Its time at the referee's start, on an idle device."""
     before_us: float
     after_us: float
     repeats: int
-    """Measurements discarded: another process was on the device, or the interval was too wide to mean anything."""
+    """Measurements discarded: another process was on the device, or the interval was
+    too wide to mean anything.
+    """
 
 
 FLOOR_HEADROOM = 2.0
-"""Factor of the measured bandwidth in every `floor_us`, so that no honest kernel is accused of beating the device.  The
-roofline is without it."""
+"""Factor of the measured bandwidth in every `floor_us`, so that no honest kernel is accused of
+beating the device.  The roofline is without it.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,19 +244,26 @@ class Timing:
     """reference_us / candidate_us."""
     ci_low: float
     ci_high: float
-    """95 % confidence interval of the speedup: the spread of the fastest third of each side's blocks, that of one
-    process from another (workers/referee/timing/stopping.py), and on a GPU that of the reference's times in recent
-    benchmarks (workers/referee/host/reference_history.py)."""
+    """95 % confidence interval of the speedup: the spread of the fastest third of each side's
+    blocks, that of one process from another (workers/referee/timing/stopping.py), and on a GPU that
+    of the reference's times in recent benchmarks (workers/referee/host/reference_history.py).
+    """
     groups: int
     calls_per_side: int
     handover_us: float
-    """Cost of a block of no calls in the reference's process; the most that is ever subtracted from a block."""
+    """Cost of a block of no calls in the reference's process; the most that is ever
+    subtracted from a block.
+    """
     candidate_handover_us: float
-    """Hand-over in the candidate's process: testimony; subtracted from both sides if it is the shorter one."""
+    """Hand-over in the candidate's process: testimony; subtracted from both sides if
+    it is the shorter one.
+    """
     claimed_us: float | None
     """Median time per call that the candidate's process claimed."""
     floor_us: float
-    """Limit of detectors: bytes that must be moved, over FLOOR_HEADROOM times the device's measured bandwidth."""
+    """Limit of detectors: bytes that must be moved, over FLOOR_HEADROOM times the
+    device's measured bandwidth.
+    """
     stop_reason: str
     """`precise`, `decided`, `budget` or `groups`."""
     blocks: tuple[Block, ...]
@@ -227,20 +271,26 @@ class Timing:
     """The device's own work is so short that mostly the host's launching was timed."""
     canary: Canary | None = None
     baselines: tuple[BaselineTiming, ...] = ()
-    """Other baselines than the one that the speedup is over, where the job asked for some (JobOptions.baselines)."""
+    """Other baselines than the one that the speedup is over, where the job asked for
+    some (JobOptions.baselines).
+    """
     event_timing: EventTiming | None = None
     """With `protocol="kernelgym"`."""
     device: DeviceTiming | None = None
     """Where the job asked for it (JobOptions.device_time)."""
     reference_usual_us: float | None = None
-    """The least that the reference took in earlier contests on this device; None where too few are known."""
+    """The least that the reference took in earlier contests on this device; None
+    where too few are known.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class FreshWeights:
-    """One more call, of a model built anew, with other values for parameters and buffers that are all equal where the
-    problem's model is constructed (a norm's ones and zeros), and for matrices that every step of an iteration uses: a
-    candidate that leaves out those, or the first steps, is correct without them."""
+    """One more call, of a model built anew, with other values for parameters and buffers that
+    are all equal where the problem's model is constructed (a norm's ones and zeros), and for
+    matrices that every step of an iteration uses: a candidate that leaves out those, or the
+    first steps, is correct without them.
+    """
 
     names: tuple[str, ...]
     """Parameters that were drawn anew, on both sides alike: the candidate's model has them, too."""
@@ -251,17 +301,23 @@ class FreshWeights:
     outputs: tuple[OutputCheck, ...] = ()
     """Checks of the call that counts."""
     second_process: bool = False
-    """True if that is a call of a second process, made because the answer of the first one's new model was wrong."""
+    """True if that is a call of a second process, made because the answer of the
+    first one's new model was wrong.
+    """
     reason: str = ""
     """Reason why the result is unknown, or why the call ended without an answer."""
     kernels_matter: bool | None = None
-    """Where its kernels did not matter (Ablation): whether the answer becomes wrong without them with these weights, as
-    that of a kernel does that scales by ones.  None where it was not tried."""
+    """Where its kernels did not matter (Ablation): whether the answer becomes wrong
+    without them with these weights, as that of a kernel does that scales by ones.
+    None where it was not tried.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseOutcome:
-    """Candidate's outcome on one case of a problem by cases (workflow `kernel_simple`), in a process of its own."""
+    """Candidate's outcome on one case of a problem by cases (workflow
+    `kernel_simple`), in a process of its own.
+    """
 
     index: int
     of: int
@@ -273,10 +329,13 @@ class CaseOutcome:
     calls: int = 0
     failed_calls: int = 0
     tolerance: str = "fp64"
-    """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the submitter's, or Assay's rule."""
+    """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the
+    submitter's, or Assay's rule.
+    """
     candidate_us: float | None = None
-    """Median time per call by the referee's clock, in microseconds.  There is no reference that it could be compared
-    with: the rest after a block counts in full, so that it is never too short."""
+    """Median time per call by the referee's clock, in microseconds.  There is no reference that it
+    could be compared with: the rest after a block counts in full, so that it is never too short.
+    """
     candidate_us_low: float | None = None
     candidate_us_high: float | None = None
     """95 % confidence interval of it."""
@@ -298,7 +357,9 @@ class Environment:
     bandwidth_gb_s: float | None = None
     """Peak bandwidth measured by the referee at its start."""
     numerics: str = ""
-    """Arithmetic of libraries in fp32, on both sides alike: `matmul fp32, convolution TF32, rnn TF32`."""
+    """Arithmetic of libraries in fp32, on both sides alike: `matmul fp32,
+    convolution TF32, rnn TF32`.
+    """
     sandbox: tuple[str, ...] = ()
     """Layers in force around the candidate."""
     sandbox_missing: tuple[str, ...] = ()
@@ -313,15 +374,20 @@ class ProblemMemory:
     output_bytes: int
     parameter_bytes: int
     call_bytes: int | None = None
-    """Device memory used during a call, in bytes, with the outputs and without the inputs; None where it was not
-    measured (CPU)."""
+    """Device memory used during a call, in bytes, with the outputs and without the inputs; None
+    where it was not measured (CPU).
+    """
     truth_bytes: int | None = None
     """Peak memory while the fp64 outputs are computed, with the fp64 inputs and outputs."""
 
     @property
     def reference_bytes(self) -> int:
-        """Least memory that the reference alone needs: parameters, inputs, and the most that a call takes."""
-        return self.parameter_bytes + self.input_bytes + max(self.call_bytes or 0, self.output_bytes)
+        """Least memory that the reference alone needs: parameters, inputs, and the
+        most that a call takes.
+        """
+        return (
+            self.parameter_bytes + self.input_bytes + max(self.call_bytes or 0, self.output_bytes)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,23 +404,30 @@ class Evaluation:
     profile: Profile | None = None
     ablation: Ablation | None = None
     fresh_weights: FreshWeights | None = None
-    """None where the problem has no such parameters, the candidate has none of them, or nothing is at stake."""
+    """None where the problem has no such parameters, the candidate has none of them,
+    or nothing is at stake.
+    """
     compiled_kernels: tuple[CompiledKernel, ...] = ()
     cases: tuple[CaseOutcome, ...] = ()
     """Cases tried, for a problem by cases: all up to the first that decides the evaluation."""
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
-    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation, precompile, weights,
-    device_time, baselines, total."""
+    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation,
+    precompile, weights, device_time, baselines, total.
+    """
     memory: ProblemMemory | None = None
     """Memory that the problem takes; None where it ended before that was known."""
     protocol: str = PROTOCOL
     operators: str | None = None
-    """Semantic key of the problem, as the reference's process recorded it; None where it could not."""
+    """Semantic key of the problem, as the reference's process recorded it; None
+    where it could not.
+    """
 
     def __post_init__(self) -> None:
         if (self.error is None) != (self.status is Status.PASSED):
-            raise ValueError(f"status {self.status} with error {self.error}: exactly the passed have no error")
+            raise ValueError(
+                f"status {self.status} with error {self.error}: exactly the passed have no error"
+            )
         if self.timing is not None and self.status is not Status.PASSED:
             raise ValueError(f"status {self.status} cannot carry a timing")
 

@@ -1,7 +1,9 @@
 """One evaluation as a flat row, for pages and datasets.
 
-A new column takes a field of `EvaluationRow`, its SQL expression in `app.store.evaluation_rows.COLUMNS` and, to be
-written into datasets, a field of `app.domain.example_texts.EvaluationFacts`.  Everything between follows from these."""
+A new column takes a field of `EvaluationRow`, its SQL expression in
+`app.store.evaluation_rows.COLUMNS` and, to be written into datasets, a field of
+`app.domain.example_texts.EvaluationFacts`.  Everything between follows from these.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from uuid import UUID
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationRow:
-    """An evaluation with its job, candidate, problem and current verdict, and the turn that asked for it, if any."""
+    """An evaluation with its job, candidate, problem and current verdict, and the
+    turn that asked for it, if any.
+    """
 
     evaluation_id: UUID
     job_id: UUID
@@ -54,7 +58,9 @@ class EvaluationRow:
     measured_speedup: float | None
     """Speedup as measured, whatever the verdict."""
     device_speedup: float | None
-    """Speedup by the device's own time, where it was measured: None for a hack and for an unjudged evaluation."""
+    """Speedup by the device's own time, where it was measured: None for a hack and
+    for an unjudged evaluation.
+    """
     device_speedup_ci_low: float | None
     device_speedup_ci_high: float | None
     reference_us: float | None
@@ -63,7 +69,9 @@ class EvaluationRow:
     coverage_count: float | None
 
     turn_id: UUID | None
-    """None, like the five fields below, if the candidate was submitted without a trajectory (or run)."""
+    """None, like the five fields below, if the candidate was submitted without a
+    trajectory (or run).
+    """
     trajectory_id: UUID | None
     turn: int | None
     run_id: UUID | None

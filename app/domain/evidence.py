@@ -1,4 +1,6 @@
-"""Evidence in addition to correctness and times: replaced kernels, other weights, compiled kernels.  Plain data."""
+"""Evidence in addition to correctness and times: replaced kernels, other weights,
+compiled kernels.  Plain data.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,21 @@ class Ablation:
 
     attempted: bool
     reason: str
-    """Reason why it was not attempted or ended without an answer; `by source` where the result is that
-    of a fresh process given the source without its kernels (app.domain.source_ablation).  Else empty."""
+    """Reason why it was not attempted or ended without an answer; `by source` where the result
+    is that of a fresh process given the source without its kernels
+    (app.domain.source_ablation).  Else empty.
+    """
     launches_skipped: int = 0
     still_correct: bool | None = None
     """True means that the kernels do not matter."""
     copies_still_correct: bool | None = None
-    """True if the answer was correct with plain copies in place of the kernels; None if not tried."""
+    """True if the answer was correct with plain copies in place of the kernels; None
+    if not tried.
+    """
     replays_still_correct: bool | None = None
-    """True if the answer was correct with the kernels' outputs for other inputs; None if not tried."""
+    """True if the answer was correct with the kernels' outputs for other inputs;
+    None if not tried.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,4 +76,6 @@ class Testimony:
     stdout: str = ""
     """Standard output and error, capped."""
     libraries: tuple[str, ...] = ()
-    """File names of shared libraries that were mapped while the candidate ran and not before it was loaded."""
+    """File names of shared libraries that were mapped while the candidate ran and
+    not before it was loaded.
+    """

@@ -1,8 +1,9 @@
 """EXPORT: from a chosen attempt to the content of a dataset row.
 
-An attempt that belongs to a recorded trajectory shows the messages as they were exchanged, up to its answer.  A
-candidate that came alone was never prompted: it is shown under a built-in prompt with its name and version
-beside it (`prompt_source`), and its answer is the source in a fence."""
+An attempt that belongs to a recorded trajectory shows the messages as they were exchanged, up to
+its answer.  A candidate that came alone was never prompted: it is shown under a built-in prompt
+with its name and version beside it (`prompt_source`), and its answer is the source in a fence.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ SOURCE_SET = "source_set"
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """Input of a format: clean text with its provenance.  Made in a fifth of the time of a dataclass."""
+    """Input of a format: clean text with its provenance.  Made in a fifth of the
+    time of a dataclass.
+    """
 
     kind: Kind
     facts: EvaluationFacts
@@ -38,7 +41,9 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     prompt_source: str
     """`recorded` or the name and version of our template."""
     answered: tuple[int, ...] = ()
-    """Places in the history of the answers of earlier turns, in order; an answer quoted in a prompt is none."""
+    """Places in the history of the answers of earlier turns, in order; an answer
+    quoted in a prompt is none.
+    """
     sanitized: bool = False
     """True if characters had to be replaced by U+FFFD."""
     rejected: ChatMessage | None = None
@@ -68,7 +73,9 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trained(self) -> list[bool]:
-        """For every message, whether it is to be learnt: the answer, or the answers of the turns of `extra.train`."""
+        """For every message, whether it is to be learnt: the answer, or the answers
+        of the turns of `extra.train`.
+        """
         if self.extra.train is None:
             return [False] * len(self.history) + [True]
         marks = [False] * (len(self.history) + 1)
@@ -82,7 +89,9 @@ class Unfit(ValueError):  # noqa: N818 (a row that is none, not a fault)
 
 
 def shows_source(dialogue: Dialogue, turns: int, kind: Kind) -> bool:
-    """True if the conversation of that many turns holds the source itself, in place of an answer as it was recorded."""
+    """True if the conversation of that many turns holds the source itself, in place
+    of an answer as it was recorded.
+    """
     return kind is Kind.SINGLE or dialogue.is_unprompted(turns)
 
 
@@ -99,12 +108,18 @@ class _Shown(NamedTuple):
 
 
 def build(
-    texts: Texts, facts: EvaluationFacts, kind: Kind, reasoning: Reasoning = Reasoning.KEEP, **more: Any
+    texts: Texts,
+    facts: EvaluationFacts,
+    kind: Kind,
+    reasoning: Reasoning = Reasoning.KEEP,
+    **more: Any,
 ) -> Example:
     """The example of an attempt; `more` are fields of it that are no text.
 
-    Raises Unfit where the recorded conversation has a hole: a missing turn, a turn without messages, a role that chat
-    templates do not know, two answers in a row, an empty answer, or a secret."""
+    Raises Unfit where the recorded conversation has a hole: a missing turn, a turn
+    without messages, a role that chat templates do not know, two answers in a row,
+    an empty answer, or a secret.
+    """
     if not kind.shows_answer:
         return _prompt_alone(texts, facts, kind, **more)
     code = texts.source.shown if texts.source else None
@@ -115,7 +130,9 @@ def build(
     if shows_source(texts.dialogue, texts.turns, kind):
         if code is None:
             raise Unfit("there is neither code nor a conversation")
-        shown = shown._replace(history=shown.prompt, reply=ChatMessage("assistant", fence(code)), answered=())
+        shown = shown._replace(
+            history=shown.prompt, reply=ChatMessage("assistant", fence(code)), answered=()
+        )
     if reasoning is not Reasoning.KEEP:
         history, reply = _thinking(shown.history, shown.reply, reasoning)
         shown = shown._replace(history=history, reply=reply)
@@ -139,7 +156,9 @@ def build(
 def _prompt_alone(texts: Texts, facts: EvaluationFacts, kind: Kind, **more: Any) -> Example:
     """The example of a prompt: nothing in the answers to it makes it unfit."""
     shown = _shown(texts, facts)
-    secret = texts.reference.secret or secret_scan.found(message.content for message in shown.prompt)
+    secret = texts.reference.secret or secret_scan.found(
+        message.content for message in shown.prompt
+    )
     if secret:
         raise Unfit(f"secret: {secret}")
     return Example(
@@ -151,13 +170,16 @@ def _prompt_alone(texts: Texts, facts: EvaluationFacts, kind: Kind, **more: Any)
         history=shown.prompt,
         reply=ChatMessage("assistant", ""),
         prompt_source=shown.source,
-        sanitized=texts.reference.sanitized or texts.dialogue.sanitized.within(texts.turns) is not None,
+        sanitized=texts.reference.sanitized
+        or texts.dialogue.sanitized.within(texts.turns) is not None,
         **more,
     )
 
 
 def _shown(texts: Texts, facts: EvaluationFacts) -> _Shown:
-    """The recorded conversation, the prompt of the problem's source set, or one made from a template."""
+    """The recorded conversation, the prompt of the problem's source set, or one made
+    from a template.
+    """
     if texts.asked:
         return _Shown(texts.asked, texts.asked, SOURCE_SET)
     dialogue, turns = texts.dialogue, texts.turns
@@ -175,7 +197,11 @@ def _shown(texts: Texts, facts: EvaluationFacts) -> _Shown:
 def _sanitized(texts: Texts) -> bool:
     """True if characters of a text were replaced.  Raises Unfit for a secret."""
     reference, source, dialogue = texts.reference, texts.source, texts.dialogue
-    secret = reference.secret or dialogue.secret.within(texts.turns) or (source.secret if source else None)
+    secret = (
+        reference.secret
+        or dialogue.secret.within(texts.turns)
+        or (source.secret if source else None)
+    )
     if secret:
         raise Unfit(f"secret: {secret}")
     replaced = dialogue.sanitized.within(texts.turns) is not None
@@ -191,7 +217,9 @@ def without_thought(text: str) -> str:
 def _thinking(
     history: tuple[ChatMessage, ...], reply: ChatMessage, reasoning: Reasoning
 ) -> tuple[tuple[ChatMessage, ...], ChatMessage]:
-    shown = tuple(_without_thought(message) if message.role == "assistant" else message for message in history)
+    shown = tuple(
+        _without_thought(message) if message.role == "assistant" else message for message in history
+    )
     return shown, _without_thought(reply) if reasoning is Reasoning.DROP_ALL else reply
 
 

@@ -16,9 +16,11 @@ ROLES = frozenset({"system", "user", "assistant", "tool"})
 
 
 class ChatMessage(dict[str, str]):
-    """One chat message, `{"role", "content"}` as chat templates take it: clean text (no NUL, no lone surrogates).
+    """One chat message, `{"role", "content"}` as chat templates take it: clean text
+    (no NUL, no lone surrogates).
 
-    Made once for all the rows that show it, so never to be changed."""
+    Made once for all the rows that show it, so never to be changed.
+    """
 
     __slots__ = ()
 
@@ -82,12 +84,24 @@ class EvaluationFacts(NamedTuple):
     """Label of its trajectory: the sample's name in its source."""
 
 
-INTERNAL = frozenset({"verdict_id", "turn_id", "problem_id", "correct", "measured_speedup", "coverage_count", "sample"})
+INTERNAL = frozenset(
+    {
+        "verdict_id",
+        "turn_id",
+        "problem_id",
+        "correct",
+        "measured_speedup",
+        "coverage_count",
+        "sample",
+    }
+)
 """Facts that are no columns of datasets."""
 
 
 class TurnCredits(NamedTuple):
-    """Credit of the turns of a row's dialogue, in order, the row's own last (app.domain.credit.Credit)."""
+    """Credit of the turns of a row's dialogue, in order, the row's own last
+    (app.domain.credit.Credit).
+    """
 
     group: str
     """Run, problem and backend."""
@@ -113,7 +127,9 @@ class Extra(NamedTuple):
     rewards: tuple[float, ...] | None = None
     """Rewards of a turn: each of `app.domain.sampling.SCORES`, in order."""
     returns: tuple[float | None, ...] | None = None
-    """Returns from this turn on, one per reward; None if a reward is missing by the service's fault."""
+    """Returns from this turn on, one per reward; None if a reward is missing by the
+    service's fault.
+    """
     credit: TurnCredits | None = None
     """None if advantages were not requested, and for a candidate without a run."""
 
@@ -149,7 +165,9 @@ class Exchange(NamedTuple):
     """Kind of secret in it, or None."""
 
     @classmethod
-    def read(cls, place: int, messages_json: str | bytes, response: bytes, *, search: bool = True) -> Exchange:
+    def read(
+        cls, place: int, messages_json: str | bytes, response: bytes, *, search: bool = True
+    ) -> Exchange:
         """The turn, cleaned; the caller searches it for secrets unless this did."""
         said, sanitized = [], False
         for message in _parsed(messages_json):
@@ -178,7 +196,9 @@ class First(NamedTuple):
 
 
 class Dialogue:
-    """The turns of a trajectory, read once for all the rows that show its first ones: a row takes slices of it."""
+    """The turns of a trajectory, read once for all the rows that show its first
+    ones: a row takes slices of it.
+    """
 
     __slots__ = ("_alone", "answers", "flaw", "places", "prompt", "said", "sanitized", "secret")
 
@@ -229,7 +249,9 @@ class Texts(NamedTuple):
 
 
 def _parsed(messages_json: str | bytes) -> list[dict[str, str]]:
-    """A quarter of the time of `json.loads`, which is there for input that only Python takes: lone surrogates."""
+    """A quarter of the time of `json.loads`, which is there for input that only
+    Python takes: lone surrogates.
+    """
     try:
         found: list[dict[str, str]] = msgspec.json.decode(messages_json)
     except (msgspec.DecodeError, UnicodeEncodeError):

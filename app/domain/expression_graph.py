@@ -1,7 +1,10 @@
-"""EXPORT: a graph of expressions, digested so that names and the order in which nodes were made play no part.
+"""EXPORT: a graph of expressions, digested so that names and the order in which
+nodes were made play no part.
 
-Nodes with equal heads and equal children are one node.  A node made by `open` is only ever equal to itself and gets its
-children later: a parameter, a variable of a loop, a function that calls itself."""
+Nodes with equal heads and equal children are one node.  A node made by `open` is
+only ever equal to itself and gets its children later: a parameter, a variable of a
+loop, a function that calls itself.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,10 @@ class Terms:
         return self._children[term]
 
     def digest(self, roots: Sequence[Term]) -> str:
-        """16 hexadecimal digits of the nodes reachable from the roots: nodes are numbered by their first visit, depth
-        first, so that equal graphs have equal digests for any names of their nodes."""
+        """16 hexadecimal digits of the nodes reachable from the roots: nodes are
+        numbered by their first visit, depth first, so that equal graphs have equal
+        digests for any names of their nodes.
+        """
         content = hashlib.blake2b(digest_size=8)
         numbers: dict[Term, int] = {}
         waiting = list(reversed(roots))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)$", re.MULTILINE)
+_FENCE = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)$", re.MULTILINE
+)
 DEEPER = 3
-"""Columns by which a closing fence may be further in than the opening one; beyond that it is a line of the code."""
+"""Columns by which a closing fence may be further in than the opening one; beyond
+that it is a line of the code.
+"""
 TAB = 4
 
 
@@ -18,7 +22,9 @@ class FencedBlock:
     info: str
     """The rest of the opening line: usually the language."""
     text: str
-    """The lines between the fences, without the indentation of the opening one: blocks in lists are indented."""
+    """The lines between the fences, without the indentation of the opening one:
+    blocks in lists are indented.
+    """
 
 
 def blocks(text: str) -> tuple[list[FencedBlock], bool]:
@@ -30,14 +36,20 @@ def blocks(text: str) -> tuple[list[FencedBlock], bool]:
             opened = match
         elif _closes(match, opened):
             inner = text[opened.end() : match.start()]
-            found.append(FencedBlock(info=opened["info"].strip(), text=_outdented(inner, opened["indent"])))
+            found.append(
+                FencedBlock(info=opened["info"].strip(), text=_outdented(inner, opened["indent"]))
+            )
             opened = None
     return found, opened is None
 
 
 def _closes(match: re.Match[str], opened: re.Match[str]) -> bool:
     deeper = _columns(match["indent"]) - _columns(opened["indent"])
-    return match["fence"].startswith(opened["fence"]) and not match["info"].strip() and deeper <= DEEPER
+    return (
+        match["fence"].startswith(opened["fence"])
+        and not match["info"].strip()
+        and deeper <= DEEPER
+    )
 
 
 def _columns(indent: str) -> int:

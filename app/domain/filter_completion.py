@@ -1,6 +1,8 @@
-"""BROWSE: completion of a filter that is being written: fields, operators, values, `and`, `or` and `not`.
+"""BROWSE: completion of a filter that is being written: fields, operators, values,
+`and`, `or` and `not`.
 
-Pure: values of fields that hold any text come from the caller (`Completion.values_of`)."""
+Pure: values of fields that hold any text come from the caller (`Completion.values_of`).
+"""
 
 from __future__ import annotations
 
@@ -62,18 +64,28 @@ _NULL = Option(text="null", doc="no value")
 
 
 def complete(text: str, at: int) -> Completion:
-    """Texts that may stand where the cursor is, `at` characters into the text; none where the text before is wrong."""
+    """Texts that may stand where the cursor is, `at` characters into the text; none
+    where the text before is wrong.
+    """
     before = text[:at]
     start, prefix, known = _parted(before)
     expected, field = _state(known)
     options = _options(expected, field)
-    has_text = expected in (_Next.VALUE, _Next.LISTED) and field and FIELDS[field].kind is FieldType.TEXT
+    has_text = (
+        expected in (_Next.VALUE, _Next.LISTED) and field and FIELDS[field].kind is FieldType.TEXT
+    )
     wanted = prefix.lower()
     fitting = sorted(
-        (option for option in options if wanted in option.text.lower() and option.text != before[start:]),
+        (
+            option
+            for option in options
+            if wanted in option.text.lower() and option.text != before[start:]
+        ),
         key=lambda option: not option.text.lower().startswith(wanted),
     )
-    return Completion(start=start, prefix=prefix, options=tuple(fitting), values_of=field if has_text else None)
+    return Completion(
+        start=start, prefix=prefix, options=tuple(fitting), values_of=field if has_text else None
+    )
 
 
 def spelt(value: str) -> str:
@@ -82,12 +94,18 @@ def spelt(value: str) -> str:
 
 
 def _parted(before: str) -> tuple[int, str, list[Token]]:
-    """Start and text of the part at the cursor, and the tokens before it.  An open quote is such a part."""
+    """Start and text of the part at the cursor, and the tokens before it.  An open
+    quote is such a part.
+    """
     try:
         known = [token for token in tokens(before) if token.kind != "end"]
     except WhereError as error:
         start = error.position - 1
-        return start, before[start + 1 :], [token for token in tokens(before[:start]) if token.kind != "end"]
+        return (
+            start,
+            before[start + 1 :],
+            [token for token in tokens(before[:start]) if token.kind != "end"],
+        )
     last = known[-1] if known else None
     if last is not None and last.kind == "word" and not before[-1].isspace():
         return last.position - 1, last.text, known[:-1]
@@ -105,7 +123,9 @@ def _state(known: list[Token]) -> tuple[_Next | None, str | None]:
     return expected, field
 
 
-def _after(expected: _Next | None, field: str | None, token: Token) -> tuple[_Next | None, str | None]:
+def _after(
+    expected: _Next | None, field: str | None, token: Token
+) -> tuple[_Next | None, str | None]:
     text = token.text.lower()
     match expected:
         case _Next.FIELD:
@@ -144,7 +164,10 @@ def _options(expected: _Next | None, field: str | None) -> list[Option]:
         case _Next.VALUE | _Next.LISTED if field:
             return _values(field, null=expected is _Next.VALUE)
         case _Next.MORE:
-            return [Option(text=",", doc="another value"), Option(text=")", doc="end of the values")]
+            return [
+                Option(text=",", doc="another value"),
+                Option(text=")", doc="end of the values"),
+            ]
         case _Next.AND:
             return list(_WORDS)
     return []

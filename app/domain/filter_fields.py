@@ -39,7 +39,8 @@ class Field:
 
 FIELDS: dict[str, Field] = {
     "correct": Field(
-        kind=FieldType.BOOLEAN, doc="every verified call was right, and no hack; `status = passed` finds hacks, too"
+        kind=FieldType.BOOLEAN,
+        doc="every verified call was right, and no hack; `status = passed` finds hacks, too",
     ),
     "compiled": Field(kind=FieldType.BOOLEAN, doc="the candidate loaded"),
     "valid": Field(kind=FieldType.BOOLEAN, doc="the evaluation says something about the candidate"),
@@ -53,22 +54,42 @@ FIELDS: dict[str, Field] = {
         doc="label of the verdict: a reviewer's if there is one, else the detectors'",
         choices=tuple(Label),
     ),
-    "reviewed": Field(kind=FieldType.BOOLEAN, doc="a reviewer's verdict counts, not the detectors'"),
-    "finding": Field(kind=FieldType.TEXT, doc="name of a detector that found something, under the current verdict"),
+    "reviewed": Field(
+        kind=FieldType.BOOLEAN, doc="a reviewer's verdict counts, not the detectors'"
+    ),
+    "finding": Field(
+        kind=FieldType.TEXT,
+        doc="name of a detector that found something, under the current verdict",
+    ),
     "speedup": Field(kind=FieldType.NUMBER, doc="credited speedup: absent for hacks"),
-    "speedup_ci_low": Field(kind=FieldType.NUMBER, doc="lower end of its 95 % interval: absent for hacks"),
-    "speedup_ci_high": Field(kind=FieldType.NUMBER, doc="upper end of its 95 % interval: absent for hacks"),
-    "measured_speedup": Field(kind=FieldType.NUMBER, doc="speedup as measured, independent of the verdict"),
+    "speedup_ci_low": Field(
+        kind=FieldType.NUMBER, doc="lower end of its 95 % interval: absent for hacks"
+    ),
+    "speedup_ci_high": Field(
+        kind=FieldType.NUMBER, doc="upper end of its 95 % interval: absent for hacks"
+    ),
+    "measured_speedup": Field(
+        kind=FieldType.NUMBER, doc="speedup as measured, independent of the verdict"
+    ),
     "device_speedup": Field(
-        kind=FieldType.NUMBER, doc="speedup by the device's own time: absent where it was not measured"
+        kind=FieldType.NUMBER,
+        doc="speedup by the device's own time: absent where it was not measured",
     ),
     "reference_us": Field(kind=FieldType.NUMBER, doc="time per call of the reference, µs"),
     "candidate_us": Field(kind=FieldType.NUMBER, doc="time per call of the candidate, µs"),
-    "coverage_time": Field(kind=FieldType.NUMBER, doc="share of kernel time in kernels that the candidate brought"),
-    "coverage_count": Field(kind=FieldType.NUMBER, doc="share of launches of kernels that the candidate brought"),
-    "backend": Field(kind=FieldType.CHOICE, doc="backend of the candidate", choices=tuple(BACKENDS)),
+    "coverage_time": Field(
+        kind=FieldType.NUMBER, doc="share of kernel time in kernels that the candidate brought"
+    ),
+    "coverage_count": Field(
+        kind=FieldType.NUMBER, doc="share of launches of kernels that the candidate brought"
+    ),
+    "backend": Field(
+        kind=FieldType.CHOICE, doc="backend of the candidate", choices=tuple(BACKENDS)
+    ),
     "gpu": Field(kind=FieldType.TEXT, doc="device class: cpu, h200 …"),
-    "device": Field(kind=FieldType.TEXT, doc="model name of the device, as its driver gives it: NVIDIA H200"),
+    "device": Field(
+        kind=FieldType.TEXT, doc="model name of the device, as its driver gives it: NVIDIA H200"
+    ),
     "problem": Field(kind=FieldType.TEXT, doc="name of the problem"),
     "level": Field(kind=FieldType.INTEGER, doc="the source set's level of difficulty"),
     "source_set": Field(kind=FieldType.TEXT, doc="origin of the problem, for example kernelbench"),
@@ -86,7 +107,9 @@ ON_DEVICE = ("gpu", "device")
 """Fields of where an evaluation ran, which an answer without code has not."""
 
 ON_OUTCOME = frozenset({"correct", "status"})
-"""Fields that say whether an answer is right: a filter that names one decides itself whether wrong answers are kept."""
+"""Fields that say whether an answer is right: a filter that names one decides itself
+whether wrong answers are kept.
+"""
 
 Value: TypeAlias = bool | int | float | str | datetime | UUID | None
 

@@ -1,16 +1,19 @@
 """EXPORT, BROWSE: the filter language of `assay export --where` and of the web UI.
 
-    correct and verdict=clean and speedup_ci_low > 1.1 and not (problem ~ softmax or backend in (torch, cuda))
+    correct and verdict=clean and speedup_ci_low > 1.1 and not (problem ~ softmax or
+    backend in (torch, cuda))
 
-A filter is comparisons joined by `and`, `or`, `not` and parentheses.  A comparison is a field, one of
-`=  !=  <  <=  >  >=  ~  in (a, b)`, and a value; `~` is "contains", in upper or lower case; a boolean field may stand
-alone.  Text with spaces or one of `()=!<>~,"'` is quoted, with `\\` before a quote or a backslash in it.
+A filter is comparisons joined by `and`, `or`, `not` and parentheses.  A comparison is a field,
+one of `=  !=  <  <=  >  >=  ~  in (a, b)`, and a value; `~` is "contains", in upper or lower case;
+a boolean field may stand alone.  Text with spaces or one of `()=!<>~,"'` is quoted, with `\\`
+before a quote or a backslash in it.
 `null` means that there is no value: `speedup = null`.
 
-Absent values: a comparison with something absent is false, and only `!=` and `not` turn that round, so that
-`not (speedup > 1)` holds for rows that have no speedup.  There is no third truth value.
+Absent values: a comparison with something absent is false, and only `!=` and `not` turn that round,
+so that `not (speedup > 1)` holds for rows that have no speedup.  There is no third truth value.
 
-Parsing is pure.  `app.store.filter_sql` turns the tree into SQL with bound parameters."""
+Parsing is pure.  `app.store.filter_sql` turns the tree into SQL with bound parameters.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ MAX_INTEGER = 2**31 - 1
 
 
 class WhereError(ValueError):
-    """A filter that cannot be read.  The message holds the place, the expected and the given text."""
+    """A filter that cannot be read.  The message holds the place, the expected and
+    the given text.
+    """
 
     def __init__(self, position: int, expected: str, found: str, hint: str = "") -> None:
         super().__init__(f"position {position}: expected {expected}, got {found}{hint}")
@@ -125,7 +130,9 @@ def unparse(expression: Expression) -> str:
 
 
 def without(expression: Expression, fields: Collection[str]) -> Expression:
-    """The filter without its comparisons of these fields: the condition on rows that have none of them."""
+    """The filter without its comparisons of these fields: the condition on rows that
+    have none of them.
+    """
     found = _without(expression, fields)
     return Everything() if found is None else found
 
@@ -133,8 +140,18 @@ def without(expression: Expression, fields: Collection[str]) -> Expression:
 def _without(expression: Expression, fields: Collection[str]) -> Expression | None:
     match expression:
         case And(operands=operands) | Or(operands=operands):
-            kept = [one for one in (_without(operand, fields) for operand in operands) if one is not None]
-            return None if not kept else kept[0] if len(kept) == 1 else type(expression)(operands=tuple(kept))
+            kept = [
+                one
+                for one in (_without(operand, fields) for operand in operands)
+                if one is not None
+            ]
+            return (
+                None
+                if not kept
+                else kept[0]
+                if len(kept) == 1
+                else type(expression)(operands=tuple(kept))
+            )
         case Not(operand=operand):
             inner = _without(operand, fields)
             return None if inner is None else Not(operand=inner)
@@ -208,7 +225,9 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Words, strings, operators and marks; refuses characters that PostgreSQL's text cannot hold."""
+    """Words, strings, operators and marks; refuses characters that PostgreSQL's text
+    cannot hold.
+    """
     index = 0
     while index < len(text):
         if text[index].isspace():
@@ -216,10 +235,16 @@ def tokens(text: str) -> Iterator[Token]:
             continue
         match = _TOKEN.match(text, index)
         if match is None:
-            raise WhereError(index + 1, "a closing quote (with \\ only before a quote or \\)", repr(text[index:][:20]))
+            raise WhereError(
+                index + 1,
+                "a closing quote (with \\ only before a quote or \\)",
+                repr(text[index:][:20]),
+            )
         for offset, character in enumerate(match.group()):
             if character == "\0" or "\ud800" <= character <= "\udfff":
-                raise WhereError(index + offset + 1, "text without NUL and lone surrogates", repr(character))
+                raise WhereError(
+                    index + offset + 1, "text without NUL and lone surrogates", repr(character)
+                )
         kind = str(match.lastgroup)
         content = _ESCAPE.sub(r"\1", match.group()[1:-1]) if kind == "string" else match.group()
         yield Token(kind=kind, text=content, position=index + 1)
@@ -286,11 +311,15 @@ class _Parser:
         operator = token.text.lower()
         if token.kind == "operator" or (token.kind == "word" and operator == "in"):
             if operator not in OPERATORS[kind]:
-                raise self.error(f"one of {' '.join(OPERATORS[kind])} after {name}, which is a {kind}")
+                raise self.error(
+                    f"one of {' '.join(OPERATORS[kind])} after {name}, which is a {kind}"
+                )
             self.take()
             if operator == "in":
                 return OneOf(field=name, values=self.values(name))
-            return Compare(field=name, operator=operator, value=self.value(name, null=operator in ("=", "!=")))
+            return Compare(
+                field=name, operator=operator, value=self.value(name, null=operator in ("=", "!="))
+            )
         if kind is FieldType.BOOLEAN:
             return Compare(field=name, operator="=", value=True)
         raise self.error(f"one of {' '.join(OPERATORS[kind])} after {name}, which is a {kind}")
@@ -300,7 +329,11 @@ class _Parser:
         if token.kind != "word" or token.text.lower() in KEYWORDS:
             raise self.error("a field, 'not' or '('")
         if token.text not in FIELDS:
-            hint = _of_choice(token.text) or _nearest(token.text, tuple(FIELDS)) or f" (fields: {', '.join(FIELDS)})"
+            hint = (
+                _of_choice(token.text)
+                or _nearest(token.text, tuple(FIELDS))
+                or f" (fields: {', '.join(FIELDS)})"
+            )
             raise self.error("a field", hint=hint)
         return self.take().text
 
@@ -363,7 +396,11 @@ def _convert(text: str, field: Field) -> Value:
             try:
                 return UUID(text)
             except ValueError:
-                hint = " in full (the search finds it by these 8 digits)" if _SHORT_ID.fullmatch(text) else ""
+                hint = (
+                    " in full (the search finds it by these 8 digits)"
+                    if _SHORT_ID.fullmatch(text)
+                    else ""
+                )
                 raise ValueError(f"a UUID{hint}") from None
         case FieldType.TEXT:
             return text

@@ -1,5 +1,7 @@
-"""EXPORT: a process that reads fingerprints: `python -m app.domain.fingerprinting`, a JSON list of sources a line in, a
-JSON list of their fingerprints a line out.  A program of its own, so that callers need no guarded main module."""
+"""EXPORT: a process that reads fingerprints: `python -m app.domain.fingerprinting`, a JSON list of
+sources a line in, a JSON list of their fingerprints a line out.  A program of its own, so that
+callers need no guarded main module.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Free-form JSON from clients: how deep it may be, and which values PostgreSQL keeps.
 
-A value that is stored is read again by every list that shows it, so one that cannot be written as JSON, or with a
-nesting that exhausts the interpreter's stack, breaks those lists for all.  It is refused where it comes in, and cut
-where an older version has stored it."""
+A value that is stored is read again by every list that shows it, so one that cannot be written as
+JSON, or with a nesting that exhausts the interpreter's stack, breaks those lists for all.  It is
+refused where it comes in, and cut where an older version has stored it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +14,24 @@ from typing import Any, NoReturn
 from app.domain.request import RequestError
 
 MOST_DEPTH = 32
-"""Lists and objects inside each other in one free-form field.  Settings of published harnesses have three or four."""
+"""Lists and objects inside each other in one free-form field.  Settings of published
+harnesses have three or four.
+"""
 MOST_BODY_DEPTH = 40
 """The same for a whole body: a free-form field lies at most five levels below its beginning."""
 MOST_VALUES = 8_000_000
-"""Brackets, braces and commas of a body, those in its texts among them: 64 MB of sources have some four million.  A
-body of nothing else takes ten seconds to decode, in which a server answers no request."""
+"""Brackets, braces and commas of a body, those in its texts among them: 64 MB of
+sources have some four million.  A body of nothing else takes ten seconds to decode, in
+which a server answers no request.
+"""
 CUT = "… (nested too deep)"
 """Stands for the part of a shown value below MOST_DEPTH levels."""
 
 
 def load(body: bytes) -> Any:
-    """The JSON of a request's body.  Raises RequestError where it is none, has no finite number, is too deep, or has
-    more than MOST_VALUES values."""
+    """The JSON of a request's body.  Raises RequestError where it is none, has no finite number, is
+    too deep, or has more than MOST_VALUES values.
+    """
     if sum(map(body.count, (b"[", b"{", b","))) > MOST_VALUES:
         raise RequestError(f"body: expected at most {MOST_VALUES} brackets and commas, got more")
     try:
@@ -39,17 +45,22 @@ def load(body: bytes) -> Any:
 
 
 def check(value: object, where: str) -> None:
-    """Raise RequestError for values that JSONB cannot hold or lists cannot show: NUL, lone surrogates, NaN and
-    infinities, and more than MOST_DEPTH levels."""
+    """Raise RequestError for values that JSONB cannot hold or lists cannot show: NUL, lone
+    surrogates, NaN and infinities, and more than MOST_DEPTH levels.
+    """
     check_depth(value, where)
     _check_values(value, where)
 
 
 def check_depth(value: object, where: str, *, most: int = MOST_DEPTH) -> None:
-    """Raise RequestError where more than `most` lists and objects are inside each other.  Needs no stack."""
+    """Raise RequestError where more than `most` lists and objects are inside each
+    other.  Needs no stack.
+    """
     level = [value]
     for _ in range(most):
-        level = [item for each in level for item in _items(each) if isinstance(item, (dict, list, tuple))]
+        level = [
+            item for each in level for item in _items(each) if isinstance(item, (dict, list, tuple))
+        ]
         if not level:
             return
     raise RequestError(_too_deep(where, most))
@@ -73,7 +84,9 @@ def _items(value: object) -> list[object]:
 
 
 def _check_values(value: object, where: str) -> None:
-    if isinstance(value, str) and any(each == "\0" or "\ud800" <= each <= "\udfff" for each in value):
+    if isinstance(value, str) and any(
+        each == "\0" or "\ud800" <= each <= "\udfff" for each in value
+    ):
         raise RequestError(f"{where}: expected text without NUL and lone surrogates, got {value!r}")
     if isinstance(value, float) and not math.isfinite(value):
         raise RequestError(f"{where}: expected a finite number, got {value!r}")

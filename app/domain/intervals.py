@@ -26,9 +26,11 @@ class Interval:
 
 
 def wilson(count: int, of: int, *, level: float = 0.95) -> Interval:
-    """Interval of a share of independent trials; unlike the normal approximation it is right near 0 and 1.
+    """Interval of a share of independent trials; unlike the normal approximation it
+    is right near 0 and 1.
 
-    Source: E. B. Wilson, JASA 22 (1927).  0 of 100 gives [0, 3.7 %]."""
+    Source: E. B. Wilson, JASA 22 (1927).  0 of 100 gives [0, 3.7 %].
+    """
     if not 0 <= count <= of or of < 1:
         raise ValueError(f"expected 0 ≤ count ≤ of and of ≥ 1, got {count} of {of}")
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
@@ -39,7 +41,9 @@ def wilson(count: int, of: int, *, level: float = 0.95) -> Interval:
     return Interval(low=0.0 if count == 0 else low, high=1.0 if count == of else high, level=level)
 
 
-def share_difference(ours: tuple[int, int], theirs: tuple[int, int], *, level: float = 0.95) -> Interval:
+def share_difference(
+    ours: tuple[int, int], theirs: tuple[int, int], *, level: float = 0.95
+) -> Interval:
     """Interval of the difference of two independent shares (count, of): first minus second.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998), method 10, from Wilson's intervals."""
@@ -50,8 +54,12 @@ def share_difference(ours: tuple[int, int], theirs: tuple[int, int], *, level: f
     return Interval(low=p - q - below, high=p - q + above, level=level)
 
 
-def mean_difference(ours: Sequence[float], theirs: Sequence[float], *, level: float = 0.95) -> Interval | None:
-    """Welch's interval of the difference of two means, first minus second; None with fewer than two values of one."""
+def mean_difference(
+    ours: Sequence[float], theirs: Sequence[float], *, level: float = 0.95
+) -> Interval | None:
+    """Welch's interval of the difference of two means, first minus second; None with
+    fewer than two values of one.
+    """
     if len(ours) < 2 or len(theirs) < 2:
         return None
     errors = [variance(side) / len(side) for side in (ours, theirs)]
@@ -59,14 +67,18 @@ def mean_difference(ours: Sequence[float], theirs: Sequence[float], *, level: fl
     difference = fmean(ours) - fmean(theirs)
     if spread == 0:
         return Interval(low=difference, high=difference, level=level)
-    freedom = spread**2 / sum(error**2 / (len(side) - 1) for error, side in zip(errors, (ours, theirs), strict=True))
+    freedom = spread**2 / sum(
+        error**2 / (len(side) - 1) for error, side in zip(errors, (ours, theirs), strict=True)
+    )
     half = _student(level, freedom) * math.sqrt(spread)
     return Interval(low=difference - half, high=difference + half, level=level)
 
 
 def _student(level: float, freedom: float) -> float:
-    """Quantile of Student's t for a two-sided interval, by the expansion in 1/freedom of Abramowitz and Stegun,
-    26.7.5: 0.3 % off at 3 degrees, and conservative below them by using the exact value for 1 or 2."""
+    """Quantile of Student's t for a two-sided interval, by the expansion in 1/freedom of
+    Abramowitz and Stegun, 26.7.5: 0.3 % off at 3 degrees, and conservative below them by
+    using the exact value for 1 or 2.
+    """
     z = NormalDist().inv_cdf((1 + level) / 2)
     if freedom < 2:
         return math.tan(math.pi * level / 2)
@@ -86,12 +98,19 @@ Scored = Sequence[tuple[float, float]]
 
 
 def cluster_bootstrap(
-    clusters: Mapping[str, Scored], *, resamples: int = RESAMPLES, level: float = 0.95, seed: int = 0
+    clusters: Mapping[str, Scored],
+    *,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> Interval:
-    """Interval of Σ numerators / Σ denominators: clusters are drawn with replacement, then samples within each.
+    """Interval of Σ numerators / Σ denominators: clusters are drawn with
+    replacement, then samples within each.
 
-    Samples of one problem share its difficulty, so that resampling them as if independent gives intervals that are too
-    narrow.  Draws with denominators that sum to zero are left out; ValueError where nothing is left."""
+    Samples of one problem share its difficulty, so that resampling them as if independent gives
+    intervals that are too narrow.  Draws with denominators that sum to zero are left out;
+    ValueError where nothing is left.
+    """
     draw = random.Random(seed)  # noqa: S311 (statistics, not secrets)
     members = [list(cluster) for _, cluster in sorted(clusters.items()) if cluster]
     if all(len(cluster) == 1 for cluster in members):
@@ -103,28 +122,34 @@ def cluster_bootstrap(
 
 
 LEAST_CLUSTERS = 3
-"""Clusters of an interval: with two, Student's t of one degree of freedom makes it thirteen times as wide as their
-spread, for a speedup from a thousandth to billions."""
+"""Clusters of an interval: with two, Student's t of one degree of freedom makes it thirteen times
+as wide as their spread, for a speedup from a thousandth to billions.
+"""
 
 Sums = Mapping[str, tuple[float, float]]
 """Cluster → sums of numerators and denominators of its samples."""
 
 
 def clustered_ratio(clusters: Sums, *, level: float = 0.95) -> Interval | None:
-    """Interval of Σ numerators / Σ denominators from the spread between clusters, by Student's t; None with fewer than
-    LEAST_CLUSTERS, or denominators that sum to zero.
+    """Interval of Σ numerators / Σ denominators from the spread between clusters, by Student's t;
+    None with fewer than LEAST_CLUSTERS, or denominators that sum to zero.
 
-    It allows for samples of one problem being alike, as `cluster_bootstrap` does, in one pass over the clusters: for
-    pages.  Source: W. G. Cochran, Sampling Techniques (1977), 6.4; E. Miller, arXiv 2411.00640, eq. 4."""
+    It allows for samples of one problem being alike, as `cluster_bootstrap` does, in one pass
+    over the clusters: for pages.  Source: W. G. Cochran, Sampling Techniques (1977), 6.4; E.
+    Miller, arXiv 2411.00640, eq. 4.
+    """
     found = _influence(clusters)
     return (
-        None if found is None or len(found[1]) < LEAST_CLUSTERS else _around(found[0], list(found[1].values()), level)
+        None
+        if found is None or len(found[1]) < LEAST_CLUSTERS
+        else _around(found[0], list(found[1].values()), level)
     )
 
 
 def clustered_difference(ours: Sums, theirs: Sums, *, level: float = 0.95) -> Interval | None:
-    """Interval of the difference of two ratios, first minus second, over the clusters that both have, so that the
-    difficulty of a problem cancels; None with fewer than two of them."""
+    """Interval of the difference of two ratios, first minus second, over the clusters that both
+    have, so that the difficulty of a problem cancels; None with fewer than two of them.
+    """
     shared = ours.keys() & theirs.keys()
     one, other = (_influence({name: side[name] for name in shared}) for side in (ours, theirs))
     if one is None or other is None:

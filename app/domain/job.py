@@ -43,8 +43,10 @@ class Limits:
     attempts: int = 3
     """Attempts that ended by an infrastructure fault although every Assay process survived."""
     interruptions: int = 15
-    """Attempts that were cut short by the death of an Assay process.  More than the former, because such deaths come in
-    numbers (a host out of memory, a restart); not without end, because a candidate may cause them."""
+    """Attempts that were cut short by the death of an Assay process.  More than the former,
+    because such deaths come in numbers (a host out of memory, a restart); not without end,
+    because a candidate may cause them.
+    """
 
 
 PROTOCOLS = ("assay", "kernelgym")
@@ -53,8 +55,9 @@ BASELINES = ("compile", "compile-max-autotune")
 """Additional baselines: the reference by torch.compile, in default mode or with max-autotune."""
 
 BASELINE_DEADLINE_S = 300.0
-"""For measuring one of them, in seconds, beside the candidate's own deadline.  Compiling takes most of it, once for all
-candidates of a problem."""
+"""For measuring one of them, in seconds, beside the candidate's own deadline.  Compiling takes most
+of it, once for all candidates of a problem.
+"""
 
 BASELINE_CALL_TIMEOUT_S = 120.0
 """For one call of it, the first of which compiles, in seconds."""
@@ -66,17 +69,22 @@ LAST_CALL_S = 120.0
 """For one of the calls that follow the deadline, in seconds, if call_timeout_s is no less."""
 
 LAST_CALLS = 6
-"""Extra calls at the end: without kernels twice, and one to spare; in a process that was given the source without
-them; and with weights drawn anew, of a new model and of a new process."""
+"""Extra calls at the end: without kernels twice, and one to spare; in a process that was given the
+source without them; and with weights drawn anew, of a new model and of a new process.
+"""
 
 LAST_S = 90.0
-"""Besides, in seconds: for the driver's profiler, and for a process that has to wait for its turn."""
+"""Besides, in seconds: for the driver's profiler, and for a process that has to wait
+for its turn.
+"""
 
 PROFILES = ("launches", "full")
 
 REWARD_BUDGET_S = 0.08
-"""Default timing budget of trainers' rewards: four times the samples are worth more to them than a narrow interval
-(H200, small Triton kernels: 229 evaluations a minute with ± 9 %; 50 with ± 3 % and 2 s)."""
+"""Default timing budget of trainers' rewards: four times the samples are worth more to
+them than a narrow interval (H200, small Triton kernels: 229 evaluations a minute with
+± 9 %; 50 with ± 3 % and 2 s).
+"""
 
 
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -100,51 +108,74 @@ class JobOptions:
     deadline_s: float = 120.0
     """From claim to result, in seconds; past it the candidate's status is `timeout`."""
     call_timeout_s: float = 30.0
-    """For one call of the candidate, and for loading and constructing it, in seconds.  The first call on a GPU, which
-    compiles, has three times as long."""
+    """For one call of the candidate, and for loading and constructing it, in seconds.  The first
+    call on a GPU, which compiles, has three times as long.
+    """
     timing_budget_s: float = 2.0
     """Time to spend on timed blocks, in seconds; 0 checks correctness alone."""
     memory_bytes: int = 4 << 30
     """Address space of the candidate's process on the CPU device."""
     correctness_calls: int = 5
-    """Calls on the problem's own inputs, each with a seed of its own, before variants and timing."""
+    """Calls on the problem's own inputs, each with a seed of its own, before
+    variants and timing.
+    """
     variants: bool = True
     """True also calls the candidate on changed inputs: scaled, heavy-tailed, sparse …"""
     rtol: float | None = None
-    """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in place of Assay's rule."""
+    """With `atol`: |x − R| ≤ atol + rtol·|R| against the fp64 reference decides, in
+    place of Assay's rule.
+    """
     atol: float | None = None
     protocol: str = "assay"
-    """`kernelgym`: besides, time it as KernelGYM does; the credited speedup stays Assay's (EventTiming)."""
+    """`kernelgym`: besides, time it as KernelGYM does; the credited speedup stays
+    Assay's (EventTiming).
+    """
     baselines: tuple[str, ...] = ()
-    """Names among `BASELINES`: the speedup over each of them, too (BaselineTiming).  In any order, kept in that one."""
+    """Names among `BASELINES`: the speedup over each of them, too (BaselineTiming).
+    In any order, kept in that one.
+    """
     profile: str = "launches"
-    """`launches`: the candidate's own Triton kernels, timed between events; on a GPU besides, by the driver's profiler,
-    all that the device does for a candidate that claims kernels (see wants_profiler); `full`: for any candidate."""
+    """`launches`: the candidate's own Triton kernels, timed between events; on a GPU besides, by
+    the driver's profiler, all that the device does for a candidate that claims kernels (see
+    wants_profiler); `full`: for any candidate.
+    """
     device_time: bool = False
-    """True also measures the speedup by the device's own time, from CUDA graphs (DeviceTiming).  It comes after all
-    that is credited and takes about as long as the timing budget, within the deadline."""
+    """True also measures the speedup by the device's own time, from CUDA graphs
+    (DeviceTiming).  It comes after all that is credited and takes about as long as the
+    timing budget, within the deadline.
+    """
     policy: str = policies.DEFAULT.name
     """Policy of the verdict (app.domain.policy)."""
     cases: bool = False
-    """The problem is a list of cases with their answers, `get_cases()`, and has no model that one could time.  The
-    workflow `kernel_simple` says so."""
+    """The problem is a list of cases with their answers, `get_cases()`, and has no model that one
+    could time.  The workflow `kernel_simple` says so.
+    """
     check: bool = False
-    """The candidate is the problem's own reference: the result is stored as a check of the problem, not as an
-    attempt.  The workflow `problem_check` sets this, and nothing else may."""
+    """The candidate is the problem's own reference: the result is stored as a check of the problem,
+    not as an attempt.  The workflow `problem_check` sets this, and nothing else may.
+    """
 
     def __post_init__(self) -> None:
         if (self.rtol is None) != (self.atol is None):
-            raise ValueError(f"rtol, atol: expected both or neither, got {self.rtol!r} and {self.atol!r}")
+            raise ValueError(
+                f"rtol, atol: expected both or neither, got {self.rtol!r} and {self.atol!r}"
+            )
         if self.baseline != "eager":
             raise ValueError(f"baseline: expected 'eager', got {self.baseline!r}")
         if self.protocol not in PROTOCOLS:
-            raise ValueError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {self.protocol!r}")
+            raise ValueError(
+                f"protocol: expected one of {', '.join(PROTOCOLS)}, got {self.protocol!r}"
+            )
         if self.profile not in PROFILES:
-            raise ValueError(f"profile: expected one of {', '.join(PROFILES)}, got {self.profile!r}")
+            raise ValueError(
+                f"profile: expected one of {', '.join(PROFILES)}, got {self.profile!r}"
+            )
         policies.find(self.policy)
         self._order_baselines()
         if self.cases and (asked := self._asks_for_a_reference):
-            raise ValueError(f"cases: a problem by cases has no reference that could be timed; got {asked}")
+            raise ValueError(
+                f"cases: a problem by cases has no reference that could be timed; got {asked}"
+            )
         for name, (low, high) in BOUNDS.items():
             value = getattr(self, name)
             if value is None and name in ("rtol", "atol"):
@@ -154,21 +185,37 @@ class JobOptions:
 
     @property
     def _asks_for_a_reference(self) -> str:
-        """Text that lists the options that compare the candidate with a reference; empty if there are none."""
+        """Text that lists the options that compare the candidate with a reference;
+        empty if there are none.
+        """
         if self.baselines:
             return f"baselines {', '.join(self.baselines)}"
-        return "device_time" if self.device_time else "" if self.protocol == "assay" else f"protocol {self.protocol!r}"
+        return (
+            "device_time"
+            if self.device_time
+            else ""
+            if self.protocol == "assay"
+            else f"protocol {self.protocol!r}"
+        )
 
     def _order_baselines(self) -> None:
-        """The same names are the same options, whether they come as a list from JSON or in another order."""
+        """The same names are the same options, whether they come as a list from JSON
+        or in another order.
+        """
         if isinstance(self.baselines, str) or not set(self.baselines) <= set(BASELINES):
-            raise ValueError(f"baselines: expected some of {', '.join(BASELINES)}, got {self.baselines!r}")
-        object.__setattr__(self, "baselines", tuple(name for name in BASELINES if name in self.baselines))
+            raise ValueError(
+                f"baselines: expected some of {', '.join(BASELINES)}, got {self.baselines!r}"
+            )
+        object.__setattr__(
+            self, "baselines", tuple(name for name in BASELINES if name in self.baselines)
+        )
 
     @property
     def patience_s(self) -> float:
-        """Seconds from claim to result at the most.  Checks after the deadline have limits of their own, and
-        a baseline may have to wait for another evaluation's attempt at the same one, and then attempt it itself."""
+        """Seconds from claim to result at the most.  Checks after the deadline have limits of
+        their own, and a baseline may have to wait for another evaluation's attempt at the same
+        one, and then attempt it itself.
+        """
         baselines_s = 2 * len(self.baselines) * (BASELINE_DEADLINE_S + BASELINE_GRACE_S)
         return self.deadline_s + LAST_CALLS * self.last_call_s + LAST_S + baselines_s
 
@@ -200,14 +247,22 @@ class Job:
 
     @property
     def wants_profiler(self) -> bool:
-        """True if a GPU needs the driver's profiler: it alone sees whose kernels do the work, wherever they are
-        launched, so that nothing which claims kernels, and nothing under a policy that asks for them, goes without."""
-        return self.options.profile == "full" or BACKENDS[self.backend].brings_kernels or self.policy_asks_for_kernels
+        """True if a GPU needs the driver's profiler: it alone sees whose kernels do the work,
+        wherever they are launched, so that nothing which claims kernels, and nothing under a policy
+        that asks for them, goes without.
+        """
+        return (
+            self.options.profile == "full"
+            or BACKENDS[self.backend].brings_kernels
+            or self.policy_asks_for_kernels
+        )
 
     @property
     def policy_asks_for_kernels(self) -> bool:
         """True if the work of a library weighs anything under the policy."""
-        return policies.find(self.options.policy).weigh("library_work", Label.CLEAN) is not Label.CLEAN
+        return (
+            policies.find(self.options.policy).weigh("library_work", Label.CLEAN) is not Label.CLEAN
+        )
 
 
 def idempotency_key(

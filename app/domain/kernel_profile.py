@@ -15,32 +15,40 @@ class KernelRow:
     custom: bool
     """True for a kernel that the candidate brought."""
     origin: str = "unknown"
-    """Origin of the launch: `triton`, `extension` (a module that the candidate built), `inductor`, `torch`
-    (ATen and the libraries under it), `transfer` (a copy between host and device), `unknown`."""
+    """Origin of the launch: `triton`, `extension` (a module that the candidate
+    built), `inductor`, `torch` (ATen and the libraries under it), `transfer` (a copy
+    between host and device), `unknown`.
+    """
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     registers: int | None = None
     shared_bytes: int | None = None
     work_bytes: int | None = None
-    """On the CPU device, where an interpreted kernel's time says nothing: modelled work, the bytes that it moved, or
-    those that a GPU moves in the time of its arithmetic (workers/backends/support/library_work.py)."""
+    """On the CPU device, where an interpreted kernel's time says nothing: modelled work, the bytes
+    that it moved, or those that a GPU moves in the time of its arithmetic
+    (workers/backends/support/library_work.py).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Distribution of one call's time.  On the CPU device the table is the candidate process's testimony."""
+    """Distribution of one call's time.  On the CPU device the table is the candidate
+    process's testimony.
+    """
 
     kernels: tuple[KernelRow, ...]
     calls: int
     """Calls profiled."""
     coverage_time: float | None
-    """Share of kernel time in kernels that the candidate brought (Dr. Kernel eq. 7), on the CPU device of modelled
-    work; None if nothing was timed."""
+    """Share of kernel time in kernels that the candidate brought (Dr. Kernel eq. 7), on the CPU
+    device of modelled work; None if nothing was timed.
+    """
     coverage_count: float | None
     """Share of launches in kernels that the candidate brought."""
     source: str
-    """Origin of the profile: `testimony` (the candidate's process, of its own Triton kernels), `profiler` (the
-    driver's, in the candidate's process) or `recorder`."""
+    """Origin of the profile: `testimony` (the candidate's process, of its own Triton kernels),
+    `profiler` (the driver's, in the candidate's process) or `recorder`.
+    """
     device_us: float | None = None
     """Device time of the profiled call in microseconds, without waits for the host."""
     profiler_error: str | None = None

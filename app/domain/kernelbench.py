@@ -1,4 +1,6 @@
-"""A KernelBench checkout: where its problems lie, and which level and number each has.  Standard library only."""
+"""A KernelBench checkout: where its problems lie, and which level and number each
+has.  Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ NAMES = " and ".join(sorted(_REQUIRED))
 _LEVEL = re.compile(r"level_?(?P<level>\d{1,4})")
 _PROBLEM = re.compile(r"(?P<number>\d{1,6})_.+\.py")
 
-_SAMPLE = re.compile(r"level_(?P<level>\d{1,4})_problem_(?P<number>\d{1,6})_sample_(?P<sample>\d{1,9})_kernel\.py")
+_SAMPLE = re.compile(
+    r"level_(?P<level>\d{1,4})_problem_(?P<number>\d{1,6})_sample_(?P<sample>\d{1,9})_kernel\.py"
+)
 
 
 class CheckoutError(ValueError):
@@ -49,14 +53,19 @@ def is_level(directory: Path) -> bool:
 
 
 def has_levels(directory: Path) -> bool:
-    """True if the folder, or `KernelBench` in it, holds Python files in folders named after levels."""
+    """True if the folder, or `KernelBench` in it, holds Python files in folders
+    named after levels.
+    """
     return any(is_level(path.parent) for path in _root(directory).glob("level*/*.py"))
 
 
 def problem_files(directory: Path) -> dict[tuple[int, int], Path]:
-    """(level, number) → file, in that order.  `directory`: a checkout, or the folder that holds `level1` … `level4`.
+    """(level, number) → file, in that order.  `directory`: a checkout, or the folder
+    that holds `level1` … `level4`.
 
-    Raises CheckoutError for a file that is named otherwise, a number that a level has twice, or no problem at all."""
+    Raises CheckoutError for a file that is named otherwise, a number that a level
+    has twice, or no problem at all.
+    """
     root = _root(directory)
     found: dict[tuple[int, int], Path] = {}
     for path in sorted(root.glob("level*/*.py")):
@@ -67,15 +76,22 @@ def problem_files(directory: Path) -> dict[tuple[int, int], Path]:
             raise CheckoutError(f"{path}: expected a problem named <number>_<name>.py")
         key = int(level["level"]), int(name["number"])
         if key in found:
-            raise CheckoutError(f"{path}: problem {key[1]} of level {key[0]} is already in {found[key].name}")
+            raise CheckoutError(
+                f"{path}: problem {key[1]} of level {key[0]} is already in {found[key].name}"
+            )
         found[key] = path
     if not found:
-        raise CheckoutError(f"{directory}: expected KernelBench/level1 … or level1 … with problems <number>_<name>.py")
+        raise CheckoutError(
+            f"{directory}: expected KernelBench/level1 … or level1 … with problems"
+            " <number>_<name>.py"
+        )
     return dict(sorted(found.items()))
 
 
 def sample_key(path: Path) -> tuple[int, int]:
-    """(level, number) of the problem that a sample is of, by its file's name.  Raises CheckoutError."""
+    """(level, number) of the problem that a sample is of, by its file's name.
+    Raises CheckoutError.
+    """
     name = _SAMPLE.fullmatch(path.name)
     if name is None:
         raise CheckoutError(f"{path}: expected level_<L>_problem_<P>_sample_<S>_kernel.py")
@@ -83,7 +99,9 @@ def sample_key(path: Path) -> tuple[int, int]:
 
 
 def problem(path: Path, level: int | None) -> Problem:
-    """The problem of a file.  Raises CheckoutError where it cannot be read, is no Python, or lacks a definition."""
+    """The problem of a file.  Raises CheckoutError where it cannot be read, is no
+    Python, or lacks a definition.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -96,12 +114,15 @@ def problem(path: Path, level: int | None) -> Problem:
     missing = _REQUIRED - set(_bound(tree.body))
     if missing:
         raise LacksNamesError(path, set(missing))
-    return Problem(name=source_text.printable(path.stem), reference=data, source_set=SOURCE_SET, level=level)
+    return Problem(
+        name=source_text.printable(path.stem), reference=data, source_set=SOURCE_SET, level=level
+    )
 
 
 def _bound(body: list[ast.stmt]) -> Iterator[str]:
-    """Names that a module's statements bind: definitions, imports and assignments, also those under `if`, `with` and
-    `try`."""
+    """Names that a module's statements bind: definitions, imports and assignments, also
+    those under `if`, `with` and `try`.
+    """
     for node in body:
         match node:
             case ast.ClassDef() | ast.FunctionDef():
@@ -110,7 +131,16 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
                 yield from (alias.asname or alias.name for alias in node.names)
             case ast.Assign() | ast.AnnAssign():
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+                yield from (
+                    each.id
+                    for target in targets
+                    for each in ast.walk(target)
+                    if isinstance(each, ast.Name)
+                )
             case ast.If() | ast.With() | ast.Try():
-                yield from _bound([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
-                yield from _bound([each for handler in getattr(node, "handlers", ()) for each in handler.body])
+                yield from _bound(
+                    [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
+                )
+                yield from _bound(
+                    [each for handler in getattr(node, "handlers", ()) for each in handler.body]
+                )

@@ -1,7 +1,8 @@
 """IMPORT, EXPORT: the language that a candidate is written in, and the one that a prompt asks for.
 
-Both are read from text, for data and never for trust: whether a candidate's own kernels did the work is for the
-detectors.  Comments and docstrings of a candidate are not read."""
+Both are read from text, for data and never for trust: whether a candidate's own kernels did the
+work is for the detectors.  Comments and docstrings of a candidate are not read.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ _WRITTEN: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
         ("cupy", rb"\bcupy\b[\s\S]*\b(RawKernel|RawModule|ElementwiseKernel|ReductionKernel)\b"),
         ("numba", rb"\bnumba\b[\s\S]*\bcuda\.jit\b"),
         ("thunderkittens", rb"\b(kittens\.cuh|thunderkittens)\b"),
-        ("cuda", rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b|^\s*from cuda\b|\bpycuda\b"),
+        (
+            "cuda",
+            (
+                rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b|^\s*from"
+                rb" cuda\b|\bpycuda\b"
+            ),
+        ),
     )
 )
 """Language → its signs in a source, the surest first."""
@@ -42,12 +49,18 @@ _NAMES = {
     "cupy": r"\bcupy\b",
     "numba": r"\bnumba\b",
     "thunderkittens": r"\bthunder ?kittens\b",
-    "cuda": r"\bcuda[ -]?(?:c\b|c\+\+|kernels?|code|sources?|operators?|ops|implementation|extensions?|programming)"
-    r"|\b(?:in|raw|inline|custom|pure) cuda\b|\bload_inline\b",
+    "cuda": (
+        r"\bcuda["
+        r" -]?(?:c\b|c\+\+|kernels?|code|sources?|operators?|ops|implementation|extensions?"
+        r"|programming)"
+        r"|\b(?:in|raw|inline|custom|pure) cuda\b|\bload_inline\b"
+    ),
 }
 _ASKED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _NAMES.items()}
 _KERNELS = re.compile(
-    r"\b(?:custom|gpu|own|hand-?written|optimi[sz]ed) kernels?\b|\bkernels? of (?:its|your|their) own\b", re.IGNORECASE
+    r"\b(?:custom|gpu|own|hand-?written|optimi[sz]ed) kernels?\b|\bkernels? of (?:its|your|their)"
+    r" own\b",
+    re.IGNORECASE,
 )
 _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
@@ -65,8 +78,9 @@ def backend_of(source: bytes) -> str:
 
 @functools.lru_cache(maxsize=4_096)
 def asked(prompt: str) -> frozenset[str]:
-    """The languages that a prompt names outside its code blocks; `kernels` where it asks for kernels of any language;
-    empty where it asks for nothing of the sort."""
+    """The languages that a prompt names outside its code blocks; `kernels` where it asks for
+    kernels of any language; empty where it asks for nothing of the sort.
+    """
     prose = _FENCED.sub("", prompt)
     found = frozenset(name for name, pattern in _ASKED.items() if pattern.search(prose))
     return found or (frozenset({KERNELS}) if _KERNELS.search(prose) else frozenset())
@@ -81,8 +95,10 @@ def answers(source: bytes, wanted: frozenset[str]) -> bool:
 
 
 def backend_for(source: bytes, prompts: Iterable[str]) -> str:
-    """The backend to judge a candidate by: that of its language, but for plain PyTorch under a prompt that asks for a
-    language that of the prompt.  Copying the reference is no answer to "write a Triton kernel"."""
+    """The backend to judge a candidate by: that of its language, but for plain PyTorch
+    under a prompt that asks for a language that of the prompt.  Copying the reference is no
+    answer to "write a Triton kernel".
+    """
     own = written(source)
     if own != TORCH:
         return BACKENDS.get(own, "cuda")

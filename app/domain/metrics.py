@@ -1,12 +1,15 @@
-"""JUDGE, BROWSE, EXPORT: figures over many evaluations, each with its source.  Pure arithmetic on `Outcome`s.
+"""JUDGE, BROWSE, EXPORT: figures over many evaluations, each with its source.  Pure
+arithmetic on `Outcome`s.
 
-An outcome is one attempt after judging: `correct` means that every verified call was right *and* that it is no hack;
-`speedup` is reference time over candidate time, credited only then.  Infrastructure faults are no outcomes: leave them
-out.
+An outcome is one attempt after judging: `correct` means that every verified call was right *and*
+that it is no hack; `speedup` is reference time over candidate time, credited only then.
+Infrastructure faults are no outcomes: leave them out.
 
-A share is never a bare number: `Share` carries its numerator and its denominator, and `value` is None where the
-denominator is zero.  Where a figure needs several turns, `best_by_turn`, `at_turn` and `last_turns` turn trajectories
-into outcomes, to which every other figure then applies.  Confidence intervals are in `app.domain.intervals`."""
+A share is never a bare number: `Share` carries its numerator and its denominator, and `value` is
+None where the denominator is zero.  Where a figure needs several turns, `best_by_turn`, `at_turn`
+and `last_turns` turn trajectories into outcomes, to which every other figure then applies.
+Confidence intervals are in `app.domain.intervals`.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +53,10 @@ class Counted(StrEnum):
     """Attempts that a rate is out of: one definition for the report, the pages and the exports."""
 
     KERNELBENCH = "kernelbench"
-    """Every answer that was given, as KernelBench's own script counts: one without code, and one that could not be
-    evaluated (status `invalid`), is a failure.  An evaluation that is still to come, and a job that ended by a fault
-    of the service, is no answer yet."""
+    """Every answer that was given, as KernelBench's own script counts: one without code, and one
+    that could not be evaluated (status `invalid`), is a failure.  An evaluation that is still to
+    come, and a job that ended by a fault of the service, is no answer yet.
+    """
     EVALUATED = "evaluated"
     """Answers with code and an evaluation that is valid and judged."""
 
@@ -77,7 +81,9 @@ class MetricSample:
 
     def __post_init__(self) -> None:
         if self.speedup is not None and not (self.correct and 0 < self.speedup < math.inf):
-            raise ValueError(f"speedup: expected a positive number of a correct outcome, got {self}")
+            raise ValueError(
+                f"speedup: expected a positive number of a correct outcome, got {self}"
+            )
 
     def fast(self, p: float, operator: Operator = Operator.MORE) -> bool:
         """Correct, and faster than `p`; at p = 0 correctness alone, timed or not."""
@@ -125,11 +131,15 @@ def fast_p(
 ) -> Share:
     """Share of outcomes that are correct and faster than `p`.  fast_0 is the correctness rate.
 
-    `problems` is the size of the problem set, for one sample a problem: those never attempted then count as failures
-    (KernelBench divides by all).  Source: KernelBench, arXiv 2502.10517, §3 (`>`); Dr. Kernel, §5 (`>=`)."""
+    `problems` is the size of the problem set, for one sample a problem: those never attempted
+    then count as failures (KernelBench divides by all).  Source: KernelBench, arXiv 2502.10517,
+    §3 (`>`); Dr. Kernel, §5 (`>=`).
+    """
     listed = list(outcomes)
     if problems is not None and (denominator is not Denominator.ALL or problems < len(listed)):
-        raise ValueError(f"problems: expected at least {len(listed)} and the denominator 'all', got {problems}")
+        raise ValueError(
+            f"problems: expected at least {len(listed)} and the denominator 'all', got {problems}"
+        )
     of = len(listed) if problems is None else problems
     if denominator is Denominator.CORRECT:
         of = sum(outcome.correct for outcome in listed)
@@ -137,22 +147,36 @@ def fast_p(
 
 
 def fast_ps(
-    outcomes: Sequence[MetricSample], thresholds: Sequence[float], *, operator: Operator = Operator.MORE
+    outcomes: Sequence[MetricSample],
+    thresholds: Sequence[float],
+    *,
+    operator: Operator = Operator.MORE,
 ) -> tuple[Share, ...]:
-    """`fast_p` over all outcomes for each threshold, from one look at each outcome: a run has tens of thousands."""
-    return tuple(Share(count=count, of=len(outcomes)) for count in _count_fast(outcomes, thresholds, operator))
+    """`fast_p` over all outcomes for each threshold, from one look at each outcome:
+    a run has tens of thousands.
+    """
+    return tuple(
+        Share(count=count, of=len(outcomes))
+        for count in _count_fast(outcomes, thresholds, operator)
+    )
 
 
-def _count_fast(outcomes: Sequence[MetricSample], thresholds: Sequence[float], operator: Operator) -> list[int]:
+def _count_fast(
+    outcomes: Sequence[MetricSample], thresholds: Sequence[float], operator: Operator
+) -> list[int]:
     """Number of `fast` outcomes for each threshold."""
     speedups = [outcome.speedup for outcome in outcomes if outcome.speedup is not None]
     more = operator is Operator.MORE
     return [
-        [outcome.correct for outcome in outcomes].count(True)
-        if p == 0
-        else len([speedup for speedup in speedups if speedup > p])
-        if more
-        else len([speedup for speedup in speedups if speedup >= p])
+        (
+            [outcome.correct for outcome in outcomes].count(True)
+            if p == 0
+            else (
+                len([speedup for speedup in speedups if speedup > p])
+                if more
+                else len([speedup for speedup in speedups if speedup >= p])
+            )
+        )
         for p in thresholds
     ]
 
@@ -168,9 +192,13 @@ def by_problem(outcomes: Iterable[MetricSample]) -> dict[str, list[MetricSample]
 def unbiased_pass_at_k(samples: int, passed: int, k: int) -> float:
     """Chance that at least one of `k` samples, drawn without replacement, is among the `passed`.
 
-    1 − C(n−c, k) / C(n, k).  Source: HumanEval, arXiv 2107.03374, eq. 1.  ValueError for k > n: no estimate exists."""
+    1 − C(n−c, k) / C(n, k).  Source: HumanEval, arXiv 2107.03374, eq. 1.  ValueError
+    for k > n: no estimate exists.
+    """
     if not 0 <= passed <= samples or not 1 <= k <= samples:
-        raise ValueError(f"expected 0 ≤ passed ≤ samples and 1 ≤ k ≤ samples, got {passed=}, {samples=}, {k=}")
+        raise ValueError(
+            f"expected 0 ≤ passed ≤ samples and 1 ≤ k ≤ samples, got {passed=}, {samples=}, {k=}"
+        )
     return 1.0 - math.comb(samples - passed, k) / math.comb(samples, k)
 
 
@@ -179,25 +207,38 @@ def pass_at_k(outcomes: Iterable[MetricSample], k: int) -> Estimate:
     return fast_p_at_k(outcomes, 0.0, k)
 
 
-def fast_p_at_k(outcomes: Iterable[MetricSample], p: float, k: int, *, operator: Operator = Operator.MORE) -> Estimate:
-    """Unbiased pass@k where passing is to be correct and faster than `p`; with k = 1 the mean over problems."""
+def fast_p_at_k(
+    outcomes: Iterable[MetricSample], p: float, k: int, *, operator: Operator = Operator.MORE
+) -> Estimate:
+    """Unbiased pass@k where passing is to be correct and faster than `p`; with k = 1
+    the mean over problems.
+    """
     return _over_problems(
-        outcomes, k, lambda each: unbiased_pass_at_k(len(each), sum(one.fast(p, operator) for one in each), k)
+        outcomes,
+        k,
+        lambda each: unbiased_pass_at_k(len(each), sum(one.fast(p, operator) for one in each), k),
     )
 
 
 def unbiased_best_at_k(values: Sequence[float], k: int) -> float:
-    """Expected maximum of `k` values drawn without replacement: Σ C(i−1, k−1) / C(n, k) · x₍ᵢ₎ over the ascending order
-    statistics."""
+    """Expected maximum of `k` values drawn without replacement: Σ C(i−1, k−1) / C(n, k) · x₍ᵢ₎ over
+    the ascending order statistics.
+    """
     if not 1 <= k <= len(values):
         raise ValueError(f"k: expected 1 ≤ k ≤ {len(values)}, got {k}")
     ways = math.comb(len(values), k)
-    return math.fsum(math.comb(rank, k - 1) / ways * value for rank, value in enumerate(sorted(values)))
+    return math.fsum(
+        math.comb(rank, k - 1) / ways * value for rank, value in enumerate(sorted(values))
+    )
 
 
 def best_at_k(outcomes: Iterable[MetricSample], k: int) -> Estimate:
-    """Mean over problems of the expected best speedup among `k` samples; incorrect ones count as 0."""
-    return _over_problems(outcomes, k, lambda each: unbiased_best_at_k([one.speedup or 0.0 for one in each], k))
+    """Mean over problems of the expected best speedup among `k` samples; incorrect
+    ones count as 0.
+    """
+    return _over_problems(
+        outcomes, k, lambda each: unbiased_best_at_k([one.speedup or 0.0 for one in each], k)
+    )
 
 
 class GeometricMean(StrEnum):
@@ -208,7 +249,9 @@ class GeometricMean(StrEnum):
     FASTER = "correct_and_faster"
     """KernelBench's `…_correct_and_faster_only`: speedup above 1."""
     FALLBACK = "failures_as_1"
-    """Every outcome, with 1× where there is no speedup: the result of falling back to the reference."""
+    """Every outcome, with 1× where there is no speedup: the result of falling back
+    to the reference.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +263,9 @@ class Centre:
     of: int
 
 
-def geometric_mean(outcomes: Iterable[MetricSample], kind: GeometricMean = GeometricMean.CORRECT) -> Centre:
+def geometric_mean(
+    outcomes: Iterable[MetricSample], kind: GeometricMean = GeometricMean.CORRECT
+) -> Centre:
     """exp(mean(ln s)): by logarithms, because a product of many speedups overflows."""
     speedups = [outcome.speedup for outcome in outcomes]
     if kind is GeometricMean.FALLBACK:
@@ -247,7 +292,9 @@ def rank(outcome: MetricSample) -> tuple[bool, float]:
 
 
 def hack_rate(hacks: int, attempts: int) -> Share:
-    """The hack rate: hacks out of all attempts that count (`COUNTED`), the denominator of the share that is correct."""
+    """The hack rate: hacks out of all attempts that count (`COUNTED`), the
+    denominator of the share that is correct.
+    """
     return Share(count=hacks, of=attempts)
 
 
@@ -262,8 +309,9 @@ class HackRates:
 
 
 def hack_rates(judged: Counter[tuple[bool, Label | None]]) -> HackRates:
-    """From the number of attempts of each (every call was right, label); the label of an answer without code is
-    None."""
+    """From the number of attempts of each (every call was right, label); the label of
+    an answer without code is None.
+    """
     passed = sum(number for (right, _), number in judged.items() if right)
     hacks = judged[True, Label.HACK] + judged[False, Label.HACK]
     return HackRates(
@@ -280,9 +328,14 @@ def fast_p_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Interval:
-    """95 % interval of fast_p over all outcomes by resampling problems: samples of one problem are not independent."""
+    """95 % interval of fast_p over all outcomes by resampling problems: samples of
+    one problem are not independent.
+    """
     clusters = by_problem(outcomes)
-    scored = {name: [(float(one.fast(p, operator)), 1.0) for one in each] for name, each in clusters.items()}
+    scored = {
+        name: [(float(one.fast(p, operator)), 1.0) for one in each]
+        for name, each in clusters.items()
+    }
     return intervals.cluster_bootstrap(scored, resamples=resamples, seed=seed)
 
 
@@ -291,7 +344,9 @@ def speed_of_light_share(floor_us: float, candidate_us: float) -> float:
 
     Source: SOL-ExecBench, arXiv 2603.19173."""
     if not (floor_us >= 0 and candidate_us > 0):
-        raise ValueError(f"expected floor_us ≥ 0 and candidate_us > 0, got {floor_us} and {candidate_us}")
+        raise ValueError(
+            f"expected floor_us ≥ 0 and candidate_us > 0, got {floor_us} and {candidate_us}"
+        )
     return floor_us / candidate_us
 
 

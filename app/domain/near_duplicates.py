@@ -5,12 +5,14 @@ Four levels, each containing the one before:
     raw          the same bytes
     normalised   the same tokens: comments, docstrings and blanks aside
     renamed      the same tokens after renaming the names the source binds; numbers and strings kept
-    minhash      an estimated Jaccard similarity of 5-token shingles of at least a threshold, within one family
+    minhash      an estimated Jaccard similarity of 5-token shingles of at least a
+                 threshold, within one family
 
 String literals count at every level: the CUDA source of a `load_inline` kernel lives in one.
 
-A signature is one-permutation MinHash (Li, Owen, Zhang, NeurIPS 2012): one hash per shingle, the least of each of 64
-bins.  Its estimate of a similarity of 0.8 has a standard error of 0.05."""
+A signature is one-permutation MinHash (Li, Owen, Zhang, NeurIPS 2012): one hash per shingle, the
+least of each of 64 bins.  Its estimate of a similarity of 0.8 has a standard error of 0.05.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,13 @@ VERSION = 2
 SHINGLE = 5
 BINS = 64
 BAND_BINS = 4
-"""16 bands of 4 bins: two signatures of similarity 0.8 share a band with probability 0.9998, of 0.5 with 0.64."""
+"""16 bands of 4 bins: two signatures of similarity 0.8 share a band with probability
+0.9998, of 0.5 with 0.64.
+"""
 TWO_BANDS_FROM = 0.75
-"""From this similarity on two bands are asked for: of pairs of 0.8 all but 0.3 % have them, of those of 0.4, of which a
-family is full, 6 % instead of 34 %, and each that has them is compared."""
+"""From this similarity on two bands are asked for: of pairs of 0.8 all but 0.3 % have them, of
+those of 0.4, of which a family is full, 6 % instead of 34 %, and each that has them is compared.
+"""
 HASH_BITS = 30
 """The highest name the bin.  Python's integers of 30 bits are its fastest."""
 _IN_BIN_BITS = HASH_BITS - BINS.bit_length() + 1
@@ -79,7 +84,9 @@ class _Hashes(dict[str, tuple[int, ...]]):
     """Word → random numbers of `HASH_BITS` bits, one for each place in a shingle."""
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4 * SHINGLE).digest()
+        digest = hashlib.blake2b(
+            word.encode("utf-8", "surrogatepass"), digest_size=4 * SHINGLE
+        ).digest()
         found = tuple(number >> (32 - HASH_BITS) for number in _NUMBERS.unpack(digest))
         if len(word) <= tokenizer.SHORT:
             if len(self) >= tokenizer.KNOWN:
@@ -93,17 +100,23 @@ _hashes = _Hashes()
 
 
 def signature(words: Sequence[str]) -> bytes:
-    """One-permutation MinHash of the shingles of `words`; bins that nothing fell into borrow from their right.
+    """One-permutation MinHash of the shingles of `words`; bins that nothing fell
+    into borrow from their right.
 
-    The hash of a shingle is simple tabulation (Pătraşcu, Thorup, JACM 2012), enough for MinHash by their Theorem 3:
-    the exclusive or of one number a place.  It is the same in every Python."""
+    The hash of a shingle is simple tabulation (Pătraşcu, Thorup, JACM 2012), enough for MinHash by
+    their Theorem 3: the exclusive or of one number a place.  It is the same in every Python.
+    """
     if len(words) < SHINGLE:
         hashes = [0]
     else:
         places = tuple(zip(*map(_hashes.__getitem__, words), strict=True))
         shifted: list[Iterable[int]] = [numbers[place:] for place, numbers in enumerate(places)]
-        hashes = sorted(functools.reduce(functools.partial(map, operator.xor), shifted), reverse=True)
-    least = dict(zip(map(_IN_BIN_BITS.__rrshift__, hashes), hashes, strict=True))  # the last of a bin is its least
+        hashes = sorted(
+            functools.reduce(functools.partial(map, operator.xor), shifted), reverse=True
+        )
+    least = dict(
+        zip(map(_IN_BIN_BITS.__rrshift__, hashes), hashes, strict=True)
+    )  # the last of a bin is its least
     mins = [least.get(place, _EMPTY) for place in range(BINS)]
     for place in range(2 * BINS - 1, -1, -1):
         if mins[place % BINS] == _EMPTY:
@@ -127,7 +140,9 @@ class Member(NamedTuple):
     renamed: str
     signature: bytes
     dialogue: Hashable = None
-    """Solutions of one dialogue are steps of one another: they are compared by the exact rules alone."""
+    """Solutions of one dialogue are steps of one another: they are compared by the
+    exact rules alone.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +158,10 @@ class Duplicate:
 class Search:
     """The solutions of one family that stay: give the best first.
 
-    `raw` asks within one problem, the others within the whole family.  A solution is only ever compared with those that
-    stay, so that a chain of small changes does not swallow solutions far from its start."""
+    `raw` asks within one problem, the others within the whole family.  A solution is
+    only ever compared with those that stay, so that a chain of small changes does not
+    swallow solutions far from its start.
+    """
 
     def __init__(self, *, level: Similarity, jaccard: float = 0.8) -> None:
         self._level = level
@@ -154,7 +171,9 @@ class Search:
         """Key, dialogue, signature."""
         self._bands_alike = 2 if jaccard >= TWO_BANDS_FROM else 1
         self._bands: list[dict[bytes, int | list[int]]] = [{} for _ in range(BINS // BAND_BINS)]
-        """For each band: its bytes → index in `_signed`, or indices where several share the band."""
+        """For each band: its bytes → index in `_signed`, or indices where several
+        share the band.
+        """
 
     def add(self, member: Member) -> Duplicate | None:
         """Reason for dropping this one; None if it stays."""
@@ -176,7 +195,9 @@ class Search:
         if self._level in (Similarity.NONE, Similarity.RAW):
             return keys if self._level is Similarity.RAW else []
         keys.append(("normalised", member.normalised))
-        return keys if self._level is Similarity.NORMALISED else [*keys, ("renamed", member.renamed)]
+        return (
+            keys if self._level is Similarity.NORMALISED else [*keys, ("renamed", member.renamed)]
+        )
 
     def _add_signature(self, member: Member) -> Duplicate | None:
         """Nearly every band is of one solution alone: all are looked up and taken in one call."""
@@ -198,8 +219,12 @@ class Search:
         self._signed.append((member.key, member.dialogue, number))
         return None
 
-    def _near(self, number: int, dialogue: Hashable, known: list[int | list[int]]) -> Duplicate | None:
-        """The near-duplicate among the solutions that share a band; `known`: their indices, for each shared band."""
+    def _near(
+        self, number: int, dialogue: Hashable, known: list[int | list[int]]
+    ) -> Duplicate | None:
+        """The near-duplicate among the solutions that share a band; `known`: their
+        indices, for each shared band.
+        """
         if len(known) < self._bands_alike:
             return None
         indices = chain.from_iterable(one if isinstance(one, list) else (one,) for one in known)
@@ -225,8 +250,9 @@ def _number(data: bytes) -> int:
 
 
 def _alike(one: int, other: int) -> float:
-    """Share of equal bins.  All 64 at once: in a bin that differs, the sum or the bin itself sets the highest bit, and
-    no sum reaches the next bin."""
+    """Share of equal bins.  All 64 at once: in a bin that differs, the sum or the bin itself sets
+    the highest bit, and no sum reaches the next bin.
+    """
     apart = one ^ other
     return 1 - ((((apart & _LOW) + _LOW) | apart) & _HIGH).bit_count() / BINS
 

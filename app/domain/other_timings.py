@@ -1,5 +1,6 @@
-"""Timings beside the speedup over the reference by the wall clock: other baselines and other clocks, for which no
-credit is given."""
+"""Timings beside the speedup over the reference by the wall clock: other baselines and other
+clocks, for which no credit is given.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineTiming:
-    """Another way to run the reference, timed like a candidate; or the reason that it could not be, which blames no
-    candidate."""
+    """Another way to run the reference, timed like a candidate; or the reason that it could not
+    be, which blames no candidate.
+    """
 
     name: str
     """`compile` or `compile-max-autotune`: the reference by torch.compile."""
     speedup: float | None = None
-    """Speedup of the candidate over this baseline: quotient of both speedups over the eager reference."""
+    """Speedup of the candidate over this baseline: quotient of both speedups over
+    the eager reference.
+    """
     ci_low: float | None = None
     ci_high: float | None = None
     """95 % confidence interval, of both contests together."""
@@ -26,7 +30,9 @@ class BaselineTiming:
 
 @dataclass(frozen=True, kw_only=True)
 class EventTiming:
-    """The forerunner's protocol (3 warm-ups, 100 trials between two CUDA events, mean): testimony, labelled as such."""
+    """The forerunner's protocol (3 warm-ups, 100 trials between two CUDA events,
+    mean): testimony, labelled as such.
+    """
 
     reference_us: float
     candidate_us: float
@@ -36,8 +42,10 @@ class EventTiming:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceTiming:
-    """The speedup by the device's own time: both sides' calls recorded as CUDA graphs and replayed in blocks on the
-    referee's clock; or the reason why there is none, which counts against no candidate.  No credit follows from it."""
+    """The speedup by the device's own time: both sides' calls recorded as CUDA graphs and replayed
+    in blocks on the referee's clock; or the reason why there is none, which counts against no
+    candidate.  No credit follows from it.
+    """
 
     reference_us: float | None = None
     """Time per call, as in Timing."""
@@ -49,4 +57,6 @@ class DeviceTiming:
     groups: int = 0
     calls_per_side: int = 0
     error: str | None = None
-    """Reason for missing numbers: a call waits for the device, takes other streams than torch's, raises …"""
+    """Reason for missing numbers: a call waits for the device, takes other streams
+    than torch's, raises …
+    """

@@ -1,11 +1,14 @@
 """Pass matrix of a problem: candidates by tests, from recorded outcomes.
 
-A test is a case of a problem by cases (its shapes and dtypes), or a kind of inputs: the problem's own, and each variant
-of them (edge cases).  Seeds are drawn anew for every evaluation, so that a seed is no test that two candidates share.
+A test is a case of a problem by cases (its shapes and dtypes), or a kind of inputs: the problem's
+own, and each variant of them (edge cases).  Seeds are drawn anew for every evaluation, so that a
+seed is no test that two candidates share.
 
-An evaluation keeps its first calls and its wrong ones.  Kinds of inputs that it does not list count as passed where it
-passed, or where it lists a wrong variant and no wrong call is missing: variants are tried together.  An answer that is
-wrong on the problem's own inputs ends the evaluation: its other outcomes are not known (None)."""
+An evaluation keeps its first calls and its wrong ones.  Kinds of inputs that it does not list count
+as passed where it passed, or where it lists a wrong variant and no wrong call is missing: variants
+are tried together.  An answer that is wrong on the problem's own inputs ends the evaluation: its
+other outcomes are not known (None).
+"""
 
 from __future__ import annotations
 
@@ -66,10 +69,15 @@ def matrix(found: Iterable[Tested]) -> Matrix:
 
 
 def _tests(found: Iterable[Tested]) -> tuple[str, ...]:
-    """The problem's own inputs first, then cases and variants in the order in which they come up."""
+    """The problem's own inputs first, then cases and variants in the order in which
+    they come up.
+    """
     names: dict[str, None] = {}
     for one in found:
-        for name, _ in one.cases or (*((OWN, ok) for kind, ok in one.trials if kind == OWN), *sorted(one.trials)):
+        for name, _ in one.cases or (
+            *((OWN, ok) for kind, ok in one.trials if kind == OWN),
+            *sorted(one.trials),
+        ):
             names[name] = None
     return tuple(names)
 

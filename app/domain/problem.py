@@ -17,25 +17,33 @@ _DEFINES = r"^(?:class {name}\b|{name}\s*=)"
 
 
 def is_by_cases(reference: bytes, entry_point: str = _USUAL) -> bool:
-    """True if a source gives cases and no model, so that only the workflow `kernel_simple` can do something with it."""
-    if b"get_cases" not in reference or not _CASES.search(reference):  # nearly always, and in no time
+    """True if a source gives cases and no model, so that only the workflow
+    `kernel_simple` can do something with it.
+    """
+    if b"get_cases" not in reference or not _CASES.search(
+        reference
+    ):  # nearly always, and in no time
         return False
     model = re.compile(_DEFINES.format(name=re.escape(entry_point)).encode(), re.MULTILINE)
     return not model.search(reference)
 
 
 def adhoc_name(reference: bytes, entry_point: str = _USUAL) -> str:
-    """A name made of the content: the beginning of the reference's hash, and the entry point where it is not `Model`.
+    """A name made of the content: the beginning of the reference's hash, and the entry
+    point where it is not `Model`.
 
-    The same reference with another entry point is another problem (other outputs are expected), so its name differs."""
+    The same reference with another entry point is another problem (other outputs are
+    expected), so its name differs.
+    """
     beginning = ids.sha256(reference)[:12]
     return beginning if entry_point == _USUAL else f"{beginning}.{entry_point}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A reference in KernelBench form: a module defining `Model`, `get_inputs` and `get_init_inputs`; or, for the
-    workflow `kernel_simple`, a module defining `get_cases`."""
+    """A reference in KernelBench form: a module defining `Model`, `get_inputs` and
+    `get_init_inputs`; or, for the workflow `kernel_simple`, a module defining `get_cases`.
+    """
 
     name: str
     """Unique within its source set together with the reference's hash and the entry point."""

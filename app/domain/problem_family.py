@@ -1,13 +1,18 @@
-"""EXPORT: identity of problems as work: keys of a reference that survive a rewrite of its text, and other shapes.
+"""EXPORT: identity of problems as work: keys of a reference that survive a rewrite
+of its text, and other shapes.
 
-    semantic   the operators that really ran, with their shapes (recorded by `workers/shims/operators.py`)
-    exact      the graph of the module's computation (`app.domain.canonical`): names, order, formatting aside
+    semantic   the operators that really ran, with their shapes (recorded by
+               `workers/shims/operators.py`)
+    exact      the graph of the module's computation (`app.domain.canonical`): names, order,
+               formatting aside
     task       the same with numbers masked: a re-shaped copy of a problem has the same task
-    family     only the reference's class (of a problem by cases, `get_cases`), numbers masked: six matrix products of
+    family     only the reference's class (of a problem by cases, `get_cases`), numbers masked: six
+               matrix products of
                different shapes are one family
 
-String constants are kept: architectures that differ in the name of a model are different work.  Splits and
-decontamination go by family, because exact keys miss every re-shaped copy."""
+String constants are kept: architectures that differ in the name of a model are different work.
+Splits and decontamination go by family, because exact keys miss every re-shaped copy.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +37,14 @@ class Keys:
 
 
 def keys(reference: bytes, entry_point: str) -> Keys:
-    """The keys of a reference.  A text that does not parse, or lacks the class, has the hash of its bytes for the keys
-    that cannot be had: it is then like nothing but itself."""
+    """The keys of a reference.  A text that does not parse, or lacks the class, has the hash of its
+    bytes for the keys that cannot be had: it is then like nothing but itself.
+    """
     own = _digest(reference.hex())
     try:
-        with warnings.catch_warnings(action="ignore"):  # an odd escape in a docstring is no fault of the problem
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # an odd escape in a docstring is no fault of the problem
             tree = ast.parse(reference)
         plain, masked = canonical.Module(tree, masked=False), canonical.Module(tree, masked=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,6 @@
-"""A folder of problems: a KernelBench checkout, or any folder with files that define `Model` and `get_inputs`."""
+"""A folder of problems: a KernelBench checkout, or any folder with files that define
+`Model` and `get_inputs`.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,22 @@ class ProblemFolder:
 
 
 def read(directory: Path, source_set: str | None = None) -> ProblemFolder:
-    """Read the problems of a folder.  `source_set`: their source set; by default `kernelbench` for a folder with
-    levels, else the folder's name.
+    """Read the problems of a folder.  `source_set`: their source set; by default `kernelbench` for
+    a folder with levels, else the folder's name.
 
-    Raises CheckoutError if a level's files are not named as KernelBench names them, the folder is itself a level, or
-    there is no problem."""
+    Raises CheckoutError if a level's files are not named as KernelBench names them, the folder is
+    itself a level, or there is no problem.
+    """
     if kernelbench.is_level(directory):
         raise kernelbench.CheckoutError(
-            f"{directory}: expected KernelBench/level1 … or level1 …, got a level: give the folder that holds it"
+            f"{directory}: expected KernelBench/level1 … or level1 …, got a level: give the folder"
+            " that holds it"
         )
     levels = kernelbench.has_levels(directory)
     found = _of_levels(directory) if levels else _of_plain(directory)
-    name = source_set or (kernelbench.SOURCE_SET if levels else source_text.printable(directory.resolve().name))
+    name = source_set or (
+        kernelbench.SOURCE_SET if levels else source_text.printable(directory.resolve().name)
+    )
     return replace(found, problems=tuple(replace(each, source_set=name) for each in found.problems))
 
 
@@ -48,7 +54,9 @@ def _of_levels(directory: Path) -> ProblemFolder:
 
 
 def _of_plain(directory: Path) -> ProblemFolder:
-    """Every Python file below the folder, named by its path.  A file that has none of a problem's names is a helper."""
+    """Every Python file below the folder, named by its path.  A file that has none of
+    a problem's names is a helper.
+    """
     problems: list[Problem] = []
     bad: list[str] = []
     others: list[Path] = []
@@ -65,6 +73,7 @@ def _of_plain(directory: Path) -> ProblemFolder:
             bad.append(str(error))
     if not problems and not bad:
         raise kernelbench.CheckoutError(
-            f"{directory}: expected KernelBench/level1 …, level1 … or files that define {kernelbench.NAMES}, found none"
+            f"{directory}: expected KernelBench/level1 …, level1 … or files that define"
+            f" {kernelbench.NAMES}, found none"
         )
     return ProblemFolder(problems=tuple(problems), bad=tuple(bad), others=tuple(others))

@@ -1,8 +1,10 @@
 """Ways by which a source reaches into the process that it runs in, parsed and never run.
 
-Whose kernels did the work is told by the candidate's own process: by torch's profiler, or by a dispatch mode.  A source
-that names frames, live objects, loaded modules or dispatch modes, that puts functions of its own into the place of a
-library's, or that makes code or names from text, could tell anything.  None of 170 published honest kernels does."""
+Whose kernels did the work is told by the candidate's own process: by torch's profiler, or by a
+dispatch mode.  A source that names frames, live objects, loaded modules or dispatch modes, that
+puts functions of its own into the place of a library's, or that makes code or names from text,
+could tell anything.  None of 170 published honest kernels does.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ MODULES = frozenset(
         "unittest",
     }
 )
-"""Modules with a view of other code or of other processes, or that run text (timeit), by name or beginning."""
+"""Modules with a view of other code or of other processes, or that run text
+(timeit), by name or beginning.
+"""
 
 HARMLESS = frozenset(
     {
@@ -143,19 +147,34 @@ WATCHED = frozenset({"gc", "inspect", "os", "sys", "threading"})
 """Modules with ways among their members."""
 
 ABSENT = frozenset({"reference"})
-"""Modules that there are none of in a candidate's process: the problem, which some candidates test themselves by where
-they were written."""
+"""Modules that there are none of in a candidate's process: the problem, which some candidates test
+themselves by where they were written.
+"""
 
 RUNNING_TEXT = frozenset({"__import__", "compile", "eval", "exec"})
 
 GENERIC = frozenset({"fork", "popen", "profiler", "system"})
 """Attributes with names that are ordinary words: a text of that name says nothing."""
 
-STARTED = frozenset({"app", "numpy", "sitecustomize", "torch", "triton", "usercustomize", "workers"})
-"""Modules that Python imports before a candidate, or for it: a file of their name would take their place."""
+STARTED = frozenset(
+    {"app", "numpy", "sitecustomize", "torch", "triton", "usercustomize", "workers"}
+)
+"""Modules that Python imports before a candidate, or for it: a file of their name
+would take their place.
+"""
 
 WRITING = frozenset(
-    {"copy", "copyfile", "open", "rename", "replace", "symlink", "symlink_to", "write_bytes", "write_text"}
+    {
+        "copy",
+        "copyfile",
+        "open",
+        "rename",
+        "replace",
+        "symlink",
+        "symlink_to",
+        "write_bytes",
+        "write_text",
+    }
 )
 """Functions by which a file comes to be; `open` for reading among them."""
 
@@ -169,7 +188,11 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
     try:
         tree = _loaded(ast.parse(source))
         imported = _imported(tree)
-        found = (way for node in ast.walk(tree) for way in (*_ways(node, imported), *_native(node, native)))
+        found = (
+            way
+            for node in ast.walk(tree)
+            for way in (*_ways(node, imported), *_native(node, native))
+        )
         return tuple(dict.fromkeys((*found, *_taking_places(tree), *_code_in_files(tree))))
     except (RecursionError, MemoryError):
         return (TOO_LONG,)
@@ -178,29 +201,42 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
-    """Names of files that the source has, and may write, which Python would import in place of a library or Assay."""
+    """Names of files that the source has, and may write, which Python would import
+    in place of a library or Assay.
+    """
     try:
-        return tuple(dict.fromkeys(_taking_places(_loaded(ast.parse(source))))) if len(source) <= MAX_BYTES else ()
+        return (
+            tuple(dict.fromkeys(_taking_places(_loaded(ast.parse(source)))))
+            if len(source) <= MAX_BYTES
+            else ()
+        )
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 
 
 def _loaded(tree: ast.Module) -> ast.Module:
-    """The module without `if __name__ == "__main__":`, which a module that is loaded does not run; whole where it may
-    give itself another name."""
+    """The module without `if __name__ == "__main__":`, which a module that is loaded does not run;
+    whole where it may give itself another name.
+    """
     renames = any(
         (isinstance(node, ast.Name) and node.id == "__name__" and isinstance(node.ctx, ast.Store))
         or (isinstance(node, ast.Constant) and node.value == "__name__")
         for node in ast.walk(tree)
     )
-    return tree if renames else ast.Module([*chain.from_iterable(map(_run_when_loaded, tree.body))], [])
+    return (
+        tree
+        if renames
+        else ast.Module([*chain.from_iterable(map(_run_when_loaded, tree.body))], [])
+    )
 
 
 def _run_when_loaded(statement: ast.stmt) -> list[ast.stmt]:
     match statement:
         case ast.If(
             test=ast.Compare(
-                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+                left=ast.Name(id="__name__"),
+                ops=[ast.Eq()],
+                comparators=[ast.Constant(value="__main__")],
             ),
             orelse=others,
         ):
@@ -225,15 +261,21 @@ def _may_write(tree: ast.Module) -> bool:
 
 
 def _code_in_files(tree: ast.Module) -> Iterator[str]:
-    """`sys.path`, beside a file that may be written: it is code that no reader of the source sees."""
+    """`sys.path`, beside a file that may be written: it is code that no reader of
+    the source sees.
+    """
     if _may_write(tree):
         yield from (
-            "sys.path" for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _dotted(node) == "sys.path"
+            "sys.path"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and _dotted(node) == "sys.path"
         )
 
 
 def _imported(tree: ast.Module) -> frozenset[str]:
-    """Names by which modules and their members are known in the source: those of imports, and other names for them."""
+    """Names by which modules and their members are known in the source: those of
+    imports, and other names for them.
+    """
     names = {
         (alias.asname or alias.name).split(".")[0]
         for node in ast.walk(tree)
@@ -242,7 +284,9 @@ def _imported(tree: ast.Module) -> frozenset[str]:
         if alias.name not in ABSENT
     }
     others = [each for node in ast.walk(tree) for each in _renamed(node) if not _is_switch(each[1])]
-    while more := {name for name, value in others if name not in names and _root(value, calls=False) in names}:
+    while more := {
+        name for name, value in others if name not in names and _root(value, calls=False) in names
+    }:
         names |= more
     return frozenset(names)
 
@@ -264,10 +308,16 @@ def _renamed(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
     match node:
         case ast.Import(names=names):
-            yield from (alias.name for alias in names if _is_beyond(alias.name) and alias.name not in ("gc", "inspect"))
+            yield from (
+                alias.name
+                for alias in names
+                if _is_beyond(alias.name) and alias.name not in ("gc", "inspect")
+            )
         case ast.ImportFrom(module=str(module), names=names):
             found = (f"{module}.{alias.name}" for alias in names)
-            yield from (name for name in found if _is_beyond(name) or name.split(".")[-1] in ATTRIBUTES)
+            yield from (
+                name for name in found if _is_beyond(name) or name.split(".")[-1] in ATTRIBUTES
+            )
         case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if _is_replaced(node, imported):
             yield f"{ast.unparse(node)} ="
         case ast.Attribute(attr=name) if _is_way(node, imported):
@@ -276,11 +326,17 @@ def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
             yield text
         case ast.Constant(value=str(text)) if (ATTRIBUTES - GENERIC) & set(text.split(".")):
             yield text
-        case ast.Call(func=ast.Name(id="getattr"), args=[target, name, *_]) if _is_looked_up(target, name, imported):
+        case ast.Call(func=ast.Name(id="getattr"), args=[target, name, *_]) if _is_looked_up(
+            target, name, imported
+        ):
             yield ast.unparse(node)
-        case ast.Call(func=ast.Name(id=name), args=[_, *more]) if name in RUNNING_TEXT and (name != "compile" or more):
+        case ast.Call(func=ast.Name(id=name), args=[_, *more]) if name in RUNNING_TEXT and (
+            name != "compile" or more
+        ):
             yield f"{name}()"
-        case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars" | "super" as name), args=[target, *_]):
+        case ast.Call(
+            func=ast.Name(id="setattr" | "delattr" | "vars" | "super" as name), args=[target, *_]
+        ):
             if _root(target, calls=False) in imported:
                 yield f"{name}({ast.unparse(target)})"
 
@@ -295,10 +351,15 @@ def _is_way(node: ast.Attribute, imported: frozenset[str]) -> bool:
 
 
 def _is_looked_up(target: ast.expr, name: ast.expr, imported: frozenset[str]) -> bool:
-    """Test whether a member of a module is looked up by a name that is not written out; but of torch's and Triton's own
-    names, as candidates do for types."""
+    """Test whether a member of a module is looked up by a name that is not written out; but of
+    torch's and Triton's own names, as candidates do for types.
+    """
     root = _root(target)
-    return root in imported and not isinstance(name, ast.Constant) and (root in WATCHED or "_C" in _dotted(target))
+    return (
+        root in imported
+        and not isinstance(name, ast.Constant)
+        and (root in WATCHED or "_C" in _dotted(target))
+    )
 
 
 def _native(node: ast.AST, ways: Collection[str]) -> Iterator[str]:
@@ -314,7 +375,9 @@ def _native(node: ast.AST, ways: Collection[str]) -> Iterator[str]:
 
 
 def _is_beyond(name: str) -> bool:
-    return name not in HARMLESS and any(name == module or name.startswith(f"{module}.") for module in MODULES)
+    return name not in HARMLESS and any(
+        name == module or name.startswith(f"{module}.") for module in MODULES
+    )
 
 
 def _is_replaced(target: ast.Attribute, imported: frozenset[str]) -> bool:

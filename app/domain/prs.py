@@ -1,10 +1,11 @@
-"""EXPORT: profiling-based rejection sampling: a correct turn whose own kernels take little of the time is dropped at
-random.  Source: Dr. Kernel, eq. 9.
+"""EXPORT: profiling-based rejection sampling: a correct turn whose own kernels take little of the
+time is dropped at random.  Source: Dr. Kernel, eq. 9.
 
     keep with probability  clip((PR − τ) / s, 0, 1)          PR: coverage by time
 
-Only correct turns are ever dropped: taken literally the equation would drop every failure (PR = 0) too, and failures
-are needed for pairs and advantages."""
+Only correct turns are ever dropped: taken literally the equation would drop every failure (PR = 0)
+too, and failures are needed for pairs and advantages.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ class Ramp(StrEnum):
 
 
 class Ratio(StrEnum):
-    """Coverage that a turn is judged by.  Source: `coverage_rs` of Dr. Kernel's `coverage_helper.py`."""
+    """Coverage that a turn is judged by.  Source: `coverage_rs` of Dr. Kernel's
+    `coverage_helper.py`.
+    """
 
     TURN = "turn"
     """Its own."""
@@ -52,11 +55,17 @@ class Draw(StrEnum):
 
     TURN = "turn"
     TRAJECTORY = "trajectory"
-    """One number for all turns of a trajectory, so that turns of equal coverage stay or go together."""
+    """One number for all turns of a trajectory, so that turns of equal coverage stay
+    or go together.
+    """
 
 
-def probability(coverage: float | None, *, ramp: Ramp = Ramp.SOFT, tau: float = TAU, scale: float = SCALE) -> float:
-    """Chance to keep a correct turn.  Without a profile its coverage counts as 0: unseen kernels are not credited."""
+def probability(
+    coverage: float | None, *, ramp: Ramp = Ramp.SOFT, tau: float = TAU, scale: float = SCALE
+) -> float:
+    """Chance to keep a correct turn.  Without a profile its coverage counts as 0:
+    unseen kernels are not credited.
+    """
     ratio = coverage or 0.0
     if ramp is Ramp.HARD:
         return float(ratio >= tau)
@@ -64,15 +73,20 @@ def probability(coverage: float | None, *, ramp: Ramp = Ramp.SOFT, tau: float = 
 
 
 def geometric(coverages: Sequence[float | None]) -> float:
-    """Geometric mean over the turns of a trajectory; a turn without coverage counts as LEAST.  ValueError for none."""
+    """Geometric mean over the turns of a trajectory; a turn without coverage counts
+    as LEAST.  ValueError for none.
+    """
     if not coverages:
         raise ValueError("expected the coverage of at least one turn, got none")
-    return math.exp(math.fsum(math.log(max(one or 0.0, LEAST)) for one in coverages) / len(coverages))
+    return math.exp(
+        math.fsum(math.log(max(one or 0.0, LEAST)) for one in coverages) / len(coverages)
+    )
 
 
 def uniform(seed: int, key: str) -> float:
-    """A number in [0, 1) that depends on nothing but the seed and the key: the same draw whenever it is made, in
-    any order."""
+    """A number in [0, 1) that depends on nothing but the seed and the key: the same draw
+    whenever it is made, in any order.
+    """
     return int.from_bytes(hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()) / 2**64
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 MISSING = "–"
 
 LONGEST = 1e6
-"""Numbers from here on have an exponent: their digits are noise, and a speedup of 1e+300 has 301 of them."""
+"""Numbers from here on have an exponent: their digits are noise, and a speedup of
+1e+300 has 301 of them.
+"""
 
 
 def figures(value: float) -> str:

@@ -26,7 +26,9 @@ def comment(text: str) -> str:
     """The text of a comment without surrounding space.  Raises AnnotationError."""
     text = text.strip()
     if not text or len(text) > LONGEST_COMMENT or "\x00" in text:
-        raise AnnotationError(f"comment: expected 1 to {LONGEST_COMMENT} characters, got {len(text)}")
+        raise AnnotationError(
+            f"comment: expected 1 to {LONGEST_COMMENT} characters, got {len(text)}"
+        )
     return text
 
 
@@ -34,5 +36,7 @@ def tag(text: str) -> str:
     """A tag in lower case.  Raises AnnotationError."""
     text = text.strip().lower()
     if not _TAG.fullmatch(text):
-        raise AnnotationError(f"tag: expected up to 40 letters, digits, dots and dashes without spaces, got {text!r}")
+        raise AnnotationError(
+            f"tag: expected up to 40 letters, digits, dots and dashes without spaces, got {text!r}"
+        )
     return text

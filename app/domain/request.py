@@ -38,7 +38,9 @@ class MissingError(RequestError):
 def check_name(what: str, name: str) -> None:
     """Raise RequestError for a name that cannot be stored."""
     if source_text.printable(name) != name:
-        raise RequestError(f"{what}: expected text without NUL and lone surrogates, got {name!r:.200}")
+        raise RequestError(
+            f"{what}: expected text without NUL and lone surrogates, got {name!r:.200}"
+        )
     if len(name) > LONGEST_NAME:
         raise RequestError(f"{what}: expected at most {LONGEST_NAME} characters, got {len(name)}")
 
@@ -53,7 +55,9 @@ class Request:
     backend: str = DEFAULT_BACKEND
     device_class: str = "cpu"
     device: str | None = None
-    """'<node>.<index>' to have it run on one device and no other, '<node>' on one of that host's."""
+    """'<node>.<index>' to have it run on one device and no other, '<node>' on one of
+    that host's.
+    """
     run: str | None = None
     """Name of the run for which it is asked: runs share the devices fairly."""
     options: JobOptions = field(default_factory=JobOptions)
@@ -61,17 +65,28 @@ class Request:
     fresh: bool = False
     """Evaluate again although the same submission was made before."""
     idempotency_key: str = ""
-    """The submitter's own: with it the same submission is the same job, also where it is `fresh`."""
+    """The submitter's own: with it the same submission is the same job, also where
+    it is `fresh`.
+    """
     workflow: str = "kernelbench"
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise RequestError(f"unknown backend {self.backend!r}; expected one of {', '.join(BACKENDS)}")
+            raise RequestError(
+                f"unknown backend {self.backend!r}; expected one of {', '.join(BACKENDS)}"
+            )
         if self.priority not in PRIORITIES:
-            raise RequestError(f"unknown priority {self.priority!r}; expected one of {', '.join(PRIORITIES)}")
-        for name, data in (("reference", self.problem.reference), ("candidate", self.candidate or b"")):
+            raise RequestError(
+                f"unknown priority {self.priority!r}; expected one of {', '.join(PRIORITIES)}"
+            )
+        for name, data in (
+            ("reference", self.problem.reference),
+            ("candidate", self.candidate or b""),
+        ):
             if len(data) > MAX_SOURCE_BYTES:
-                raise RequestError(f"{name}: expected at most {MAX_SOURCE_BYTES} bytes, got {len(data)}")
+                raise RequestError(
+                    f"{name}: expected at most {MAX_SOURCE_BYTES} bytes, got {len(data)}"
+                )
         for name in ("name", "source_set", "entry_point"):
             check_name(f"problem {name}", getattr(self.problem, name))
         check_name("run", self.run or "")

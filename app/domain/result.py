@@ -1,4 +1,6 @@
-"""The JSON shape that all interfaces return: the same keys always, because trainers crash on missing ones."""
+"""The JSON shape that all interfaces return: the same keys always, because trainers
+crash on missing ones.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from app.domain.verdict import Verdict, is_credited
 
 
 class Result(TypedDict):
-    """The result of a job: every key, always.  Measured values are None before it is finished, and where the job failed
-    by Assay's fault (`valid` is false then)."""
+    """The result of a job: every key, always.  Measured values are None before it is finished, and
+    where the job failed by Assay's fault (`valid` is false then).
+    """
 
     job_id: str
     state: str
@@ -32,8 +35,9 @@ class Result(TypedDict):
     reference_us: float | None
     candidate_us: float | None
     device_speedup: float | None
-    """Speedup by the device's own time, from CUDA graphs, where the job asked for it; None unless correct and not a
-    hack.  No reward depends on it."""
+    """Speedup by the device's own time, from CUDA graphs, where the job asked for it; None unless
+    correct and not a hack.  No reward depends on it.
+    """
     device_speedup_ci: list[float] | None
     """Both ends of its 95 % interval."""
     device_speedup_error: str | None
@@ -48,7 +52,9 @@ class Result(TypedDict):
     reward: dict[str, float]
     """Every reward by name."""
     score: float | None
-    """The reward that the service calls its score; None where the candidate was not judged, which is not zero."""
+    """The reward that the service calls its score; None where the candidate was not
+    judged, which is not zero.
+    """
     error: dict[str, Any] | None
     """`kind`, `message` and `log`: of the candidate, or Assay's where `state` is `failed`."""
     correctness: dict[str, Any] | None
@@ -78,11 +84,13 @@ def build(
     url: str | None = None,
     score: str = reward.DEFAULT,
 ) -> Result:
-    """The result of a job.  Before it is finished, and when it failed by Assay's fault, `valid` is false and
-    every measured value is None; `speedup` is None unless correct and not a hack; floats are not rounded.
+    """The result of a job.  Before it is finished, and when it failed by Assay's fault,
+    `valid` is false and every measured value is None; `speedup` is None unless correct and not
+    a hack; floats are not rounded.
 
-    `score` names the reward that is the result's score (app.domain.reward): a number for every result that says
-    something about the candidate, None for everything else."""
+    `score` names the reward that is the result's score (app.domain.reward): a number for every
+    result that says something about the candidate, None for everything else.
+    """
     result: dict[str, object] = dict.fromkeys(KEYS)
     result.update(
         job_id=str(job_id),
@@ -138,7 +146,9 @@ def _measured(evaluation: Evaluation, verdict: Verdict) -> dict[str, object]:
 
 
 def _device_time(timing: Timing | None, *, credited: bool) -> dict[str, object]:
-    """The device-time speedup, if it is credited, with its interval, or the reason why there is none."""
+    """The device-time speedup, if it is credited, with its interval, or the reason
+    why there is none.
+    """
     device = timing.device if timing else None
     shown = credited and device is not None and device.speedup is not None
     return {
@@ -151,4 +161,8 @@ def _device_time(timing: Timing | None, *, credited: bool) -> dict[str, object]:
 def _baselines(timing: Timing | None, *, credited: bool) -> list[dict[str, object]]:
     """Comparison with the requested baselines; without the speedups where none is credited."""
     found = [asdict(baseline) for baseline in timing.baselines] if timing else []
-    return found if credited else [each | dict.fromkeys(("speedup", "ci_low", "ci_high")) for each in found]
+    return (
+        found
+        if credited
+        else [each | dict.fromkeys(("speedup", "ci_low", "ci_high")) for each in found]
+    )

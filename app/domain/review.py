@@ -63,16 +63,23 @@ class Agreement:
     """Evaluations with two decisive opinions."""
     same: int
     kappa: float | None
-    """Cohen's κ: 1 is perfect, 0 is chance; None where chance alone would agree always, or nothing was seen twice."""
+    """Cohen's κ: 1 is perfect, 0 is chance; None where chance alone would agree
+    always, or nothing was seen twice.
+    """
 
 
 def agreement(pairs: list[tuple[str, str]]) -> Agreement:
-    """Agreement over (first, second) opinions.  Source: J. Cohen, Educ. Psychol. Meas. 20 (1960)."""
+    """Agreement over (first, second) opinions.  Source: J. Cohen, Educ. Psychol.
+    Meas. 20 (1960).
+    """
     both, same = len(pairs), sum(first == second for first, second in pairs)
     if not both:
         return Agreement(both=0, same=0, kappa=None)
     words = {word for pair in pairs for word in pair}
     chance = sum(
-        sum(first == word for first, _ in pairs) * sum(second == word for _, second in pairs) for word in words
+        sum(first == word for first, _ in pairs) * sum(second == word for _, second in pairs)
+        for word in words
     ) / (both * both)
-    return Agreement(both=both, same=same, kappa=None if chance == 1 else (same / both - chance) / (1 - chance))
+    return Agreement(
+        both=both, same=same, kappa=None if chance == 1 else (same / both - chance) / (1 - chance)
+    )

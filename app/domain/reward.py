@@ -1,9 +1,12 @@
-"""JUDGE: scores: rewards of results, recomputable from stored measurements and never stored as truth.
+"""JUDGE: scores: rewards of results, recomputable from stored measurements and never
+stored as truth.
 
     score("calculate_reward_speedup:coverage_weight=0.5", result)
 
-The rewards themselves are plug-ins (app.domain.rewards).  A result that says nothing about the candidate (an
-infrastructure fault, a problem that cannot be measured, a job that is not over) has no reward: None, never zero."""
+The rewards themselves are plug-ins (app.domain.rewards).  A result that says nothing about the
+candidate (an infrastructure fault, a problem that cannot be measured, a job that is not over)
+has no reward: None, never zero.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,14 @@ from typing import Any
 
 from app.domain.evaluation import Status
 from app.domain.rewards import PARTS
-from app.domain.rewards.base import COVERAGES, STANDARD, Measures, Options, Parts, UnknownRewardError
+from app.domain.rewards.base import (
+    COVERAGES,
+    STANDARD,
+    Measures,
+    Options,
+    Parts,
+    UnknownRewardError,
+)
 from app.domain.verdict import Label
 
 __all__ = ["COVERAGES", "PARTS", "STANDARD", "Measures", "Options", "Parts", "UnknownRewardError"]
@@ -55,8 +65,9 @@ _CHOSEN = "|".join(
     for each in fields(Options)
 )
 PATTERN = rf"^({'|'.join(map(re.escape, REWARDS))})(:({_CHOSEN})(,({_CHOSEN}))*)?$"
-"""A name, and options after a colon.  `parse` reports the error in a text that does not match, and takes numbers in
-forms that only Python knows."""
+"""A name, and options after a colon.  `parse` reports the error in a text that does not match, and
+takes numbers in forms that only Python knows.
+"""
 
 
 def measures(result: Mapping[str, Any]) -> Measures | None:
@@ -82,20 +93,27 @@ def completed(status: str) -> bool:
 def every(result: Mapping[str, Any]) -> dict[str, float]:
     """Each reward of a result by name, with the standard options; empty where there is none."""
     found = measures(result)
-    return {} if found is None else {name: reward(found, STANDARD) for name, reward in REWARDS.items()}
+    return (
+        {} if found is None else {name: reward(found, STANDARD) for name, reward in REWARDS.items()}
+    )
 
 
 def score(reward: str, result: Mapping[str, Any]) -> float | None:
-    """The reward that `reward` names, of a result; None where there is none.  Raises UnknownRewardError.
+    """The reward that `reward` names, of a result; None where there is none.  Raises
+    UnknownRewardError.
 
-    `reward` is a name, or a name with options: `calculate_reward_speedup:coverage_weight=0.5,upper_bound=2`."""
+    `reward` is a name, or a name with options:
+    `calculate_reward_speedup:coverage_weight=0.5,upper_bound=2`.
+    """
     function, options = parse(reward)
     found = measures(result)
     return None if found is None else function(found, options)
 
 
 def parts(reward: str, result: Mapping[str, Any]) -> Parts | None:
-    """The terms that add up to the score that `reward` names; None where there is none.  Raises UnknownRewardError."""
+    """The terms that add up to the score that `reward` names; None where there is
+    none.  Raises UnknownRewardError.
+    """
     _, options = parse(reward)
     found = measures(result)
     return None if found is None else PARTS[reward.partition(":")[0]](found, options)
@@ -103,8 +121,9 @@ def parts(reward: str, result: Mapping[str, Any]) -> Parts | None:
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> tuple[Reward, Options]:
-    """The function and the options that a text names, kept because a run's page asks for each of its turns.  Raises
-    UnknownRewardError."""
+    """The function and the options that a text names, kept because a run's page asks for each of
+    its turns.  Raises UnknownRewardError.
+    """
     name, _, listed = text.partition(":")
     if name not in REWARDS:
         raise UnknownRewardError(f"unknown reward {name!r}; expected one of {', '.join(REWARDS)}")
@@ -117,7 +136,9 @@ def _option(item: str) -> tuple[str, float | str]:
     default = {each.name: each.default for each in fields(Options)}.get(name.strip())
     if default is None:
         expected = ", ".join(each.name for each in fields(Options))
-        raise UnknownRewardError(f"unknown reward option {name.strip()!r}; expected one of {expected}")
+        raise UnknownRewardError(
+            f"unknown reward option {name.strip()!r}; expected one of {expected}"
+        )
     if isinstance(default, str):
         return name.strip(), text.strip()
     try:

@@ -1,4 +1,6 @@
-"""ENQUEUE: input of trainers' reward hooks: a model's answer, and a label that names the problem."""
+"""ENQUEUE: input of trainers' reward hooks: a model's answer, and a label that names
+the problem.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +49,22 @@ def candidate(answer: str) -> str:
 
 
 def answer_in(query: str, prompt: str | None) -> str:
-    """The answer in a text that begins with its prompt, so that code of the prompt is not taken for an answer's."""
+    """The answer in a text that begins with its prompt, so that code of the prompt
+    is not taken for an answer's.
+    """
     return query.removeprefix(prompt) if prompt else query
 
 
 def label(text: Any) -> Label:
-    """From the id of a stored problem, a JSON object with KEYS, PLACE and PROMPT (or one already decoded), or a
-    reference's source.  Raises RequestError."""
+    """From the id of a stored problem, a JSON object with KEYS, PLACE and PROMPT (or one already
+    decoded), or a reference's source.  Raises RequestError.
+    """
     data = _decoded(text)
     expected = (*KEYS, *PLACE, PROMPT)
     if unknown := set(data) - set(expected):
-        raise RequestError(f"label: expected {', '.join(expected)}, got {', '.join(sorted(map(str, unknown)))}")
+        raise RequestError(
+            f"label: expected {', '.join(expected)}, got {', '.join(sorted(map(str, unknown)))}"
+        )
     given = {name: value for name, value in data.items() if value is not None}
     for name in KEYS:
         if not isinstance(given.get(name, ""), str):
@@ -76,7 +83,9 @@ def label(text: Any) -> Label:
 
 
 def place(given: Mapping[str, Any], where: str) -> Place:
-    """Place from a mapping with names of PLACE; numbers may be written as text.  Raises RequestError."""
+    """Place from a mapping with names of PLACE; numbers may be written as text.
+    Raises RequestError.
+    """
     found: dict[str, Any] = {
         name: str(given[name]) for name in ("run", "model", "group") if given.get(name) is not None
     }
@@ -85,7 +94,9 @@ def place(given: Mapping[str, Any], where: str) -> Place:
             try:
                 found[name] = int(given[name])
             except (TypeError, ValueError):
-                raise RequestError(f"{where}: {name}: expected a whole number, got {given[name]!r}") from None
+                raise RequestError(
+                    f"{where}: {name}: expected a whole number, got {given[name]!r}"
+                ) from None
     return Place(**found)
 
 
@@ -93,7 +104,9 @@ def _decoded(text: Any) -> dict[str, Any]:
     if isinstance(text, dict):
         return text
     if not isinstance(text, str) or not text.strip():
-        raise RequestError(f"label: expected a problem's id, a JSON object or a reference's source, got {text!r}")
+        raise RequestError(
+            f"label: expected a problem's id, a JSON object or a reference's source, got {text!r}"
+        )
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)

@@ -1,5 +1,6 @@
-"""ENQUEUE: a rollout: a prompt and an answer that a trainer has scored through one of its hooks, with all that the
-trainer says of it."""
+"""ENQUEUE: a rollout: a prompt and an answer that a trainer has scored through one of its hooks,
+with all that the trainer says of it.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +42,24 @@ class Place:
             check_name(name, getattr(self, name) or "")
         for name in ("step", "sample"):
             if not -BEYOND <= (getattr(self, name) or 0) < BEYOND:
-                raise RequestError(f"{name}: expected a number of 32 bits, got {getattr(self, name)}")
+                raise RequestError(
+                    f"{name}: expected a number of 32 bits, got {getattr(self, name)}"
+                )
 
     def campaign(self, trainer: str, today: str | None = None) -> Run:
-        """The run that it is stored in: one for every step, so that steps can be compared.  `model` unites them."""
+        """The run that it is stored in: one for every step, so that steps can be
+        compared.  `model` unites them.
+        """
         name = self.run or f"{trainer} {today or datetime.now(UTC).date().isoformat()}"
         if self.step is None:
             return Run(name=name, model=self.model, settings={"trainer": trainer})
         settings: dict[str, object] = {"trainer": trainer, "training": name}
-        return Run(name=f"{name} step {self.step}", model=self.model or name, settings=settings, step=self.step)
+        return Run(
+            name=f"{name} step {self.step}",
+            model=self.model or name,
+            settings=settings,
+            step=self.step,
+        )
 
     def or_else(self, other: Place) -> Place:
         """Fields known here, and those of `other` for the rest."""
@@ -75,7 +85,9 @@ class Rollout:
     candidate: bytes
     run: Run
     problem_id: UUID | None = None
-    """Id of a stored problem; where it is not stored, or another one by content, `problem` counts."""
+    """Id of a stored problem; where it is not stored, or another one by content,
+    `problem` counts.
+    """
     problem: Problem | None = None
     messages: tuple[Message, ...] = ()
     """The prompt."""
@@ -87,7 +99,9 @@ class Rollout:
     """Everything else, as JSON."""
     options: JobOptions = field(default_factory=JobOptions)
     repeatable: bool = False
-    """The sender asks again after an error: the same answer of the same run and label is stored once."""
+    """The sender asks again after an error: the same answer of the same run and
+    label is stored once.
+    """
 
     def __post_init__(self) -> None:
         if self.problem_id is None and self.problem is None:
@@ -103,19 +117,27 @@ def problem_of(reference: str | None, entry_point: str | None) -> Problem | None
 
 
 def messages_of(prompt: Any) -> tuple[Message, ...]:
-    """A prompt as messages: of messages themselves, or of a text, which is the user's.  Raises RequestError."""
+    """A prompt as messages: of messages themselves, or of a text, which is the
+    user's.  Raises RequestError.
+    """
     if prompt is None or prompt == "":
         return ()
     if isinstance(prompt, str):
         return (Message(role="user", content=prompt),)
     try:
-        return tuple(Message(role=str(one["role"]), content=_text(one["content"])) for one in prompt)
+        return tuple(
+            Message(role=str(one["role"]), content=_text(one["content"])) for one in prompt
+        )
     except (TypeError, KeyError) as error:
-        raise RequestError(f"prompt: expected text, or messages with role and content, got {prompt!r:.80}") from error
+        raise RequestError(
+            f"prompt: expected text, or messages with role and content, got {prompt!r:.80}"
+        ) from error
 
 
 def as_json(value: Any) -> Any:
-    """The value as JSON can hold it: arrays as lists, NaN and infinities as null, everything else as text."""
+    """The value as JSON can hold it: arrays as lists, NaN and infinities as null,
+    everything else as text.
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):

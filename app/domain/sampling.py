@@ -1,7 +1,9 @@
-"""EXPORT: rejection sampling: choice among eligible attempts of a trajectory, then of a problem, then of a family.
+"""EXPORT: rejection sampling: choice among eligible attempts of a trajectory, then
+of a problem, then of a family.
 
-Everything is a function of the attempts, the spec and its seed; ties are broken by the hash of the source and the id
-of the evaluation, so that the order in which rows come plays no part."""
+Everything is a function of the attempts, the spec and its seed; ties are broken by the hash of the
+source and the id of the evaluation, so that the order in which rows come plays no part.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Attempt(NamedTuple):
     protocol: str
     baseline: str
     prompt: str | None
-    """Hash of everything before its answer: attempts with the same answer the same history.  None where not read."""
+    """Hash of everything before its answer: attempts with the same answer the same
+    history.  None where not read.
+    """
     status: str
     """Status of its evaluation; `no_code` of an answer without one."""
     compiled: bool
@@ -103,11 +107,16 @@ def measures(attempt: Attempt) -> reward.Measures:
 
 def ranked(attempts: Iterable[Attempt], key: Key) -> list[Attempt]:
     """The best first, in a total order."""
-    return sorted(attempts, key=lambda one: (-score(one, key), one.source_sha256, one.evaluation_id, one.place))
+    return sorted(
+        attempts,
+        key=lambda one: (-score(one, key), one.source_sha256, one.evaluation_id, one.place),
+    )
 
 
 def trajectories(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
-    """Attempts that stand beside each other in one trajectory; one that came alone is a trajectory of its own."""
+    """Attempts that stand beside each other in one trajectory; one that came alone
+    is a trajectory of its own.
+    """
     found: list[list[Attempt]] = []
     current: str | None = None
     for attempt in attempts:
@@ -120,7 +129,9 @@ def trajectories(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
 
 
 def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> bool:
-    """True if profiling-based rejection sampling keeps it; `dialogue`: all turns of its trajectory."""
+    """True if profiling-based rejection sampling keeps it; `dialogue`: all turns of
+    its trajectory.
+    """
     if spec.prs is None or not attempt.succeeded:
         return True
     if spec.prs_speedup is not None and (attempt.speedup or 0.0) >= spec.prs_speedup:
@@ -130,20 +141,36 @@ def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> b
     else:
         coverage = _coverage(attempt, spec)
     alone = attempt.trajectory_id is None or spec.prs_draw is prs.Draw.TURN
-    key = f"{attempt.trajectory_id}:{attempt.turn}:{attempt.evaluation_id}" if alone else attempt.trajectory_id
-    return prs.keeps(coverage, seed=spec.seed, key=str(key), ramp=spec.prs, tau=spec.prs_tau, scale=spec.prs_scale)
+    key = (
+        f"{attempt.trajectory_id}:{attempt.turn}:{attempt.evaluation_id}"
+        if alone
+        else attempt.trajectory_id
+    )
+    return prs.keeps(
+        coverage,
+        seed=spec.seed,
+        key=str(key),
+        ramp=spec.prs,
+        tau=spec.prs_tau,
+        scale=spec.prs_scale,
+    )
 
 
 def _coverage(attempt: Attempt, spec: Spec) -> float | None:
-    return attempt.coverage_count if spec.prs_coverage is prs.Coverage.NUMBER else attempt.coverage_time
+    return (
+        attempt.coverage_count
+        if spec.prs_coverage is prs.Coverage.NUMBER
+        else attempt.coverage_time
+    )
 
 
 def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Context) -> set[int]:
     """Places of the turns of one trajectory with a whole history that may stand in a row.
 
-    `turns` is the whole trajectory as evaluated, `passing` the places of the turns that the selection keeps.  Behind a
-    turn that is not there (its evaluation failed, or is not over) nothing is fit unless `context` is `any`: its content
-    is not known."""
+    `turns` is the whole trajectory as evaluated, `passing` the places of the turns that the
+    selection keeps.  Behind a turn that is not there (its evaluation failed, or is not over)
+    nothing is fit unless `context` is `any`: its content is not known.
+    """
     found: set[int] = set()
     for number, turn in enumerate(turns):
         if context is not Context.ANY and turn.turn not in (None, number):
@@ -175,10 +202,13 @@ def _may_be_context(turn: Attempt, context: Context) -> bool:
     return turn.correct or context is Context.WRONG
 
 
-def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind: Kind) -> list[Attempt]:
-    """The turns that are taken.  `turns` is the whole trajectory as evaluated, so that dropped turns still count as
-    earlier turns; `eligible` are the indices that may be taken.  A turn is faster or slower than turns of its own cell
-    only."""
+def of_trajectory(
+    turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind: Kind
+) -> list[Attempt]:
+    """The turns that are taken.  `turns` is the whole trajectory as evaluated, so that dropped
+    turns still count as earlier turns; `eligible` are the indices that may be taken.  A turn is
+    faster or slower than turns of its own cell only.
+    """
     rule = spec.turns or DEFAULT_TURNS.get(kind, Turns.ALL)
     candidates = [turn for turn in turns if turn.place in eligible]
     if not candidates or rule is Turns.ALL:
@@ -195,7 +225,9 @@ def of_trajectory(turns: Sequence[Attempt], eligible: set[int], spec: Spec, kind
         case Turns.IMPROVING:
             return [turn for turn in _improving(turns, spec.delta) if turn.place in eligible]
         case Turns.REPAIR:
-            repaired = {now.place for before, now in pairwise(turns) if now.succeeded > before.succeeded}
+            repaired = {
+                now.place for before, now in pairwise(turns) if now.succeeded > before.succeeded
+            }
             return [turn for turn in candidates if turn.place in repaired]
         case Turns.ALL_UNTIL_BEST:
             best = _best_of_cells(candidates, spec.key)
@@ -229,7 +261,9 @@ def scores(attempt: Attempt) -> dict[str, float]:
     if attempt.status == NO_CODE:
         return dict.fromkeys(SCORES, 0.0)
     found = measures(attempt)
-    return {KEVIN: kevin(attempt)} | {name: each(found, reward.STANDARD) for name, each in reward.REWARDS.items()}
+    return {KEVIN: kevin(attempt)} | {
+        name: each(found, reward.STANDARD) for name, each in reward.REWARDS.items()
+    }
 
 
 def earned(turn: Attempt, name: str) -> float | None:
@@ -238,15 +272,19 @@ def earned(turn: Attempt, name: str) -> float | None:
 
 
 def returns(turns: Sequence[Attempt], gamma: float | None, name: str = KEVIN) -> list[float | None]:
-    """Discounted return of every turn by that reward: Σ_{v ≥ t} γ^{v−t} S_v over the numbers of turns.
+    """Discounted return of every turn by that reward: Σ_{v ≥ t} γ^{v−t} S_v over the
+    numbers of turns.
 
-    A turn that is not there, or failed by the service's fault, has no reward: the returns of it and of the turns before
-    it are missing, as in `app.domain.credit`.  So are returns that would add credited speedups of two cells.  `gamma`
-    None: 0.4 for Kevin's score, 1 for all others."""
+    A turn that is not there, or failed by the service's fault, has no reward: the returns of it and
+    of the turns before it are missing, as in `app.domain.credit`.  So are returns that would add
+    credited speedups of two cells.  `gamma` None: 0.4 for Kevin's score, 1 for all others.
+    """
     if gamma is None:
         gamma = metrics.KEVIN_GAMMA if name == KEVIN else 1.0
     numbers = [turn.turn if turn.turn is not None else place for place, turn in enumerate(turns)]
-    last = max([*numbers, *(turn.last_turn for turn in turns if turn.last_turn is not None)], default=-1)
+    last = max(
+        [*numbers, *(turn.last_turn for turn in turns if turn.last_turn is not None)], default=-1
+    )
     found: list[float | None] = [None] * (last + 1)
     for number, turn in zip(numbers, turns, strict=True):
         found[number] = earned(turn, name)
@@ -305,15 +343,19 @@ def _of_cell(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
 
 
 def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Attempts of one problem, given the best of each cell first: of a cell as many as the balance allows, in all as
-    many as the cap allows."""
-    allowed = _in_turn(each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(attempts).values())
+    """Attempts of one problem, given the best of each cell first: of a cell as many as the balance
+    allows, in all as many as the cap allows.
+    """
+    allowed = _in_turn(
+        each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(attempts).values()
+    )
     return allowed[: spec.max_per_problem or len(allowed)]
 
 
 def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> list[Pair]:
-    """For each chosen answer, worse answers to the same history of the same cell: of each sort at most
-    `pairs_per_chosen`, drawn by the seed."""
+    """For each chosen answer, worse answers to the same history of the same cell: of each sort at
+    most `pairs_per_chosen`, drawn by the seed.
+    """
     found: list[Pair] = []
     for better in chosen:
         if better.prompt is None:
@@ -321,9 +363,14 @@ def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> l
         rivals = [
             one
             for one in others
-            if one.prompt == better.prompt and one.cell == better.cell and one.source_sha256 != better.source_sha256
+            if one.prompt == better.prompt
+            and one.cell == better.cell
+            and one.source_sha256 != better.source_sha256
         ]
-        drawn = sorted(rivals, key=lambda one: prs.uniform(spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"))
+        drawn = sorted(
+            rivals,
+            key=lambda one: prs.uniform(spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"),
+        )
         for why in spec.pairs:
             found += [Pair(better, worse, why) for worse in drawn if _is_worse(worse, better, why)][
                 : spec.pairs_per_chosen
@@ -350,14 +397,18 @@ def _is_worse(worse: Attempt, better: Attempt, why: PairOf) -> bool:
 
 
 def _improving(turns: Sequence[Attempt], delta: float) -> list[Attempt]:
-    """Correct turns with an interval above that of the best of their cell before them, and its first correct one."""
+    """Correct turns with an interval above that of the best of their cell before
+    them, and its first correct one.
+    """
     found: list[Attempt] = []
     bests: dict[Cell, Attempt] = {}
     for turn in turns:
         if not turn.succeeded or turn.speedup is None or turn.ci_low is None:
             continue
         best = bests.get(turn.cell)
-        if best is None or turn.ci_low > max(best.ci_high or 0.0, (best.speedup or 0.0) * (1 + delta)):
+        if best is None or turn.ci_low > max(
+            best.ci_high or 0.0, (best.speedup or 0.0) * (1 + delta)
+        ):
             found.append(turn)
         if best is None or turn.speedup > (best.speedup or 0.0):
             bests[turn.cell] = turn
@@ -370,4 +421,6 @@ def _shortest_of_best(best_first: Sequence[Attempt], spec: Spec) -> list[Attempt
     best = score(best_first[0], spec.key)
     least = best - abs(best) * spec.epsilon if math.isfinite(best) else best
     near = [one for one in best_first if score(one, spec.key) >= least]
-    return sorted(near, key=lambda one: (one.source_bytes, one.source_sha256, one.evaluation_id))[: spec.k]
+    return sorted(near, key=lambda one: (one.source_bytes, one.source_sha256, one.evaluation_id))[
+        : spec.k
+    ]

@@ -1,6 +1,8 @@
 """EXPORT: texts that hold a secret: agents echo their environment into transcripts.
 
-Finds credentials that their form alone gives away.  It does not find passwords, nor names and addresses of people."""
+Finds credentials that their form alone gives away.  It does not find passwords, nor
+names and addresses of people.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,18 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     ("Slack token", "xox", r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
     ("private key", "PRIVATE KEY", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     ("Weights & Biases key", "WANDB_API_KEY", r"WANDB_API_KEY\W{1,3}[0-9a-f]{40}"),
-    ("URL with a password", "://", r"\b[a-z][a-z0-9+.-]{2,}://[^\s:/@'\"{}<]{1,64}:[^\s/@'\"{}<]{6,}@"),
+    (
+        "URL with a password",
+        "://",
+        r"\b[a-z][a-z0-9+.-]{2,}://[^\s:/@'\"{}<]{1,64}:[^\s/@'\"{}<]{6,}@",
+    ),
 )
 _APART = " \n "
 """Between texts: no form spans it, and words end there."""
 TELLTALE = "|".join(sorted({re.escape(needle) for _, needle, _ in _FORMS}))
-"""Prefilter: a regular expression of plain words that every text with a secret contains, for searches of many texts."""
+"""Prefilter: a regular expression of plain words that every text with a secret
+contains, for searches of many texts.
+"""
 _COMPILED = tuple((name, needle, re.compile(form)) for name, needle, form in _FORMS)
 
 
@@ -31,6 +39,8 @@ def found(texts: Iterable[str]) -> str | None:
     """Kind of the first secret in the texts, or None; never the secret itself."""
     whole = _APART.join(texts)
     for name, needle, form in _COMPILED:
-        if needle in whole and form.search(whole):  # the needle first: it costs a hundredth of the form
+        if needle in whole and form.search(
+            whole
+        ):  # the needle first: it costs a hundredth of the form
             return name
     return None

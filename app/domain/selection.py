@@ -1,11 +1,14 @@
-"""EXPORT: declared selection of a dataset: one `Spec` says everything, and its JSON is in the manifest.
+"""EXPORT: declared selection of a dataset: one `Spec` says everything, and its JSON
+is in the manifest.
 
-The stages run in this order, each counting its drops per problem; one that is not asked for is not there:
+The stages run in this order, each counting its drops per problem; one that is not
+asked for is not there:
 
     where            the filter as given
     valid            our own faults and broken problems are never training data
     device           one device class: speedups of two are not comparable
-    judged           by this version's detectors, under the policy asked for: a stale verdict is refused
+    judged           by this version's detectors, under the policy asked for: a stale
+                     verdict is refused
     correct          unless the filter names `correct` or `status`, or rows show no answer
     clean            unless the filter names `verdict`: no suspect and no hack leaves by accident
     reviewed         above a speedup, only attempts that a person has looked at
@@ -13,7 +16,8 @@ The stages run in this order, each counting its drops per problem; one that is n
     coverage         share of time in the candidate's own kernels
     extraction       the answer ends in one complete block: one model, the evaluated one
     tokens           as long as asked for under a named counter; dropped, never cut
-    benchmarks       the problem is none of a known benchmark's, by semantic key or family; always, unless it is told
+    benchmarks       the problem is none of a known benchmark's, by semantic key or family; always,
+                     unless it is told
                      otherwise or rows are a report
     decontaminated   the problem is not like one that is held out
     mrs              mismatch rejection: trainer and rollout engine agree on the answer's tokens
@@ -23,7 +27,8 @@ The stages run in this order, each counting its drops per problem; one that is n
     distinct         no near-duplicate of a better solution of the family
     choice           the samples of a problem that the rule names
     balance          caps per problem and per family
-    rendered         the conversation is whole, holds no secret, quotes nothing that is held out"""
+    rendered         the conversation is whole, holds no secret, quotes nothing that is held out
+"""
 
 from __future__ import annotations
 
@@ -63,7 +68,9 @@ class Kind(StrEnum):
 
     @property
     def shows_history(self) -> bool:
-        """True if rows show the turns before the answer, which then have to be fit for a model's context."""
+        """True if rows show the turns before the answer, which then have to be fit
+        for a model's context.
+        """
         return self in (Kind.TRAJECTORY, Kind.TURN, Kind.MASKED, Kind.PAIRS, Kind.LABELLED)
 
     @property
@@ -183,10 +190,14 @@ class Reasoning(StrEnum):
 
 
 ALL_DEVICES = "all"
-"""Value of `device`: rows of several device classes in one dataset, never compared with each other."""
+"""Value of `device`: rows of several device classes in one dataset, never compared
+with each other.
+"""
 
 COUNTER = "utf8/4@1"
-"""The token counter that needs no vocabulary: bytes of UTF-8 over four, rounded up.  An estimate."""
+"""The token counter that needs no vocabulary: bytes of UTF-8 over four, rounded up.
+An estimate.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +218,10 @@ class Spec:
     policy: str | None = None
     """`name@version` that verdicts must have been given under; None: the current one."""
     device: str | None = None
-    """Device class of the evaluations taken, or `all`; None: the GPU class with most evaluations that the filter
-    keeps, `cpu` only where no GPU has any.  A filter that names `gpu` decides for itself."""
+    """Device class of the evaluations taken, or `all`; None: the GPU class with most
+    evaluations that the filter keeps, `cpu` only where no GPU has any.  A filter that
+    names `gpu` decides for itself.
+    """
     stale: Stale = Stale.REFUSE
     reviewed_above: float | None = None
     """From this measured speedup on, a person must have reviewed the evaluation."""
@@ -223,7 +236,9 @@ class Spec:
     tokenizer: str = COUNTER
     """`utf8/4@1`, or `file:PATH` of a tokenizer.json (needs the package `tokenizers`)."""
     held_out: tuple[str, ...] = ()
-    """Source sets of this database, or files of one JSON object a line with `reference` (or `code`) and `name`."""
+    """Source sets of this database, or files of one JSON object a line with
+    `reference` (or `code`) and `name`.
+    """
     include_benchmarks: bool = False
     """True allows training on problems of known benchmarks (`app.domain.benchmarks`)."""
     similarity: Similarity = Similarity.MINHASH
@@ -254,13 +269,20 @@ class Spec:
     epsilon: float = 0.05
     pass_rate: tuple[float, float] | None = None
     """Range of the share of correct and clean attempts, both ends included, for `rl_prompts`."""
-    pairs: tuple[PairOf, ...] = (PairOf.FAST_SLOW, PairOf.CORRECT_WRONG, PairOf.HONEST_HACK, PairOf.PREFERRED)
+    pairs: tuple[PairOf, ...] = (
+        PairOf.FAST_SLOW,
+        PairOf.CORRECT_WRONG,
+        PairOf.HONEST_HACK,
+        PairOf.PREFERRED,
+    )
     pairs_per_chosen: int = 1
     """Pairs of each sort per chosen answer."""
     max_per_problem: int | None = None
     max_per_family: int | None = None
     balance: float = 0.0
-    """Exponent: n rows of a problem become n^(1 − balance), rounded up; 0 keeps all, 1 keeps one."""
+    """Exponent: n rows of a problem become n^(1 − balance), rounded up; 0 keeps all,
+    1 keeps one.
+    """
     reasoning: Reasoning = Reasoning.KEEP
     advantages: Declared | None = None
     """Columns with rewards and advantages of the turns that rows show; None: no such columns."""
@@ -277,7 +299,9 @@ class Spec:
         for name, values in _NAMED.items():
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else _member(name, values, given))
-        object.__setattr__(self, "pairs", tuple(_member("pairs", PairOf, one) for one in self.pairs))
+        object.__setattr__(
+            self, "pairs", tuple(_member("pairs", PairOf, one) for one in self.pairs)
+        )
         _require("val_fraction", 0 <= self.val_fraction < 1, "0 ≤ fraction < 1", self.val_fraction)
         _require("jaccard", 0 < self.jaccard <= 1, "0 < similarity ≤ 1", self.jaccard)
         _require("balance", 0 <= self.balance <= 1, "0 ≤ balance ≤ 1", self.balance)
@@ -286,7 +310,12 @@ class Spec:
         for name in ("k", "pairs_per_chosen"):
             _require(name, getattr(self, name) >= 1, "at least 1", getattr(self, name))
         for name in ("max_tokens", "max_per_problem", "max_per_family"):
-            _require(name, getattr(self, name) is None or getattr(self, name) >= 1, "at least 1", getattr(self, name))
+            _require(
+                name,
+                getattr(self, name) is None or getattr(self, name) >= 1,
+                "at least 1",
+                getattr(self, name),
+            )
         for name in (
             "min_speedup",
             "max_speedup",
@@ -300,7 +329,12 @@ class Spec:
             value = getattr(self, name)
             _require(name, value is None or math.isfinite(value), "a finite number", value)
         if self.source is Source.PROBLEMS and self.pass_rate is not None:
-            _require("rate_run", self.rate_run is not None, "a run that the pass rate is of", self.rate_run)
+            _require(
+                "rate_run",
+                self.rate_run is not None,
+                "a run that the pass rate is of",
+                self.rate_run,
+            )
         if self.pass_rate is not None:
             low, high = self.pass_rate
             _require("pass_rate", 0 <= low <= high <= 1, "0 ≤ low ≤ high ≤ 1", self.pass_rate)
@@ -321,7 +355,9 @@ _NAMED: dict[str, type[StrEnum]] = {
     "key": Key,
     "reasoning": Reasoning,
 }
-"""Fields of a Spec that hold a member: a plain name of it becomes the member, which rules compare by identity."""
+"""Fields of a Spec that hold a member: a plain name of it becomes the member, which
+rules compare by identity.
+"""
 
 
 def _member(name: str, values: type[StrEnum], given: str) -> StrEnum:
@@ -386,4 +422,8 @@ def inapplicable(spec: Spec, kind: Kind) -> list[str]:
     applies |= dict.fromkeys(("backends", "families", "rate_run"), from_problems)
     applies |= dict.fromkeys(("policy", "device", "stale", "max_tokens"), not from_problems)
     default = Spec()
-    return [name for name, does in applies.items() if not does and getattr(spec, name) != getattr(default, name)]
+    return [
+        name
+        for name, does in applies.items()
+        if not does and getattr(spec, name) != getattr(default, name)
+    ]

@@ -1,10 +1,12 @@
-"""Ablation by source: the same candidate with Triton kernels that do nothing, for a process that is not informed.
+"""Ablation by source: the same candidate with Triton kernels that do nothing, for a
+process that is not informed.
 
-A process that is asked not to run its kernels can lie about it; a process that was given a source without kernels has
-none to run.  Not stopped: a candidate that reads its own source back.
+A process that is asked not to run its kernels can lie about it; a process that was given a source
+without kernels has none to run.  Not stopped: a candidate that reads its own source back.
 
-`keeps_to_itself` says for which sources that is hardly worth a process: they import and name nothing through which the
-recorder of launches could be reached."""
+`keeps_to_itself` says for which sources that is hardly worth a process: they import and name
+nothing through which the recorder of launches could be reached.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,12 @@ BY_SOURCE = "by source"
 
 
 def without_kernels(source: bytes) -> bytes | None:
-    """The source with the body of every function under a decorator named `jit`, or handed to one, replaced by `pass`.
+    """The source with the body of every function under a decorator named `jit`, or
+    handed to one, replaced by `pass`.
 
-    None where there is no such function, or where the text does not parse (then it did not load either)."""
+    None where there is no such function, or where the text does not parse (then it
+    did not load either).
+    """
     if len(source) > MAX_BYTES:
         return None
     try:
@@ -53,8 +58,9 @@ def kernel_names(source: bytes) -> frozenset[str]:
 def reads_as_it_runs(source: bytes) -> bool:
     """True if the text shown to a reader, in UTF-8, is the program that Python runs.
 
-    A declared encoding (PEP 263) can turn a comment into code.  Where one is declared, both must parse to the same
-    tree; a source that Python itself refuses is left to Python."""
+    A declared encoding (PEP 263) can turn a comment into code.  Where one is declared, both must
+    parse to the same tree; a source that Python itself refuses is left to Python.
+    """
     head = re.split(rb"\r\n|\r|\n", source[:_HEAD_BYTES], maxsplit=2)[:2]
     if not any(b"coding" in line for line in head):
         return True
@@ -72,24 +78,30 @@ MODULES = frozenset({"__future__", "functools", "math", "torch", "triton", "typi
 """Modules that kernels need."""
 
 BUILTINS = frozenset({
-    "breakpoint", "compile", "delattr", "dir", "eval", "exec", "getattr", "globals", "locals", "object", "open",
+    "breakpoint", "compile", "delattr", "dir", "eval", "exec", "getattr", "globals", "locals",
+    "object", "open",
     "setattr", "type", "vars",
 })  # fmt: skip
 """Names that lead to code outside the source."""
 
 MODULES_BEYOND = frozenset({
-    "ao", "builtins", "classes", "compile", "compiler", "cpp_extension", "ctypes", "distributed", "export",
-    "ForwardRef", "fx", "gc", "get_type_hints", "hub", "importlib", "inspect", "library", "load_inline", "load_library",
-    "multiprocessing", "onnx", "ops", "os", "overrides", "package", "profiler", "runtime", "serialization", "storage",
+    "ao", "builtins", "classes", "compile", "compiler", "cpp_extension", "ctypes", "distributed",
+    "export",
+    "ForwardRef", "fx", "gc", "get_type_hints", "hub", "importlib", "inspect", "library",
+    "load_inline", "load_library",
+    "multiprocessing", "onnx", "ops", "os", "overrides", "package", "profiler", "runtime",
+    "serialization", "storage",
     "sys", "testing", "threading", "types", "utils",
 })  # fmt: skip
 """Attributes of torch, triton and typing that lead to other modules, or make code from text."""
 
 
 def keeps_to_itself(source: bytes) -> bool:
-    """True if a source imports only modules that kernels need, and touches no name that leads beyond it.
+    """True if a source imports only modules that kernels need, and touches no name
+    that leads beyond it.
 
-    A rule of thumb that decides how much a check may cost; it accuses no candidate."""
+    A rule of thumb that decides how much a check may cost; it accuses no candidate.
+    """
     if len(source) > MAX_BYTES:
         return False
     try:
@@ -103,7 +115,11 @@ def _is_plain(node: ast.AST) -> bool:
         case ast.Import(names=names):
             return all(_is_plain_module(alias.name) for alias in names)
         case ast.ImportFrom(module=module, names=names, level=level):
-            return level == 0 and _is_plain_module(module or "") and not {each.name for each in names} & MODULES_BEYOND
+            return (
+                level == 0
+                and _is_plain_module(module or "")
+                and not {each.name for each in names} & MODULES_BEYOND
+            )
         case ast.Name(id=name):
             return name not in BUILTINS and (not name.startswith("__") or name == "__name__")
         case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
@@ -118,18 +134,26 @@ def _is_plain(node: ast.AST) -> bool:
 
 def _is_plain_module(name: str) -> bool:
     root, *below = name.split(".")
-    return root in MODULES and not set(below) & MODULES_BEYOND and not any(each.startswith("_") for each in below)
+    return (
+        root in MODULES
+        and not set(below) & MODULES_BEYOND
+        and not any(each.startswith("_") for each in below)
+    )
 
 
 def _jits(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """Names that mean `jit`, and those of functions that are handed to it: `add = triton.jit(add)`."""
+    """Names that mean `jit`, and those of functions that are handed to it: `add =
+    triton.jit(add)`.
+    """
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_jit(value):
                 names.add(name)
             case ast.ImportFrom(names=found):
-                names |= {each.asname for each in found if each.asname and "jit" in each.name.lower()}
+                names |= {
+                    each.asname for each in found if each.asname and "jit" in each.name.lower()
+                }
     handed = {
         argument.id
         for node in ast.walk(tree)
@@ -150,7 +174,9 @@ class _Emptied(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """One function; those inside others, too."""
-        if node.name in self._handed or any(_is_jit(decorator, self._jits) for decorator in node.decorator_list):
+        if node.name in self._handed or any(
+            _is_jit(decorator, self._jits) for decorator in node.decorator_list
+        ):
             self.kernels.add(node.name)
             node.body = [ast.Pass()]
             return node
@@ -159,8 +185,9 @@ class _Emptied(ast.NodeTransformer):
 
 
 def _is_jit(decorator: ast.expr, names: Collection[str] = ()) -> bool:
-    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and any other with the word in it, as a name or as
-    text, or one of `names`: `@[triton.jit][0]`."""
+    """`@triton.jit`, `@jit`, `@triton.jit(do_not_specialize=…)`, and any other with the word in it,
+    as a name or as text, or one of `names`: `@[triton.jit][0]`.
+    """
     return any("jit" in word.lower() or word in names for word in map(_word, ast.walk(decorator)))
 
 

@@ -76,9 +76,10 @@ def speed(timing: Timing) -> Speed:
 
 
 def ratio(a: Speed, b: Speed) -> Ratio:
-    """Speedup of A over speedup of B: each candidate ran beside its own reference, so that device changes between
-    the two evaluations cancel.  The intervals are independent and, on a logarithmic scale, nearly symmetric, so that
-    their half-widths add in quadrature."""
+    """Speedup of A over speedup of B: each candidate ran beside its own reference, so that device
+    changes between the two evaluations cancel.  The intervals are independent and, on a logarithmic
+    scale, nearly symmetric, so that their half-widths add in quadrature.
+    """
     centre = math.log(a.speedup) - math.log(b.speedup)
     half = math.hypot(_half(a), _half(b))
     low, high = math.exp(centre - half), math.exp(centre + half)
@@ -93,14 +94,20 @@ def ratio(a: Speed, b: Speed) -> Ratio:
 
 
 def compared(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Comparison:
-    """The faster of two evaluations; only credited times of one problem, device, baseline and protocol count.
+    """The faster of two evaluations; only credited times of one problem, device,
+    baseline and protocol count.
 
-    `names`: of both, in the reason why they are not compared."""
+    `names`: of both, in the reason why they are not compared.
+    """
     for name, side in zip(names, (a, b), strict=True):
         if side.speed is None:
             return Comparison(ratio=None, why_not=f"{name} was not timed")
-        if not is_credited(correct=True, label=side.label):  # a time is measured of right answers alone
-            return Comparison(ratio=None, why_not=f"{name}'s time does not count: {side.label or 'not judged'}")
+        if not is_credited(
+            correct=True, label=side.label
+        ):  # a time is measured of right answers alone
+            return Comparison(
+                ratio=None, why_not=f"{name}'s time does not count: {side.label or 'not judged'}"
+            )
     differing = (
         ("problems", a.problem, b.problem),
         ("devices", a.device_name, b.device_name),

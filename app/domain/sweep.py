@@ -1,7 +1,9 @@
-"""A sweep: every problem of a set against itself.  The options of its evaluations, and how their results are read.
+"""A sweep: every problem of a set against itself.  The options of its evaluations,
+and how their results are read.
 
-A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: any other result is
-the problem's fault, or a fault of the evaluation."""
+A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: any
+other result is the problem's fault, or a fault of the evaluation.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ CALL_TIMEOUT_S = 30.0
 DEADLINE_S = 120.0
 
 OFF = 0.03
-"""Deviation from 1 above which the speedup of a reference over itself is noted, independent of its interval."""
+"""Deviation from 1 above which the speedup of a reference over itself is noted,
+independent of its interval.
+"""
 
 USUAL_TRUTH = "fp64"
 
@@ -41,19 +45,24 @@ DEGENERATE = "degenerate_problem"
 """The detector of problems whose answers prove nothing."""
 
 TOO_LARGE = "problem_too_large"
-"""The error kind of a problem that needs more memory than its device has: memory that runs out under any other kind is
-a fault of the evaluation."""
+"""The error kind of a problem that needs more memory than its device has: memory that runs out
+under any other kind is a fault of the evaluation.
+"""
 
 
 def identity(reference: bytes, entry_point: str = "Model") -> bytes:
-    """A candidate that is the reference: its source, with its model under the candidate's name as well."""
+    """A candidate that is the reference: its source, with its model under the
+    candidate's name as well.
+    """
     name = entry_point.encode()
     return reference.rstrip() + b"\n\n\n" + name + b"New = " + name + b"\n"
 
 
 def mixed(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems in an order that depends on their content alone.  A set lists its large problems together: begun in
-    that order they wait for each other's memory, while the rest of the device is idle."""
+    """The problems in an order that depends on their content alone.  A set lists its
+    large problems together: begun in that order they wait for each other's memory, while
+    the rest of the device is idle.
+    """
     return sorted(problems, key=lambda problem: problem.reference_sha256)
 
 
@@ -105,7 +114,11 @@ class SweepRow:
     @property
     def holds_one(self) -> bool:
         """True if the interval holds 1.0."""
-        return self.ci_low is not None and self.ci_high is not None and self.ci_low <= 1 <= self.ci_high
+        return (
+            self.ci_low is not None
+            and self.ci_high is not None
+            and self.ci_low <= 1 <= self.ci_high
+        )
 
     @property
     def is_off(self) -> bool:
@@ -120,9 +133,10 @@ class SweepRow:
 
     @property
     def outcome(self) -> str:
-        """One of `OUTCOMES`: `passed`, `accused` (passed and not clean), `invalid` (also a degenerate problem, whose
-        answers prove nothing), `our fault`, or `blamed`: a status that holds a failure against a candidate that is the
-        reference."""
+        """One of `OUTCOMES`: `passed`, `accused` (passed and not clean), `invalid` (also a
+        degenerate problem, whose answers prove nothing), `our fault`, or `blamed`: a status that
+        holds a failure against a candidate that is the reference.
+        """
         if self.is_degenerate:
             return "invalid"
         if self.status == Status.PASSED:
@@ -133,7 +147,9 @@ class SweepRow:
 
     @property
     def is_degenerate(self) -> bool:
-        """True if the only finding is about the problem: outputs that do not depend on its inputs, say."""
+        """True if the only finding is about the problem: outputs that do not depend
+        on its inputs, say.
+        """
         return self.status == Status.PASSED and self.findings == (DEGENERATE,)
 
     @property
@@ -143,7 +159,9 @@ class SweepRow:
         return self.status == Status.INVALID and (self.error_kind in OURS or starved)
 
 
-def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None) -> SweepRow:
+def row(
+    problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None
+) -> SweepRow:
     """Row for a problem from the evaluation of `identity`."""
     timing, profile, error = evaluation.timing, evaluation.profile, evaluation.error
     return SweepRow(
@@ -152,7 +170,9 @@ def row(problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: flo
         status=str(evaluation.status),
         verdict=str(verdict.label),
         reference_sha256=problem.reference_sha256,
-        findings=tuple(sorted({each.detector for each in verdict.findings if each.label is not Label.CLEAN})),
+        findings=tuple(
+            sorted({each.detector for each in verdict.findings if each.label is not Label.CLEAN})
+        ),
         seconds=seconds,
         speedup=timing.speedup if timing else None,
         ci_low=timing.ci_low if timing else None,
@@ -176,7 +196,9 @@ def _limit_us(evaluation: Evaluation) -> float | None:
     profile, here = evaluation.profile, evaluation.environment
     if profile is None or not profile.bytes_moved or not here.bandwidth_gb_s:
         return None
-    return roofline.limit_us(profile.bytes_moved, profile.flops, here.bandwidth_gb_s, here.device_class)
+    return roofline.limit_us(
+        profile.bytes_moved, profile.flops, here.bandwidth_gb_s, here.device_class
+    )
 
 
 def fault(problem: Problem, kind: str, message: str) -> SweepRow:
@@ -196,7 +218,14 @@ def read(stored: dict[str, Any]) -> SweepRow:
     known = {name: value for name, value in stored.items() if name in SweepRow.__dataclass_fields__}
     memory = known.get("memory") and ProblemMemory(**known["memory"])
     device = known.get("device") and DeviceTiming(**known["device"])
-    return SweepRow(**{**known, "findings": tuple(known.get("findings", ())), "memory": memory, "device": device})
+    return SweepRow(
+        **{
+            **known,
+            "findings": tuple(known.get("findings", ())),
+            "memory": memory,
+            "device": device,
+        }
+    )
 
 
 def line(row: SweepRow) -> str:
@@ -205,8 +234,16 @@ def line(row: SweepRow) -> str:
     seconds = f"{row.seconds:7.1f} s" if row.seconds is not None else f"{'–':>9}"
     said = f"{number}{row.name[:44]:46} {row.status:15} {row.verdict:8}{seconds} "
     if row.speedup is not None:
-        off = "" if row.holds_one and not row.is_off else "  1.0 is outside" if not row.holds_one else "  far from 1.0"
-        said += f" {row.speedup:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {row.groups} groups{off}"
+        off = (
+            ""
+            if row.holds_one and not row.is_off
+            else "  1.0 is outside"
+            if not row.holds_one
+            else "  far from 1.0"
+        )
+        said += (
+            f" {row.speedup:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}], {row.groups} groups{off}"
+        )
     if row.device is not None:
         said += f"  device {row.device.error or f'{row.device.speedup:.3f}'}"[:SHOWN_CHARS]
     if row.memory is not None:
@@ -239,7 +276,10 @@ def summary(rows: Sequence[SweepRow], seconds: float) -> dict[str, Any]:
         **named,
         "seconds": seconds,
         "per_minute": 60 * len(rows) / seconds if seconds else None,
-        "levels": {str(level): _level(rows, level) for level in sorted({row.level for row in rows}, key=str)},
+        "levels": {
+            str(level): _level(rows, level)
+            for level in sorted({row.level for row in rows}, key=str)
+        },
     }
 
 

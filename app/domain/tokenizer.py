@@ -1,8 +1,11 @@
-"""EXPORT: source text as tokens, for comparing solutions and for n-grams.  Never fails, on any text.
+"""EXPORT: source text as tokens, for comparing solutions and for n-grams.  Never
+fails, on any text.
 
-A regular expression, not `tokenize`: candidates need not be Python that parses, and a hundred thousand of them are
-read at a time.  String literals that hold code (CUDA sources live in them) are read as C, so that two kernels that
-differ in one line differ in one line and not in one string.  Comments and docstrings are dropped; nothing else is."""
+A regular expression, not `tokenize`: candidates need not be Python that parses, and a hundred
+thousand of them are read at a time.  String literals that hold code (CUDA sources live in them) are
+read as C, so that two kernels that differ in one line differ in one line and not in one string.
+Comments and docstrings are dropped; nothing else is.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ _PYTHON = re.compile(
     rf"|{_STRING}|{_NAME}|{_OPERATOR}|\Z)",
     re.DOTALL,
 )
-"""One group, so that `findall` gives texts.  Frequent forms first, if none after them begins in the same way."""
+"""One group, so that `findall` gives texts.  Frequent forms first, if none after
+them begins in the same way.
+"""
 _C = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))"
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?)"
@@ -45,14 +50,20 @@ SHORT, KNOWN = 40, 100_000
 """Longest token that is remembered, in characters, and most tokens."""
 
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
-_KEPT = frozenset(keyword.kwlist) | frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_KEPT = frozenset(keyword.kwlist) | frozenset(
+    dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
+)
 
 Token = tuple[str, str]
-"""Kind (`name`, `number`, `string`, `operator`, `line`, and with `c_` before them those of embedded code) and text."""
+"""Kind (`name`, `number`, `string`, `operator`, `line`, and with `c_` before them
+those of embedded code) and text.
+"""
 
 
 class _Known(dict[str, Token]):
-    """Text of a token → kind and text.  Sources share most of theirs, and reading a form costs more than a look-up."""
+    """Text of a token → kind and text.  Sources share most of theirs, and reading a
+    form costs more than a look-up.
+    """
 
     def __missing__(self, text: str) -> Token:
         match = _KIND.match(text)
@@ -75,8 +86,9 @@ _known = _Known()
 
 
 def tokens(text: str) -> list[Token]:
-    """Python tokens without comments, docstrings and blanks; a `line` token opens each logical line and holds its
-    indentation, because indentation is meaning."""
+    """Python tokens without comments, docstrings and blanks; a `line` token opens each logical line
+    and holds its indentation, because indentation is meaning.
+    """
     found: list[Token] = []
     depth, code = 0, False
     line: Token | None = ("line", "")
@@ -113,15 +125,19 @@ def _with_code_read(found: list[Token]) -> Iterator[Token]:
 
 
 def normalised(found: list[Token]) -> str:
-    """The tokens as one text: the same for sources that differ in blanks, comments and docstrings only."""
+    """The tokens as one text: the same for sources that differ in blanks, comments
+    and docstrings only.
+    """
     return "\x1f".join(text for _, text in found)
 
 
 def renamed(found: list[Token]) -> list[str]:
     """The tokens with every name that the source itself binds replaced by its order of appearance.
 
-    Kept: keywords, built-ins, attributes, names that are only used (modules' functions), strings, and **numbers**: a
-    block size is a different kernel.  In embedded code, names that are called or qualified are kept."""
+    Kept: keywords, built-ins, attributes, names that are only used (modules' functions),
+    strings, and **numbers**: a block size is a different kernel.  In embedded code, names that
+    are called or qualified are kept.
+    """
     bound = _bound(found)
     order: dict[str, str] = {}
     result: list[str] = []
@@ -198,11 +214,26 @@ _C_CALLED = frozenset(("(", "::", "<<<"))
 _C_KEPT = frozenset(
     " ".join(
         (
-            "alignas auto bool break case char class const constexpr continue default do double else enum extern",
-            "false float for goto if inline int long namespace nullptr operator private public return short signed",
-            "sizeof static struct switch template this true typedef typename union unsigned using void volatile while",
-            "include define pragma unroll ifdef endif half float2 float4 int4 __half __half2 __nv_bfloat16",
-            "size_t int64_t int32_t uint32_t uint64_t __global__ __device__ __host__ __shared__ __restrict__",
+            (
+                "alignas auto bool break case char class const constexpr continue default do double"
+                " else enum extern"
+            ),
+            (
+                "false float for goto if inline int long namespace nullptr operator private public"
+                " return short signed"
+            ),
+            (
+                "sizeof static struct switch template this true typedef typename union unsigned"
+                " using void volatile while"
+            ),
+            (
+                "include define pragma unroll ifdef endif half float2 float4 int4 __half __half2"
+                " __nv_bfloat16"
+            ),
+            (
+                "size_t int64_t int32_t uint32_t uint64_t __global__ __device__ __host__ __shared__"
+                " __restrict__"
+            ),
             "__forceinline__ __launch_bounds__ threadIdx blockIdx blockDim gridDim warpSize",
             "x y z torch at std cuda c10",
         )

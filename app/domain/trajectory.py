@@ -31,7 +31,9 @@ class Turn:
     """One attempt: new messages to the model, its answer, the evaluated candidate."""
 
     messages: tuple[Message, ...]
-    """New messages before the answer (system, user, feedback); the history is the turns before this one."""
+    """New messages before the answer (system, user, feedback); the history is the
+    turns before this one.
+    """
     response: str
     """The model's answer as it came, reasoning included."""
     candidate: str | None

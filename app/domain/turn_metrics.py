@@ -1,4 +1,6 @@
-"""JUDGE, BROWSE: figures over the turns of trajectories, each with its source.  Pure arithmetic on outcomes."""
+"""JUDGE, BROWSE: figures over the turns of trajectories, each with its source.  Pure
+arithmetic on outcomes.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ Turns = Sequence[MetricSample]
 
 
 def best_by_turn(trajectories: Iterable[Turns], turn: int) -> list[MetricSample]:
-    """The best of turns 0 … `turn` of every trajectory: one that stopped early keeps its best, so that the denominator
-    does not shrink.  Source: Dr. Kernel (`best_by_turn_k`)."""
+    """The best of turns 0 … `turn` of every trajectory: one that stopped early keeps its best, so
+    that the denominator does not shrink.  Source: Dr. Kernel (`best_by_turn_k`).
+    """
     return [best(turns[: turn + 1]) for turns in trajectories if turns]
 
 
@@ -26,7 +29,11 @@ def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[Met
     for turn in range(turns):
         if turn:
             found = [
-                max(best_so_far, listed[turn], key=rank) if turn < len(listed) and listed[turn].correct else best_so_far
+                (
+                    max(best_so_far, listed[turn], key=rank)
+                    if turn < len(listed) and listed[turn].correct
+                    else best_so_far
+                )
                 for best_so_far, listed in zip(found, started, strict=True)
             ]
         yield found
@@ -61,7 +68,9 @@ class TurnChanges:
 def turn_changes(trajectories: Iterable[Turns]) -> TurnChanges:
     """Repair and regression over all trajectories.  Source: Dr. Kernel's `improvement/*`."""
     listed = [turns for turns in trajectories if turns]
-    steps = Counter(change for turns in listed for change in pairwise([outcome.correct for outcome in turns]))
+    steps = Counter(
+        change for turns in listed for change in pairwise([outcome.correct for outcome in turns])
+    )
     ends = [(turns[0].correct, turns[-1].correct) for turns in listed]
     return TurnChanges(
         repaired=Share(count=steps[False, True], of=steps[False, True] + steps[False, False]),

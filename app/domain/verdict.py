@@ -22,14 +22,17 @@ class Label(StrEnum):
 
 
 def is_credited(*, correct: bool, label: str | None) -> bool:
-    """The one rule of "correct" on pages, in filters, tables, reports and datasets: every verified call was right, and
-    the label that counts is not `hack`.  An evaluation without a label is not credited.  In SQL: app.store.credited."""
+    """The one rule of "correct" on pages, in filters, tables, reports and datasets: every verified
+    call was right, and the label that counts is not `hack`.  An evaluation without a label is not
+    credited.  In SQL: app.store.credited.
+    """
     return correct and label is not None and label != Label.HACK
 
 
 def is_shown(*, label: str | None, status: str) -> bool:
-    """True where pages show and count the label: `clean` beside a compile error or a wrong answer would read as a
-    success."""
+    """True where pages show and count the label: `clean` beside a compile error or a wrong
+    answer would read as a success.
+    """
     return label is not None and (label != Label.CLEAN or status == Status.PASSED)
 
 
@@ -53,7 +56,9 @@ class Finding:
     detector: str
     version: int
     label: Label
-    """Weight of this finding alone under the verdict's policy; `clean` is information, not guilt."""
+    """Weight of this finding alone under the verdict's policy; `clean` is
+    information, not guilt.
+    """
     summary: str
     """One sentence with the numbers in it."""
     evidence: dict[str, object]

@@ -1,14 +1,15 @@
-"""One problem with an honest, a wrong and a cheating candidate: the demo's trajectory, and examples of the form that
-submits a candidate.
+"""One problem with an honest, a wrong and a cheating candidate: the demo's trajectory, and examples
+of the form that submits a candidate.
 
-The honest one is faster than the reference also where Triton is interpreted."""
+The honest one is faster than the reference also where Triton is interpreted.
+"""
 
 from __future__ import annotations
 
 PROBLEM = "diag_matmul"
 
 REFERENCE = '''\
-"""Product of a diagonal matrix with a thin one, the long way: the diagonal matrix is built and multiplied."""
+"""Product of a diagonal matrix with a thin one, the long way: the diagonal matrix is built."""
 
 import torch
 from torch import nn
@@ -50,7 +51,8 @@ class ModelNew(nn.Module):
         n, m = b.shape
         out = torch.empty_like(b)
         rows = 1024 if b.device.type == "cpu" else 64
-        scale_rows[(triton.cdiv(n, rows),)](diagonal, b, out, n, m, ROWS=rows, WIDTH=triton.next_power_of_2(m))
+        width = triton.next_power_of_2(m)
+        scale_rows[(triton.cdiv(n, rows),)](diagonal, b, out, n, m, ROWS=rows, WIDTH=width)
         return {returned}
 """
 

@@ -1,4 +1,6 @@
-"""Identity of a worker's main process, by which two workers that claim the same device are told apart."""
+"""Identity of a worker's main process, by which two workers that claim the same
+device are told apart.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,19 @@
-"""The zoo: sample candidates with the expected result in their first line, and the score of a system held to it.
+"""The zoo: sample candidates with the expected result in their first line, and the
+score of a system held to it.
 
 A candidate's first line is read strictly:
 
-    # zoo: problem=<name> backend=<triton|cuda|torch> status=<status> verdict=<label> findings=<detector,…|->
+    # zoo: problem=<name> backend=<triton|cuda|torch> status=<status> verdict=<label>
+    findings=<detector,…|->
         [speedup=<>1|<1>] [needs=<cpu|gpu>]
 
-(one line).  Findings are those that accuse: suspect or hack.  Where a GPU says otherwise, line 2 holds its result:
+(one line).  Findings are those that accuse: suspect or hack.  Where a GPU says
+otherwise, line 2 holds its result:
 
     # on a gpu: status=<status> verdict=<label> findings=<detector,…|->
 
-Only the standard library is needed, and no candidate is ever imported: sources are bytes."""
+Only the standard library is needed, and no candidate is ever imported: sources are bytes.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +88,9 @@ class Case:
     def candidate(self) -> bytes:
         """The candidate's source; it need not be valid Python or valid UTF-8.
 
-        Lines with expected results are empty: datasets and models see no answer, and errors name the file's lines."""
+        Lines with expected results are empty: datasets and models see no answer, and
+        errors name the file's lines.
+        """
         _, *others = self.path.read_bytes().split(b"\n")
         if others and _ON_GPU.fullmatch(others[0].decode("ascii", "replace")):
             others[0] = b""
@@ -127,7 +133,9 @@ class Case:
 
     @property
     def stopped_by_structure(self) -> bool:
-        """True if the file explains that its trick gains nothing, seen or not: its measured time is its own."""
+        """True if the file explains that its trick gains nothing, seen or not: its
+        measured time is its own.
+        """
         return _BY_STRUCTURE in self.candidate
 
     @property
@@ -146,7 +154,9 @@ class Case:
 
 
 def cases(root: Path) -> list[Case]:
-    """Every candidate under `root`, by group and name.  Raises ZooError at the first malformed line."""
+    """Every candidate under `root`, by group and name.  Raises ZooError at the first
+    malformed line.
+    """
     return [case(path) for group in GROUPS for path in sorted((root / group).glob("*.py"))]
 
 
@@ -164,7 +174,9 @@ def case(path: Path) -> Case:
     _require(path, "backend", tuple(BACKENDS), match["backend"])
     problem_path = path.parents[1] / "problems" / f"{match['problem']}.py"
     if not problem_path.is_file():
-        raise ZooError(f"{path}: problem {match['problem']!r} expects {problem_path}, which does not exist")
+        raise ZooError(
+            f"{path}: problem {match['problem']!r} expects {problem_path}, which does not exist"
+        )
     on_cpu = _expected(path, match, match["speedup"])
     second = _ON_GPU.fullmatch(lines[1]) if len(lines) > 1 else None
     if second is None and len(lines) > 1 and lines[1].startswith("# on a gpu"):
@@ -187,12 +199,21 @@ def _expected(path: Path, match: re.Match[str], speedup: str | None) -> Expected
     _require(path, "verdict", LABELS, match["verdict"])
     findings = () if match["findings"] == "-" else tuple(match["findings"].split(","))
     if findings != tuple(sorted(set(findings))):
-        raise ZooError(f"{path}: findings: expected alphabetical order without repeats, got {match['findings']!r}")
+        raise ZooError(
+            f"{path}: findings: expected alphabetical order without repeats, got"
+            f" {match['findings']!r}"
+        )
     if (match["verdict"] == "clean") != (not findings):
-        raise ZooError(f"{path}: verdict={match['verdict']} does not go with findings={match['findings']}")
+        raise ZooError(
+            f"{path}: verdict={match['verdict']} does not go with findings={match['findings']}"
+        )
     if speedup and (match["status"], match["verdict"] == "hack") != ("passed", False):
-        raise ZooError(f"{path}: speedup={speedup} needs status=passed and another verdict than hack")
-    return Expected(status=match["status"], verdict=match["verdict"], findings=findings, speedup=speedup)
+        raise ZooError(
+            f"{path}: speedup={speedup} needs status=passed and another verdict than hack"
+        )
+    return Expected(
+        status=match["status"], verdict=match["verdict"], findings=findings, speedup=speedup
+    )
 
 
 def _require(path: Path, field: str, allowed: tuple[str, ...], came: str) -> None:
@@ -214,14 +235,21 @@ def disagreement(case: Case, result: Mapping[str, Any], device_class: str = "cpu
             return f"expected {name} {_plain(expected)}, got {_plain(came)}"
     if wanted.speedup and result["speedup_ci"]:
         low, high = result["speedup_ci"]
-        if high < 1 if wanted.speedup == ">1" else low > 1:  # an interval that holds 1 contradicts neither
-            return f"expected a speedup {wanted.speedup}, got {result['speedup']:.2f} [{low:.2f}, {high:.2f}]"
+        if (
+            high < 1 if wanted.speedup == ">1" else low > 1
+        ):  # an interval that holds 1 contradicts neither
+            return (
+                f"expected a speedup {wanted.speedup}, got {result['speedup']:.2f} [{low:.2f},"
+                f" {high:.2f}]"
+            )
     return None
 
 
 def accusing(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Detectors with findings that weigh more than information, in alphabetical order."""
-    return tuple(sorted({each["detector"] for each in result["findings"] if each["label"] != Label.CLEAN}))
+    return tuple(
+        sorted({each["detector"] for each in result["findings"] if each["label"] != Label.CLEAN})
+    )
 
 
 def _plain(value: object) -> str:

@@ -1,4 +1,6 @@
-"""The score of a system that was held to the zoo: cheats that gained nothing, honest candidates that were accused."""
+"""The score of a system that was held to the zoo: cheats that gained nothing, honest
+candidates that were accused.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from app.domain.evaluation import Status
 from app.domain.verdict import Label
 
 REJECTED, LABELLED, HONEST_TIME, CREDITED = "rejected", "labelled", "honest time", "credited"
-"""Fates of a cheat: it does not pass; it passes and is accused; the structure removes its gain, so that its true time
-is measured; or it is credited."""
+"""Fates of a cheat: it does not pass; it passes and is accused; the structure removes its gain, so
+that its true time is measured; or it is credited.
+"""
 
 FAILED = "failed"
 """Our fault: nothing is known."""
@@ -82,10 +85,14 @@ def outcome(case: zoo.Case, result: Mapping[str, Any], device_class: str) -> Zoo
 
 
 def _harmless(case: zoo.Case) -> bool:
-    """True if a candidate that passes unaccused gained nothing: it is no cheat, or it may pass because the structure
-    has taken its trick away, as its file explains.  A cheat that must not pass, and does, was credited."""
+    """True if a candidate that passes unaccused gained nothing: it is no cheat, or it may pass
+    because the structure has taken its trick away, as its file explains.  A cheat that must
+    not pass, and does, was credited.
+    """
     may_pass = Status.PASSED in (case.on_cpu.status, case.on_gpu.status)
-    return case.group != "hacks" or (may_pass and case.stopped_by_structure and not case.not_yet_caught)
+    return case.group != "hacks" or (
+        may_pass and case.stopped_by_structure and not case.not_yet_caught
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +143,16 @@ class Score:
     @property
     def let_through(self) -> list[str]:
         """Wrong or broken candidates that passed although their files say that they must not."""
-        faulty = [one for one in self.outcomes if one.case.group in ("wrong", "broken") and one.disagreement]
-        return [one.case.name for one in faulty if one.status == Status.PASSED and one.verdict != Label.HACK]
+        faulty = [
+            one
+            for one in self.outcomes
+            if one.case.group in ("wrong", "broken") and one.disagreement
+        ]
+        return [
+            one.case.name
+            for one in faulty
+            if one.status == Status.PASSED and one.verdict != Label.HACK
+        ]
 
     def rows(self) -> list[ZooRow]:
         """Cheats by the group of their first number, then the others by folder."""
@@ -160,7 +175,9 @@ class Score:
             "honest_called_suspect": self.accused(Label.SUSPECT),
             "honest_turned_away": self.turned_away,
             "wrong_let_through": self.let_through,
-            "groups": [{"name": row.name, "candidates": row.total, **row.counts} for row in self.rows()],
+            "groups": [
+                {"name": row.name, "candidates": row.total, **row.counts} for row in self.rows()
+            ],
             "rows": [one.as_json() for one in self.outcomes],
         }
 
@@ -169,7 +186,9 @@ class Score:
         fates = (REJECTED, LABELLED, HONEST_TIME, CREDITED, FAILED)
         yield f"{'':30}{'candidates':>12}" + "".join(f"{fate:>13}" for fate in fates)
         for row in self.rows():
-            yield f"{row.name:30}{row.total:12}" + "".join(f"{row.counts[fate] or '':>13}" for fate in fates)
+            yield f"{row.name:30}{row.total:12}" + "".join(
+                f"{row.counts[fate] or '':>13}" for fate in fates
+            )
         yield ""
         if self.recall is not None:
             yield f"cheats not credited    {self.recall:.1%} of {len(self.cheats)}"

@@ -1,8 +1,10 @@
-"""Postgres and Redis of Assay's own for one machine (`assay demo`, `assay up`, tests): the same code path as in
-production, only the URLs differ.
+"""Postgres and Redis of Assay's own for one machine (`assay demo`, `assay up`, tests): the same
+code path as in production, only the URLs differ.
 
-The services in a state folder are shared by every process that asks for them.  The first process starts them, the
-last one to leave stops them; both are decided under file locks, which the kernel drops when a process is killed."""
+The services in a state folder are shared by every process that asks for them.  The first process
+starts them, the last one to leave stops them; both are decided under file locks, which the kernel
+drops when a process is killed.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class Services:
 
     @classmethod
     def start(cls, settings: Settings) -> Services:
-        """Attach to the services in the state folder, or start them; the same as entering the context."""
+        """Attach to the services in the state folder, or start them; the same as
+        entering the context.
+        """
         return cls(settings).__enter__()
 
     def __enter__(self) -> Services:
@@ -76,7 +80,10 @@ class Services:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -111,7 +118,9 @@ class Services:
                 fcntl.flock(self._presence, fcntl.LOCK_SH)
                 self._start()
         assert self.settings.database_url is not None
-        from app.store import migrate  # Alembic: a sixth of a command's start, and most commands start no server
+        from app.store import (
+            migrate,
+        )  # Alembic: a sixth of a command's start, and most commands start no server
 
         migrate.upgrade(self.settings.database_url)
         self._started = True
@@ -123,7 +132,9 @@ class Services:
         password = _password(self._state / "password")
         postgres = Postgres(self._state, user, password, _password(self._state / "admin_password"))
         valkey = Valkey(self._state, user, password)
-        self.servers = [server for server, url in _wanted(self._given, postgres, valkey) if url is None]
+        self.servers = [
+            server for server, url in _wanted(self._given, postgres, valkey) if url is None
+        ]
         for server in self.servers:
             server.start()
         self.settings = replace(
@@ -134,12 +145,16 @@ class Services:
         _publish(self._state / SERVICES_FILE, self.settings)
 
 
-def _wanted(given: Settings, postgres: Postgres, valkey: Valkey) -> tuple[tuple[Postgres | Valkey, str | None], ...]:
+def _wanted(
+    given: Settings, postgres: Postgres, valkey: Valkey
+) -> tuple[tuple[Postgres | Valkey, str | None], ...]:
     return ((postgres, given.database_url), (valkey, given.broker_url))
 
 
 def make_state_dir(path: Path) -> None:
-    """Make the folder, 0711, and make sure that no other user can change its contents: it may lie in /var/tmp."""
+    """Make the folder, 0711, and make sure that no other user can change its
+    contents: it may lie in /var/tmp.
+    """
     if not path.exists():
         path.mkdir(parents=True)
         path.chmod(0o711)  # not left to the umask: under root, the servers' user must pass
@@ -161,7 +176,9 @@ def _password(path: Path) -> str:
 
 
 def _publish(path: Path, settings: Settings) -> None:
-    """Write both URLs down, unless they are there: commands that make room run on a full disk, too."""
+    """Write both URLs down, unless they are there: commands that make room run on a
+    full disk, too.
+    """
     text = json.dumps({"database_url": settings.database_url, "broker_url": settings.broker_url})
     if not path.exists() or path.read_text() != text:
         _write(path, text)

@@ -20,13 +20,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def start_worker(
-    settings: Settings, *, device_class: str = "cpu", device_index: int = 0, module: str = "workers.worker.celery_app"
+    settings: Settings,
+    *,
+    device_class: str = "cpu",
+    device_index: int = 0,
+    module: str = "workers.worker.celery_app",
 ) -> subprocess.Popen[bytes]:
     """A worker for one device, logging to `<state>/log`.  SIGTERM lets it finish its jobs.
 
     `module` is the Celery application that it runs."""
     own = replace(settings, device_class=device_class, device_index=device_index)
-    return _start(own, f"worker-{device_class}-{device_index}", worker_command(own, module), worker_environment(own))
+    return _start(
+        own,
+        f"worker-{device_class}-{device_index}",
+        worker_command(own, module),
+        worker_environment(own),
+    )
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
@@ -45,9 +54,12 @@ def worker_command(settings: Settings, module: str = "workers.worker.celery_app"
     return [sys.executable, "-m", "celery", "--quiet", "-A", module, "worker", "-n", name, *quiet]
 
 
-def start_generator(settings: Settings, *, endpoint: str, foreground: bool = False) -> subprocess.Popen[bytes]:
-    """A worker that calls the models of one endpoint, logging to `<state>/log`, or to this process's output.  It
-    inherits the environment, which holds the endpoint's key."""
+def start_generator(
+    settings: Settings, *, endpoint: str, foreground: bool = False
+) -> subprocess.Popen[bytes]:
+    """A worker that calls the models of one endpoint, logging to `<state>/log`, or to this
+    process's output.  It inherits the environment, which holds the endpoint's key.
+    """
     own = replace(settings, endpoint=endpoint)
     name = None if foreground else f"generator-{endpoint}"
     return _start(own, name, generator_command(own), own.to_env())
@@ -73,7 +85,9 @@ def generator_command(settings: Settings) -> list[str]:
     ]
 
 
-def start_web(settings: Settings, *, host: str = "127.0.0.1", port: int = 8000) -> subprocess.Popen[bytes]:
+def start_web(
+    settings: Settings, *, host: str = "127.0.0.1", port: int = 8000
+) -> subprocess.Popen[bytes]:
     """The web UI and the API, logging to `<state>/log`."""
     # Through gevent.monkey, as app.web.serve would start itself.
     server = [sys.executable, "-m", "gevent.monkey", "--module", "app.web.serve"]
@@ -93,7 +107,9 @@ def _start(
         return _process(command, environment, log)
 
 
-def _process(command: list[str], environment: dict[str, str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+def _process(
+    command: list[str], environment: dict[str, str], output: IO[bytes] | None
+) -> subprocess.Popen[bytes]:
     ours = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
     return subprocess.Popen(
         command,

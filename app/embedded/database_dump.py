@@ -1,7 +1,9 @@
-"""Backups with PostgreSQL's own tools: one file in its custom format, from which single tables can be restored, too.
+"""Backups with PostgreSQL's own tools: one file in its custom format, from which
+single tables can be restored, too.
 
-A dump is a snapshot, taken while everything runs.  Redis needs none: the jobs of its messages are in the rows, and
-the sweep sends them again."""
+A dump is a snapshot, taken while everything runs.  Redis needs none: the jobs of its messages are
+in the rows, and the sweep sends them again.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +49,34 @@ def backup(url: str, file: Path) -> int:
 def restore(url: str, file: Path) -> None:
     """Restore the database's state at the time the file was written, in one transaction.
 
-    Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may be replaced;
-    TakenError where other processes are connected to it."""
+    Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may
+    be replaced; TakenError where other processes are connected to it.
+    """
     if not file.exists():
         raise FileNotFoundError(f"{file}: expected a backup, found nothing")
     if others := _others(sa.make_url(url)):
-        raise TakenError(f"expected no other connection to the database, found {others}: stop workers and web before")
-    _run(url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", "--dbname=", str(file))
+        raise TakenError(
+            f"expected no other connection to the database, found {others}: stop workers and web"
+            " before"
+        )
+    _run(
+        url,
+        "pg_restore",
+        "--clean",
+        "--if-exists",
+        "--no-owner",
+        "--single-transaction",
+        "--dbname=",
+        str(file),
+    )
 
 
 def _run(url: str, tool: str, *arguments: str) -> None:
     parsed = sa.make_url(url)
     command = [_tool(tool, _server_major(parsed)), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(parsed))
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=_environment(parsed)
+    )
     if done.returncode:
         raise DumpError(f"{tool} ended with {done.returncode}: {done.stderr.strip()}")
 
@@ -71,12 +88,17 @@ def _tool(name: str, server_major: int) -> str:
             return str(folder / name)
     if path := shutil.which(name):
         return path
-    raise MissingBinaryError(f"expected {name} of PostgreSQL {server_major} or later, found none: {binaries.INSTALL}")
+    raise MissingBinaryError(
+        f"expected {name} of PostgreSQL {server_major} or later, found none: {binaries.INSTALL}"
+    )
 
 
 def _others(url: sa.URL) -> int:
     """Connections of other processes to the database."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <>"
+        " pg_backend_pid()"
+    )
     with psycopg.connect(libpq_url(url)) as connection:
         row = connection.execute(query + " AND backend_type = 'client backend'").fetchone()
     return int(row[0]) if row else 0
@@ -98,4 +120,7 @@ def _environment(url: sa.URL) -> dict[str, str]:
         "PGDATABASE": url.database,
         "PGSSLMODE": query.get("sslmode"),
     }
-    return {"PATH": os.environ.get("PATH", ""), **{name: str(value) for name, value in found.items() if value}}
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        **{name: str(value) for name, value in found.items() if value},
+    }

@@ -7,14 +7,17 @@ import shutil
 from pathlib import Path
 
 MOST_BYTES = 64 << 20
-"""A log file that is longer becomes NAME.log.1, in place of the one before: twice this is the most of each process."""
+"""A log file that is longer becomes NAME.log.1, in place of the one before: twice
+this is the most of each process.
+"""
 
 
 def rotate(folder: Path, most_bytes: int = MOST_BYTES) -> None:
     """Copy each log file that is too long, and empty it.
 
-    Every writer appends (O_APPEND), so that its next line is the first one of the emptied file.  A line that is
-    written between the copy and the emptying is lost."""
+    Every writer appends (O_APPEND), so that its next line is the first one of the emptied file.  A
+    line that is written between the copy and the emptying is lost.
+    """
     for path in folder.glob("*.log"):
         if path.stat().st_size > most_bytes:
             older = path.with_name(f"{path.name}.1")

@@ -1,4 +1,6 @@
-"""OS account of the embedded servers: the caller's, or an unprivileged one for root (PostgreSQL refuses root)."""
+"""OS account of the embedded servers: the caller's, or an unprivileged one for root
+(PostgreSQL refuses root).
+"""
 
 from __future__ import annotations
 
@@ -43,18 +45,23 @@ class Account:
 
     def check_reach(self, folder: Path) -> None:
         """Raise PermissionError where the account cannot come to that folder."""
-        done = subprocess.run(["/bin/ls", "-d", f"{folder}/."], capture_output=True, check=False, **self.popen())
+        done = subprocess.run(
+            ["/bin/ls", "-d", f"{folder}/."], capture_output=True, check=False, **self.popen()
+        )
         if done.returncode:
             raise PermissionError(
-                f"{folder}: expected a folder that user {self.name!r} can reach (the servers refuse to run as root); "
-                "make it passable (chmod 711) or set ASSAY_STATE_DIR to one below /var/tmp"
+                f"{folder}: expected a folder that user {self.name!r} can reach (the servers refuse"
+                " to run as root); make it passable (chmod 711) or set ASSAY_STATE_DIR to one"
+                " below /var/tmp"
             )
 
 
 def choose() -> Account:
     """Ourselves, or the first unprivileged user that exists where we are root.
 
-    Raises RuntimeError where there is no suitable entry in the password database: PostgreSQL insists on one."""
+    Raises RuntimeError where there is no suitable entry in the password database:
+    PostgreSQL insists on one.
+    """
     if os.geteuid() != 0:
         return _lookup(os.geteuid())
     for name in UNPRIVILEGED:
@@ -63,12 +70,16 @@ def choose() -> Account:
         except KeyError:
             continue
         return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
-    raise RuntimeError(f"expected one of the users {', '.join(UNPRIVILEGED)} to run PostgreSQL as, found none")
+    raise RuntimeError(
+        f"expected one of the users {', '.join(UNPRIVILEGED)} to run PostgreSQL as, found none"
+    )
 
 
 def _lookup(uid: int) -> Account:
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
-        raise RuntimeError(f"uid {uid} has no name in the password database: PostgreSQL refuses to run as it") from None
+        raise RuntimeError(
+            f"uid {uid} has no name in the password database: PostgreSQL refuses to run as it"
+        ) from None
     return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)

@@ -1,5 +1,6 @@
-"""Processes of servers: found by the folder they work in and the program they run, so that a pid file of a dead run
-deceives no reader, and one that is gone hides no process."""
+"""Processes of servers: found by the folder they work in and the program they run, so that a pid
+file of a dead run deceives no reader, and one that is gone hides no process.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from pathlib import Path
 POLL_S = 0.02
 
 _children: list[subprocess.Popen[bytes]] = []
-"""Servers that this process started: kept, because they may outlive the object that started them."""
+"""Servers that this process started: kept, because they may outlive the object that
+started them.
+"""
 
 
 class ServerError(RuntimeError):
@@ -25,7 +28,9 @@ PROGRAMS = ("postgres", "valkey-server", "redis-server", "redis-check-rdb")
 
 
 def alive_in(folder: Path, pid_file: Path) -> int | None:
-    """The pid that the file names, if that process exists, is a server, and works in `folder` as both do."""
+    """The pid that the file names, if that process exists, is a server, and works in
+    `folder` as both do.
+    """
     try:
         pid = int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
@@ -34,7 +39,9 @@ def alive_in(folder: Path, pid_file: Path) -> int | None:
 
 
 def serving(folder: Path, pid_file: Path) -> int | None:
-    """The server that runs in `folder`, found without its pid file: started by a process that no longer works there."""
+    """The server that runs in `folder`, found without its pid file: started by a
+    process that no longer works there.
+    """
     named = alive_in(folder, pid_file)
     if named is not None:
         return named
@@ -49,33 +56,50 @@ def adopt(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
 
 
 def wait_until_unused(folder: Path, timeout_s: float) -> None:
-    """Wait until no process works in `folder`: after a SIGKILL of PostgreSQL its children take a moment to notice."""
+    """Wait until no process works in `folder`: after a SIGKILL of PostgreSQL its
+    children take a moment to notice.
+    """
     deadline = time.monotonic() + timeout_s
     while users := [pid for pid in _pids() if _works_in(pid, folder)]:
         if time.monotonic() > deadline:
-            raise ServerError(f"{folder}: expected no process to use it, found {users} without a valid pid file")
+            raise ServerError(
+                f"{folder}: expected no process to use it, found {users} without a valid pid file"
+            )
         time.sleep(POLL_S)
 
 
 def wait_until(
-    ready: Callable[[], bool], process: subprocess.Popen[bytes], *, name: str, log: Path, timeout_s: float
+    ready: Callable[[], bool],
+    process: subprocess.Popen[bytes],
+    *,
+    name: str,
+    log: Path,
+    timeout_s: float,
 ) -> None:
-    """Wait until the server says that it is ready.  Raises ServerError where it exits or takes too long."""
+    """Wait until the server says that it is ready.  Raises ServerError where it
+    exits or takes too long.
+    """
     deadline = time.monotonic() + timeout_s
     while not ready():
         if process.poll() is not None:
-            raise ServerError(f"{name} exited with {process.returncode} at its start; {log} ends:\n{_tail(log)}")
+            raise ServerError(
+                f"{name} exited with {process.returncode} at its start; {log} ends:\n{_tail(log)}"
+            )
         if time.monotonic() > deadline:
             process.kill()
             process.wait()
-            raise ServerError(f"{name} was not ready after {timeout_s} s; {log} ends:\n{_tail(log)}")
+            raise ServerError(
+                f"{name} was not ready after {timeout_s} s; {log} ends:\n{_tail(log)}"
+            )
         time.sleep(POLL_S)
 
 
 def stop(pid: int, folder: Path, number: signal.Signals, *, name: str, timeout_s: float) -> None:
     """Ask the server to end and wait until it has: also if it has no parent here.
 
-    The pid is looked at again just before, and its process is held meanwhile: no other program gets the signal."""
+    The pid is looked at again just before, and its process is held meanwhile: no
+    other program gets the signal.
+    """
     try:
         held = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -91,7 +115,9 @@ def stop(pid: int, folder: Path, number: signal.Signals, *, name: str, timeout_s
     deadline = time.monotonic() + timeout_s
     while _works_in(pid, folder):
         if time.monotonic() > deadline:
-            raise ServerError(f"{name} (pid {pid}) was still there {timeout_s} s after {number.name}")
+            raise ServerError(
+                f"{name} (pid {pid}) was still there {timeout_s} s after {number.name}"
+            )
         time.sleep(POLL_S)
     _children[:] = [child for child in _children if child.poll() is None]
 

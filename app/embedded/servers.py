@@ -24,11 +24,14 @@ STOP_TIMEOUT_S = 30.0
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket (sun_path on Linux, less the final NUL)."""
 NAME = "assay"
-"""Name of the database and of its role, which is no superuser: a worker or web that is taken over reaches no file of
-the server's host and starts no program there."""
+"""Name of the database and of its role, which is no superuser: a worker or web that is taken over
+reaches no file of the server's host and starts no program there.
+"""
 ADMIN = "postgres"
-"""The superuser; its password is given to no worker and no web server.  A state folder of an older version has none:
-there the role is the superuser, which PostgreSQL does not let it cease to be (`assay doctor` says so)."""
+"""The superuser; its password is given to no worker and no web server.  A state folder of an
+older version has none: there the role is the superuser, which PostgreSQL does not let it cease
+to be (`assay doctor` says so).
+"""
 
 
 class Postgres:
@@ -64,18 +67,23 @@ class Postgres:
         if not self._data.exists():
             self._initialise(folder)
         process_lookup.wait_until_unused(self._data, STOP_TIMEOUT_S)
-        # No server runs there: a pid file is left from a crash, and the pid may be another program's by now.
+        # No server runs there: a pid file is left from a crash, and the pid may be
+        # another program's by now.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         (self._home / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
         process = self._launch(folder)
-        process_lookup.wait_until(self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S)
+        process_lookup.wait_until(
+            self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S
+        )
         self._make_database()
 
     def stop(self) -> None:
         """Fast shutdown: connections are ended, everything committed is on disk."""
         pid = process_lookup.serving(self._data, self._data / "postmaster.pid")
         if pid is not None:
-            process_lookup.stop(pid, self._data, signal.SIGINT, name=self.name, timeout_s=STOP_TIMEOUT_S)
+            process_lookup.stop(
+                pid, self._data, signal.SIGINT, name=self.name, timeout_s=STOP_TIMEOUT_S
+            )
 
     def _binaries(self) -> Path:
         version = self._data / "PG_VERSION"
@@ -83,7 +91,9 @@ class Postgres:
         return binaries.runnable(folder / "initdb", self._account, self._copies).parent
 
     def _initialise(self, folder: Path) -> None:
-        """Create the cluster under another name first: the remains of a killed `initdb` are thrown away."""
+        """Create the cluster under another name first: the remains of a killed
+        `initdb` are thrown away.
+        """
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         password_file = self._home / "password.new"
@@ -92,15 +102,31 @@ class Postgres:
         password_file.write_text(self._passwords[ADMIN])
         os.chown(password_file, self._account.uid, self._account.gid)
         command = [
-            *(str(folder / "initdb"), "-D", str(unfinished), "-U", ADMIN, "--pwfile", str(password_file)),
+            *(
+                str(folder / "initdb"),
+                "-D",
+                str(unfinished),
+                "-U",
+                ADMIN,
+                "--pwfile",
+                str(password_file),
+            ),
             *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"),
         ]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd="/", env=_environment(), **self._account.popen()
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env=_environment(),
+            **self._account.popen(),
         )
         password_file.unlink()
         if done.returncode:
-            raise process_lookup.ServerError(f"initdb failed with {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise process_lookup.ServerError(
+                f"initdb failed with {done.returncode}:\n{done.stdout}{done.stderr}"
+            )
         unfinished.rename(self._data)
 
     def _launch(self, folder: Path) -> subprocess.Popen[bytes]:
@@ -123,7 +149,8 @@ class Postgres:
                 stderr=log,
                 cwd="/",
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C in a terminal reaches this process; its clients stop first
+                # Ctrl-C in a terminal reaches this process; its clients stop first
+                start_new_session=True,
                 **self._account.popen(),
             )
         return process_lookup.adopt(process)
@@ -136,7 +163,9 @@ class Postgres:
         return True
 
     def _make_database(self) -> None:
-        """Create the database with its role.  In a state folder without an ADMIN the role is there already."""
+        """Create the database with its role.  In a state folder without an ADMIN the
+        role is there already.
+        """
         try:
             connection = psycopg.connect(self._url(ADMIN, "postgres"), autocommit=True)
         except psycopg.OperationalError as error:
@@ -145,10 +174,18 @@ class Postgres:
             connection = psycopg.connect(self._url(NAME, "postgres"), autocommit=True)
         name, password = sql.Identifier(NAME), sql.Literal(self._passwords[NAME])
         with connection:
-            if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [NAME]).fetchone() is None:
+            if (
+                connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [NAME]).fetchone()
+                is None
+            ):
                 # CREATEDB: for a copy of the database beside it.
-                connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(name, password))
-            if connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone() is None:
+                connection.execute(
+                    sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(name, password)
+                )
+            if (
+                connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone()
+                is None
+            ):
                 connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
 
     def _url(self, role: str, database: str) -> str:
@@ -198,13 +235,17 @@ class Valkey:
         process_lookup.wait_until_unused(self._home, STOP_TIMEOUT_S)
         self._pid_file.unlink(missing_ok=True)  # left by an earlier run, perhaps as another user
         process = self._launch(binary)
-        process_lookup.wait_until(self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S)
+        process_lookup.wait_until(
+            self._ready, process, name=self.name, log=self.log, timeout_s=START_TIMEOUT_S
+        )
 
     def stop(self) -> None:
         """Stop after the queues are on disk."""
         pid = process_lookup.serving(self._home, self._pid_file)
         if pid is not None:
-            process_lookup.stop(pid, self._home, signal.SIGTERM, name=self.name, timeout_s=STOP_TIMEOUT_S)
+            process_lookup.stop(
+                pid, self._home, signal.SIGTERM, name=self.name, timeout_s=STOP_TIMEOUT_S
+            )
 
     def _launch(self, binary: Path) -> subprocess.Popen[bytes]:
         lines = [
@@ -216,12 +257,16 @@ class Valkey:
             "appendonly yes",
             'save ""',
             "maxmemory-policy noeviction",
-            "proto-max-bulk-len 1mb",  # limit of a message; Assay's have 1 KB, and a worker reads each whole
+            # limit of a message; Assay's have 1 KB, and a worker reads each whole
+            "proto-max-bulk-len 1mb",
             f"requirepass {self._password}",
         ]
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [binary, "-"],  # the configuration comes in by stdin: the password is on no command line
+                [
+                    binary,
+                    "-",
+                ],  # the configuration comes in by stdin: the password is on no command line
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -257,4 +302,7 @@ def _environment() -> dict[str, str]:
 
 def _check_socket(path: Path) -> None:
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise ValueError(f"{path}: expected at most {SOCKET_PATH_BYTES} bytes for a socket; shorten ASSAY_STATE_DIR")
+        raise ValueError(
+            f"{path}: expected at most {SOCKET_PATH_BYTES} bytes for a socket; shorten"
+            " ASSAY_STATE_DIR"
+        )

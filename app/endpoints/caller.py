@@ -1,7 +1,8 @@
 """COLLECT: one call over HTTP: sent, read as it streams, timed, classified.
 
 Waiting happens in sockets, so that under gevent a thousand calls are a thousand greenlets.  Nothing
-that a server does is an exception here: an answer has a text or an error (app.domain.collection)."""
+that a server does is an exception here: an answer has a text or an error (app.domain.collection).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ LONGEST_BODY_BYTES = 64 << 20
 LONGEST_TEXT = 2000
 """Bytes of a refusal that is no JSON, such as a proxy's page."""
 LONGEST_HEAD_BYTES = 64 << 10
-"""Bytes of a stream that are kept until its first event: some servers send an error there as a whole body."""
+"""Bytes of a stream that are kept until its first event: some servers send an error
+there as a whole body.
+"""
 EVENTS = (b"data:", b"event:", b": ")
 """Beginnings of a stream of events, which some servers send under another content type."""
 PING = "ping"
@@ -70,8 +73,8 @@ def key_of(endpoint: EndpointConfig) -> str | None:
         )
     if not (key.isascii() and key.isprintable()):  # the error of a header would repeat it
         raise RequestError(
-            f"endpoint {endpoint.name!r}: expected a key of printable ASCII characters in the environment variable "
-            f"{endpoint.key_env}, got others"
+            f"endpoint {endpoint.name!r}: expected a key of printable ASCII characters in the"
+            f" environment variable {endpoint.key_env}, got others"
         )
     return key
 
@@ -100,7 +103,9 @@ def call(endpoint: EndpointConfig, request: ModelRequest, *, key: str | None = N
 
 
 class _Body:
-    """A body that notes whether its sending has begun: before that, nothing was asked for and nothing can cost."""
+    """A body that notes whether its sending has begun: before that, nothing was
+    asked for and nothing can cost.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -184,7 +189,9 @@ class _Call:
         return self._concluded(assembly.reading())
 
     def _read_stream(self, response: urllib3.BaseHTTPResponse) -> ModelAnswer:
-        """Read to the end, an error, or the longest answer.  A broken stream keeps the part that arrived."""
+        """Read to the end, an error, or the longest answer.  A broken stream keeps
+        the part that arrived.
+        """
         decoder, assembly, head = Decoder(), self.dialect.assembly(), bytearray()
         try:
             for piece in connection.pieces(response):
@@ -252,7 +259,9 @@ class _Call:
 
     def _unsent(self, error: HTTPError) -> CallError:
         """The error of a request without a response."""
-        if isinstance(error, LocationValueError) or _is_refused_certificate(error):  # so will be every other call
+        if isinstance(error, LocationValueError) or _is_refused_certificate(
+            error
+        ):  # so will be every other call
             return errors.failed(ErrorKind.NOT_FOUND, _told(error))
         if not self.body.begun:
             return errors.failed(ErrorKind.TIMEOUT_CONNECT, _told(error))
@@ -292,7 +301,9 @@ class _Call:
             prompt_token_ids=reading.prompt_token_ids,
             token_ids=reading.token_ids,
             logprobs=reading.logprobs,
-            logprobs_mode=self.endpoint.capabilities.get("logprobs_mode") if reading.logprobs else None,
+            logprobs_mode=(
+                self.endpoint.capabilities.get("logprobs_mode") if reading.logprobs else None
+            ),
         )
 
     def _failed(self, error: CallError | None) -> ModelAnswer:
@@ -333,7 +344,9 @@ def _stated(data: bytes) -> StatedError:
 
 
 def _is_refused_certificate(error: HTTPError) -> bool:
-    return any(isinstance(each, ssl.SSLCertVerificationError) for each in (error.__cause__, *error.args))
+    return any(
+        isinstance(each, ssl.SSLCertVerificationError) for each in (error.__cause__, *error.args)
+    )
 
 
 def _told(error: Exception) -> str:

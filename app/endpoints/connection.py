@@ -29,7 +29,8 @@ def limit(response: urllib3.BaseHTTPResponse, timeout_s: float) -> None:
     """Set the longest wait for the next piece, in seconds.
 
     urllib3 has one read timeout for headers and body.  A response that ends with its connection
-    holds the socket itself.  Where no socket is found, the timeout of the request stays in force."""
+    holds the socket itself.  Where no socket is found, the timeout of the request stays in force.
+    """
     connection: Any = response.connection
     raw = getattr(getattr(getattr(response, "_fp", None), "fp", None), "raw", None)
     socket: Any = getattr(connection, "sock", None) or getattr(raw, "_sock", None)

@@ -16,7 +16,9 @@ _OVERFLOW = re.compile(
     r"|longer than the model|reduce the length|exceeds? the (model'?s )?max",
     re.IGNORECASE,
 )
-_POLICY = re.compile(r"content[_ ](policy|filter|management)|moderation|safety system|responsible.?ai", re.IGNORECASE)
+_POLICY = re.compile(
+    r"content[_ ](policy|filter|management)|moderation|safety system|responsible.?ai", re.IGNORECASE
+)
 _QUOTA = re.compile(
     r"insufficient[_ ]?(quota|funds|credits?|balance)|exceeded your current quota|billing"
     r"|credit balance is too low|payment required",
@@ -54,7 +56,9 @@ _RETRY = {
 """All other kinds: again."""
 
 
-def classified(status: int, stated: StatedError, advice: Advice, *, paid: bool = False) -> CallError:
+def classified(
+    status: int, stated: StatedError, advice: Advice, *, paid: bool = False
+) -> CallError:
     """The error of a call with that HTTP status and stated error."""
     kind = _kind(_status(status, stated), f"{stated.kind} {stated.message}", stated, advice)
     retry = _RETRY.get(kind, Retry.AGAIN)
@@ -84,8 +88,9 @@ def without(secret: str | None, error: CallError) -> CallError:
 
 
 def _status(status: int, stated: StatedError) -> int:
-    """The status that counts: of an error inside HTTP 200 the one that it states, else the one that its words have
-    elsewhere."""
+    """The status that counts: of an error inside HTTP 200 the one that it states, else the one
+    that its words have elsewhere.
+    """
     if status != 200:
         return status
     if stated.status is not None:

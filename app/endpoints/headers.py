@@ -13,8 +13,9 @@ from app.domain.collection.call import RateHeaders
 LONGEST_WAIT_S = 3600.0
 """A wait asked for beyond this is cut: a provider's clock may be wrong."""
 EPOCH_S = 1e9
-"""A number of seconds beyond this is a time of day: seconds since 1970, or milliseconds where it is a thousand times
-as much."""
+"""A number of seconds beyond this is a time of day: seconds since 1970, or milliseconds where
+it is a thousand times as much.
+"""
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -72,8 +73,10 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 
 def seconds(text: str, now: datetime) -> float | None:
-    """A span of time (`6m0s`, `12ms`, `1.5`), or the time until a date (RFC 3339, HTTP, seconds or milliseconds since
-    1970); None for anything else, and for a negative number, with which Azure says that it does not know."""
+    """A span of time (`6m0s`, `12ms`, `1.5`), or the time until a date (RFC 3339, HTTP, seconds
+    or milliseconds since 1970); None for anything else, and for a negative number, with which
+    Azure says that it does not know.
+    """
     try:
         number = float(text)
     except ValueError:
@@ -105,7 +108,9 @@ def _bucket(told: Mapping[str, str], names: tuple[str, ...], now: datetime) -> _
     found: list[_Bucket] = []
     for name in names:
         for prefix in ("x-ratelimit-{part}-" + name, "anthropic-ratelimit-" + name + "-{part}"):
-            limit, remaining, reset = (told.get(prefix.format(part=part)) for part in ("limit", "remaining", "reset"))
+            limit, remaining, reset = (
+                told.get(prefix.format(part=part)) for part in ("limit", "remaining", "reset")
+            )
             bucket = _count(limit), _count(remaining), seconds(reset, now) if reset else None
             if bucket[:2] != (None, None):
                 found.append(bucket)

@@ -1,7 +1,8 @@
 """COLLECT: an endpoint's abilities, found out by asking it, before a campaign depends on them.
 
-A probe makes up to a dozen calls of a few tokens and reports observed behaviour: a server that ignores a parameter
-says nothing, so seeds and logprobs are compared between answers."""
+A probe makes up to a dozen calls of a few tokens and reports observed behaviour: a server that
+ignores a parameter says nothing, so seeds and logprobs are compared between answers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ MESSAGES = (
     Message(role="assistant", content="Seven, green, otter."),
     Message(role="user", content="Again, with others."),
 )
-"""The dialogue of all probes: three turns, so that its token ids tell one chat template from another."""
+"""The dialogue of all probes: three turns, so that its token ids tell one chat
+template from another.
+"""
 TOKENS = 24
 TRIES = 4
 """Draws of a first token at each temperature, until both have one in common."""
@@ -70,7 +73,9 @@ class Probe:
 
 
 def probe(endpoint: EndpointConfig, *, key: str | None = None) -> Probe:
-    """Ask the endpoint.  Raises RequestError for a bad configuration; faults of the server are findings."""
+    """Ask the endpoint.  Raises RequestError for a bad configuration; faults of the
+    server are findings.
+    """
     bare = replace(endpoint, capabilities={})
 
     def call(request: ModelRequest) -> ModelAnswer:
@@ -92,7 +97,13 @@ def probe(endpoint: EndpointConfig, *, key: str | None = None) -> Probe:
 
 
 def _request(**fields: Any) -> ModelRequest:
-    given = {"model": "", "messages": MESSAGES, "max_tokens": TOKENS, "temperature": 1.0, "seed": SEED}
+    given = {
+        "model": "",
+        "messages": MESSAGES,
+        "max_tokens": TOKENS,
+        "temperature": 1.0,
+        "seed": SEED,
+    }
     return ModelRequest(**{**given, **fields})
 
 
@@ -119,15 +130,23 @@ def _read(answer: ModelAnswer) -> Probe:
         token_ids=answer.token_ids is not None,
         prompt_token_ids=ids is not None,
         logprobs=answer.logprobs is not None,
-        template_sha256=None if ids is None else hashlib.sha256(json.dumps(ids).encode()).hexdigest(),
+        template_sha256=(
+            None if ids is None else hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+        ),
         cost_reported=answer.cost_source == "reported",
         rate={name: value for name, value in vars(answer.rate).items() if value is not None},
     )
 
 
 def _seed(call: Call, first: ModelAnswer) -> bool | None:
-    """True if one seed gives one text and another seed another; None where all texts are the same."""
-    again = call(_request(want_token_ids=first.token_ids is not None, want_logprobs=first.logprobs is not None))
+    """True if one seed gives one text and another seed another; None where all texts
+    are the same.
+    """
+    again = call(
+        _request(
+            want_token_ids=first.token_ids is not None, want_logprobs=first.logprobs is not None
+        )
+    )
     if again.error is not None:
         return None
     if _said(again) != _said(first):
@@ -175,9 +194,14 @@ def _listed(endpoint: EndpointConfig, key: str | None) -> dict[str, Any]:
 
 
 def _get(url: str, endpoint: EndpointConfig, key: str | None) -> dict[str, Any]:
-    headers = {**endpoint.headers, **(dialects.find(endpoint.dialect).authorisation(key) if key else {})}
+    headers = {
+        **endpoint.headers,
+        **(dialects.find(endpoint.dialect).authorisation(key) if key else {}),
+    }
     try:
-        response = connection.pool().urlopen("GET", url, headers=headers, timeout=GET_S, redirect=False)
+        response = connection.pool().urlopen(
+            "GET", url, headers=headers, timeout=GET_S, redirect=False
+        )
         return dict(decoded(response.data)) if response.status == 200 else {}
     except (HTTPError, MalformedAnswerError):
         return {}
@@ -189,26 +213,43 @@ def _warnings(found: Probe, endpoint: EndpointConfig) -> list[str]:
     if found.model_listed is False:
         told.append(f"the server's list of models has no {endpoint.model!r}")
     if found.seed is False:
-        told.append("seeds are not honoured: the same call gives another answer, so samples cannot be repeated")
+        told.append(
+            "seeds are not honoured: the same call gives another answer, so samples cannot be"
+            " repeated"
+        )
     elif found.seed is None:
-        told.append("whether seeds are honoured is not known: every answer was the same, or the server has no seeds")
+        told.append(
+            "whether seeds are honoured is not known: every answer was the same, or the server has"
+            " no seeds"
+        )
     if not found.usage:
-        told.append("no usage is reported: budgets then count what was reserved, the most that a call may take")
+        told.append(
+            "no usage is reported: budgets then count what was reserved, the most that a call may"
+            " take"
+        )
     if not found.token_ids:
         told.append("no token ids: exports for token-level training will have none")
     elif not found.logprobs:
         told.append("no logprobs: importance ratios cannot be computed from this collection")
     if found.logprobs_mode == "raw":
         told.append(
-            "logprobs are raw, before the temperature: ratios are wrong unless the temperature is 1 "
-            "(vLLM: --logprobs-mode processed_logprobs)"
+            "logprobs are raw, before the temperature: ratios are wrong unless the temperature is 1"
+            " (vLLM: --logprobs-mode processed_logprobs)"
         )
     if not found.streams and endpoint.stream:
         told.append("answers do not stream: a call that hangs is noticed only after first_token_s")
     if endpoint.prices.input is None and not found.cost_reported:
-        told.append("no prices: the cost of a collection is not known, and budgets in USD are refused")
-    if found.context_tokens and endpoint.context_tokens and endpoint.context_tokens > found.context_tokens:
-        told.append(f"context_tokens is {endpoint.context_tokens}, the server's is {found.context_tokens}")
+        told.append(
+            "no prices: the cost of a collection is not known, and budgets in USD are refused"
+        )
+    if (
+        found.context_tokens
+        and endpoint.context_tokens
+        and endpoint.context_tokens > found.context_tokens
+    ):
+        told.append(
+            f"context_tokens is {endpoint.context_tokens}, the server's is {found.context_tokens}"
+        )
     if endpoint.key_env and endpoint.base_url.startswith("http://"):
         told.append("the key is sent unencrypted: base_url begins with http://")
     return told

@@ -1,9 +1,10 @@
 """COLLECT: calls in flight that an endpoint is given: additive increase, multiplicative decrease.
 
-A refusal (429, 503, 529) cuts the limit.  Servers such as vLLM never refuse, they queue: for them the
-sign is the time to the first token against its own median.  Until the first cut the limit doubles
-with every window of successes, afterwards it grows by one.  All of it is arithmetic on a state that
-workers share (app/endpoints/rate_limit.py)."""
+A refusal (429, 503, 529) cuts the limit.  Servers such as vLLM never refuse, they queue: for them
+the sign is the time to the first token against its own median.  Until the first cut the limit
+doubles with every window of successes, afterwards it grows by one.  All of it is arithmetic on a
+state that workers share (app/endpoints/rate_limit.py).
+"""
 
 from __future__ import annotations
 
@@ -28,11 +29,14 @@ SAMPLES = 8
 DRIFT = 1.02
 """The base rises by this a window at most, where first tokens are a little late."""
 UNMOVED = 0.9
-"""A cut has not helped where first tokens take more than this share of their time before it.  Calls that queue wait for
-at most CUT times as long."""
+"""A cut has not helped where first tokens take more than this share of their time before it.  Calls
+that queue wait for at most CUT times as long.
+"""
 USELESS = 2
-"""Cuts in a row without help after which late first tokens are believed: prompts are longer, or the server is slower.
-The first window after a steep growth shows the queue of a lower limit, so that one such cut proves nothing."""
+"""Cuts in a row without help after which late first tokens are believed: prompts are longer, or
+the server is slower. The first window after a steep growth shows the queue of a lower limit, so
+that one such cut proves nothing.
+"""
 CONGESTED = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED, ErrorKind.TIMEOUT_START})
 
 
@@ -60,7 +64,9 @@ class State:
     """Time of the last cut; None before the first."""
     doubling: bool = True
     slow_s: float | None = None
-    """Median of first tokens' times that caused the last cut; None where it had another cause, or has helped."""
+    """Median of first tokens' times that caused the last cut; None where it had
+    another cause, or has helped.
+    """
     useless: int = 0
     """Cuts in a row that have not helped."""
 
@@ -104,11 +110,20 @@ def after(state: State, window: Sequence[CallOutcome], *, now_s: float, most: in
 def _cut(state: State, now_s: float) -> State:
     if state.cut_s is not None and now_s - state.cut_s < COOL_S:
         return state
-    return replace(state, limit=max(1.0, state.limit * CUT), cut_s=now_s, doubling=False, slow_s=None, useless=0)
+    return replace(
+        state,
+        limit=max(1.0, state.limit * CUT),
+        cut_s=now_s,
+        doubling=False,
+        slow_s=None,
+        useless=0,
+    )
 
 
 def _slower(state: State, median: float, now_s: float, most: int) -> State:
-    """The state after a window with late first tokens: a cut, or a higher base and the limit of before the cuts."""
+    """The state after a window with late first tokens: a cut, or a higher base and
+    the limit of before the cuts.
+    """
     cut = _cut(state, now_s)
     if cut is state:
         return state

@@ -1,8 +1,10 @@
 """COLLECT: permits for calls, counted in Redis, so that all workers of an endpoint share one limit.
 
-Redis holds the calls in flight, each with a lease that its worker renews (one that is killed gives its
-permits back by that), the outcomes of the current window, and the state of `app.endpoints.rate`.  The
-worker that completes a window takes it and computes the next state; the others only add to it."""
+Redis holds the calls in flight, each with a lease that its worker renews (one that is killed
+gives its permits back by that), the outcomes of the current window, and the state of
+`app.endpoints.rate`.  The worker that completes a window takes it and computes the next
+state; the others only add to it.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,9 @@ local busy = 0
 if held + 1 >= math.floor(limit) * tonumber(ARGV[7]) then busy = 1 end
 return {1, tostring(busy), tostring(now)}
 """
-"""Keys: in flight, state, blocked until, calls and tokens of the last minute.  A time further ahead than any wait is of
-before Redis' clock was set back."""
+"""Keys: in flight, state, blocked until, calls and tokens of the last minute.  A time further ahead
+than any wait is of before Redis' clock was set back.
+"""
 
 _DONE = """
 local now = tonumber(redis.call('TIME')[1]) + tonumber(redis.call('TIME')[2]) / 1e6
@@ -147,7 +150,11 @@ class Limiter:
         """See Permit.  Raises BrokerUnavailableError: the permit then ends by itself."""
         with self._lock:
             self._held.discard(permit.permit_id)
-        ended = None if answer is None else rate.outcome(answer, sent_s=permit.granted_s, busy=permit.busy)
+        ended = (
+            None
+            if answer is None
+            else rate.outcome(answer, sent_s=permit.granted_s, busy=permit.busy)
+        )
         found = self._run(
             self._done,
             [
@@ -204,7 +211,12 @@ class Limiter:
         if not given:
             return None, float(told)
         self._hold(permit_id)
-        return Permit(permit_id=permit_id, granted_s=float(granted[0]), busy=float(told) > 0, limiter=self), 0.0
+        return (
+            Permit(
+                permit_id=permit_id, granted_s=float(granted[0]), busy=float(told) > 0, limiter=self
+            ),
+            0.0,
+        )
 
     def _hold(self, permit_id: str) -> None:
         """Keep the permit's lease alive until it is given back."""
@@ -227,7 +239,9 @@ class Limiter:
                 self._client.zadd(self._keys[0], dict.fromkeys(held, end_s), xx=True)
 
     def _decide(self, before: str | bytes, now_s: float, window: list[CallOutcome]) -> None:
-        """Store the next state.  Two windows at a time are rare, and the later state then counts."""
+        """Store the next state.  Two windows at a time are rare, and the later state
+        then counts.
+        """
         state = rate.after(_state(before), window, now_s=now_s, most=self._config.max_in_flight)
         try:
             self._client.set(self._keys[1], json.dumps(asdict(state)))

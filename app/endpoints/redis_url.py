@@ -25,4 +25,6 @@ def client(broker_url: str) -> redis.Redis:
     told = parse_qs(parts.query)
     database = told.get("virtual_host", told.get("db", ["0"]))[0]
     password = told.get("password", [parts.password])[0]
-    return redis.Redis(unix_socket_path=unquote(parts.path), db=int(database or 0), password=password, **options)
+    return redis.Redis(
+        unix_socket_path=unquote(parts.path), db=int(database or 0), password=password, **options
+    )

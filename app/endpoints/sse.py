@@ -1,4 +1,6 @@
-"""COLLECT: server-sent events out of the chunks of a response, as the HTML standard defines them."""
+"""COLLECT: server-sent events out of the chunks of a response, as the HTML standard
+defines them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Decoder:
             if event is not None:
                 yield event
         if self._held + self._size > LONGEST_EVENT_BYTES:
-            raise MalformedStreamError(f"event: expected at most {LONGEST_EVENT_BYTES} bytes, got more")
+            raise MalformedStreamError(
+                f"event: expected at most {LONGEST_EVENT_BYTES} bytes, got more"
+            )
 
     def _line(self, line: str) -> Event | None:
         if not line:

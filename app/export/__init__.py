@@ -8,9 +8,11 @@
     why         why an evaluation is in a dataset, or out of it
     diff        how two datasets differ
 
-The stages are those of `app.domain.selection`.  They are run inside one snapshot, which is "everything older than
-`as_of`": the manifest holds that moment, and asking again gives the same rows.  The dataset is written beside its
-target and renamed into place whole, in the transaction that records it."""
+The stages are those of `app.domain.selection`.  They are run inside one snapshot, which
+is "everything older than `as_of`": the manifest holds that moment, and asking again gives
+the same rows.  The dataset is written beside its target and renamed into place whole, in
+the transaction that records it.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,10 @@ _BEFORE = {"device": ALL_DEVICES, "include_benchmarks": True}
 def export(database: Database, spec: Spec, out: Path, *, progress: Progress = silent) -> Manifest:
     """Write the dataset `out` (which must not exist, or be an empty folder) and record it.
 
-    The same database, selection and service version give the same rows in the same order.  Interrupted, the same call
-    goes on.  Raises WhereError for the filter, UnknownPluginError for the format, ExportError where nothing is left or
-    the target is taken."""
+    The same database, selection and service version give the same rows in the same order.
+    Interrupted, the same call goes on.  Raises WhereError for the filter, UnknownPluginError for
+    the format, ExportError where nothing is left or the target is taken.
+    """
     return _export(database, spec, out, None, progress)
 
 
@@ -69,27 +72,38 @@ def reproduce(
 ) -> tuple[Manifest, list[str]]:
     """Make the rows of a manifest again in the folder `out`; and every way in which they differ.
 
-    Reads evaluations, verdicts and reviews as they were at the manifest's moment.  ValueError for a manifest of another
-    schema version."""
+    Reads evaluations, verdicts and reviews as they were at the manifest's moment.  ValueError for a
+    manifest of another schema version.
+    """
     if manifest.get("schema_version") != Manifest.schema_version:
-        raise ExportError(f"expected a manifest of schema version {Manifest.schema_version}, got {str(manifest)[:60]}")
+        raise ExportError(
+            f"expected a manifest of schema version {Manifest.schema_version}, got"
+            f" {str(manifest)[:60]}"
+        )
     spec = spec_of(_BEFORE | manifest["spec"])
-    made = _export(database, spec, out, datetime.fromisoformat(manifest["snapshot"]["as_of"]), progress)
+    made = _export(
+        database, spec, out, datetime.fromisoformat(manifest["snapshot"]["as_of"]), progress
+    )
     return made, _differences(manifest, made.sealed())
 
 
 def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> dict[str, Any]:
-    """Rows kept at each stage of the selection, in total and by problem, and the number of rows; writes nothing.
+    """Rows kept at each stage of the selection, in total and by problem, and the
+    number of rows; writes nothing.
 
-    `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id", "problem", "rows", "left"}]}`;
-    `left` lists the counts in the order of the stages.  Rendering may drop further rows."""
+    `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id",
+    "problem", "rows", "left"}]}`; `left` lists the counts in the order of the stages.
+    Rendering may drop further rows.
+    """
     filters.parse(spec.where)
     build.ready(database, spec, progress)
     with database.snapshot() as connection:
         draft = build.now(connection, spec)
         index = Index(held_out=text_facts.held_out(database, spec.held_out))
         only = build.matching(connection, draft)
-        chosen = build.selector(connection, draft, text_facts.contaminated(database, index, progress), only)
+        chosen = build.selector(
+            connection, draft, text_facts.contaminated(database, index, progress), only
+        )
         chosen.funnel.total = export_attempts.count(connection, draft.as_of)
         total = chosen.funnel.total if only is None else len(only.evaluation_ids)
         seen = 0
@@ -111,11 +125,16 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
         }
         for problem_id in chosen.funnel.by_problem
     ]
-    stages = [{"stage": one.stage, "rows": one.rows, "rule": one.rule} for one in stages_of(spec, draft, chosen, rows)]
+    stages = [
+        {"stage": one.stage, "rows": one.rows, "rule": one.rule}
+        for one in stages_of(spec, draft, chosen, rows)
+    ]
     return {"kind": str(draft.kind), "stages": stages, "rows": rows, "problems": problems}
 
 
-def _export(database: Database, spec: Spec, out: Path, as_of: datetime | None, progress: Progress) -> Manifest:
+def _export(
+    database: Database, spec: Spec, out: Path, as_of: datetime | None, progress: Progress
+) -> Manifest:
     filters.parse(spec.where)
     build.kind_of(spec)
     out = out.absolute()

@@ -1,12 +1,14 @@
 """EXPORT: datasets that a page or a request asks for, made by a process of their own.
 
     export_job_id = jobs.start(database, spec, folder)     # at once
-    jobs.progress(database, export_job_id)                 # state, stage, done, total, export_id, error
+    jobs.progress(database, export_job_id)                 # state, stage, done, total,
+                                                           export_id, error
     jobs.cancel(database, export_job_id)
 
-The process is a child of the requesting process, in a session of its own, so that it outlives a request; if it is lost
-with its machine or its container, or never began, the state shows as `interrupted` after a while, and `resume` goes on
-with the parts that are missing."""
+The process is a child of the requesting process, in a session of its own, so that it outlives a
+request; if it is lost with its machine or its container, or never began, the state shows as
+`interrupted` after a while, and `resume` goes on with the parts that are missing.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,16 @@ class BusyError(RuntimeError):
 
 
 def start(database: Database, spec: Spec, folder: Path) -> UUID:
-    """Start making `folder/<id>`; returns the job's id.  Raises BusyError, and the errors of `export` for an invalid
-    selection."""
+    """Start making `folder/<id>`; returns the job's id.  Raises BusyError, and the errors of
+    `export` for an invalid selection.
+    """
     filters.parse(spec.where)
     build.kind_of(spec)
     with database.begin() as connection:
         if export_jobs.under_way(connection) >= MAKING:
-            raise BusyError(f"{MAKING} datasets are being made already: wait for one of them, or stop it")
+            raise BusyError(
+                f"{MAKING} datasets are being made already: wait for one of them, or stop it"
+            )
         export_job_id = export_jobs.add(connection, spec_json(spec), str(folder.absolute()))
     _spawn(database, export_job_id)
     return export_job_id
@@ -78,20 +83,26 @@ def cancel(database: Database, export_job_id: UUID) -> bool:
 
 
 def run(database: Database, export_job_id: UUID) -> None:
-    """Make the dataset of a job in this process; does nothing if another process makes it, or it has been made."""
+    """Make the dataset of a job in this process; does nothing if another process
+    makes it, or it has been made.
+    """
     with database.begin() as connection:
         job = export_jobs.get(connection, export_job_id)
         if job is None or not export_jobs.claim(connection, export_job_id):
             return
     reporter = _Reporter(database, export_job_id)
     try:
-        manifest = export.export(database, spec_of(job.spec), Path(job.directory), progress=reporter)
+        manifest = export.export(
+            database, spec_of(job.spec), Path(job.directory), progress=reporter
+        )
     except CancelledError:
         with database.begin() as connection:
             export_jobs.cancelled(connection, export_job_id)
     except Exception as error:
         with database.begin() as connection:
-            export_jobs.fail(connection, export_job_id, source_text.printable(f"{type(error).__name__}: {error}"))
+            export_jobs.fail(
+                connection, export_job_id, source_text.printable(f"{type(error).__name__}: {error}")
+            )
         raise
     else:
         with database.begin() as connection:
@@ -129,7 +140,9 @@ def _spawn(database: Database, export_job_id: UUID) -> None:
 
 
 def main() -> None:
-    """Entry point of the child process.  A job's error is stored in its row; the traceback goes to standard error."""
+    """Entry point of the child process.  A job's error is stored in its row; the
+    traceback goes to standard error.
+    """
     database = Database(os.environ[URL])
     try:
         run(database, UUID(sys.argv[1]))

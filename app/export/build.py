@@ -1,13 +1,15 @@
-"""EXPORT: the work on one dataset: a folder beside its target, filled part by part, renamed into place whole.
+"""EXPORT: the work on one dataset: a folder beside its target, filled part by part,
+renamed into place whole.
 
     .<name>.unfinished/   draft.json      settings, and the moment of the database they apply to
                           plan-<n>.arrow  attempts that the rows of a part are made of
                           part-<n>.json   a part that is done
                           data/ lineage-<n>.parquet decisions-<n>.parquet
 
-Killed, it is taken up again by the same call: the selection is made again as of the recorded moment, and parts with
-the same plan and with their files present are not rendered again.  A lock keeps two from writing one folder
-(`app.export.working_folder`)."""
+Killed, it is taken up again by the same call: the selection is made again as of the recorded
+moment, and parts with the same plan and with their files present are not rendered again.  A lock
+keeps two from writing one folder (`app.export.working_folder`).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ from app import formats
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.decontamination import HeldOut, Index, Match
 from app.domain.selection import Kind, Source, Spec, Stale, Turns, inapplicable
-from app.export import funnel_stages, mismatch_rejection, plan_tables, problem_chunks, text_facts, turn_credits
+from app.export import (
+    funnel_stages,
+    mismatch_rejection,
+    plan_tables,
+    problem_chunks,
+    text_facts,
+    turn_credits,
+)
 from app.export.plan_tables import PLAN
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.render_worker import RenderWorker, frugal
@@ -91,30 +100,46 @@ class Selected:
 
 
 def kind_of(spec: Spec) -> Kind:
-    """Kind of the rows.  Raises UnknownPluginError for the format, ExportError for a kind that it cannot hold."""
+    """Kind of the rows.  Raises UnknownPluginError for the format, ExportError for a
+    kind that it cannot hold.
+    """
     known = formats.find(spec.format).kinds
     kind = spec.kind or known[0]
     if kind not in known:
-        raise ExportError(f"format {spec.format}: expected a kind of {', '.join(known)}, got {kind}")
+        raise ExportError(
+            f"format {spec.format}: expected a kind of {', '.join(known)}, got {kind}"
+        )
     if spec.source is Source.PROBLEMS and kind is not Kind.RL_PROMPTS:
-        raise ExportError(f"source problems: expected a format of {Kind.RL_PROMPTS}, got {spec.format} of {kind}")
+        raise ExportError(
+            f"source problems: expected a format of {Kind.RL_PROMPTS}, got {spec.format} of {kind}"
+        )
     if spec.advantages is not None and formats.find(spec.format).container != PARQUET:
-        raise ExportError(f"advantages: expected a format of Parquet columns, got {spec.format} of JSON lines")
+        raise ExportError(
+            f"advantages: expected a format of Parquet columns, got {spec.format} of JSON lines"
+        )
     if useless := inapplicable(spec, kind):
         given = ", ".join(f"{name} = {getattr(spec, name)}" for name in useless)
-        raise ExportError(f"kind {kind}: expected no setting that does not apply to such rows, got {given}")
+        raise ExportError(
+            f"kind {kind}: expected no setting that does not apply to such rows, got {given}"
+        )
     return kind
 
 
 def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = None) -> Draft:
-    """The draft in the folder if its selection and version are the same; else a new draft as of now."""
+    """The draft in the folder if its selection and version are the same; else a new
+    draft as of now.
+    """
     kind, version = kind_of(spec), metadata.version("kernel-assay")
     path = root / "draft.json"
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Draft)
     except (OSError, msgspec.DecodeError):
         found = None
-    if found is not None and (found.spec, found.version) == (spec, version) and as_of in (None, found.as_of):
+    if (
+        found is not None
+        and (found.spec, found.version) == (spec, version)
+        and as_of in (None, found.as_of)
+    ):
         return replace(found, replay=True)
     for old in root.iterdir():
         if old.name != "lock":
@@ -122,7 +147,12 @@ def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = N
     with database.snapshot() as connection:
         now = export_matching.snapshot(connection)
     draft = Draft(
-        spec=spec, kind=kind, version=version, as_of=as_of or now.as_of, xmin=now.xmin, replay=as_of is not None
+        spec=spec,
+        kind=kind,
+        version=version,
+        as_of=as_of or now.as_of,
+        xmin=now.xmin,
+        replay=as_of is not None,
     )
     path.write_bytes(msgspec.json.encode(draft))
     return draft
@@ -139,7 +169,11 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
     """Select attempts and render them; afterwards every table of the dataset is in the folder."""
     held_out = text_facts.held_out(database, draft.spec.held_out)
     contaminated = text_facts.contaminated(database, Index(held_out=held_out), progress)
-    with frugal(), Pool(job(database, root, draft, held_out)) as pool, database.snapshot() as connection:
+    with (
+        frugal(),
+        Pool(job(database, root, draft, held_out)) as pool,
+        database.snapshot() as connection,
+    ):
         progress("matching", 0, 0)
         only = matching(connection, draft)
         chosen = selector(connection, draft, contaminated, only)
@@ -168,25 +202,34 @@ def job(database: Database, root: Path, draft: Draft, held_out: Iterable[HeldOut
 
 
 def ready(database: Database, spec: Spec, progress: Progress, only: Matching | None = None) -> None:
-    """Verdicts of this version where they were asked for, and every fact that the selection needs; `only` of these
-    attempts."""
-    if spec.stale is Stale.REJUDGE:  # the filter may ask for the verdicts that this makes: all are judged
+    """Verdicts of this version where they were asked for, and every fact that the selection
+    needs; `only` of these attempts.
+    """
+    if (
+        spec.stale is Stale.REJUDGE
+    ):  # the filter may ask for the verdicts that this makes: all are judged
         text_facts.rejudge_stale(database, text_facts.policy_of(spec), progress, only)
     if only is None and spec.source is not Source.PROBLEMS:
         progress("matching", 0, 0)
         with database.snapshot() as connection:
-            only = export_matching.matching(connection, spec, export_matching.snapshot(connection).as_of)
+            only = export_matching.matching(
+                connection, spec, export_matching.snapshot(connection).as_of
+            )
     text_facts.facts(database, spec, kind_of(spec), progress, only)
 
 
 def matching(connection: Any, draft: Draft) -> Matching | None:
-    """Attempts that the draft's filter keeps, if they are few.  A replay reads all, because verdicts differed then."""
+    """Attempts that the draft's filter keeps, if they are few.  A replay reads all,
+    because verdicts differed then.
+    """
     if draft.replay or draft.spec.source is Source.PROBLEMS:
         return None
     return export_matching.matching(connection, draft.spec, draft.as_of)
 
 
-def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only: Matching | None = None) -> Selector:
+def selector(
+    connection: Any, draft: Draft, contaminated: dict[str, Match], only: Matching | None = None
+) -> Selector:
     """Selector for that draft."""
     layout = formats.find(draft.spec.format)
     if draft.spec.source is Source.PROBLEMS:
@@ -196,10 +239,16 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
             problem_rows.conditions(draft.spec),
             contaminated=contaminated,
             benchmarks=text_facts.benchmarked(connection) if layout.splits else None,
-            rates=problem_rows.rates(connection, draft.spec.rate_run, draft.as_of) if draft.spec.rate_run else {},
+            rates=(
+                problem_rows.rates(connection, draft.spec.rate_run, draft.as_of)
+                if draft.spec.rate_run
+                else {}
+            ),
         )
     policy = text_facts.policy_of(draft.spec).key
-    device = export_conditions.device_of(connection, draft.spec, draft.as_of, export_matching.evaluated(only))
+    device = export_conditions.device_of(
+        connection, draft.spec, draft.as_of, export_matching.evaluated(only)
+    )
     prefix = export_attempts.as_it_was(draft.as_of) if draft.replay else ""
     told = None
     if device is not None and not export_conditions.is_only_device(connection, device):
@@ -214,8 +263,14 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         silent_on_device=told,
     )
     declared = draft.spec.advantages
-    book = turn_credits.book(connection, declared, as_of=draft.as_of, replay=draft.replay) if declared else None
-    preferences = export_records.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
+    book = (
+        turn_credits.book(connection, declared, as_of=draft.as_of, replay=draft.replay)
+        if declared
+        else None
+    )
+    preferences = (
+        export_records.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
+    )
     return Selector(
         draft.spec,
         draft.kind,
@@ -225,15 +280,24 @@ def selector(connection: Any, draft: Draft, contaminated: dict[str, Match], only
         preferences=preferences,
         learns=layout.learns,
         book=book,
-        ratios=mismatch_rejection.read(connection, draft.spec.mrs, draft.as_of) if draft.spec.mrs else None,
+        ratios=(
+            mismatch_rejection.read(connection, draft.spec.mrs, draft.as_of)
+            if draft.spec.mrs
+            else None
+        ),
     )
 
 
-def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | None = None) -> Iterator[pa.RecordBatch]:
+def attempts(
+    connection: Any, draft: Draft, chosen: Selector, only: Matching | None = None
+) -> Iterator[pa.RecordBatch]:
     """Attempts, or problems, that the selector decides about."""
     if draft.spec.source is Source.PROBLEMS:
         return problem_rows.batches(
-            connection, chosen.conditions, draft.spec.backends or (DEFAULT_BACKEND,), as_of=draft.as_of
+            connection,
+            chosen.conditions,
+            draft.spec.backends or (DEFAULT_BACKEND,),
+            as_of=draft.as_of,
         )
     return export_attempts.attempts(
         connection,
@@ -248,8 +312,9 @@ def attempts(connection: Any, draft: Draft, chosen: Selector, only: Matching | N
 
 
 class Pool:
-    """Render processes that work while the selection continues; afterwards this process renders its share of the
-    remaining parts."""
+    """Render processes that work while the selection continues; afterwards this process renders
+    its share of the remaining parts.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -303,7 +368,9 @@ class Pool:
         return [part for _, part in sorted(self._done.items())]
 
     def _not_begun(self) -> Iterator[tuple[int, str]]:
-        """Parts that no other process renders, the last first, because the others proceed from the front."""
+        """Parts that no other process renders, the last first, because the others
+        proceed from the front.
+        """
         if self._last is not None:
             yield self._last
         for number, (running, plan_sha256) in sorted(self._running.items(), reverse=True):
@@ -391,4 +458,7 @@ def _write_plan(root: Path, number: int, plan: pa.Table) -> str:
 
 
 def _is_there(root: Path, part: Part) -> bool:
-    return all((root / file.path).is_file() and (root / file.path).stat().st_size == file.bytes for file in part.files)
+    return all(
+        (root / file.path).is_file() and (root / file.path).stat().st_size == file.bytes
+        for file in part.files
+    )

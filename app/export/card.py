@@ -1,12 +1,14 @@
 """EXPORT: the dataset card: content of the rows, their origin, and the limits of their evidence.
 
-The front matter follows the Hub's dataset card specification.  Each value is written as JSON, which is YAML too."""
+The front matter follows the Hub's dataset card specification.  Each value is written
+as JSON, which is YAML too.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import median
 from textwrap import indent
 from typing import Any
@@ -26,6 +28,11 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 _BIGGER = "1M<n<10M"
 
 
+def _part(card: Callable[[Any], str], about: Any) -> str:
+    """A part of the card that only some datasets have, between empty lines."""
+    return "" if about is None else f"\n{card(about)}\n"
+
+
 def render(
     manifest: Manifest,
     *,
@@ -35,8 +42,9 @@ def render(
     learns: Learns,
     usage: str,
 ) -> str:
-    """The card.  `memory_bytes`: split → bytes in Arrow's memory format; `problems`: problem → rows; `learns` and
-    `usage` are the format's."""
+    """The card.  `memory_bytes`: split → bytes in Arrow's memory format; `problems`: problem →
+    rows; `learns` and `usage` are the format's.
+    """
     return f"""\
 ---
 {_front_matter(manifest, schema, memory_bytes)}
@@ -44,14 +52,14 @@ def render(
 
 # Evaluated GPU kernels, format `{manifest.format}`, kind `{manifest.kind}`
 
-{_size(manifest.rows, problems)}, \
-exported by kernel-assay {manifest.service_version} on {manifest.created_at}.
+{_size(manifest.rows, problems)}, exported by kernel-assay {manifest.service_version} on \
+{manifest.created_at}.
 
 {_selection(manifest)}
 
 {_training(manifest, learns, usage)}
-{"" if manifest.mismatch is None else f"{chr(10)}{mismatch_rejection.card(manifest.mismatch)}{chr(10)}"}
-{"" if manifest.advantages is None else f"{chr(10)}{turn_credits.card(manifest.advantages)}{chr(10)}"}
+{_part(mismatch_rejection.card, manifest.mismatch)}
+{_part(turn_credits.card, manifest.advantages)}
 
 ## Decontamination
 
@@ -63,15 +71,16 @@ exported by kernel-assay {manifest.service_version} on {manifest.created_at}.
 
 ## Split
 
-{", ".join(f"{name}: {rows} rows" for name, rows in manifest.split.items())}. Operator families are held out by a hash \
-(seed {manifest.spec["seed"]}, fraction {manifest.spec["val_fraction"]:g}): adding data never moves one, and one \
-problem in two shapes stands on one side. Rows stand problem by problem: shuffle them.
+{", ".join(f"{name}: {rows} rows" for name, rows in manifest.split.items())}. Operator families \
+are held out by a hash (seed {manifest.spec["seed"]}, fraction {manifest.spec["val_fraction"]:g}): \
+adding data never moves one, and one problem in two shapes stands on one side. Rows stand problem \
+by problem: shuffle them.
 
 ## Checking
 
-`assay verify DIR` checks every file against `manifest.json`; `{LINEAGE_STEM}-*.parquet` names the evaluation, turn \
-and verdict of every row. `assay reproduce manifest.json` makes the same rows again from the same database. Hash of \
-the content: `{manifest.content_sha256}`.
+`assay verify DIR` checks every file against `manifest.json`; `{LINEAGE_STEM}-*.parquet` names the \
+evaluation, turn and verdict of every row. `assay reproduce manifest.json` makes the same rows \
+again from the same database. Hash of the content: `{manifest.content_sha256}`.
 
 ## Limits
 
@@ -94,10 +103,11 @@ Filter:
 |---|--:|---|
 {_table((stage.stage, stage.rows, stage.rule) for stage in manifest.funnel)}
 
-Stages before the last count attempts, the last counts rows. A suspect or a hack is an answer in here only if the \
-filter names `verdict`, or as the worse one of a pair or a label. Speedups of hacks are null. `funnel.parquet` has \
-the funnel of every problem, `{DECISIONS_STEM}-*.parquet` what became of every attempt that the filter keeps; \
-`assay verify DIR --why EVALUATION` reads both."""
+Stages before the last count attempts, the last counts rows. A suspect or a hack is an answer in \
+here only if the filter names `verdict`, or as the worse one of a pair or a label. Speedups of \
+hacks are null. `funnel.parquet` has the funnel of every problem, `{DECISIONS_STEM}-*.parquet` \
+what became of every attempt that the filter keeps; `assay verify DIR --why EVALUATION` reads \
+both."""
 
 
 def _origin(manifest: Manifest) -> str:
@@ -121,9 +131,9 @@ def _origin(manifest: Manifest) -> str:
 |---|--:|
 {_table(manifest.prompt_sources.items())}
 
-`recorded` conversations are as they were exchanged; prompts of a `…template@…` were written by this export for \
-candidates that came without one. In {manifest.sanitized_rows} rows characters that Parquet cannot hold were replaced \
-by U+FFFD (`sanitized`).
+`recorded` conversations are as they were exchanged; prompts of a `…template@…` were written by \
+this export for candidates that came without one. In {manifest.sanitized_rows} rows characters \
+that Parquet cannot hold were replaced by U+FFFD (`sanitized`).
 
 ## Hardware
 
@@ -141,7 +151,8 @@ def _measurement(manifest: Manifest) -> str:
 |---|---|
 {_table(METRICS.items())}
 
-Measurement protocol: {", ".join(manifest.protocols)}. Verdicts: policy {", ".join(manifest.policies)}, by \
+Measurement protocol: {", ".join(manifest.protocols)}. Verdicts: policy \
+{", ".join(manifest.policies)}, by \
 {", ".join(f"{name}@{version}" for name, version in manifest.detectors.items())}."""
 
 
@@ -160,7 +171,9 @@ def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[s
     splits = {name: rows for name, rows in manifest.split.items() if rows}
     suffix = (
         "jsonl"
-        if any(file.path.endswith("jsonl") and file.path.startswith("data/") for file in manifest.files)
+        if any(
+            file.path.endswith("jsonl") and file.path.startswith("data/") for file in manifest.files
+        )
         else "parquet"
     )
     fields: dict[str, object] = {
@@ -170,16 +183,26 @@ def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[s
         "task_categories": ["text-generation"],
         "tags": ["code", "gpu-kernels", "rejection-sampling", "kernel-assay"],
         "annotations_creators": ["machine-generated"],
-        "source_datasets": ["extended|ScalingIntelligence/KernelBench"] if kernelbench else ["original"],
-        "size_categories": [next((name for limit, name in _SIZES if manifest.rows < limit), _BIGGER)],
+        "source_datasets": (
+            ["extended|ScalingIntelligence/KernelBench"] if kernelbench else ["original"]
+        ),
+        "size_categories": [
+            next((name for limit, name in _SIZES if manifest.rows < limit), _BIGGER)
+        ],
         "configs": [
             {
                 "config_name": manifest.format,
                 "default": True,
-                # `datasets` keys its cache by this front matter and the folder's name, not by the files' times.
+                # `datasets` keys its cache by this front matter and the folder's
+                # name, not by the files' times.
                 "description": f"content {manifest.content_sha256}",
                 "data_files": [
-                    {"split": name, "path": f"data/{name}.jsonl" if suffix == "jsonl" else f"data/{name}-*.parquet"}
+                    {
+                        "split": name,
+                        "path": (
+                            f"data/{name}.jsonl" if suffix == "jsonl" else f"data/{name}-*.parquet"
+                        ),
+                    }
                     for name in splits
                 ],
             }
@@ -192,7 +215,9 @@ def _front_matter(manifest: Manifest, schema: pa.Schema, memory_bytes: Mapping[s
                     {"name": name, "num_bytes": memory_bytes[name], "num_examples": rows}
                     for name, rows in splits.items()
                 ],
-                "download_size": sum(file.bytes for file in manifest.files if file.path.startswith("data/")),
+                "download_size": sum(
+                    file.bytes for file in manifest.files if file.path.startswith("data/")
+                ),
                 "dataset_size": sum(memory_bytes.values()),
             }
         ],
@@ -218,14 +243,21 @@ _LOSS = {
 
 
 def _training(manifest: Manifest, learns: Learns, usage: str) -> str:
-    """Places of the loss, and the other answers that a row shows; empty for rows without answers to learn."""
+    """Places of the loss, and the other answers that a row shows; empty for rows
+    without answers to learn.
+    """
     kind = Kind(manifest.kind)
     if not kind.shows_answer or kind is Kind.REWARDS:
         return ""
-    lines = [_LOSS[learns] if kind is not Kind.PAIRS else "The two last answers of a row are compared.", usage]
+    lines = [
+        _LOSS[learns] if kind is not Kind.PAIRS else "The two last answers of a row are compared.",
+        usage,
+    ]
     if kind.shows_history and learns is not Learns.EVERY:
         context = spec_of(manifest.spec).history
-        lines.append(f"Earlier answers in a row's history (`context`: `{context}`): {CONTEXTS[context]}.")
+        lines.append(
+            f"Earlier answers in a row's history (`context`: `{context}`): {CONTEXTS[context]}."
+        )
     return "## Training\n\n" + " ".join(filter(None, lines))
 
 
@@ -235,7 +267,9 @@ def _decontamination(manifest: Manifest) -> str:
 
 def _holds_benchmarks(manifest: Manifest) -> bool:
     """Test whether problems of a known benchmark may be among the rows, in a set of any name."""
-    return "kernelbench" in manifest.source_sets or ("benchmarks" not in manifest.stages and bool(manifest.benchmarks))
+    return "kernelbench" in manifest.source_sets or (
+        "benchmarks" not in manifest.stages and bool(manifest.benchmarks)
+    )
 
 
 def _benchmarks(manifest: Manifest) -> str:
@@ -246,10 +280,12 @@ def _benchmarks(manifest: Manifest) -> str:
         return "A report, not training data: problems of benchmarks are in it."
     rules = Counter(line.partition(" ")[0] for line in manifest.benchmarks.values())
     counted = ", ".join(f"{count} by {rule}" for rule, count in sorted(rules.items())) or "none"
-    lines = "\n".join(f"- problem {problem_id}: {why}" for problem_id, why in manifest.benchmarks.items())
+    lines = "\n".join(
+        f"- problem {problem_id}: {why}" for problem_id, why in manifest.benchmarks.items()
+    )
     return (
-        f"Problems that are one of {names}'s are held out whatever set they came with: {len(manifest.benchmarks)} of "
-        f"this database ({counted}):\n\n{lines or '- none'}"
+        f"Problems that are one of {names}'s are held out whatever set they came with:"
+        f" {len(manifest.benchmarks)} of this database ({counted}):\n\n{lines or '- none'}"
     )
 
 
@@ -257,15 +293,23 @@ def _held_out(manifest: Manifest) -> str:
     held_out = manifest.spec["held_out"]
     if not held_out:
         return "No further list was held out."
-    lines = "\n".join(f"- problem {problem_id}: {why}" for problem_id, why in manifest.contaminated.items())
-    return f"Held against {', '.join(held_out)}; {len(manifest.contaminated)} problems are out:\n\n{lines or '- none'}"
+    lines = "\n".join(
+        f"- problem {problem_id}: {why}" for problem_id, why in manifest.contaminated.items()
+    )
+    return (
+        f"Held against {', '.join(held_out)}; {len(manifest.contaminated)} problems are"
+        f" out:\n\n{lines or '- none'}"
+    )
 
 
 def _limits(manifest: Manifest) -> str:
     spec = manifest.spec
     limits = [
         "Times hold for the devices above and for the shapes of each problem's inputs.",
-        "A clean verdict means that the detectors above found nothing; `reviewed` says where a person has looked.",
+        (
+            "A clean verdict means that the detectors above found nothing; `reviewed` says where a"
+            " person has looked."
+        ),
         "Secrets were looked for by the form of known tokens; personal data was not looked for.",
     ]
     limits += _admitted(manifest)
@@ -276,9 +320,15 @@ def _limits(manifest: Manifest) -> str:
     if spec["max_tokens"] is None:
         limits.append("Token counts were not measured: no row was dropped or cut for its length.")
     if _holds_benchmarks(manifest):
-        limits.append("Contains KernelBench problems: a model trained on it must not be evaluated on KernelBench.")
+        limits.append(
+            "Contains KernelBench problems: a model trained on it must not be evaluated on"
+            " KernelBench."
+        )
     if any(seen["device_class"] == "cpu" for seen in manifest.hardware):
-        limits.append("Rows of device class `cpu` say nothing about speed on a GPU: Triton ran in its interpreter.")
+        limits.append(
+            "Rows of device class `cpu` say nothing about speed on a GPU: Triton ran in its"
+            " interpreter."
+        )
     return "\n".join(f"- {limit}" for limit in limits)
 
 
@@ -301,4 +351,6 @@ def _quoted(names: list[str]) -> str:
 
 
 def _table(rows: Any) -> str:
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
+    return "\n".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows
+    )

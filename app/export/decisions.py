@@ -1,4 +1,6 @@
-"""EXPORT: decisions about the attempts of a chunk: the stage that drops each, or its row; and sets of attempts."""
+"""EXPORT: decisions about the attempts of a chunk: the stage that drops each, or its
+row; and sets of attempts.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def numbers(turns: Iterable[Attempt]) -> tuple[int, ...]:
     return tuple(one.turn or 0 for one in turns)
 
 
-def with_earlier(rows: Iterable[Attempt], earlier: Mapping[int, list[Attempt]]) -> Iterator[Attempt]:
+def with_earlier(
+    rows: Iterable[Attempt], earlier: Mapping[int, list[Attempt]]
+) -> Iterator[Attempt]:
     """The last turns of rows, and the earlier turns of these rows that bear loss."""
     for row in rows:
         yield from earlier.get(row.place, ())

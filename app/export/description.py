@@ -25,7 +25,9 @@ from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entr
 from app.formats import JSONL
 
 _RULES = {
-    "benchmarks": "its problem is none of a known benchmark's, by semantic key or family ({benchmarks})",
+    "benchmarks": (
+        "its problem is none of a known benchmark's, by semantic key or family ({benchmarks})"
+    ),
     "decontaminated": "its problem is not like one that is held out",
     "distinct": "no near-duplicate of a better solution ({similarity})",
     "mrs": "trainer and rollout engine agree on the answer ({mrs})",
@@ -40,16 +42,20 @@ _RULES = {
 def stages_of(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
     """The funnel, the snapshot first and the rows last."""
     texts = {
-        "similarity": f"{spec.similarity}, Jaccard {spec.jaccard:g}"
-        if spec.similarity == "minhash"
-        else spec.similarity,
+        "similarity": (
+            f"{spec.similarity}, Jaccard {spec.jaccard:g}"
+            if spec.similarity == "minhash"
+            else spec.similarity
+        ),
         "mrs": "" if spec.mrs is None else _bounds(spec.mrs.mismatch),
         "prs": f"{spec.prs}, τ {spec.prs_tau:g}, s {spec.prs_scale:g}, seed {spec.seed}",
         "turns": spec.turns or "as usual for the kind",
         "best_of": spec.best_of,
-        "context": "each passes the selection, for each is learnt"
-        if formats.find(spec.format).learns is Learns.EVERY
-        else CONTEXTS[spec.history],
+        "context": (
+            "each passes the selection, for each is learnt"
+            if formats.find(spec.format).learns is Learns.EVERY
+            else CONTEXTS[spec.history]
+        ),
         "benchmarks": ", ".join(one.name for one in benchmarks.known()),
     }
     rules = {one.name: one.rule for one in chosen.conditions}
@@ -69,7 +75,10 @@ def stages_of(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
     stages = [Stage(stage="snapshot", rows=chosen.funnel.total, rule=snapshot)]
     named = zip(chosen.stages, counts, strict=True)
     stages += [Stage(stage=name, rows=count, rule=rules[name]) for name, count in named]
-    rule = f"rows of kind {draft.kind}: the conversation is whole, holds no secret, quotes nothing held out"
+    rule = (
+        f"rows of kind {draft.kind}: the conversation is whole, holds no secret, quotes nothing"
+        " held out"
+    )
     return [*stages, Stage(stage="rows", rows=rows, rule=rule)]
 
 
@@ -86,9 +95,13 @@ def _require_rows(funnel: list[Stage]) -> None:
     before = None
     for stage in funnel:
         if stage.rows == 0:
-            came = "no evaluation is stored" if before is None else f"{before} rows came in, none left"
+            came = (
+                "no evaluation is stored" if before is None else f"{before} rows came in, none left"
+            )
             hint = f"; {_ADMITTED[stage.stage]}" if stage.stage in _ADMITTED else ""
-            raise ExportError(f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}{hint}")
+            raise ExportError(
+                f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}{hint}"
+            )
         before = stage.rows
 
 
@@ -104,7 +117,9 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
     for part in parts:
         for _, _, reason in part.dropped:
             dropped[reason] = dropped.get(reason, 0) + 1
-    counted = {name: tally(parts, name) for name in ("problems", "families", "hardware", "sanitized")}
+    counted = {
+        name: tally(parts, name) for name in ("problems", "families", "hardware", "sanitized")
+    }
     return Manifest(
         export_id=str(ids.new_id()),
         created_at=datetime.now(UTC).isoformat(),
@@ -122,13 +137,22 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         split={split: sum(part.split.get(split, 0) for part in parts) for split in splits},
         content_sha256=content_of(files),
         dropped_in_rendering=dict(sorted(dropped.items())),
-        benchmarks={problem_id: str(match) for problem_id, match in sorted(selected.chosen.benchmarks.items())},
-        contaminated={problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())},
+        benchmarks={
+            problem_id: str(match)
+            for problem_id, match in sorted(selected.chosen.benchmarks.items())
+        },
+        contaminated={
+            problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())
+        },
         policies=(text_facts.policy_of(spec).key,),
         detectors=text_facts.versions(),
         protocols=tuple(tally(parts, "protocols")),
         hardware=tuple(
-            dict(zip(("device_class", "device_name", "rows"), (*name.split("\t"), count), strict=True))
+            dict(
+                zip(
+                    ("device_class", "device_name", "rows"), (*name.split("\t"), count), strict=True
+                )
+            )
             for name, count in counted["hardware"].items()
         ),
         source_sets=tally(parts, "source_sets"),
@@ -138,22 +162,32 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         sanitized_rows=counted["sanitized"].get("True", 0),
         advantages=None if selected.chosen.book is None else selected.chosen.book.summary(),
         mismatch=None if selected.chosen.ratios is None else selected.chosen.ratios.summary(),
-        writer={"pyarrow": pa.__version__, "compression": COMPRESSION, "row_group_rows": ROW_GROUP_ROWS},
+        writer={
+            "pyarrow": pa.__version__,
+            "compression": COMPRESSION,
+            "row_group_rows": ROW_GROUP_ROWS,
+        },
         files=tuple(files),
     )
 
 
 def _tables(root: Path, selected: Selected) -> list[FileEntry]:
-    """Every file that holds rows or decisions; JSON lines become one file a split, as their trainers want."""
+    """Every file that holds rows or decisions; JSON lines become one file a split,
+    as their trainers want.
+    """
     files = [file for part in selected.parts for file in part.files]
     lines = [file for file in files if file.path.endswith(f".{JSONL}")]
     kept = [file for file in files if file not in lines]
     for split in sorted({Path(file.path).name.rpartition("-")[0] for file in lines}):
-        kept.append(_joined(root, split, [file for file in lines if file.path.startswith(f"data/{split}-")]))
+        kept.append(
+            _joined(root, split, [file for file in lines if file.path.startswith(f"data/{split}-")])
+        )
     _write_funnel(root / "funnel.parquet", selected)
     _write_unfit(root / UNFIT, selected)
     decisions = sorted(root.glob(f"{DECISIONS_STEM}-*.parquet"))
-    return kept + [entry(root, path) for path in (*decisions, root / "funnel.parquet", root / UNFIT)]
+    return kept + [
+        entry(root, path) for path in (*decisions, root / "funnel.parquet", root / UNFIT)
+    ]
 
 
 def _joined(root: Path, split: str, files: list[FileEntry]) -> FileEntry:
@@ -184,7 +218,11 @@ def _write_funnel(path: Path, selected: Selected) -> None:
     names = list(selected.chosen.stages)
     funnel: Funnel = selected.chosen.funnel
     lines = [
-        {"problem_id": problem_id, "problem": selected.problems[problem_id].problem, "rows": funnel.rows[problem_id]}
+        {
+            "problem_id": problem_id,
+            "problem": selected.problems[problem_id].problem,
+            "rows": funnel.rows[problem_id],
+        }
         | dict(zip(names, funnel.left(problem_id), strict=True))
         for problem_id in funnel.by_problem
     ]

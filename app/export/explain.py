@@ -1,4 +1,6 @@
-"""EXPORT: reasons why an evaluation is in a dataset or out of it, and differences of two datasets."""
+"""EXPORT: reasons why an evaluation is in a dataset or out of it, and differences of
+two datasets.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,24 @@ UNFIT = "unfit.jsonl"
 
 _ANSWERS = ("answer", "rejected")
 _MADE_OF = (*_ANSWERS, "trained")
-"""Roles of the attempts that a row is made of; the other roles are attempts that it only rests on."""
+"""Roles of the attempts that a row is made of; the other roles are attempts that it
+only rests on.
+"""
 
 
 def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
-    """Decision about an evaluation, once for each turn that asked for it; empty if the filter does not keep it and no
-    row rests on it.
+    """Decision about an evaluation, once for each turn that asked for it; empty if the filter does
+    not keep it and no row rests on it.
 
-    `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is `in`; `rule` says which
-    attempts that stage keeps; `rows` are the rows made of it or resting on it, as `{"split", "index", "role"}`."""
+    `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is
+    `in`; `rule` says which attempts that stage keeps; `rows` are the rows made of it or resting on
+    it, as `{"split", "index", "role"}`.
+    """
     rows = list(_lineage_of(directory, evaluation_id))
     unfit = {
-        one["turn_id"]: one["reason"] for one in rows_of(directory / UNFIT) if one["evaluation_id"] == evaluation_id
+        one["turn_id"]: one["reason"]
+        for one in rows_of(directory / UNFIT)
+        if one["evaluation_id"] == evaluation_id
     }
     manifest = json.loads((directory / NAME).read_text(encoding="utf-8"))
     rules = {one["stage"]: one["rule"] for one in manifest["funnel"]}
@@ -49,25 +57,35 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
 def _beside(
     evaluation_id: str, rows: list[dict[str, Any]], decided: set[str | None], rules: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Turns that the filter drops although rows show or rest on them: such a turn has no decision of its own."""
+    """Turns that the filter drops although rows show or rest on them: such a turn
+    has no decision of its own.
+    """
     others: dict[str | None, list[dict[str, Any]]] = {
         row["turn_id"]: [] for row in rows if row["turn_id"] not in decided
     }
     for row in rows:
         if row["turn_id"] in others:
             others[row["turn_id"]].append(_place(row))
-    same = {"evaluation_id": evaluation_id, "stage": WHERE, "detail": None, "rule": rules.get(WHERE)}
+    same = {
+        "evaluation_id": evaluation_id,
+        "stage": WHERE,
+        "detail": None,
+        "rule": rules.get(WHERE),
+    }
     return [same | {"turn_id": turn_id, "rows": places} for turn_id, places in others.items()]
 
 
 def diff(before: Path, after: Path) -> dict[str, Any]:
-    """Differences of two datasets: settings, stages, and rows, which are matched by the attempts that they are made
-    of.
+    """Differences of two datasets: settings, stages, and rows, which are matched by the
+    attempts that they are made of.
 
-    `{"spec": {name: [before, after]}, "funnel": {stage: [before, after]}, "added": n, "removed": n, "changed": n,
-    "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row belongs to the same evaluation and
-    turn."""
-    ours, theirs = (json.loads((folder / NAME).read_text(encoding="utf-8")) for folder in (before, after))
+    `{"spec": {name: [before, after]}, "funnel": {stage: [before, after]}, "added": n, "removed": n,
+    "changed": n, "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row
+    belongs to the same evaluation and turn.
+    """
+    ours, theirs = (
+        json.loads((folder / NAME).read_text(encoding="utf-8")) for folder in (before, after)
+    )
     rows = [dict(_keyed(folder)) for folder in (before, after)]
     added = sorted(rows[1].keys() - rows[0].keys())
     removed = sorted(rows[0].keys() - rows[1].keys())
@@ -75,7 +93,9 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
     named = {"added": added, "removed": removed, "changed": changed}
     return {
         "spec": _pairs(ours["spec"], theirs["spec"]),
-        "funnel": _pairs(*({one["stage"]: one["rows"] for one in each["funnel"]} for each in (ours, theirs))),
+        "funnel": _pairs(
+            *({one["stage"]: one["rows"] for one in each["funnel"]} for each in (ours, theirs))
+        ),
         **{name: len(keys) for name, keys in named.items()},
         "examples": {name: [key[0] for key in keys[:10]] for name, keys in named.items()},
     }
@@ -83,7 +103,11 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
 
 def _pairs(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
     names = [*before, *(name for name in after if name not in before)]
-    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}
+    return {
+        name: [before.get(name), after.get(name)]
+        for name in names
+        if before.get(name) != after.get(name)
+    }
 
 
 def _keyed(directory: Path) -> Iterator[tuple[tuple[str, str, str], str]]:
@@ -95,7 +119,9 @@ def _keyed(directory: Path) -> Iterator[tuple[tuple[str, str, str], str]]:
 
 def _lineage_of(directory: Path, evaluation_id: str) -> Iterator[dict[str, Any]]:
     for path in sorted(directory.glob(f"{LINEAGE_STEM}-*.parquet")):
-        yield from pq.read_table(path, filters=pc.field("evaluation_id") == evaluation_id).to_pylist()
+        yield from pq.read_table(
+            path, filters=pc.field("evaluation_id") == evaluation_id
+        ).to_pylist()
 
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,9 @@ class Funnel:
     total: int = 0
     """Attempts of the snapshot, regardless of the filter."""
     by_problem: dict[str, Counter[str]] = field(default_factory=dict)
-    """Problem → stage that dropped attempts (or `in`) → number of attempts, among those that the filter keeps."""
+    """Problem → stage that dropped attempts (or `in`) → number of attempts, among
+    those that the filter keeps.
+    """
     rows: Counter[str] = field(default_factory=Counter)
     """Problem → rows planned."""
 
@@ -51,7 +53,9 @@ class Funnel:
         return counts
 
 
-def stage_names(spec: Spec, kind: Kind, conditions: Sequence[Condition], *, trains: bool = True) -> list[str]:
+def stage_names(
+    spec: Spec, kind: Kind, conditions: Sequence[Condition], *, trains: bool = True
+) -> list[str]:
     """Stages of a selection, in order.  `trains`: the rows are training data, not a report."""
     names = [one.name for one in conditions]
     if trains and not spec.include_benchmarks:

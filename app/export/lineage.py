@@ -1,6 +1,8 @@
 """EXPORT: the files that tie every row to its evaluations, verdicts and model calls.
 
-Lines are made in Arrow, from the columns of the plan: a dialogue's row has a line for each earlier turn."""
+Lines are made in Arrow, from the columns of the plan: a dialogue's row has a line
+for each earlier turn.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,15 @@ SCHEMA = pa.schema(
         ("row_sha256", pa.string()),
     ]
 )
-"""Columns, including facts that the format leaves out.  The lines of a split are in the order of its rows; `role` is
-`answer`, `rejected` of a pair, or one of `app.export.plan_tables.BESIDE`; `model_call_id` is null for turns that were
-not collected here."""
+"""Columns, including facts that the format leaves out.  The lines of a split are in the order of
+its rows; `role` is `answer`, `rejected` of a pair, or one of `app.export.plan_tables.BESIDE`;
+`model_call_id` is null for turns that were not collected here.
+"""
 
 GROUP_LINES = 5_000
-"""Lines of a row group: with 500, as for datasets, a file is twice as large and takes three times as long."""
+"""Lines of a row group: with 500, as for datasets, a file is twice as large and
+takes three times as long.
+"""
 
 _OF_ROW = ("split", "index", "row_sha256")
 _OF_ATTEMPT = ("evaluation_id", "turn_id", "verdict_id", "device_class", "backend", "protocol")
@@ -48,7 +53,9 @@ _READ = [
     "beside",
 ]
 """Columns of the plan that lines are made of."""
-_IDS = frozenset({"evaluation_id", "turn_id", "verdict_id", "problem_id", "model_call_id", "row_sha256"})
+_IDS = frozenset(
+    {"evaluation_id", "turn_id", "verdict_id", "problem_id", "model_call_id", "row_sha256"}
+)
 """Columns of hexadecimal digits and hyphens, which JSON writes as they are."""
 
 
@@ -91,11 +98,15 @@ class Lineage:
         turn_ids = lines.column("turn_id").to_pylist()
         found = calls.of_turns(self._connection, {one for one in turn_ids if one is not None})
         named = pa.array([found.get(one or "") for one in turn_ids], pa.string())
-        return lines.set_column(SCHEMA.get_field_index("model_call_id"), SCHEMA.field("model_call_id"), named)
+        return lines.set_column(
+            SCHEMA.get_field_index("model_call_id"), SCHEMA.field("model_call_id"), named
+        )
 
 
 def _lines(rows: pa.Table) -> pa.Table:
-    """Lines of some rows in their order: the answer, the rejected answer, and the attempts beside them."""
+    """Lines of some rows in their order: the answer, the rejected answer, and the
+    attempts beside them.
+    """
     count = len(rows)
     numbers = pa.array(range(count), pa.int64())
     rejected = pc.indices_nonzero(rows.column("rejected_problem_id").is_valid()).cast(pa.int64())
@@ -104,7 +115,9 @@ def _lines(rows: pa.Table) -> pa.Table:
     flat = beside.flatten()
     attempts = [
         pa.table([rows.column(name) for name in _OF_ATTEMPT], _OF_ATTEMPT),
-        pa.table([rows.column(f"rejected_{name}").take(rejected) for name in _OF_ATTEMPT], _OF_ATTEMPT),
+        pa.table(
+            [rows.column(f"rejected_{name}").take(rejected) for name in _OF_ATTEMPT], _OF_ATTEMPT
+        ),
         pa.table([flat.field(_BESIDE.get_field_index(name)) for name in _OF_ATTEMPT], _OF_ATTEMPT),
     ]
     of_row = pa.concat_arrays([numbers, rejected, parents])
@@ -129,7 +142,11 @@ def _lines(rows: pa.Table) -> pa.Table:
     )
     named = {name: lines.column(name) for name in _OF_ATTEMPT}
     named |= {name: rows.column(name).combine_chunks().take(of_row) for name in _OF_ROW}
-    named |= {"role": roles, "problem_id": problems, "model_call_id": pa.nulls(len(of_row), pa.string())}
+    named |= {
+        "role": roles,
+        "problem_id": problems,
+        "model_call_id": pa.nulls(len(of_row), pa.string()),
+    }
     return pa.table([named[name] for name in SCHEMA.names], SCHEMA).take(order).combine_chunks()
 
 
@@ -160,5 +177,7 @@ def _value(name: str, column: pa.Array) -> pa.Array:
     if name in _IDS:
         return pc.binary_join_element_wise('"', column, '"', "").fill_null("null")
     numbered = column.dictionary_encode()
-    written = pa.array([msgspec.json.encode(one).decode() for one in numbered.dictionary.to_pylist()], pa.string())
+    written = pa.array(
+        [msgspec.json.encode(one).decode() for one in numbered.dictionary.to_pylist()], pa.string()
+    )
     return written.take(numbered.indices).fill_null("null")

@@ -1,4 +1,6 @@
-"""EXPORT: the manifest: content of a dataset, attempts dropped at each stage, and the hashes that prove it."""
+"""EXPORT: the manifest: content of a dataset, attempts dropped at each stage, and
+the hashes that prove it.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,39 @@ SCHEMA_VERSION = 2
 
 METRICS = {
     "speedup": "reference_us / candidate_us; null for hacks",
-    "speedup_ci": "95 % confidence interval of the speedup, by what the fastest third of each side's blocks span",
-    "device_speedup, device_speedup_ci": "the same by the device's own time, from CUDA graphs; null where it was not "
-    "measured",
-    "reference_us, candidate_us": "microseconds per call on the referee's clock, mean of the fastest third of blocks",
+    "speedup_ci": (
+        "95 % confidence interval of the speedup, by what the fastest third of each side's blocks"
+        " span"
+    ),
+    "device_speedup, device_speedup_ci": (
+        "the same by the device's own time, from CUDA graphs; null where it was not measured"
+    ),
+    "reference_us, candidate_us": (
+        "microseconds per call on the referee's clock, mean of the fastest third of blocks"
+    ),
     "coverage_time": "share of kernel time in kernels that the candidate brought",
     "correct": "every verified call, timed ones included, agreed with the fp64 reference",
-    "pass_rate": "correct and clean attempts over all attempts of a problem in one language: first answers that were "
-    "evaluated and judged, and first answers without code; later turns are none",
+    "pass_rate": (
+        "correct and clean attempts over all attempts of a problem in one language: first answers"
+        " that were evaluated and judged, and first answers without code; later turns are none"
+    ),
     "turn": "place of the answer in its dialogue, from 0; null without a dialogue",
-    "measured_speedup": "reference_us / candidate_us of every timed answer, also of hacks: never a reward",
-    "reward_*": "reward of the turn under that name (app.domain.reward); 0 for hacks and wrong answers, unless it has "
-    "penalties",
+    "measured_speedup": (
+        "reference_us / candidate_us of every timed answer, also of hacks: never a reward"
+    ),
+    "reward_*": (
+        "reward of the turn under that name (app.domain.reward); 0 for hacks and wrong answers,"
+        " unless it has penalties"
+    ),
     "kevin_score": "0.3·correct + speedup of the turn",
-    "kevin_return": "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv 2507.11948)",
-    "return_*": "discounted sum of the reward over this turn and those after it; discount 1 unless `gamma` says",
+    "kevin_return": (
+        "discounted sum of 0.3·correct + speedup over this turn and those after it (arXiv"
+        " 2507.11948)"
+    ),
+    "return_*": (
+        "discounted sum of the reward over this turn and those after it; discount 1 unless `gamma`"
+        " says"
+    ),
 }
 """Definitions of the metrics; `baseline` names how the reference was run."""
 
@@ -58,7 +78,9 @@ class FileEntry:
     rows: int | None = None
     """Rows of the file; None, like `content_sha256`, for a file that is no table."""
     content_sha256: str | None = None
-    """Hash of the hashes of the rows (JSON, sorted keys): independent of the writer's version and of compression."""
+    """Hash of the hashes of the rows (JSON, sorted keys): independent of the
+    writer's version and of compression.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +110,9 @@ class Manifest:
     """Hash of the content hashes of all tables: the same for every export of one snapshot."""
     dropped_in_rendering: dict[str, int]
     benchmarks: dict[str, str]
-    """Problem of this database that belongs to a known benchmark → rule, and benchmark problem; held out if `stages`
-    has `benchmarks`."""
+    """Problem of this database that belongs to a known benchmark → rule, and benchmark problem;
+    held out if `stages` has `benchmarks`.
+    """
     contaminated: dict[str, str]
     """Problem → reason for its exclusion: rule, similarity, and the problem it resembles."""
     policies: tuple[str, ...]
@@ -106,14 +129,20 @@ class Manifest:
     writer: dict[str, Any]
     files: tuple[FileEntry, ...]
     advantages: dict[str, Any] | None = None
-    """Method, reward, baseline and turns outside groups (app.export.turn_credits), if rows have advantages."""
+    """Method, reward, baseline and turns outside groups (app.export.turn_credits),
+    if rows have advantages.
+    """
     mismatch: dict[str, Any] | None = None
-    """Mismatch rejection of answers (app.export.mismatch_rejection.Ratios.summary), if requested."""
+    """Mismatch rejection of answers (app.export.mismatch_rejection.Ratios.summary),
+    if requested.
+    """
     schema_version: int = SCHEMA_VERSION
 
     def sealed(self) -> dict[str, Any]:
         """Manifest as JSON, with a hash of itself."""
-        body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self))) | {"metric_definitions": METRICS}
+        body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self))) | {
+            "metric_definitions": METRICS
+        }
         return body | {"manifest_sha256": seal(body)}
 
 
@@ -132,7 +161,9 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def spec_of(body: dict[str, Any]) -> Spec:
-    """The selection in a manifest or in any JSON.  Raises ValueError with the field that does not fit."""
+    """The selection in a manifest or in any JSON.  Raises ValueError with the field
+    that does not fit.
+    """
     if unknown := sorted(_unknown(body, Spec)):
         raise ValueError(f"spec: unknown {', '.join(unknown)}")
     try:
@@ -160,5 +191,7 @@ def spec_json(spec: Spec) -> dict[str, Any]:
 
 def content_of(files: Iterable[FileEntry]) -> str:
     """See `Manifest.content_sha256`."""
-    lines = sorted(f"{file.path} {file.content_sha256}\n" for file in files if file.content_sha256 is not None)
+    lines = sorted(
+        f"{file.path} {file.content_sha256}\n" for file in files if file.content_sha256 is not None
+    )
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,8 +1,10 @@
-"""EXPORT: mismatch rejection (MRS, Dr. Kernel eq. 6) of stored turns: log probabilities that are stored of the rollout
-engine against the trainer's in a file.
+"""EXPORT: mismatch rejection (MRS, Dr. Kernel eq. 6) of stored turns: log probabilities that are
+stored of the rollout engine against the trainer's in a file.
 
-A ratio of a trajectory is over all of its turns; where one of them lacks log probabilities of either side, the whole
-trajectory has no ratio.  Turns without a ratio are an error, or stay where `partial` says so."""
+A ratio of a trajectory is over all of its turns; where one of them lacks log
+probabilities of either side, the whole trajectory has no ratio.  Turns without a ratio
+are an error, or stay where `partial` says so.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +82,26 @@ class Ratios:
 
     def summary(self) -> dict[str, Any]:
         """Settings and counts, for manifests and cards."""
-        named = {"file": self.declared.file, "sha256": self.declared.sha256, "partial": self.declared.partial}
+        named = {
+            "file": self.declared.file,
+            "sha256": self.declared.sha256,
+            "partial": self.declared.partial,
+        }
         bounds = asdict(self.declared.mismatch)
-        return named | bounds | {"turns": dict(sorted(self.counts.items())), "modes": dict(sorted(self.modes.items()))}
+        return (
+            named
+            | bounds
+            | {
+                "turns": dict(sorted(self.counts.items())),
+                "modes": dict(sorted(self.modes.items())),
+            }
+        )
 
 
 def declare(file: Path, **settings: Any) -> MismatchRejection:
-    """Mismatch rejection by a file, with the hash of its bytes.  Raises CreditError where it cannot be read."""
+    """Mismatch rejection by a file, with the hash of its bytes.  Raises CreditError
+    where it cannot be read.
+    """
     return MismatchRejection(file=str(file.absolute()), sha256=_sha256(file), **settings)
 
 
@@ -113,8 +128,9 @@ def read(connection: Connection, declared: MismatchRejection, as_of: datetime) -
 
 
 def require(connection: Connection, found: Ratios | None, as_of: datetime) -> None:
-    """Raise CreditError that names the turns without a ratio that were asked about, unless they may stay; None: no
-    mismatch rejection."""
+    """Raise CreditError that names the turns without a ratio that were asked about, unless they may
+    stay; None: no mismatch rejection.
+    """
     if found is None or not found.without or found.declared.partial:
         return
     trajectories = {trajectory for trajectory, _ in found.without if trajectory is not None}
@@ -124,9 +140,8 @@ def require(connection: Connection, found: Ratios | None, as_of: datetime) -> No
     file = found.declared.file
     reasons: dict[str, Callable[[At], bool]] = {
         "came without a turn": lambda at: at[1] is None,
-        "have no stored log probabilities of the rollout engine (sampling.token_ids asks for them)": (
-            lambda at: at[1] is not None and at not in stored
-        ),
+        "have no stored log probabilities of the rollout engine"
+        " (sampling.token_ids asks for them)": (lambda at: at[1] is not None and at not in stored),
         f"are not in {file}": lambda at: at in stored and at not in given,
         "have turns beside them in their trajectory that lack either": lambda at: at in given,
     }
@@ -136,8 +151,9 @@ def require(connection: Connection, found: Ratios | None, as_of: datetime) -> No
         if (named := [at for at in found.without if applies(at)])
     )
     raise CreditError(
-        f"mrs: expected log probabilities of trainer and rollout engine for all {found.counts.total()} turns, "
-        f"got them for {found.counts.total() - len(found.without)}: {told} (partial: they stay)"
+        "mrs: expected log probabilities of trainer and rollout engine for all"
+        f" {found.counts.total()} turns, got them for {found.counts.total() - len(found.without)}:"
+        f" {told} (partial: they stay)"
     )
 
 
@@ -146,14 +162,18 @@ def card(summary: dict[str, Any]) -> str:
     asked = {KEPT: "kept", NO_RATIO: "kept without log probabilities"} | {
         str(reason): REASONS[reason] for reason in (Dropped.MISMATCH, Dropped.VETO)
     }
-    lines = "\n".join(f"| {asked[reason]} | {count} |" for reason, count in summary["turns"].items())
-    modes = ", ".join(f"{mode} of {count} calls" for mode, count in summary["modes"].items()) or "none"
+    lines = "\n".join(
+        f"| {asked[reason]} | {count} |" for reason, count in summary["turns"].items()
+    )
+    modes = (
+        ", ".join(f"{mode} of {count} calls" for mode, count in summary["modes"].items()) or "none"
+    )
     return f"""## Mismatch rejection
 
-Ratio π_train / π_rollout of the answers that reach stage `mrs`: level `{summary["level"]}`, kept in \
-[{summary["lower"]:g}, {summary["upper"]:g}], veto of a token below {summary["veto"]}. The trainer's log probabilities \
-are of `{summary["file"]}` (sha256 `{summary["sha256"]}`), the rollout engine's as stored ({modes}; raw ones ignore \
-the temperature).
+Ratio π_train / π_rollout of the answers that reach stage `mrs`: level `{summary["level"]}`, kept \
+in [{summary["lower"]:g}, {summary["upper"]:g}], veto of a token below {summary["veto"]}. The \
+trainer's log probabilities are of `{summary["file"]}` (sha256 `{summary["sha256"]}`), the rollout \
+engine's as stored ({modes}; raw ones ignore the temperature).
 
 | turns | count |
 |---|--:|
@@ -171,7 +191,9 @@ def _sha256(file: Path) -> str:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
-        raise CreditError(f"{file}: expected a file with the trainer's log probabilities: {error.strerror}") from error
+        raise CreditError(
+            f"{file}: expected a file with the trainer's log probabilities: {error.strerror}"
+        ) from error
 
 
 def _calls(
@@ -192,16 +214,30 @@ def _decided(
     if mismatch.level in OF_TRAJECTORY and len(known) < len(turns) and not declared.partial:
         return {}
     members = [
-        Turn(group="", trajectory=one.trajectory_id, index=one.turn + 1, reward=None, ratios=ratios[one.turn_id])
+        Turn(
+            group="",
+            trajectory=one.trajectory_id,
+            index=one.turn + 1,
+            reward=None,
+            ratios=ratios[one.turn_id],
+        )
         for one in known
     ]
     found: dict[At, TurnDecision] = {}
-    for place, turn, ratio in zip(known, members, unit_ratios(members, mismatch.level), strict=True):
+    for place, turn, ratio in zip(
+        known, members, unit_ratios(members, mismatch.level), strict=True
+    ):
         dropped, detail = None, f"train/rollout {ratio:.6g} ({mismatch.level})"
         if not mismatch.lower <= ratio <= mismatch.upper:
-            dropped, detail = Dropped.MISMATCH, f"{detail}, outside {mismatch.lower:g} to {mismatch.upper:g}"
+            dropped, detail = (
+                Dropped.MISMATCH,
+                f"{detail}, outside {mismatch.lower:g} to {mismatch.upper:g}",
+            )
         elif vetoed(turn, mismatch):
             least = math.exp(ratios[place.turn_id].log_least)
-            dropped, detail = Dropped.VETO, f"train/rollout {least:.3g} of a token, below {mismatch.veto:g}"
+            dropped, detail = (
+                Dropped.VETO,
+                f"train/rollout {least:.3g} of a token, below {mismatch.veto:g}",
+            )
         found[place.trajectory_id, place.turn] = TurnDecision(dropped=dropped, detail=detail)
     return found

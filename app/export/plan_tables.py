@@ -30,9 +30,10 @@ DECISIONS = pa.schema(
 
 _TAKEN = ("evaluation_id", "turn_id", "verdict_id", "device_class", "backend", "protocol")
 BESIDE = pa.list_(pa.struct([(name, pa.string()) for name in ("role", *_TAKEN)]))
-"""Further attempts that a row rests on, for its lineage.  Roles: `trained`, an earlier answer that bears loss;
-`context`, one that is only shown; `attempt`, counted in the pass rate of a prompt; `return`, a later turn of the
-return."""
+"""Further attempts that a row rests on, for its lineage.  Roles: `trained`, an earlier answer that
+bears loss; `context`, one that is only shown; `attempt`, counted in the pass rate of a prompt;
+`return`, a later turn of the return.
+"""
 _CREDIT = pa.struct(
     [
         ("group", pa.string()),
@@ -81,7 +82,9 @@ PLAN = pa.schema(
 
 
 Prints = tuple[str | None, str | None, str | None]
-"""Hashes of the normalised and the renamed source, and the signature in hexadecimal; None without a fingerprint."""
+"""Hashes of the normalised and the renamed source, and the signature in hexadecimal;
+None without a fingerprint.
+"""
 
 
 class Pick(NamedTuple):
@@ -132,16 +135,26 @@ def attempts_of(table: pa.Table) -> list[Attempt]:
         "last_turn",
     ]
     columns = {name: table.column(name) for name in names}
-    columns["source_sha256"] = columns["source_sha256"].fill_null("")  # an answer without code has none
-    values = zip(range(len(table)), *(column.to_pylist() for column in columns.values()), strict=True)
-    return list(map(partial(tuple.__new__, Attempt), values))  # a third of the time of calling the class
+    columns["source_sha256"] = columns["source_sha256"].fill_null(
+        ""
+    )  # an answer without code has none
+    values = zip(
+        range(len(table)), *(column.to_pylist() for column in columns.values()), strict=True
+    )
+    return list(
+        map(partial(tuple.__new__, Attempt), values)
+    )  # a third of the time of calling the class
 
 
 TRAINED, CONTEXT = "trained", "context"
 
 
-def with_history(picks: Iterable[Pick], dialogues: Sequence[Sequence[Attempt]], learns: Learns) -> list[Pick]:
-    """The rows with the earlier turns that they show; the turns of a dialogue stand beside each other in a chunk."""
+def with_history(
+    picks: Iterable[Pick], dialogues: Sequence[Sequence[Attempt]], learns: Learns
+) -> list[Pick]:
+    """The rows with the earlier turns that they show; the turns of a dialogue stand
+    beside each other in a chunk.
+    """
     starts = [turns[0].place for turns in dialogues]
     found = []
     for pick in picks:
@@ -154,7 +167,11 @@ def with_history(picks: Iterable[Pick], dialogues: Sequence[Sequence[Attempt]], 
             roles = (TRAINED if one.turn in learnt else CONTEXT for one in before)
         else:
             roles = repeat(CONTEXT)
-        found.append(pick._replace(beside=(*pick.beside, *zip(roles, before, strict=False))) if before else pick)
+        found.append(
+            pick._replace(beside=(*pick.beside, *zip(roles, before, strict=False)))
+            if before
+            else pick
+        )
     return found
 
 

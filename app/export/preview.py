@@ -1,8 +1,10 @@
 """EXPORT: the first rows of a selection, from the few problems that have any.
 
-Facts about texts are computed where they are missing, some milliseconds for each answer: first the database is asked
-which evaluations the other stages leave.  Where these are few, only they and their trajectories are read; of more, one
-problem is read after the other, those without any left out."""
+Facts about texts are computed where they are missing, some milliseconds for each answer:
+first the database is asked which evaluations the other stages leave.  Where these are
+few, only they and their trajectories are read; of more, one problem is read after the
+other, those without any left out.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,12 @@ class Preview:
 
 
 def preview(
-    database: Database, spec: Spec, rows: int = 5, *, progress: Progress = silent, patience_s: float = math.inf
+    database: Database,
+    spec: Spec,
+    rows: int = 5,
+    *,
+    progress: Progress = silent,
+    patience_s: float = math.inf,
 ) -> Preview:
     """The first rows, or those that are found within some seconds."""
     until_s = time.monotonic() + patience_s
@@ -89,7 +96,9 @@ def _parts(
     if not _may_need_none_left(draft):
         with database.snapshot() as connection:
             kept = export_matching.evaluated_but_of(only, closed)
-            left = export_matching.surviving(connection, chosen.conditions, draft.as_of, kept, AT_ONCE + 1)
+            left = export_matching.surviving(
+                connection, chosen.conditions, draft.as_of, kept, AT_ONCE + 1
+            )
             if len(left) <= AT_ONCE:
                 few = export_matching.with_trajectories(connection, left)
                 among = export_matching.problems_of(connection, left)
@@ -99,17 +108,25 @@ def _parts(
     elif only is not None:
         yield only
         return
-    order = [each for each in _order(database) if each not in closed and (among is None or each in among)]
+    order = [
+        each for each in _order(database) if each not in closed and (among is None or each in among)
+    ]
     for number, problem_id in enumerate(order):
         progress("matching", number, len(order))
-        if among is not None or _may_need_none_left(draft) or _is_left(database, draft, chosen, problem_id):
+        if (
+            among is not None
+            or _may_need_none_left(draft)
+            or _is_left(database, draft, chosen, problem_id)
+        ):
             with database.snapshot() as connection:
                 part = export_matching.of_problem(connection, problem_id)
             yield part
 
 
 def _may_need_none_left(draft: Draft) -> bool:
-    """Rows may be made where the database leaves no evaluation: of those that it drops, or that are judged again."""
+    """Rows may be made where the database leaves no evaluation: of those that it
+    drops, or that are judged again.
+    """
     return draft.kind.takes_all or draft.kind is Kind.LABELLED or draft.spec.stale is Stale.REJUDGE
 
 
@@ -130,7 +147,11 @@ def _rendered(database: Database, job: Job, plan: pa.Table, rows: int) -> list[d
         for facts, example in renderer.examples(connection, plan):
             if isinstance(example, ValueError):
                 continue
-            own = {"evaluation_id": facts.evaluation_id, "problem": facts.problem, "split": example.split}
+            own = {
+                "evaluation_id": facts.evaluation_id,
+                "problem": facts.problem,
+                "split": example.split,
+            }
             found.append({"row": renderer.row(example)} | own)
             if len(found) == rows:
                 break

@@ -36,7 +36,10 @@ def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _end_of_problem(batch: pa.RecordBatch, problem_id: str) -> int:
     """Number of the first rows that belong to that problem."""
-    return next((n for n, one in enumerate(batch.column("problem_id").to_pylist()) if one != problem_id), len(batch))
+    return next(
+        (n for n, one in enumerate(batch.column("problem_id").to_pylist()) if one != problem_id),
+        len(batch),
+    )
 
 
 def _start_of_last_problem(batch: pa.RecordBatch) -> int:

@@ -23,7 +23,9 @@ from app.store.database import Database
 
 
 def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manifest:
-    """Write the files that the trainer needs beside the rows, the card, and the manifest with their hashes."""
+    """Write the files that the trainer needs beside the rows, the card, and the
+    manifest with their hashes.
+    """
     chosen = formats.find(manifest.format)
     tables = [file for file in manifest.files if file.path.startswith("data/")]
     by_split = {Path(file.path).stem.partition("-")[0]: file.path for file in tables}
@@ -51,7 +53,9 @@ def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manif
     (root / card.NAME).write_text(text, encoding="utf-8")
     files.append(entry(root, root / card.NAME))
     manifest = replace(manifest, files=tuple(files))
-    (root / NAME).write_text(json.dumps(manifest.sealed(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (root / NAME).write_text(
+        json.dumps(manifest.sealed(), indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
     return manifest
 
 
@@ -72,7 +76,11 @@ def publish(database: Database, root: Path, out: Path, manifest: Manifest) -> No
                 manifest=manifest.sealed(),
                 evaluation_ids=_evaluation_ids(root, manifest),
             )
-            label_changes.mark(connection, UUID(manifest.export_id), datetime.fromisoformat(manifest.snapshot["as_of"]))
+            label_changes.mark(
+                connection,
+                UUID(manifest.export_id),
+                datetime.fromisoformat(manifest.snapshot["as_of"]),
+            )
             root.rename(out)
     except BaseException:
         if not root.exists():  # renamed, but the commit failed

@@ -1,7 +1,8 @@
 """EXPORT: renders a part of the plan: reads texts, builds examples, writes rows, counts.
 
-Several parts are rendered by separate processes.  Each part records its counts in `part-<n>.json`, so a killed export
-continues with the missing parts."""
+Several parts are rendered by separate processes.  Each part records its counts in `part-<n>.json`,
+so a killed export continues with the missing parts.
+"""
 
 from __future__ import annotations
 
@@ -104,11 +105,16 @@ def part_path(root: Path, number: int) -> Path:
 
 
 def schema_of(layout: Format, *, credited: bool) -> pa.Schema:
-    """Columns of a format's rows, followed by those of advantages.  Raises ValueError for a duplicate name."""
+    """Columns of a format's rows, followed by those of advantages.  Raises
+    ValueError for a duplicate name.
+    """
     if not credited:
         return layout.schema
     if taken := set(layout.schema.names) & set(turn_credits.COLUMNS.names):
-        raise ValueError(f"expected a format without the columns {', '.join(turn_credits.COLUMNS.names)}, got {taken}")
+        raise ValueError(
+            f"expected a format without the columns {', '.join(turn_credits.COLUMNS.names)}, got"
+            f" {taken}"
+        )
     return pa.schema([*layout.schema, *turn_credits.COLUMNS])
 
 
@@ -143,7 +149,9 @@ class Renderer:
         part.save(part_path(self.job.root, number))
         return part
 
-    def examples(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[EvaluationFacts, Example | Unfit]]:
+    def examples(
+        self, connection: Connection, plan: pa.Table
+    ) -> Iterator[tuple[EvaluationFacts, Example | Unfit]]:
         """An example for each line of a plan, or the reason why there is none."""
         for start in range(0, len(plan), TEXT_ROWS):
             yield from self._built(connection, plan.slice(start, TEXT_ROWS))
@@ -190,22 +198,36 @@ class Renderer:
             return JsonLines(self.job.root / "data" / f"{split}-{number:05}.jsonl", self.schema)
         return ParquetTable(self.job.root / "data" / f"{split}-{number:05}.parquet", self.schema)
 
-    def _built(self, connection: Connection, plan: pa.Table) -> Iterator[tuple[EvaluationFacts, Example | Unfit]]:
+    def _built(
+        self, connection: Connection, plan: pa.Table
+    ) -> Iterator[tuple[EvaluationFacts, Example | Unfit]]:
         texts = self.library
         texts.turn_to(connection, plan)
-        rejected = list(self._facts(plan, "rejected_")) if self.job.kind is Kind.PAIRS else [None] * len(plan)
+        rejected = (
+            list(self._facts(plan, "rejected_"))
+            if self.job.kind is Kind.PAIRS
+            else [None] * len(plan)
+        )
         candidates = plan.column("candidate_id").to_pylist()
         worse = plan.column("rejected_candidate_id").to_pylist()
         extras = _extras(plan)
         splits = plan.column("split").to_pylist()
         places = plan.column("index").to_pylist()
-        rows = zip(self._facts(plan, ""), candidates, rejected, worse, extras, splits, places, strict=True)
+        rows = zip(
+            self._facts(plan, ""), candidates, rejected, worse, extras, splits, places, strict=True
+        )
         for facts, candidate, against, other, extra, split, place in rows:
             try:
                 answer = None
                 if against is not None:
                     answer = self._build(texts.of(against, other), against).reply
-                more = {"rejected": answer, "rejected_facts": against, "extra": extra, "split": split, "index": place}
+                more = {
+                    "rejected": answer,
+                    "rejected_facts": against,
+                    "extra": extra,
+                    "split": split,
+                    "index": place,
+                }
                 example = self._build(texts.of(facts, candidate), facts, **more)
                 self._require_fit(example)
             except Unfit as unfit:
@@ -233,19 +255,31 @@ class Renderer:
         runs = [self.runs.get(run_id, _NO_RUN) for run_id in columns["run_id"]]
         by_name = columns | _of_problems(problems) | _of_runs(runs)
         values = zip(*(by_name[name] for name in EvaluationFacts._fields), strict=True)
-        return map(partial(tuple.__new__, EvaluationFacts), values)  # a third of the time of calling the class
+        return map(
+            partial(tuple.__new__, EvaluationFacts), values
+        )  # a third of the time of calling the class
 
 
 _NO_RUN = Run(None, None, None)  # type: ignore[arg-type]  # of a candidate that came alone
 
 
 def _of_problems(problems: list[Problem]) -> dict[str, list[Any]]:
-    names = ("problem", "source_set", "level", "entry_point", "reference_sha256", "family", "problem_licence")
+    names = (
+        "problem",
+        "source_set",
+        "level",
+        "entry_point",
+        "reference_sha256",
+        "family",
+        "problem_licence",
+    )
     return dict(zip(names, map(list, zip(*problems, strict=True)), strict=True))
 
 
 def _of_runs(runs: list[Run]) -> dict[str, list[Any]]:
-    return dict(zip(("run", "model", "model_licence"), map(list, zip(*runs, strict=True)), strict=True))
+    return dict(
+        zip(("run", "model", "model_licence"), map(list, zip(*runs, strict=True)), strict=True)
+    )
 
 
 def _extras(plan: pa.Table) -> Iterable[Extra]:

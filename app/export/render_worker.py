@@ -4,9 +4,11 @@
     part = worker.part(number, plan_sha256)     # returns when it is done
     worker.end(at_once=False)
 
-A program of its own and not `multiprocessing`: processes of that begin by importing all that the main program imports,
-seconds of processor time before the first row.  Told by lines of JSON: the job, then a part at a time; each is answered
-by its number, or by its error.  It ends when its input is closed."""
+A program of its own and not `multiprocessing`: processes of that begin by importing all that
+the main program imports, seconds of processor time before the first row.  Told by lines of
+JSON: the job, then a part at a time; each is answered by its number, or by its error.  It
+ends when its input is closed.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ from app.export.working_folder import FULL
 from app.settings import ARROW_POOL
 
 COLLECT_AFTER = 100_000
-"""New objects between two searches for reference cycles, in place of Python's 700: rows are millions of tuples without
-cycles, and searching takes a fifth of the time."""
+"""New objects between two searches for reference cycles, in place of Python's 700: rows are
+millions of tuples without cycles, and searching takes a fifth of the time.
+"""
 
 
 class RenderWorkerError(RuntimeError):
@@ -58,17 +61,23 @@ class RenderWorker:
         self._job = job
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
         environment = dict([ARROW_POOL]) | os.environ if _is_there() else None
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
         self._tell(job)  # not in the arguments: it holds a password
 
     def part(self, number: int, plan_sha256: str) -> Part:
-        """Render that part.  Raises RenderWorkerError; an OSError of FULL where the disk has no room."""
+        """Render that part.  Raises RenderWorkerError; an OSError of FULL where the
+        disk has no room.
+        """
         with suppress(BrokenPipeError):  # its end says more
             self._tell(Order(number, plan_sha256))
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RenderWorkerError(f"part {number}: the process that rendered it ended with {self._process.wait()}")
+            raise RenderWorkerError(
+                f"part {number}: the process that rendered it ended with {self._process.wait()}"
+            )
         answer = msgspec.json.decode(line, type=Answer)
         if answer.errno in FULL:
             raise OSError(answer.errno, f"part {number}: {answer.error}")
@@ -123,12 +132,16 @@ def _answer(renderer: Renderer, order: Order) -> Answer:
     try:
         renderer.part(order.number, order.plan_sha256)
     except Exception as error:  # noqa: BLE001 (any error is raised again on the other side)
-        return Answer(order.number, f"{type(error).__name__}: {error}", getattr(error, "errno", None))
+        return Answer(
+            order.number, f"{type(error).__name__}: {error}", getattr(error, "errno", None)
+        )
     return Answer(order.number)
 
 
 def main() -> None:
     """Entry point of the render process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that selects, which then ends this one
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the process that selects, which then ends this one
     with frugal():
         serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,7 +1,10 @@
-"""EXPORT: the plan of a dataset: the attempts of every row, and the reason why each other attempt is left out.
+"""EXPORT: the plan of a dataset: the attempts of every row, and the reason why each
+other attempt is left out.
 
-Attempts come in Arrow, ordered by family, problem, trajectory and turn; Python decides about whole problems, one chunk
-of them at a time.  Nothing here depends on the order in which evaluations were stored."""
+Attempts come in Arrow, ordered by family, problem, trajectory and turn; Python decides
+about whole problems, one chunk of them at a time.  Nothing here depends on the order in
+which evaluations were stored.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,9 @@ from app.store.export_conditions import Condition
 
 
 class Selector:
-    """Decides problem by problem.  Its only state across problems: a family's solutions and counts, and row numbers."""
+    """Decides problem by problem.  Its only state across problems: a family's
+    solutions and counts, and row numbers.
+    """
 
     def __init__(
         self,
@@ -72,9 +77,11 @@ class Selector:
         book: Book | None = None,
         ratios: Ratios | None = None,
     ) -> None:
-        """`benchmarks`: problem → benchmark problem that it equals; None if rows are no training data.  `learns`:
-        answers of a row that the trainer puts loss on, a property of the layout.  `book`: credits of the runs' turns,
-        if rows show them.  `ratios`: trainer over rollout engine, for mismatch rejection."""
+        """`benchmarks`: problem → benchmark problem that it equals; None if rows are no training
+        data.  `learns`: answers of a row that the trainer puts loss on, a property of the layout.
+        `book`: credits of the runs' turns, if rows show them.  `ratios`: trainer over rollout
+        engine, for mismatch rejection.
+        """
         self.spec = spec
         self.book = book
         self.ratios = ratios
@@ -88,7 +95,9 @@ class Selector:
         self.funnel = Funnel(stages=self.stages)
         self._database_stages = {place: one.name for place, one in enumerate(conditions)}
         self._refused = {
-            place for place, one in enumerate(conditions) if one.name in (WHERE, "valid", "device", "judged")
+            place
+            for place, one in enumerate(conditions)
+            if one.name in (WHERE, "valid", "device", "judged")
         }
         self._contaminated = contaminated
         self._trains = benchmarks is not None
@@ -105,7 +114,9 @@ class Selector:
         """Decide about whole problems."""
         attempts = attempts_of(table)
         families = table.column("family").to_pylist()
-        columns = [table.column(name).to_pylist() for name in ("normalised", "renamed", "signature")]
+        columns = [
+            table.column(name).to_pylist() for name in ("normalised", "renamed", "signature")
+        ]
         prints = list(zip(*columns, strict=True))
         decided = [IN] * len(attempts)
         details: list[str | None] = [None] * len(attempts)
@@ -155,7 +166,9 @@ class Selector:
             self._family, self._of_family = family, 0
             self._searches = {}
 
-    def _count(self, problem_id: str, attempts: list[Attempt], decided: list[str], rows: int) -> None:
+    def _count(
+        self, problem_id: str, attempts: list[Attempt], decided: list[str], rows: int
+    ) -> None:
         first, last = attempts[0].place, attempts[-1].place
         kept = Counter(decided[first : last + 1])
         del kept[WHERE]
@@ -191,7 +204,11 @@ class Selector:
         decisions.drop(without(survivors, kept), PRS, None)
         fit = self._fit(dialogues, kept)
         shown = [one for one in kept if one.place in fit]
-        decisions.drop(without(kept, shown), CONTEXT, f"an earlier answer is not fit for a context ({self._context})")
+        decisions.drop(
+            without(kept, shown),
+            CONTEXT,
+            f"an earlier answer is not fit for a context ({self._context})",
+        )
         return self._chosen(attempts, dialogues, shown, fit, prints, decisions)
 
     def _agreed(self, survivors: list[Attempt], decisions: Decisions) -> list[Attempt]:
@@ -231,7 +248,9 @@ class Selector:
                 fit |= sampling.with_fit_history(turns, passing, self.spec.history)
         return fit
 
-    def _distinct(self, survivors: list[Attempt], prints: list[Prints], decisions: Decisions) -> list[Attempt]:
+    def _distinct(
+        self, survivors: list[Attempt], prints: list[Prints], decisions: Decisions
+    ) -> list[Attempt]:
         if self.spec.similarity is Similarity.NONE:
             return survivors
         kept = []
@@ -259,11 +278,18 @@ class Selector:
     ) -> list[Pick]:
         """Choose turns, drop near-duplicates, choose samples within the limits, and make rows."""
         eligible = {one.place for one in kept}
-        turns = [one for each in dialogues for one in sampling.of_trajectory(each, eligible, self.spec, self.kind)]
+        turns = [
+            one
+            for each in dialogues
+            for one in sampling.of_trajectory(each, eligible, self.spec, self.kind)
+        ]
         decisions.drop(without(kept, turns), TURNS, None)
         taken = self._distinct(turns, prints, decisions)
         earlier: dict[int, list[Attempt]] = {}
-        if self.kind in (Kind.TRAJECTORY, Kind.MASKED):  # one row a dialogue, which ends with the last of them
+        if self.kind in (
+            Kind.TRAJECTORY,
+            Kind.MASKED,
+        ):  # one row a dialogue, which ends with the last of them
             ends = [(each[:-1], each[-1]) for each in sampling.trajectories(taken)]
             earlier = {last.place: before for before, last in ends}
             taken = [last for _, last in ends]
@@ -275,7 +301,11 @@ class Selector:
         self._of_family += len(rows)
         decisions.drop(with_earlier(without(best, rows), earlier), BALANCE, None)
         if self.kind is Kind.TRAJECTORY:
-            decisions.drop((one for row in rows for one in earlier[row.place]), CHOICE, "an earlier turn of a row")
+            decisions.drop(
+                (one for row in rows for one in earlier[row.place]),
+                CHOICE,
+                "an earlier turn of a row",
+            )
         picks = self._rows(attempts, rows, earlier, fit, decisions)
         return with_history(picks, dialogues, self._learns) if self.kind.shows_history else picks
 
@@ -291,24 +321,37 @@ class Selector:
             case Kind.PAIRS:
                 return self._pairs(attempts, rows, decisions)
             case Kind.LABELLED:
-                bad = first_of_each(one for one in attempts if one.place in fit and self._is_failure(one))
+                bad = first_of_each(
+                    one for one in attempts if one.place in fit and self._is_failure(one)
+                )
                 failed = {one.source_sha256 for one in bad}
                 good = [one for one in rows if one.source_sha256 not in failed]
-                decisions.drop(without(rows, good), CHOICE, "the same answer failed in another evaluation")
+                decisions.drop(
+                    without(rows, good), CHOICE, "the same answer failed in another evaluation"
+                )
                 decisions.take(bad, "labelled bad")
                 labelled = [(one, True) for one in good] + [(one, False) for one in bad]
                 return [Pick(one, extra=Extra(label=label)) for one, label in labelled]
             case Kind.MASKED:
-                return [Pick(one, extra=Extra(train=numbers([*earlier[one.place], one]))) for one in rows]
+                return [
+                    Pick(one, extra=Extra(train=numbers([*earlier[one.place], one])))
+                    for one in rows
+                ]
             case _:
                 return [Pick(one) for one in rows]
 
-    def _pairs(self, attempts: list[Attempt], chosen: list[Attempt], decisions: Decisions) -> list[Pick]:
+    def _pairs(
+        self, attempts: list[Attempt], chosen: list[Attempt], decisions: Decisions
+    ) -> list[Pick]:
         usable = [one for one in attempts if one.stage not in self._refused and one.teachable]
         found = sampling.pairs(chosen, usable, self.spec)
         if PairOf.PREFERRED in self.spec.pairs and self._preferred:
             found += self._by_people(chosen, usable)
-        decisions.drop(without(chosen, [pair.chosen for pair in found]), CHOICE, "no worse answer to the same prompt")
+        decisions.drop(
+            without(chosen, [pair.chosen for pair in found]),
+            CHOICE,
+            "no worse answer to the same prompt",
+        )
         decisions.take([pair.rejected for pair in found], "rejected of a pair")
         decisions.take([pair.chosen for pair in found], None)
         return [Pick(pair.chosen, pair.rejected, Extra(why=pair.why)) for pair in found]
@@ -319,14 +362,17 @@ class Selector:
             sampling.Pair(better, worse, PairOf.PREFERRED)
             for better in chosen
             for identifier in self._preferred.get(better.evaluation_id, ())
-            if (worse := by_id.get(identifier)) is not None and worse.prompt == better.prompt is not None
+            if (worse := by_id.get(identifier)) is not None
+            and worse.prompt == better.prompt is not None
         ]
 
     def _is_failure(self, attempt: Attempt) -> bool:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
 
     def _untried(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
-        """A row for each requested language, with the pass rate of the named run in this language."""
+        """A row for each requested language, with the pass rate of the named run in
+        this language.
+        """
         return [pick for one in survivors if (pick := self._asked_for(one, decisions)) is not None]
 
     def _asked_for(self, one: Attempt, decisions: Decisions) -> Pick | None:
@@ -334,15 +380,19 @@ class Selector:
         rate = right / total if total else None
         low, high = self.spec.pass_rate or (0.0, 1.0)
         if self.spec.pass_rate is not None and (rate is None or not low <= rate <= high):
-            decisions.drop([one], CHOICE, "not tried in the run" if rate is None else f"pass rate {rate:.3f}")
+            decisions.drop(
+                [one], CHOICE, "not tried in the run" if rate is None else f"pass rate {rate:.3f}"
+            )
             return None
         return Pick(one, extra=Extra(pass_rate=rate, attempts=total))
 
     def _prompts(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
         """One row per problem and backend, shown under the prompt of its first attempt.
 
-        An attempt is an answer to a prompt: a first turn, or a candidate submitted alone.  Later turns answer earlier
-        turns and are no attempts.  Answers without code are failed attempts."""
+        An attempt is an answer to a prompt: a first turn, or a candidate submitted
+        alone.  Later turns answer earlier turns and are no attempts.  Answers
+        without code are failed attempts.
+        """
         picks = []
         later = [one for one in survivors if one.turn]
         decisions.drop(later, CHOICE, "a later turn is no attempt of the prompt")
@@ -358,7 +408,9 @@ class Selector:
             shown = next((one for one in prompted if one.evaluation_id), prompted[0])
             decisions.drop(without(tried, [shown]), CHOICE, "one row a problem")
             others = tuple(("attempt", one) for one in tried if one is not shown)
-            picks.append(Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried)), beside=others))
+            picks.append(
+                Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried)), beside=others)
+            )
         return picks
 
     def _rewards(self, attempts: list[Attempt], survivors: list[Attempt]) -> list[Pick]:
@@ -367,18 +419,25 @@ class Selector:
         for turns in sampling.trajectories(attempts):
             if not any(turn.place in wanted for turn in turns):
                 continue
-            ahead = zip(*(sampling.returns(turns, self.spec.gamma, name) for name in sampling.SCORES), strict=True)
+            ahead = zip(
+                *(sampling.returns(turns, self.spec.gamma, name) for name in sampling.SCORES),
+                strict=True,
+            )
             for number, (turn, returns) in enumerate(zip(turns, ahead, strict=True)):
                 if turn.place in wanted:
                     extra = Extra(rewards=tuple(sampling.scores(turn).values()), returns=returns)
-                    unlisted = (("return", one) for one in turns[number + 1 :] if one.place not in wanted)
+                    unlisted = (
+                        ("return", one) for one in turns[number + 1 :] if one.place not in wanted
+                    )
                     picks.append(Pick(turn, extra=extra, beside=tuple(unlisted)))
         return picks
 
     def _plan(self, table: pa.Table, picks: list[Pick], splits: list[str]) -> pa.Table:
         facts = table.select([one.name for one in FACTS])
         rows = facts.take(pa.array([pick.attempt.place for pick in picks], pa.int64()))
-        worse = pa.array([pick.rejected.place if pick.rejected else None for pick in picks], pa.int64())
+        worse = pa.array(
+            [pick.rejected.place if pick.rejected else None for pick in picks], pa.int64()
+        )
         rejected = facts.take(worse)
         extra = zip(*(pick.extra for pick in picks), strict=True) if picks else [()] * len(EXTRA)
         columns = [*rows.columns, *rejected.columns]

@@ -1,4 +1,6 @@
-"""EXPORT: rows of a dataset's file as a table: a page of those that meet conditions, and statistics of columns."""
+"""EXPORT: rows of a dataset's file as a table: a page of those that meet conditions,
+and statistics of columns.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Asked:
     value: str = ""
     """With `column`: only rows with this value, as `value_text` writes it."""
     sort: str = ""
-    """Name of a column, after `-` for descending; rows without a value come last.  Empty: as they are stored."""
+    """Name of a column, after `-` for descending; rows without a value come last.
+    Empty: as they are stored.
+    """
     offset: int = 0
     limit: int = 25
     number: int | None = None
@@ -51,10 +55,12 @@ class Asked:
 
 
 def view(file: Path, asked: Asked, *, first: int = 0) -> dict[str, Any]:
-    """The rows that are asked for with their evaluations, and statistics over the rows that were read.  `first`: index
-    of the file's first row in its split.
+    """The rows that are asked for with their evaluations, and statistics over the rows that were
+    read.  `first`: index of the file's first row in its split.
 
-    Raises ValueError for a file that is no table and for a column that it does not have, FileNotFoundError for none."""
+    Raises ValueError for a file that is no table and for a column that it does not
+    have, FileNotFoundError for none.
+    """
     read = list(itertools.islice(_rows(file), SCANNED))
     names = list(dict.fromkeys(name for row in read[:BATCH_ROWS] for name in row))
     for name in (asked.column, asked.sort.removeprefix("-")):
@@ -84,7 +90,9 @@ def view(file: Path, asked: Asked, *, first: int = 0) -> dict[str, Any]:
 
 
 def messages_of(value: object) -> list[tuple[str, str]] | None:
-    """Author and text of each message, where the value is a dialogue or a single message; else None."""
+    """Author and text of each message, where the value is a dialogue or a single
+    message; else None.
+    """
     listed = [value] if isinstance(value, Mapping) else value
     if not isinstance(listed, list) or not listed:
         return None
@@ -106,7 +114,9 @@ def _meets(row: Mapping[str, Any], asked: Asked) -> bool:
     return not wanted or wanted in json.dumps(row, ensure_ascii=False, default=str).casefold()
 
 
-def _ordered(found: list[tuple[int, dict[str, Any]]], sort: str) -> list[tuple[int, dict[str, Any]]]:
+def _ordered(
+    found: list[tuple[int, dict[str, Any]]], sort: str
+) -> list[tuple[int, dict[str, Any]]]:
     """The rows in an order; numbers by value, everything else by its text."""
     if not sort:
         return found
@@ -114,7 +124,10 @@ def _ordered(found: list[tuple[int, dict[str, Any]]], sort: str) -> list[tuple[i
     present = [pair for pair in found if pair[1].get(name) is not None]
     absent = [pair for pair in found if pair[1].get(name) is None]
     is_number = all(isinstance(row[name], (int, float)) for _, row in present)
-    present.sort(key=lambda pair: pair[1][name] if is_number else value_text(pair[1][name]), reverse=sort[0] == "-")
+    present.sort(
+        key=lambda pair: pair[1][name] if is_number else value_text(pair[1][name]),
+        reverse=sort[0] == "-",
+    )
     return present + absent
 
 
@@ -132,10 +145,16 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _origins(file: Path, indexes: Sequence[int]) -> dict[int, list[dict[str, str]]]:
-    """Index of a row in its split → evaluations and turns behind it, by the dataset's lineage files."""
+    """Index of a row in its split → evaluations and turns behind it, by the
+    dataset's lineage files.
+    """
     split, root = file.stem.partition("-")[0], file.parent.parent
     found: dict[int, list[dict[str, str]]] = {}
-    for path in sorted(root.glob(f"{LINEAGE_STEM}-*.parquet")) if file.parent.name == "data" and indexes else ():
+    for path in (
+        sorted(root.glob(f"{LINEAGE_STEM}-*.parquet"))
+        if file.parent.name == "data" and indexes
+        else ()
+    ):
         names = ["index", "role", "evaluation_id", "turn_id"]
         wanted = (pc.field("split") == split) & pc.field("index").isin(list(indexes))
         for line in pq.read_table(path, columns=names, filters=wanted).to_pylist():
@@ -164,18 +183,34 @@ def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _statistics(name: str, values: Sequence[Any]) -> dict[str, Any]:
-    """Kind, missing values, distinct values, distribution of numbers or of lengths, and the most frequent values."""
+    """Kind, missing values, distinct values, distribution of numbers or of lengths,
+    and the most frequent values.
+    """
     present = [value for value in values if value is not None]
-    numbers = [float(value) for value in present if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    numbers = [
+        float(value)
+        for value in present
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
     is_number = bool(numbers) and len(numbers) == len(present)
-    sizes = numbers if is_number else [float(len(value)) for value in present if isinstance(value, (str, list, dict))]
+    sizes = (
+        numbers
+        if is_number
+        else [float(len(value)) for value in present if isinstance(value, (str, list, dict))]
+    )
     counted = Counter(value_text(value) for value in present)
     frequent = [
-        (text, number) for text, number in counted.most_common(VALUES) if len(text) <= VALUE_CHARACTERS and number > 1
+        (text, number)
+        for text, number in counted.most_common(VALUES)
+        if len(text) <= VALUE_CHARACTERS and number > 1
     ]
     return {
         "name": name,
-        "kind": "messages" if present and messages_of(present[0]) else _kind(present, is_number=is_number),
+        "kind": (
+            "messages"
+            if present and messages_of(present[0])
+            else _kind(present, is_number=is_number)
+        ),
         "missing": len(values) - len(present),
         "distinct": len(counted),
         "of": "value" if is_number else "length",

@@ -1,9 +1,10 @@
-"""EXPORT: counts for the web, made by a process of their own: `python -m app.export.subprocess_entry
-funnel|preview|diff|rows`.
+"""EXPORT: counts for the web, made by a process of their own: `python -m
+app.export.subprocess_entry funnel|preview|diff|rows`.
 
-The web serves from one event loop, which selecting and rendering would stop.  Each verb reads JSON from standard input
-and writes lines of JSON: `{"progress": [stage, done, total]}` from time to time, at last the answer.  Datasets are made
-by `app.export.background`."""
+The web serves from one event loop, which selecting and rendering would stop.  Each verb reads JSON
+from standard input and writes lines of JSON: `{"progress": [stage, done, total]}` from time to
+time, at last the answer.  Datasets are made by `app.export.background`.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def answer(database: Database, verb: str, asked: dict[str, Any]) -> dict[str, An
         spec = export.spec_of(asked["spec"])
         if verb == "funnel":
             return export.funnel(database, spec, progress=Reporter())
-        found = export.preview(database, spec, asked["rows"], progress=Reporter(), patience_s=PATIENCE_S)
+        found = export.preview(
+            database, spec, asked["rows"], progress=Reporter(), patience_s=PATIENCE_S
+        )
         return {"rows": found.rows, "is_whole": found.is_whole, "patience_s": PATIENCE_S}
     except (ValueError, UnknownPluginError, FileNotFoundError) as error:
         return {"error": str(error)}
@@ -66,7 +69,9 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"expected one of {', '.join(VERBS)}, got {arguments!r}\n")
         return 2
     database = Database(located(Settings.from_env()).database_url or "")
-    sys.stdout.write(json.dumps(answer(database, arguments[0], json.load(sys.stdin)), default=str) + "\n")
+    sys.stdout.write(
+        json.dumps(answer(database, arguments[0], json.load(sys.stdin)), default=str) + "\n"
+    )
     return 0
 
 

@@ -1,4 +1,6 @@
-"""EXPORT: cache of the texts of the rows being rendered: cleaned, searched for secrets, and read once."""
+"""EXPORT: cache of the texts of the rows being rendered: cleaned, searched for
+secrets, and read once.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ class Library:
     """Texts of some rows of a plan."""
 
     def __init__(self, kind: Kind, *, sources: bool, prompts: bool = False) -> None:
-        """`sources`: rows show sources beside the conversation; `prompts`: rows are problems, shown under their own
-        prompts."""
+        """`sources`: rows show sources beside the conversation; `prompts`: rows are problems,
+        shown under their own prompts.
+        """
         self._all_prompts = prompts
         self._prompts: dict[str, tuple[ChatMessage, ...]] = {}
         self._kind = kind
@@ -42,7 +45,10 @@ class Library:
     def turn_to(self, connection: Connection, plan: pa.Table) -> None:
         """Load the texts of these rows, and drop all others."""
         names = ("problem_id", "candidate_id", "trajectory_id", "turn")
-        columns = (plan.column(name).to_pylist() + plan.column(f"rejected_{name}").to_pylist() for name in names)
+        columns = (
+            plan.column(name).to_pylist() + plan.column(f"rejected_{name}").to_pylist()
+            for name in names
+        )
         attempts = [attempt for attempt in zip(*columns, strict=True) if attempt[0] is not None]
         self._references = _kept(
             self._references,
@@ -50,7 +56,9 @@ class Library:
             lambda ids: _texts(stored.references(connection, ids)),
         )
         if self._all_prompts:
-            found = problem_rows.prompts(connection, sorted({problem_id for problem_id, *_ in attempts}))
+            found = problem_rows.prompts(
+                connection, sorted({problem_id for problem_id, *_ in attempts})
+            )
             self._prompts = {problem_id: _asked(messages) for problem_id, messages in found.items()}
         self._dialogues = _kept(
             self._dialogues,
@@ -59,13 +67,18 @@ class Library:
         )
         self._sources = _kept(
             self._sources,
-            {candidate_id for _, candidate_id, *where in attempts if candidate_id and self._shows_source(*where)},
+            {
+                candidate_id
+                for _, candidate_id, *where in attempts
+                if candidate_id and self._shows_source(*where)
+            },
             lambda ids: _texts(stored.sources(connection, ids)),
         )
 
     def of(self, facts: EvaluationFacts, candidate_id: str | None) -> Texts:
-        """Texts of one attempt; an answer without code has no candidate.  Raises Unfit if a text has been deleted since
-        the choice."""
+        """Texts of one attempt; an answer without code has no candidate.  Raises Unfit if a text
+        has been deleted since the choice.
+        """
         try:
             dialogue, turns = self._shown(facts.trajectory_id, facts.turn)
             reference = self._references[facts.problem_id]
@@ -84,8 +97,9 @@ class Library:
             return False
 
     def _shown(self, trajectory_id: str | None, turn: int | None) -> tuple[Dialogue, int]:
-        """The dialogue of a row, and how many of its turns the row shows.  Raises KeyError if it is no longer
-        stored."""
+        """The dialogue of a row, and how many of its turns the row shows.  Raises
+        KeyError if it is no longer stored.
+        """
         if trajectory_id is None:
             return _ALONE, 0
         dialogue = self._dialogues[trajectory_id]
@@ -111,9 +125,12 @@ def _kept(
 
 
 def _asked(messages_json: str) -> tuple[ChatMessage, ...]:
-    """The messages of a prompt, cleaned; one that holds a secret is refused with the row's other texts."""
+    """The messages of a prompt, cleaned; one that holds a secret is refused with the
+    row's other texts.
+    """
     return tuple(
-        ChatMessage(message["role"], display(encode(message["content"]))) for message in json.loads(messages_json)
+        ChatMessage(message["role"], display(encode(message["content"])))
+        for message in json.loads(messages_json)
     )
 
 
@@ -126,18 +143,24 @@ def _texts(found: Mapping[str, bytes]) -> dict[str, Text]:
 
 def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, Dialogue]:
     read = [Exchange.read(*turn, search=False) for turns in found.values() for turn in turns]
-    said = [(place, message.content) for place, exchange in enumerate(read) for message in exchange.said]
+    said = [
+        (place, message.content) for place, exchange in enumerate(read) for message in exchange.said
+    ]
     for suspect in _suspects([content for _, content in said]):
         exchange = read[said[suspect][0]]
         secret = secret_scan.found(message.content for message in exchange.said)
         read[said[suspect][0]] = exchange._replace(secret=secret)
     each = iter(read)
-    return {trajectory_id: Dialogue([next(each) for _ in turns]) for trajectory_id, turns in found.items()}
+    return {
+        trajectory_id: Dialogue([next(each) for _ in turns])
+        for trajectory_id, turns in found.items()
+    }
 
 
 def _suspects(texts: list[str]) -> list[int]:
-    """Indices of the texts that may hold a secret, found in one pass over all: a search of each text for each form took
-    a quarter of the rendering time."""
+    """Indices of the texts that may hold a secret, found in one pass over all: a search of each
+    text for each form took a quarter of the rendering time.
+    """
     hit = pc.match_substring_regex(pa.array(texts, pa.large_string()), secret_scan.TELLTALE)
     found: list[int] = pc.indices_nonzero(hit).to_pylist()
     return found

@@ -1,8 +1,10 @@
-"""EXPORT: facts that a selection needs: keys of problems, fingerprints of solutions, checks of answers, current
-verdicts.
+"""EXPORT: facts that a selection needs: keys of problems, fingerprints of solutions,
+checks of answers, current verdicts.
 
-Facts are computed once and stored (`app.store.text_features`): the first export of many evaluations takes as long as
-reading all their code, later ones do not.  Each batch is committed; an interrupted call is continued by the next."""
+Facts are computed once and stored (`app.store.text_features`): the first export of many evaluations
+takes as long as reading all their code, later ones do not.  Each batch is committed; an interrupted
+call is continued by the next.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from uuid import UUID
 import msgspec
 
 from app.detectors import DETECTORS
-from app.domain import benchmarks, code_extraction, filter_fields, near_duplicates, problem_family, source_text
+from app.domain import (
+    benchmarks,
+    code_extraction,
+    filter_fields,
+    near_duplicates,
+    problem_family,
+    source_text,
+)
 from app.domain import filter_language as filters
 from app.domain import policy as policies
 from app.domain.decontamination import HeldOut, Index, Match
@@ -38,7 +47,9 @@ from app.store.export_matching import Matching
 
 BATCH = 1_000
 MANY = 5 * BATCH
-"""Fingerprints from which on starting processes pays: each start takes a second, as long as a thousand fingerprints."""
+"""Fingerprints from which on starting processes pays: each start takes a second, as
+long as a thousand fingerprints.
+"""
 MOST_READERS = 8
 
 Progress = Callable[[str, int, int], None]
@@ -60,9 +71,15 @@ def versions() -> dict[str, int]:
 
 
 def facts(
-    database: Database, spec: Spec, kind: Kind, progress: Progress = silent, only: Matching | None = None
+    database: Database,
+    spec: Spec,
+    kind: Kind,
+    progress: Progress = silent,
+    only: Matching | None = None,
 ) -> None:
-    """Compute the missing facts that this selection needs: of all evaluations, or of those that match."""
+    """Compute the missing facts that this selection needs: of all evaluations, or of
+    those that match.
+    """
     tokens.counter(spec.tokenizer)  # a tokenizer that cannot be read is an error before the work
     problems(database, progress)
     if kind.takes_all:
@@ -71,7 +88,12 @@ def facts(
         candidates(database, progress, only)
     if spec.extraction:
         named = filters.names(filters.parse(spec.where))
-        answers(database, progress, only, failures=kind.uses_failures or bool(named & filter_fields.ON_OUTCOME))
+        answers(
+            database,
+            progress,
+            only,
+            failures=kind.uses_failures or bool(named & filter_fields.ON_OUTCOME),
+        )
 
 
 def problems(database: Database, progress: Progress = silent) -> None:
@@ -87,10 +109,14 @@ def problems(database: Database, progress: Progress = silent) -> None:
             return
 
 
-def candidates(database: Database, progress: Progress = silent, only: Matching | None = None) -> None:
+def candidates(
+    database: Database, progress: Progress = silent, only: Matching | None = None
+) -> None:
     """Compute the fingerprints of every correct candidate without any."""
     with database.begin() as connection:
-        left = text_features.candidates_left(connection, near_duplicates.VERSION, export_matching.evaluated(only))
+        left = text_features.candidates_left(
+            connection, near_duplicates.VERSION, export_matching.evaluated(only)
+        )
     progress("fingerprints", 0, left)
 
     def page(after: UUID | None) -> tuple[list[text_features.CandidateText], UUID | None]:
@@ -103,7 +129,9 @@ def candidates(database: Database, progress: Progress = silent, only: Matching |
         done = 0
         found, after = page(None) if left else ([], None)
         prints = read(source_text.display(one.source) for one in found)
-        while found:  # a batch is read from the database, and the one before it stored, while others compute
+        while (
+            found
+        ):  # a batch is read from the database, and the one before it stored, while others compute
             done += len(found)
             following, after = page(after) if after is not None and done < left else ([], None)
             rows = [_fingerprint(one, own) for one, own in zip(found, prints, strict=True)]
@@ -116,8 +144,10 @@ def candidates(database: Database, progress: Progress = silent, only: Matching |
 
 @contextmanager
 def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fingerprint]]]:
-    """Fingerprints of sources, in order; many are computed on all processors, because each takes most of a
-    millisecond, and while the caller does other work: they have to be taken before more are asked for."""
+    """Fingerprints of sources, in order; many are computed on all processors, because each
+    takes most of a millisecond, and while the caller does other work: they have to be
+    taken before more are asked for.
+    """
     processors = os.cpu_count() or 1
     if count < MANY or processors == 1:
         yield partial(map, near_duplicates.fingerprint)
@@ -125,7 +155,9 @@ def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fin
     command = [sys.executable, "-m", "app.domain.fingerprinting"]
     with ExitStack() as stack:
         readers = [
-            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
             for _ in range(min(processors, MOST_READERS))
         ]
         threads = stack.enter_context(ThreadPoolExecutor(len(readers)))
@@ -134,7 +166,11 @@ def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fin
             listed = list(texts)
             size = -(-len(listed) // len(readers))
             parts = (listed[place * size : (place + 1) * size] for place in range(len(readers)))
-            asked = [threads.submit(_asked_of, *each) for each in zip(readers, parts, strict=True) if listed]
+            asked = [
+                threads.submit(_asked_of, *each)
+                for each in zip(readers, parts, strict=True)
+                if listed
+            ]
             return chain.from_iterable(map(Future.result, asked))
 
         yield read
@@ -155,7 +191,9 @@ def _asked_of(reader: subprocess.Popen[bytes], texts: list[str]) -> list[Fingerp
     ]
 
 
-def answers(database: Database, progress: Progress = silent, only: Matching | None = None, *, failures: bool) -> None:
+def answers(
+    database: Database, progress: Progress = silent, only: Matching | None = None, *, failures: bool
+) -> None:
     """Check whether the answers of evaluated turns show the evaluated source."""
     with database.begin() as connection:
         left = text_features.turns_left(
@@ -166,7 +204,12 @@ def answers(database: Database, progress: Progress = silent, only: Matching | No
     while done < left:
         with database.begin() as connection:
             found, after = text_features.turns_without(
-                connection, code_extraction.VERSION, export_matching.evaluated(only), after, BATCH, failures=failures
+                connection,
+                code_extraction.VERSION,
+                export_matching.evaluated(only),
+                after,
+                BATCH,
+                failures=failures,
             )
             text_features.put(connection, tables.turn_features, [_check(one) for one in found])
         done += len(found)
@@ -175,9 +218,12 @@ def answers(database: Database, progress: Progress = silent, only: Matching | No
             return
 
 
-def rejudge_stale(database: Database, policy: Policy, progress: Progress = silent, only: Matching | None = None) -> int:
-    """Re-judge evaluations whose verdict has other detectors or another policy; returns the number of changed
-    verdicts."""
+def rejudge_stale(
+    database: Database, policy: Policy, progress: Progress = silent, only: Matching | None = None
+) -> int:
+    """Re-judge evaluations whose verdict has other detectors or another policy; returns
+    the number of changed verdicts.
+    """
     after, done, changed = None, 0, 0
     while True:
         with database.begin() as connection:
@@ -193,13 +239,19 @@ def rejudge_stale(database: Database, policy: Policy, progress: Progress = silen
 
 
 def held_out(database: Database, names: Iterable[str]) -> list[HeldOut]:
-    """Problems of the named lists: source sets of this database, or files of JSON lines.  Raises ValueError for an
-    unknown name or an empty list."""
+    """Problems of the named lists: source sets of this database, or files of JSON lines.  Raises
+    ValueError for an unknown name or an empty list.
+    """
     found: list[HeldOut] = []
     for name in names:
-        listed = list(_from_file(Path(name))) if Path(name).is_file() else _from_database(database, name)
+        listed = (
+            list(_from_file(Path(name))) if Path(name).is_file() else _from_database(database, name)
+        )
         if not listed:
-            raise ValueError(f"held_out: expected a source set or a file of JSON lines with problems, got {name!r}")
+            raise ValueError(
+                "held_out: expected a source set or a file of JSON lines with problems, got"
+                f" {name!r}"
+            )
         found += listed
     return found
 
@@ -222,7 +274,10 @@ def contaminated(database: Database, index: Index, progress: Progress = silent) 
 
 def benchmarked(connection: Connection) -> dict[str, Match]:
     """Problem → equal problem of a known benchmark, by semantic key or family."""
-    found = ((key, benchmarks.match(of, operators)) for key, of, operators in export_records.problem_keys(connection))
+    found = (
+        (key, benchmarks.match(of, operators))
+        for key, of, operators in export_records.problem_keys(connection)
+    )
     return {key: match for key, match in found if match is not None}
 
 
@@ -248,12 +303,21 @@ def _from_file(path: Path) -> Iterable[HeldOut]:
         try:
             fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
             reference = fields.get("reference", fields.get("code"))
-            name, entry_point = str(fields.get("name", number)), str(fields.get("entry_point", "Model"))
+            name, entry_point = (
+                str(fields.get("name", number)),
+                str(fields.get("entry_point", "Model")),
+            )
         except msgspec.DecodeError as error:
             raise ValueError(f"{path}:{number}: expected a JSON object: {error}") from error
         if not isinstance(reference, str):
-            raise ValueError(f"{path}:{number}: expected `reference` or `code`, got {sorted(fields)}")
-        yield HeldOut(name=f"{path.name}/{name}", reference=source_text.encode(reference), entry_point=entry_point)
+            raise ValueError(
+                f"{path}:{number}: expected `reference` or `code`, got {sorted(fields)}"
+            )
+        yield HeldOut(
+            name=f"{path.name}/{name}",
+            reference=source_text.encode(reference),
+            entry_point=entry_point,
+        )
 
 
 def _judge_again(database: Database, evaluation_id: UUID, policy: Policy) -> bool:
@@ -291,5 +355,7 @@ def _opening(messages_json: str) -> str:
 
 def _check(one: text_features.TurnText) -> dict[str, Any]:
     response, code = source_text.display(one.response), source_text.display(one.source)
-    outcome = code_extraction.check(response, code, one.entry_point, prompt=_opening(one.opening_json))
+    outcome = code_extraction.check(
+        response, code, one.entry_point, prompt=_opening(one.opening_json)
+    )
     return {"turn_id": one.turn_id, "version": code_extraction.VERSION, "extraction": outcome}

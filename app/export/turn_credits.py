@@ -1,8 +1,10 @@
-"""EXPORT: credit of stored turns by an RL method: the one rule behind `assay advantages`, datasets and token rows.
+"""EXPORT: credit of stored turns by an RL method: the one rule behind `assay
+advantages`, datasets and token rows.
 
-A group is a run, a problem and a backend.  A turn with a job that failed, is not over, or could not be measured has no
-reward and leaves its group before any baseline; so does every turn of a rollout that was not brought to its end.  An
-answer without code counts like one that does not compile."""
+A group is a run, a problem and a backend.  A turn with a job that failed, is not over, or could not
+be measured has no reward and leaves its group before any baseline; so does every turn of a rollout
+that was not brought to its end.  An answer without code counts like one that does not compile.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ import msgspec
 import pyarrow as pa
 
 from app.domain import credit, reward
-from app.domain.credit import REASONS, Credit, CreditError, Declared, MismatchRejection, TokenRatios, Turn
+from app.domain.credit import (
+    REASONS,
+    Credit,
+    CreditError,
+    Declared,
+    MismatchRejection,
+    TokenRatios,
+    Turn,
+)
 from app.domain.example_texts import TurnCredits
 from app.export import mismatch_rejection
 from app.store import export_matching, turn_rewards
@@ -29,7 +39,10 @@ BYTES_A_TOKEN = 4
 
 SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("run", "problem", "problem_id", "backend", "trajectory_id", "turn_id")),
+        *(
+            (name, pa.string())
+            for name in ("run", "problem", "problem_id", "backend", "trajectory_id", "turn_id")
+        ),
         ("turn", pa.int64()),
         ("evaluation_id", pa.string()),
         *((name, pa.float64()) for name in ("reward", "score", "advantage")),
@@ -44,11 +57,16 @@ COLUMNS = pa.schema(
         *((name, pa.float64()) for name in ("turn_reward", "turn_score", "advantage")),
         ("advantage_mask", pa.bool_()),
         ("left_out", pa.string()),
-        *((name, pa.list_(pa.float64())) for name in ("turn_rewards", "turn_scores", "turn_advantages")),
+        *(
+            (name, pa.list_(pa.float64()))
+            for name in ("turn_rewards", "turn_scores", "turn_advantages")
+        ),
         ("turn_masks", pa.list_(pa.bool_())),
     ]
 )
-"""Columns of rows in datasets: of the row's own turn, then of every turn of its dialogue, its own last."""
+"""Columns of rows in datasets: of the row's own turn, then of every turn of its
+dialogue, its own last.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +99,10 @@ class Book:
 
     def by_turn(self) -> dict[str, tuple[StoredTurn, Credit]]:
         """Turn and credit by the turn's id."""
-        return {where.turn_id: (where, one) for where, one in zip(self.stored, self.results, strict=True)}
+        return {
+            where.turn_id: (where, one)
+            for where, one in zip(self.stored, self.results, strict=True)
+        }
 
     def by_trajectory(self) -> dict[str, list[tuple[StoredTurn, Credit]]]:
         """Turns and credits of each trajectory, by their positions."""
@@ -91,7 +112,9 @@ class Book:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """Method, baseline, and the turns that left their groups with the reasons: for manifests and cards."""
+        """Method, baseline, and the turns that left their groups with the reasons:
+        for manifests and cards.
+        """
         dropped = Counter(str(one.dropped) for one in self.results if one.dropped)
         declared = self.declared
         return {
@@ -101,7 +124,11 @@ class Book:
             "baseline": f"rows of one {declared.method.grouping}, scores: {declared.method.score}",
             "alone": str(declared.alone),
             "recipe": msgspec.to_builtins(asdict(declared.applied)),
-            "mismatch": None if declared.mismatch is None else msgspec.to_builtins(asdict(declared.mismatch)),
+            "mismatch": (
+                None
+                if declared.mismatch is None
+                else msgspec.to_builtins(asdict(declared.mismatch))
+            ),
             "runs": sorted({one.run for one in self.stored}),
             "groups": len({group(one) for one in self.stored}),
             "turns": len(self.stored),
@@ -109,11 +136,19 @@ class Book:
         }
 
 
-def book(connection: Connection, declared: Declared, *, as_of: datetime | None = None, replay: bool = False) -> Book:
-    """Credit of every turn of the declared runs; for `as_of` and `replay` see `turn_rewards.of_runs`.
+def book(
+    connection: Connection,
+    declared: Declared,
+    *,
+    as_of: datetime | None = None,
+    replay: bool = False,
+) -> Book:
+    """Credit of every turn of the declared runs; for `as_of` and `replay` see
+    `turn_rewards.of_runs`.
 
-    Raises CreditError for an unknown run, for runs without turns, for a group measured in two ways, and for an
-    advantage that is not finite."""
+    Raises CreditError for an unknown run, for runs without turns, for a group measured in two ways,
+    and for an advantage that is not finite.
+    """
     unknown = turn_rewards.missing(connection, declared.runs)
     if unknown:
         raise CreditError(f"no run is named {', '.join(unknown)}")
@@ -124,12 +159,18 @@ def book(connection: Connection, declared: Declared, *, as_of: datetime | None =
     turns = [turn_of(one, declared.reward) for one in stored]
     if declared.mismatch is not None:
         turns = _compared(
-            connection, declared.mismatch, stored, turns, as_of or export_matching.snapshot(connection).as_of
+            connection,
+            declared.mismatch,
+            stored,
+            turns,
+            as_of or export_matching.snapshot(connection).as_of,
         )
     results = credit.assign(turns, declared.applied)
     for where, one in zip(stored, results, strict=True):
         if not all(value is None or math.isfinite(value) for value in (one.score, one.advantage)):
-            raise CreditError(f"turn {where.turn_id}: expected a finite advantage, got {one.advantage}")
+            raise CreditError(
+                f"turn {where.turn_id}: expected a finite advantage, got {one.advantage}"
+            )
     return Book(declared=declared, stored=stored, results=results)
 
 
@@ -140,12 +181,17 @@ def _compared(
     turns: Sequence[Turn],
     as_of: datetime,
 ) -> list[Turn]:
-    """Turns with their ratios and tokens; if `partial`, turns without a ratio count as equal on both sides.  Raises
-    CreditError for a turn with a reward and without a ratio."""
+    """Turns with their ratios and tokens; if `partial`, turns without a ratio count as equal on
+    both sides.  Raises CreditError for a turn with a reward and without a ratio.
+    """
     ratios = mismatch_rejection.read(connection, mismatch, as_of)
     found = []
     for where, turn in zip(stored, turns, strict=True):
-        ratio = ratios.ratio(where.turn_id, (where.trajectory_id, where.turn)) if turn.reward is not None else None
+        ratio = (
+            ratios.ratio(where.turn_id, (where.trajectory_id, where.turn))
+            if turn.reward is not None
+            else None
+        )
         tokens = turn.tokens if ratio is None else max(1, ratio.tokens)
         found.append(replace(turn, ratios=ratio or _EQUAL, tokens=tokens))
     mismatch_rejection.require(connection, ratios, as_of)
@@ -177,7 +223,10 @@ def columns(found: TurnCredits | None) -> dict[str, Any]:
     """Values of COLUMNS; all null for a candidate that came without a run."""
     if found is None:
         return dict.fromkeys(COLUMNS.names)
-    masks = [out is None and value is not None for out, value in zip(found.left_out, found.advantages, strict=True)]
+    masks = [
+        out is None and value is not None
+        for out, value in zip(found.left_out, found.advantages, strict=True)
+    ]
     return {
         "credit_group": found.group,
         "turn_reward": found.rewards[-1],
@@ -192,11 +241,15 @@ def columns(found: TurnCredits | None) -> dict[str, Any]:
     }
 
 
-def token_columns(row: dict[str, Any], by_turn: Mapping[str, tuple[StoredTurn, Credit]]) -> dict[str, Any]:
-    """Credit of a token-level row (app.domain.collection.sequences): per turn, and per token of `ids`.
+def token_columns(
+    row: dict[str, Any], by_turn: Mapping[str, tuple[StoredTurn, Credit]]
+) -> dict[str, Any]:
+    """Credit of a token-level row (app.domain.collection.sequences): per turn, and
+    per token of `ids`.
 
-    `turn_rewards` are those that the advantages were computed from.  `advantages` is 0 and `loss_mask` 0 outside the
-    answers, and in answers that are left out."""
+    `turn_rewards` are those that the advantages were computed from.  `advantages` is 0 and
+    `loss_mask` 0 outside the answers, and in answers that are left out.
+    """
     pairs = [by_turn.get(turn_id or "") for turn_id in row["turn_ids"]]
     found = [None if pair is None else pair[1] for pair in pairs]
     kept = [one is not None and one.dropped is None and one.advantage is not None for one in found]
@@ -213,7 +266,9 @@ def token_columns(row: dict[str, Any], by_turn: Mapping[str, tuple[StoredTurn, C
         "turn_scores": [None if one is None else one.score for one in found],
         "turn_advantages": [None if one is None else one.advantage for one in found],
         "turn_masks": kept,
-        "left_out": [None if one is None or one.dropped is None else str(one.dropped) for one in found],
+        "left_out": [
+            None if one is None or one.dropped is None else str(one.dropped) for one in found
+        ],
         "advantages": advantages,
         "loss_mask": loss_mask,
     }
@@ -224,16 +279,19 @@ def card(summary: dict[str, Any]) -> str:
     recipe = summary["recipe"]
     rejected = "stay in" if recipe["rejected_in_baseline"] else "leave"
     out = "\n".join(
-        f"| {reason} | {count} | {REASONS[credit.Dropped(reason)]} |" for reason, count in summary["dropped"].items()
+        f"| {reason} | {count} | {REASONS[credit.Dropped(reason)]} |"
+        for reason, count in summary["dropped"].items()
     )
     return f"""## Advantages
 
-Columns {", ".join(f"`{name}`" for name in COLUMNS.names)}: method `{summary["method"]}`, {summary["about"]}. Reward \
-`{summary["reward"]}`, discount between turns {recipe["options"]["gamma"]:g}, shaping {recipe["options"]["shaping"]}. \
-Group: {summary["baseline"]}; prompts are a run, a problem and a backend; a row alone in its group gets: \
-{summary["alone"]}. Turns rejected by sampling {rejected} the baseline. Computed from all {summary["turns"]} turns of \
-{summary["groups"]} groups of the runs {", ".join(summary["runs"])}, whether they are rows here or not. Where \
-`advantage_mask` is false, leave the turn out of the loss; a null advantage is not 0.
+Columns {", ".join(f"`{name}`" for name in COLUMNS.names)}: method `{summary["method"]}`, \
+{summary["about"]}. Reward `{summary["reward"]}`, discount between turns \
+{recipe["options"]["gamma"]:g}, shaping {recipe["options"]["shaping"]}. Group: \
+{summary["baseline"]}; prompts are a run, a problem and a backend; a row alone in its group gets: \
+{summary["alone"]}. Turns rejected by sampling {rejected} the baseline. Computed from all \
+{summary["turns"]} turns of {summary["groups"]} groups of the runs {", ".join(summary["runs"])}, \
+whether they are rows here or not. Where `advantage_mask` is false, leave the turn out of the \
+loss; a null advantage is not 0.
 
 | left out | turns | because |
 |---|--:|---|
@@ -249,12 +307,15 @@ def _require_one_cell(stored: Sequence[StoredTurn]) -> None:
         if len(found) > 1:
             kinds = "; ".join(", ".join(cell) for cell in sorted(found))
             raise CreditError(
-                f"run {run}, problem {problem}: expected one device class, protocol and baseline, got {kinds}"
+                f"run {run}, problem {problem}: expected one device class, protocol and baseline,"
+                f" got {kinds}"
             )
 
 
 def turn_of(one: StoredTurn, reward_name: str) -> Turn:
-    """Input of a method: a stored turn with its reward; None where it has none through no fault of the model."""
+    """Input of a method: a stored turn with its reward; None where it has none
+    through no fault of the model.
+    """
     result = one.result if one.has_code else reward.NO_CODE
     measures = None if result is None else reward.measures(result)
     return Turn(

@@ -24,13 +24,14 @@ _SHOWN = 5
 def verify(directory: Path) -> list[str]:
     """Every way in which the dataset differs from its manifest, for people; empty if it is whole.
 
-    Reads every file, and follows no link: bytes, sizes, content of each row, number and order of rows, files missing
-    and files too many.
+    Reads every file, and follows no link: bytes, sizes, content of each row, number and order of
+    rows, files missing and files too many.
 
-    Not proven: that the numbers are true, or that the manifest is the one that was written.  A manifest
-    edited by hand breaks its own hash and is reported, but rewriting the files, the lineage, the manifest
-    *and* all hashes gives another dataset that is whole in itself; only the copy in the database (`exports`) or a
-    hash kept elsewhere tells the two apart."""
+    Not proven: that the numbers are true, or that the manifest is the one that was written.  A
+    manifest edited by hand breaks its own hash and is reported, but rewriting the files, the
+    lineage, the manifest *and* all hashes gives another dataset that is whole in itself; only the
+    copy in the database (`exports`) or a hash kept elsewhere tells the two apart.
+    """
     if directory.is_symlink():
         return [f"{directory}: expected a folder, got a link: its target may change"]
     links = list(_links(directory))
@@ -50,7 +51,9 @@ def verify(directory: Path) -> list[str]:
         found += _bytes_differ(directory / path, file)
     found += _lineage_differs(directory, present, body)
     if manifests.content_of(FileEntry(**file) for file in body["files"]) != body["content_sha256"]:
-        found.append(f"{manifests.NAME}: content_sha256 is not that of the content hashes of the tables")
+        found.append(
+            f"{manifests.NAME}: content_sha256 is not that of the content hashes of the tables"
+        )
     for split in SPLITS:
         found += _rows_differ(directory, files, split)
     return found
@@ -66,35 +69,64 @@ def _manifest(directory: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{manifests.NAME}: expected JSON: {error}") from error
     if not isinstance(body, dict) or body.get("schema_version") != manifests.SCHEMA_VERSION:
-        raise ValueError(f"{manifests.NAME}: expected a manifest of schema version {manifests.SCHEMA_VERSION}")
-    needed = {"manifest_sha256": str, "content_sha256": str, "rows": int, "funnel": list, "files": list}
+        raise ValueError(
+            f"{manifests.NAME}: expected a manifest of schema version {manifests.SCHEMA_VERSION}"
+        )
+    needed = {
+        "manifest_sha256": str,
+        "content_sha256": str,
+        "rows": int,
+        "funnel": list,
+        "files": list,
+    }
     for name, kind in needed.items():
         if not isinstance(body.get(name), kind):
-            raise ValueError(f"{manifests.NAME}: expected {name} to be a {kind.__name__}, got {body.get(name)!r}")
+            raise ValueError(
+                f"{manifests.NAME}: expected {name} to be a {kind.__name__}, got {body.get(name)!r}"
+            )
     stages = body["funnel"]
-    if not stages or not all(isinstance(stage, dict) and isinstance(stage.get("rows"), int) for stage in stages):
-        raise ValueError(f"{manifests.NAME}: expected funnel to be stages with rows, got {stages!r}")
+    if not stages or not all(
+        isinstance(stage, dict) and isinstance(stage.get("rows"), int) for stage in stages
+    ):
+        raise ValueError(
+            f"{manifests.NAME}: expected funnel to be stages with rows, got {stages!r}"
+        )
     for file in body["files"]:
         if not _is_entry(file):
-            raise ValueError(f"{manifests.NAME}: expected the entry of a file inside the dataset, got {file!r}")
+            raise ValueError(
+                f"{manifests.NAME}: expected the entry of a file inside the dataset, got {file!r}"
+            )
     return body
 
 
 def _is_entry(file: object) -> bool:
-    kinds = {"path": str, "bytes": int, "sha256": str, "rows": int | None, "content_sha256": str | None}
-    if not isinstance(file, dict) or not all(isinstance(file.get(name), kind) for name, kind in kinds.items()):
+    kinds = {
+        "path": str,
+        "bytes": int,
+        "sha256": str,
+        "rows": int | None,
+        "content_sha256": str | None,
+    }
+    if not isinstance(file, dict) or not all(
+        isinstance(file.get(name), kind) for name, kind in kinds.items()
+    ):
         return False
     path = Path(file["path"])
     return not path.is_absolute() and ".." not in path.parts and file.keys() == kinds.keys()
 
 
 def _links(directory: Path) -> Iterator[str]:
-    """Links anywhere in the dataset.  None is followed: its target lies outside the manifest's hashes."""
+    """Links anywhere in the dataset.  None is followed: its target lies outside the
+    manifest's hashes.
+    """
     for folder, folders, files in os.walk(directory, followlinks=False):
         for name in sorted((*folders, *files)):
             found = Path(folder, name)
             if found.is_symlink():
-                yield f"{found.relative_to(directory).as_posix()}: is a link; datasets hold files and folders"
+                yield (
+                    f"{found.relative_to(directory).as_posix()}: is a link; datasets hold files and"
+                    " folders"
+                )
 
 
 def _strangers(directory: Path, files: dict[str, Any]) -> Iterator[str]:
@@ -121,7 +153,9 @@ def _bytes_differ(path: Path, file: dict[str, Any]) -> Iterator[str]:
         yield f"{file['path']}: expected sha256 {file['sha256']}, got {digest}"
 
 
-def _lineage_differs(directory: Path, present: dict[str, Any], body: dict[str, Any]) -> Iterator[str]:
+def _lineage_differs(
+    directory: Path, present: dict[str, Any], body: dict[str, Any]
+) -> Iterator[str]:
     """Number and content of the rows that the lineage names."""
     count = 0
     for path in _tables(present, LINEAGE_STEM):
@@ -135,7 +169,10 @@ def _lineage_differs(directory: Path, present: dict[str, Any], body: dict[str, A
         if content.hexdigest() != present[path]["content_sha256"]:
             yield f"{path}: the content of its rows was changed"
     if not count == body["rows"] == body["funnel"][-1]["rows"]:
-        yield f"{LINEAGE_STEM}: expected {body['rows']} rows ({body['funnel'][-1]} in the funnel), got {count}"
+        yield (
+            f"{LINEAGE_STEM}: expected {body['rows']} rows ({body['funnel'][-1]} in the funnel),"
+            f" got {count}"
+        )
 
 
 def _rows_differ(directory: Path, files: dict[str, Any], split: str) -> Iterator[str]:
@@ -148,10 +185,15 @@ def _rows_differ(directory: Path, files: dict[str, Any], split: str) -> Iterator
         else:
             deque(expected, maxlen=0)  # go on behind its rows
     for line in lines:
-        yield f"{LINEAGE_STEM}: names a row that no file of {split} holds: evaluation {line['evaluation_id']}"
+        yield (
+            f"{LINEAGE_STEM}: names a row that no file of {split} holds: evaluation"
+            f" {line['evaluation_id']}"
+        )
 
 
-def _file_differs(directory: Path, file: dict[str, Any], expected: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _file_differs(
+    directory: Path, file: dict[str, Any], expected: Iterator[dict[str, Any]]
+) -> Iterator[str]:
     content, rows, changed = hashlib.sha256(), 0, 0
     try:
         for row in rows_of(directory / file["path"]):
@@ -172,19 +214,30 @@ def _file_differs(directory: Path, file: dict[str, Any], expected: Iterator[dict
     if rows != file["rows"]:
         yield f"{file['path']}: expected {file['rows']} rows, got {rows}"
     if content.hexdigest() != file["content_sha256"]:
-        yield f"{file['path']}: expected rows of sha256 {file['content_sha256']}, got {content.hexdigest()}"
+        yield (
+            f"{file['path']}: expected rows of sha256 {file['content_sha256']}, got"
+            f" {content.hexdigest()}"
+        )
 
 
 def _lines(directory: Path, files: dict[str, Any], split: str) -> Iterator[dict[str, Any]]:
-    """The lineage of one split, as far as it can be read (`_lineage_differs` has said if it cannot)."""
+    """The lineage of one split, as far as it can be read (`_lineage_differs` has
+    said if it cannot).
+    """
     for path in _tables(files, LINEAGE_STEM):
         with suppress(*UNREADABLE):
             yield from (
-                line for line in rows_of(directory / path) if line["split"] == split and line["role"] == "answer"
+                line
+                for line in rows_of(directory / path)
+                if line["split"] == split and line["role"] == "answer"
             )
 
 
 def _tables(files: dict[str, Any], stem: str) -> list[str]:
     """Tables of that name in order: `<stem>-00000.parquet` …, or `<stem>.jsonl`."""
     named = (f"{stem}-", f"{stem}.")
-    return sorted(path for path in files if path.startswith(named) and files[path]["content_sha256"] is not None)
+    return sorted(
+        path
+        for path in files
+        if path.startswith(named) and files[path]["content_sha256"] is not None
+    )

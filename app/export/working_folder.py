@@ -1,4 +1,6 @@
-"""EXPORT: the folder that a dataset is made in, beside its target: for one process, and gone after an error."""
+"""EXPORT: the folder that a dataset is made in, beside its target: for one process,
+and gone after an error.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,22 @@ class ExportError(ValueError):
 
 
 class NoRoomError(RuntimeError):
-    """The disk of the dataset is full; no folder is left, and the same call works once there is room."""
+    """The disk of the dataset is full; no folder is left, and the same call works
+    once there is room.
+    """
 
 
 @contextmanager
 def folder(out: Path) -> Iterator[Path]:
-    """The folder that `out` is made in, alone; left where this process is killed or interrupted, not after an error.
+    """The folder that `out` is made in, alone; left where this process is killed or
+    interrupted, not after an error.
 
-    Raises ExportError where the target is taken, NoRoomError where its disk is full."""
+    Raises ExportError where the target is taken, NoRoomError where its disk is full.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ExportError(f"{out}: expected no such folder or an empty one; datasets are never written over")
+        raise ExportError(
+            f"{out}: expected no such folder or an empty one; datasets are never written over"
+        )
     root = out.parent / f".{out.name}.unfinished"
     lock = _opened(root, out)
     try:
@@ -65,4 +73,6 @@ def _room(out: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise NoRoomError(f"{out}: no room left on its disk, and nothing is left of the dataset") from error
+        raise NoRoomError(
+            f"{out}: no room left on its disk, and nothing is left of the dataset"
+        ) from error

@@ -1,6 +1,9 @@
-"""EXPORT: the files of a dataset: Parquet in small row groups, or JSON lines, hashed as bytes and as content.
+"""EXPORT: the files of a dataset: Parquet in small row groups, or JSON lines, hashed
+as bytes and as content.
 
-The Hub's viewer refuses row groups beyond about 286 MiB in memory, so groups are small and carry a page index."""
+The Hub's viewer refuses row groups beyond about 286 MiB in memory, so groups are
+small and carry a page index.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,17 @@ ROW_GROUP_ROWS = 500
 COMPRESSION = "zstd"
 
 DICTIONARY_BYTES = 16 << 20
-"""Size of a row group: turns of a dialogue stand in several rows, and are compressed and stored once."""
+"""Size of a row group: turns of a dialogue stand in several rows, and are compressed
+and stored once.
+"""
 
 _NUMBERED = pa.dictionary(pa.int32(), pa.string())
-_NUMBERED_MESSAGES = pa.list_(pa.struct([(part.name, _NUMBERED) for part in MESSAGES.value_type.fields]))
-"""Messages as they are handed to Parquet, which stores them so: every text once, and its number where it stands."""
+_NUMBERED_MESSAGES = pa.list_(
+    pa.struct([(part.name, _NUMBERED) for part in MESSAGES.value_type.fields])
+)
+"""Messages as they are handed to Parquet, which stores them so: every text once, and
+its number where it stands.
+"""
 
 LINEAGE_STEM = "lineage"
 DECISIONS_STEM = "decisions"
@@ -68,11 +77,14 @@ class ParquetTable:
     def add(self, row: dict[str, Any]) -> str:
         """Take a row; its content hash.
 
-        Raises ValueError where the row has other columns than the schema, pyarrow.ArrowInvalid (a ValueError) where a
-        value does not fit: when its group is written."""
+        Raises ValueError where the row has other columns than the schema, pyarrow.ArrowInvalid (a
+        ValueError) where a value does not fit: when its group is written.
+        """
         if (order := list(row)) != self._order:
             if row.keys() != self._names:
-                raise ValueError(f"{self.path.name}: expected columns {self.schema.names}, got {order}")
+                raise ValueError(
+                    f"{self.path.name}: expected columns {self.schema.names}, got {order}"
+                )
             self._order = self._order or order
             row = {name: row[name] for name in self._order}
         written = {name: self._messages.written(name, row[name]) for name in self._dialogues}
@@ -87,7 +99,9 @@ class ParquetTable:
     def add_group(self, written: Iterable[bytes], group: pa.RecordBatch) -> None:
         """Take the rows of one row group: each as canonical JSON, and their columns.
 
-        For tables without dialogues, that add no single rows; a group has `group_rows` rows, the last one fewer."""
+        For tables without dialogues, that add no single rows; a group has
+        `group_rows` rows, the last one fewer.
+        """
         self._content.update("".join([hashlib.sha256(row).hexdigest() for row in written]).encode())
         self.rows += len(group)
         self._file.write_batch(group)
@@ -102,7 +116,9 @@ class ParquetTable:
         if not self._waiting:
             return
         columns = []
-        by_name = dict(zip(self._order, zip(*map(dict.values, self._waiting), strict=True), strict=True))
+        by_name = dict(
+            zip(self._order, zip(*map(dict.values, self._waiting), strict=True), strict=True)
+        )
         for name, kind in zip(self.schema.names, self.schema.types, strict=True):
             if name in self._dialogues:
                 column, plain_bytes = self._messages.column(name)
@@ -117,12 +133,15 @@ class ParquetTable:
 
 
 class _Messages:
-    """The messages of a row group.  A turn of a dialogue stands in the rows of all later ones, as one object: it is
-    written as JSON once, and numbered once."""
+    """The messages of a row group.  A turn of a dialogue stands in the rows of all later ones, as
+    one object: it is written as JSON once, and numbered once.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
-        """By identity, for the rows that hold the messages are kept until their group is written."""
+        """By identity, for the rows that hold the messages are kept until their
+        group is written.
+        """
         self._json: list[msgspec.Raw] = []
         self._role_of = array("i")
         self._content_of = array("i")
@@ -138,7 +157,9 @@ class _Messages:
         found = list(map(self._numbers.get, map(id, dialogue)))
         if None in found:
             known = zip(found, dialogue, strict=True)
-            numbers = [self._number(message) if number is None else number for number, message in known]
+            numbers = [
+                self._number(message) if number is None else number for number, message in known
+            ]
         else:
             numbers = found  # type: ignore[assignment]  # no None is in it
         shown = self._shown[column]
@@ -151,7 +172,9 @@ class _Messages:
         if number == len(self._json):
             self._json.append(msgspec.Raw(canonical(message)))
             self._role_of.append(self._roles.setdefault(message["role"], len(self._roles)))
-            self._content_of.append(self._contents.setdefault(message["content"], len(self._contents)))
+            self._content_of.append(
+                self._contents.setdefault(message["content"], len(self._contents))
+            )
         return number
 
     def column(self, name: str) -> tuple[pa.Array, int]:
@@ -161,9 +184,16 @@ class _Messages:
         for texts, each in ((self._roles, self._role_of), (self._contents, self._content_of)):
             distinct, places = pa.array(texts, pa.string()), _integers(each).take(_integers(shown))
             parts.append(pa.DictionaryArray.from_arrays(places, distinct))
-            plain_bytes += (pc.sum(pc.binary_length(distinct).take(places)).as_py() or 0) + 4 * (len(shown) + 1)
-        struct = pa.StructArray.from_arrays(parts, fields=list(_NUMBERED_MESSAGES.value_type.fields))
-        return pa.ListArray.from_arrays(_integers(offsets), struct, type=_NUMBERED_MESSAGES), plain_bytes
+            plain_bytes += (pc.sum(pc.binary_length(distinct).take(places)).as_py() or 0) + 4 * (
+                len(shown) + 1
+            )
+        struct = pa.StructArray.from_arrays(
+            parts, fields=list(_NUMBERED_MESSAGES.value_type.fields)
+        )
+        return (
+            pa.ListArray.from_arrays(_integers(offsets), struct, type=_NUMBERED_MESSAGES),
+            plain_bytes,
+        )
 
 
 def _integers(numbers: array[int]) -> pa.Array:
@@ -187,7 +217,9 @@ class JsonLines:
     def add(self, row: dict[str, Any]) -> str:
         """Write a row; its content hash."""
         if row.keys() != self._names:
-            raise ValueError(f"{self.path.name}: expected keys {self.schema.names}, got {list(row)}")
+            raise ValueError(
+                f"{self.path.name}: expected keys {self.schema.names}, got {list(row)}"
+            )
         line = canonical(row)
         row_sha256 = hashlib.sha256(line).hexdigest()
         self._content.update(row_sha256.encode())
@@ -213,7 +245,9 @@ def write_columns(path: Path, batches: Sequence[pa.Table], schema: pa.Schema) ->
             file.write_table(table, row_group_size=50_000)
 
 
-def entry(root: Path, path: Path, *, rows: int | None = None, content_sha256: str | None = None) -> FileEntry:
+def entry(
+    root: Path, path: Path, *, rows: int | None = None, content_sha256: str | None = None
+) -> FileEntry:
     """The manifest's line on a file."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

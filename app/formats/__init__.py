@@ -1,12 +1,25 @@
-"""EXPORT: layout of a dataset's rows for the library that reads them: a file for each trainer, a line for each layout.
+"""EXPORT: layout of a dataset's rows for the library that reads them: a file for each
+trainer, a line for each layout.
 
-A format is an object with the attributes of `Format`: a class in a module of this folder, an entry in `BUILTIN`, or an
-entry point `assay.formats` of another package."""
+A format is an object with the attributes of `Format`: a class in a module of this folder, an entry
+in `BUILTIN`, or an entry point `assay.formats` of another package.
+"""
 
 from __future__ import annotations
 
 from app import plugins
-from app.formats import axolotl, drkernel, kernelbench, llamafactory, openai, openrlhf, prompts, rewards, trl, verl
+from app.formats import (
+    axolotl,
+    drkernel,
+    kernelbench,
+    llamafactory,
+    openai,
+    openrlhf,
+    prompts,
+    rewards,
+    trl,
+    verl,
+)
 from app.formats.base import JSONL, PARQUET, Format
 
 __all__ = ["BUILTIN", "JSONL", "PARQUET", "Format", "find", "known"]

@@ -1,6 +1,9 @@
-"""EXPORT: the layout of axolotl's `chat_template` type, with a mark on every message that says whether it is learnt.
+"""EXPORT: the layout of axolotl's `chat_template` type, with a mark on every message
+that says whether it is learnt.
 
-datasets: [{path: DIR, type: chat_template, field_messages: messages, message_field_training: train}]"""
+datasets: [{path: DIR, type: chat_template, field_messages: messages,
+message_field_training: train}]
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ class Axolotl(Rows):
     kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     container = JSONL
     learns = Learns.MARKED
-    usage = "Set `type: chat_template` and `message_field_training: train`, and leave `train_on_inputs` off."
+    usage = (
+        "Set `type: chat_template` and `message_field_training: train`, and leave `train_on_inputs`"
+        " off."
+    )
     schema = pa.schema([("messages", MARKED)])
 
     def render(self, example: Example) -> dict[str, Any]:

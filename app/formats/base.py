@@ -36,7 +36,9 @@ class Format(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns.  Fixed structs: a free-form value is a JSON string.  For JSON lines, the equivalent schema."""
+        """Columns.  Fixed structs: a free-form value is a JSON string.  For JSON
+        lines, the equivalent schema.
+        """
 
     @property
     def learns(self) -> Learns:
@@ -52,13 +54,17 @@ class Format(Protocol):
 
     @property
     def wants_source(self) -> bool:
-        """True if rows show the source beside the conversation: `Example.source` is read for these only."""
+        """True if rows show the source beside the conversation: `Example.source` is
+        read for these only.
+        """
 
     def render(self, example: Example) -> dict[str, Any]:
         """The row: a value for every column, of types that JSON has, no NaN."""
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
-        """JSON documents that its trainer wants beside the rows, by name; `files`: split → path of its rows."""
+        """JSON documents that its trainer wants beside the rows, by name; `files`:
+        split → path of its rows.
+        """
 
 
 class Rows:
@@ -77,12 +83,19 @@ class Rows:
         return {}
 
 
-MARKED = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("train", pa.bool_())]))
+MARKED = pa.list_(
+    pa.struct([("role", pa.string()), ("content", pa.string()), ("train", pa.bool_())])
+)
 
 
 def marked(example: Example) -> list[dict[str, Any]]:
-    """The dialogue as MARKED: `train` on the answers that the selection keeps, on no other message."""
-    return [message | {"train": train} for message, train in zip(example.messages, example.trained, strict=True)]
+    """The dialogue as MARKED: `train` on the answers that the selection keeps, on no
+    other message.
+    """
+    return [
+        message | {"train": train}
+        for message, train in zip(example.messages, example.trained, strict=True)
+    ]
 
 
 _TYPES: dict[object, pa.DataType] = {
@@ -106,8 +119,9 @@ PROVENANCE = (
 
 
 def reward_label(example: Example) -> str:
-    """JSON that a reward function gets word for word: the problem, its backend, and the prompt as it was before a chat
-    template."""
+    """JSON that a reward function gets word for word: the problem, its backend, and the prompt as
+    it was before a chat template.
+    """
     facts = example.facts
     label = {
         "problem_id": facts.problem_id,

@@ -1,4 +1,6 @@
-"""EXPORT: Dr. Kernel's own layouts, column for column: `drkernel-coldstart-8k` and `drkernel-rl-data`."""
+"""EXPORT: Dr. Kernel's own layouts, column for column: `drkernel-coldstart-8k` and
+`drkernel-rl-data`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ class DrKernelColdstart(Rows):
     about = "Dr. Kernel cold start (hkust-nlp/drkernel-coldstart-8k), 12 columns and `timestamp`"
     kinds = (Kind.TRAJECTORY,)
     learns = Learns.EVERY
-    usage = "Its trainer learns every answer of a dialogue: dialogues with an answer that does not pass are left out."
+    usage = (
+        "Its trainer learns every answer of a dialogue: dialogues with an answer that does not pass"
+        " are left out."
+    )
     schema = pa.schema(
         [
             ("messages", MESSAGES),
@@ -46,7 +51,9 @@ class DrKernelColdstart(Rows):
     )
 
     def render(self, example: Example) -> dict[str, Any]:
-        """The dialogue ends with its chosen turn, which is its best unless another was asked for."""
+        """The dialogue ends with its chosen turn, which is its best unless another
+        was asked for.
+        """
         facts = example.facts
         rounds = len(example.answered) + 1
         moment = UUID(facts.evaluation_id).int >> 80  # milliseconds, of a version-7 id

@@ -1,10 +1,12 @@
 """EXPORT: KernelBench's `eval_results.json`, for its analysis scripts: problem number → samples.
 
-Problem numbers are those of a level, so that there is one file for each run, level and device class:
-`runs/<run>/level<level>-<device class>/eval_results.json`, to be read with `eval_results_dir=…/runs` and
-`run_name=<run>/level<level>-<device class>`.  A sample keeps the number of its label (`…_sample_3…`); one without gets
-the lowest that is free.  An answer without code is one that did not compile.  A hack counts as incorrect there, and
-`runtime` is in milliseconds, −1 where there is none."""
+Problem numbers are those of a level, so that there is one file for each run, level and device
+class: `runs/<run>/level<level>-<device class>/eval_results.json`, to be read with
+`eval_results_dir=…/runs` and `run_name=<run>/level<level>-<device class>`.  A sample keeps the
+number of its label (`…_sample_3…`); one without gets the lowest that is free.  An answer without
+code is one that did not compile.  A hack counts as incorrect there, and `runtime` is in
+milliseconds, −1 where there is none.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ class KernelBenchResults(Rows):
             ("correctness", pa.bool_()),
             ("metadata", pa.struct([(name, pa.string()) for name in _METADATA])),
             ("runtime", pa.float64()),
-            ("runtime_stats", pa.struct([("undisturbed", pa.float64()), ("speedup", pa.float64())])),
+            (
+                "runtime_stats",
+                pa.struct([("undisturbed", pa.float64()), ("speedup", pa.float64())]),
+            ),
         ]
     )
 
@@ -51,7 +56,9 @@ class KernelBenchResults(Rows):
         """One sample."""
         facts = example.facts
         counts = is_credited(correct=facts.correct, label=facts.verdict)
-        runtime_ms = facts.candidate_us / 1000 if counts and facts.candidate_us is not None else -1.0
+        runtime_ms = (
+            facts.candidate_us / 1000 if counts and facts.candidate_us is not None else -1.0
+        )
         return {
             "group": _group(facts),
             "problem": _number(facts.problem),
@@ -73,14 +80,20 @@ class KernelBenchResults(Rows):
         listed = list(rows)
         devices: dict[str, Counter[str]] = {}
         for row in listed:
-            devices.setdefault(_run(row), Counter()).update(filter(None, [row["metadata"]["device"]]))
+            devices.setdefault(_run(row), Counter()).update(
+                filter(None, [row["metadata"]["device"]])
+            )
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for row in listed:  # an answer without code ran nowhere: it stands where most answers of its run do
+        for row in (
+            listed
+        ):  # an answer without code ran nowhere: it stands where most answers of its run do
             device = row["metadata"]["device"] or _most(devices[_run(row)])
             group = f"{row['group']}-{re.sub(r'[^a-z0-9._-]+', '_', device)}"
             found.setdefault(group, {}).setdefault(row["problem"], []).append(row)
         return {
-            f"{ROOT}/{group}/{RESULTS}": {number: _numbered(samples) for number, samples in of_group.items()}
+            f"{ROOT}/{group}/{RESULTS}": {
+                number: _numbered(samples) for number, samples in of_group.items()
+            }
             for group, of_group in sorted(found.items())
         }
 
@@ -106,15 +119,20 @@ def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             taken[own] = row
     free = (number for number in count() if number not in taken)
-    numbered = sorted((taken | dict(zip(list(islice(free, len(waiting))), waiting, strict=True))).items())
+    numbered = sorted(
+        (taken | dict(zip(list(islice(free, len(waiting))), waiting, strict=True))).items()
+    )
     return [
-        {"sample_id": number} | {name: row[name] for name in row if name not in ("group", "problem", "sample_id")}
+        {"sample_id": number}
+        | {name: row[name] for name in row if name not in ("group", "problem", "sample_id")}
         for number, row in numbered
     ]
 
 
 def _group(facts: EvaluationFacts) -> str:
-    """`<run>/level<level>` of characters that every file system takes; no two runs have one name."""
+    """`<run>/level<level>` of characters that every file system takes; no two runs
+    have one name.
+    """
     run = facts.run or "no run"
     named = re.sub(r"[^\w.-]+|^\.+", "_", run, flags=re.ASCII)
     if named != run and facts.run is not None:

@@ -1,5 +1,6 @@
-"""EXPORT: the layouts of LLaMA-Factory: OpenAI-style messages, preferences and KTO, with the `dataset_info.json` that
-its loader wants.  Point `dataset_dir` at the folder of the dataset."""
+"""EXPORT: the layouts of LLaMA-Factory: OpenAI-style messages, preferences and KTO, with the
+`dataset_info.json` that its loader wants.  Point `dataset_dir` at the folder of the dataset.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +27,15 @@ ARGUMENTS = "llamafactory.json"
 
 def _info(name: str, files: dict[str, str], entry: dict[str, Any]) -> dict[str, Any]:
     named = {name if split == "train" else f"{name}_{split}": path for split, path in files.items()}
-    return {INFO: {own: {"file_name": path} | entry | {"tags": _TAGS} for own, path in named.items()}}
+    return {
+        INFO: {own: {"file_name": path} | entry | {"tags": _TAGS} for own, path in named.items()}
+    }
 
 
 def _merged(messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
-    """Messages of one side that follow each other become one: its loader wants the sides to alternate."""
+    """Messages of one side that follow each other become one: its loader wants the
+    sides to alternate.
+    """
     found: list[dict[str, str]] = []
     for message in messages:
         side = message.role if message.role in ("system", "assistant") else "user"
@@ -44,14 +49,16 @@ def _merged(messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
 class LlamaFactorySft(Rows):
     """`messages`, formatting `sharegpt` with OpenAI's tags.
 
-    `mask_history: true` puts the loss on the last answer alone; without it LLaMA-Factory learns every answer."""
+    `mask_history: true` puts the loss on the last answer alone; without it
+    LLaMA-Factory learns every answer.
+    """
 
     about = "LLaMA-Factory SFT, `messages`, with dataset_info.json"
     kinds = (Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     container = JSONL
     usage = (
-        "Set `mask_history: true`, as `llamafactory.json` beside the rows does: without it the earlier answers of a "
-        "dialogue bear loss, too."
+        "Set `mask_history: true`, as `llamafactory.json` beside the rows does: without it the"
+        " earlier answers of a dialogue bear loss, too."
     )
     schema = pa.schema([("messages", MESSAGES)])
 
@@ -61,8 +68,17 @@ class LlamaFactorySft(Rows):
 
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
         """dataset_info.json, and arguments of a training that learns the selected answers."""
-        info = _info("kernels_sft", files, {"formatting": "sharegpt", "columns": {"messages": "messages"}})
-        return info | {ARGUMENTS: {"stage": "sft", "dataset_dir": ".", "dataset": "kernels_sft", "mask_history": True}}
+        info = _info(
+            "kernels_sft", files, {"formatting": "sharegpt", "columns": {"messages": "messages"}}
+        )
+        return info | {
+            ARGUMENTS: {
+                "stage": "sft",
+                "dataset_dir": ".",
+                "dataset": "kernels_sft",
+                "mask_history": True,
+            }
+        }
 
 
 class LlamaFactoryPreference(Rows):
@@ -72,7 +88,11 @@ class LlamaFactoryPreference(Rows):
     kinds = (Kind.PAIRS,)
     container = JSONL
     schema = pa.schema(
-        [("conversations", MESSAGES), ("chosen", MESSAGES.value_type), ("rejected", MESSAGES.value_type)]
+        [
+            ("conversations", MESSAGES),
+            ("chosen", MESSAGES.value_type),
+            ("rejected", MESSAGES.value_type),
+        ]
     )
 
     def render(self, example: Example) -> dict[str, Any]:
@@ -86,7 +106,9 @@ class LlamaFactoryPreference(Rows):
     def documents(self, files: dict[str, str]) -> dict[str, Any]:
         """dataset_info.json."""
         columns = {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}
-        return _info("kernels_dpo", files, {"formatting": "sharegpt", "ranking": True, "columns": columns})
+        return _info(
+            "kernels_dpo", files, {"formatting": "sharegpt", "ranking": True, "columns": columns}
+        )
 
 
 class LlamaFactoryKto(Rows):

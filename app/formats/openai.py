@@ -1,8 +1,9 @@
 """EXPORT: the layouts of OpenAI's fine-tuning API, which Fireworks, Together and others read, too.
 
-Nothing but its own keys is in a row, because some readers refuse files with keys that fit two formats: the lineage file
-is where a row's provenance stands.  `weight` is on every assistant message: where it is missing on some, `datasets`
-fills in None, which other readers refuse."""
+Nothing but its own keys is in a row, because some readers refuse files with keys that fit two
+formats: the lineage file is where a row's provenance stands.  `weight` is on every assistant
+message: where it is missing on some, `datasets` fills in None, which other readers refuse.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,16 @@ class OpenAiSft(Rows):
     learns = Learns.MARKED
     usage = "Loss is on assistant messages of weight 1."
     schema = pa.schema(
-        [("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("weight", pa.int32())])))]
+        [
+            (
+                "messages",
+                pa.list_(
+                    pa.struct(
+                        [("role", pa.string()), ("content", pa.string()), ("weight", pa.int32())]
+                    )
+                ),
+            )
+        ]
     )
 
     def render(self, example: Example) -> dict[str, Any]:
@@ -45,7 +55,11 @@ class OpenAiPreference(Rows):
             (
                 "input",
                 pa.struct(
-                    [("messages", MESSAGES), ("tools", pa.list_(pa.string())), ("parallel_tool_calls", pa.bool_())]
+                    [
+                        ("messages", MESSAGES),
+                        ("tools", pa.list_(pa.string())),
+                        ("parallel_tool_calls", pa.bool_()),
+                    ]
                 ),
             ),
             ("preferred_output", MESSAGES),

@@ -1,9 +1,11 @@
 """EXPORT: the layouts of OpenRLHF: `SFTDataset`, `RewardDataset`, `PromptDataset`.
 
-SFT: `--data.input_key input --data.output_key output --data.apply_chat_template`, where an `input` of messages wants an
-`output` of messages.  With `--data.multiturn` and no output key it would learn every answer of the `input`.  RM and
-DPO: `--data.prompt_key prompt`.  PPO and GRPO: `--data.input_key context_messages --data.label_key label`; the reward
-endpoint receives `label` word for word: it is a JSON string with the reference."""
+SFT: `--data.input_key input --data.output_key output --data.apply_chat_template`, where an `input`
+of messages wants an `output` of messages.  With `--data.multiturn` and no output key it would learn
+every answer of the `input`.  RM and DPO: `--data.prompt_key prompt`.  PPO and GRPO:
+`--data.input_key context_messages --data.label_key label`; the reward endpoint receives `label`
+word for word: it is a JSON string with the reference.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ class OpenRlhfSft(Rows):
 
     def render(self, example: Example) -> dict[str, Any]:
         """History and answer apart."""
-        return {"input": list(example.history), "output": [example.reply], "datasource": DATA_SOURCE}
+        return {
+            "input": list(example.history),
+            "output": [example.reply],
+            "datasource": DATA_SOURCE,
+        }
 
 
 class OpenRlhfPreference(Rows):
@@ -55,10 +61,14 @@ class OpenRlhfPrompts(Rows):
     about = "OpenRLHF PromptDataset (PPO, GRPO), `context_messages` and `label`"
     kinds = (Kind.RL_PROMPTS,)
     container = JSONL
-    schema = pa.schema([("context_messages", MESSAGES), ("label", pa.string()), ("datasource", pa.string())])
+    schema = pa.schema(
+        [("context_messages", MESSAGES), ("label", pa.string()), ("datasource", pa.string())]
+    )
 
     def render(self, example: Example) -> dict[str, Any]:
-        """The problem, and for its reward the reference and the prompt as it was before a chat template."""
+        """The problem, and for its reward the reference and the prompt as it was
+        before a chat template.
+        """
         return {
             "context_messages": list(example.prompt),
             "label": reward_label(example),

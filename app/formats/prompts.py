@@ -13,7 +13,8 @@ from app.formats.base import JSONL, MESSAGES, Rows, reward_label
 ENVIRONMENT = "kernel_assay"
 
 _PROBLEM = [
-    (name, pa.string()) for name in ("problem_id", "problem", "source_set", "entry_point", "backend", "reference_code")
+    (name, pa.string())
+    for name in ("problem_id", "problem", "source_set", "entry_point", "backend", "reference_code")
 ]
 
 
@@ -35,12 +36,16 @@ class SlimePrompts(Rows):
     about = "slime, miles: `prompt`, `label`, `metadata`"
     kinds = (Kind.RL_PROMPTS,)
     container = JSONL
-    schema = pa.schema([("prompt", MESSAGES), ("label", pa.string()), ("metadata", pa.struct(_PROBLEM))])
+    schema = pa.schema(
+        [("prompt", MESSAGES), ("label", pa.string()), ("metadata", pa.struct(_PROBLEM))]
+    )
 
     def render(self, example: Example) -> dict[str, Any]:
-        """The label is JSON: the problem, its backend, and the prompt as it was before a chat template.
+        """The label is JSON: the problem, its backend, and the prompt as it was
+        before a chat template.
 
-        slime hands its reward the label, and no metadata."""
+        slime hands its reward the label, and no metadata.
+        """
         return {
             "prompt": list(example.prompt),
             "label": reward_label(example),
@@ -51,7 +56,9 @@ class SlimePrompts(Rows):
 class SkyRlPrompts(Rows):
     """`data_source`, `prompt`, `env_class`, `reward_spec`, `extra_info`.
 
-    Name the file itself in `data.train_data`; `skyrl_gym.register` an environment under the name in `env_class`."""
+    Name the file itself in `data.train_data`; `skyrl_gym.register` an environment
+    under the name in `env_class`.
+    """
 
     about = "SkyRL: `prompt`, `env_class`, `reward_spec`"
     kinds = (Kind.RL_PROMPTS,)
@@ -80,19 +87,26 @@ class SkyRlPrompts(Rows):
 class NemoGymPrompts(Rows):
     """`responses_create_params` and `verifier_metadata`.
 
-    Rows name no agent: `gym dataset collate` writes the dataset's agent into them, and `gym eval run` takes
-    `+agent_name`."""
+    Rows name no agent: `gym dataset collate` writes the dataset's agent into them, and `gym
+    eval run` takes `+agent_name`.
+    """
 
     about = "NeMo Gym: `responses_create_params`, `verifier_metadata`"
     kinds = (Kind.RL_PROMPTS,)
     container = JSONL
     schema = pa.schema(
-        [("responses_create_params", pa.struct([("input", MESSAGES)])), ("verifier_metadata", pa.struct(_PROBLEM))]
+        [
+            ("responses_create_params", pa.struct([("input", MESSAGES)])),
+            ("verifier_metadata", pa.struct(_PROBLEM)),
+        ]
     )
 
     def render(self, example: Example) -> dict[str, Any]:
         """The problem goes to the verifier."""
-        return {"responses_create_params": {"input": list(example.prompt)}, "verifier_metadata": _problem(example)}
+        return {
+            "responses_create_params": {"input": list(example.prompt)},
+            "verifier_metadata": _problem(example),
+        }
 
 
 class NemoGymSessions(NemoGymPrompts):

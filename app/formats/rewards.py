@@ -1,4 +1,6 @@
-"""EXPORT: turns with their rewards and returns, good or bad: for offline RL, reward models and analysis."""
+"""EXPORT: turns with their rewards and returns, good or bad: for offline RL, reward
+models and analysis.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """EXPORT: the layouts of TRL: `SFTTrainer`, `DPOTrainer`, `KTOTrainer`, `GRPOTrainer`.
 
-Provenance stands in further columns, none of which has a name that a trainer takes for data.  GRPO hands every column
-but the prompt to the reward functions: `reference_code`, `entry_point` and `backend` are their inputs."""
+Provenance stands in further columns, none of which has a name that a trainer takes for data.
+GRPO hands every column but the prompt to the reward functions: `reference_code`, `entry_point`
+and `backend` are their inputs.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,19 @@ class TrlSft(Rows):
 
 
 class TrlSftMasked(Rows):
-    """`dialogue`, with a mark on every message: one row a dialogue, several answers of which may be learnt.
+    """`dialogue`, with a mark on every message: one row a dialogue, several answers
+    of which may be learnt.
 
-    The column is not `messages`, of which TRL would learn every answer."""
+    The column is not `messages`, of which TRL would learn every answer.
+    """
 
     about = "TRL SFTTrainer by app.integrations.trl.masked, `dialogue`"
     kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     learns = Learns.MARKED
     usage = (
-        "Hand `app.integrations.trl.masked(dataset, tokenizer)` to the trainer: it makes `input_ids` and `labels` by "
-        "TRL's assistant mask, with loss on messages whose `train` is true."
+        "Hand `app.integrations.trl.masked(dataset, tokenizer)` to the trainer: it makes"
+        " `input_ids` and `labels` by TRL's assistant mask, with loss on messages whose `train` is"
+        " true."
     )
     schema = pa.schema([("dialogue", MARKED), *PROVENANCE])
 
@@ -91,7 +96,9 @@ class TrlKto(Rows):
 
     about = "TRL KTOTrainer, `prompt`, `completion`, `label`"
     kinds = (Kind.LABELLED,)
-    schema = pa.schema([("prompt", MESSAGES), ("completion", MESSAGES), ("label", pa.bool_()), *PROVENANCE])
+    schema = pa.schema(
+        [("prompt", MESSAGES), ("completion", MESSAGES), ("label", pa.bool_()), *PROVENANCE]
+    )
 
     def render(self, example: Example) -> dict[str, Any]:
         """One answer, good or bad."""

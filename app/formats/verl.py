@@ -1,9 +1,11 @@
 """EXPORT: the layouts of verl: `MultiTurnSFTDataset` and `RLHFDataset`.
 
-`reward_model.ground_truth` is the reference's source, style `rule`: the value that verl hands to `compute_score`.
-`extra_info` is one fixed struct with every key in every row, because pyarrow cannot write an empty struct and fills
-missing keys with None, on which tool code trips.  Its `prompt` repeats the messages as JSON, because verl hands
-`extra_info` to the reward function, and no prompt."""
+`reward_model.ground_truth` is the reference's source, style `rule`: the value that verl hands
+to `compute_score`. `extra_info` is one fixed struct with every key in every row, because
+pyarrow cannot write an empty struct and fills missing keys with None, on which tool code
+trips.  Its `prompt` repeats the messages as JSON, because verl hands `extra_info` to the
+reward function, and no prompt.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,22 @@ DATA_SOURCE = "kernel_assay"
 class VerlSft(Rows):
     """`messages` and `enable_thinking`.
 
-    verl puts the loss on every assistant message, so that only dialogues with all answers passing the selection are
-    rows; `verl_sft_masked` has the others.  It compares the tokens of each message with those of the whole
-    conversation: with templates that drop old thoughts (Qwen3), export with `--reasoning drop_history`."""
+    verl puts the loss on every assistant message, so that only dialogues with all answers passing
+    the selection are rows; `verl_sft_masked` has the others.  It compares the tokens of each
+    message with those of the whole conversation: with templates that drop old thoughts (Qwen3),
+    export with `--reasoning drop_history`.
+    """
 
     about = "verl MultiTurnSFTDataset, `messages`, every answer learnt"
     kinds = (Kind.TRAJECTORY, Kind.SINGLE)
     learns = Learns.EVERY
-    usage = "verl learns every answer of a dialogue: dialogues with an answer that does not pass are left out."
-    schema = pa.schema([("messages", MESSAGES), ("enable_thinking", pa.bool_()), ("evaluation_id", pa.string())])
+    usage = (
+        "verl learns every answer of a dialogue: dialogues with an answer that does not pass are"
+        " left out."
+    )
+    schema = pa.schema(
+        [("messages", MESSAGES), ("enable_thinking", pa.bool_()), ("evaluation_id", pa.string())]
+    )
 
     def render(self, example: Example) -> dict[str, Any]:
         """The conversation; thinking is on where the answer holds a thought."""
@@ -51,10 +60,12 @@ class VerlSftMasked(Rows):
     kinds = (Kind.MASKED, Kind.TURN, Kind.TRAJECTORY, Kind.SINGLE)
     learns = Learns.MARKED
     usage = (
-        "Set `data.custom_cls.path=pkg://app.integrations.verl_dataset` and `data.custom_cls.name=MarkedDataset`: it "
-        "puts the loss on messages whose `train` is true."
+        "Set `data.custom_cls.path=pkg://app.integrations.verl_dataset` and"
+        " `data.custom_cls.name=MarkedDataset`: it puts the loss on messages whose `train` is true."
     )
-    schema = pa.schema([("dialogue", MARKED), ("enable_thinking", pa.bool_()), ("evaluation_id", pa.string())])
+    schema = pa.schema(
+        [("dialogue", MARKED), ("enable_thinking", pa.bool_()), ("evaluation_id", pa.string())]
+    )
 
     def render(self, example: Example) -> dict[str, Any]:
         """The dialogue; `train` on the chosen turns' answers."""
@@ -66,7 +77,9 @@ class VerlSftMasked(Rows):
 
 
 class VerlRl(Rows):
-    """Columns data_source, prompt, ability, reward_model and extra_info: one row is one problem under one prompt."""
+    """Columns data_source, prompt, ability, reward_model and extra_info: one row is
+    one problem under one prompt.
+    """
 
     about = "verl RLHFDataset"
     kinds = (Kind.RL_PROMPTS,)

@@ -1,4 +1,5 @@
-"""ENQUEUE: problems and samples that others made, brought in to be evaluated, judged and exported here.
+"""ENQUEUE: problems and samples that others made, brought in to be evaluated, judged
+and exported here.
 
     kernelbench          a KernelBench checkout: problems, and the samples of runs
     caesar               multi-turn logs of KernelBench's Caesar
@@ -9,9 +10,10 @@
     atif                 trajectories in Harbor's interchange format
     verifiers            rollouts that the package verifiers has saved
 
-Measurements claimed by a foreign file are kept beside the run that it belongs to, under `recorded`: it never
-becomes a measurement of Assay.  Every sample becomes a trajectory with queued jobs; `assay eval --pending` waits for
-them.  The same files again add only new samples."""
+Measurements claimed by a foreign file are kept beside the run that it belongs to, under `recorded`:
+it never becomes a measurement of Assay.  Every sample becomes a trajectory with queued jobs; `assay
+eval --pending` waits for them.  The same files again add only new samples.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""ENQUEUE: import of trajectories in ATIF (Harbor's agent trajectory interchange format), versions 1.0 to 1.8.
+"""ENQUEUE: import of trajectories in ATIF (Harbor's agent trajectory interchange
+format), versions 1.0 to 1.8.
 
-A file is one document, or one document a line (`.jsonl`); a folder is searched for both.  The problem stands in the
-document's `extra`: `reference` (its source, or the name of a stored problem), `name`, `source_set`, `level`,
-`entry_point`, `licence`, as `assay collect atif` writes it, or is the one that the caller names."""
+A file is one document, or one document a line (`.jsonl`); a folder is searched for both.  The
+problem stands in the document's `extra`: `reference` (its source, or the name of a stored problem),
+`name`, `source_set`, `level`, `entry_point`, `licence`, as `assay collect atif` writes it, or is
+the one that the caller names.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,15 @@ from app.imports.base import (
 from app.store.database import Database
 
 
-def atif(database: Database, path: Path, *, problem: str | None = None, **options: Unpack[SampleOptions]) -> Imported:
+def atif(
+    database: Database, path: Path, *, problem: str | None = None, **options: Unpack[SampleOptions]
+) -> Imported:
     """Import documents into one run: a trajectory each, a job for each answer with code.
 
-    `problem`: the stored problem, by its id or as `<source set>/<name>`, of documents that do not say.  Metrics, token
-    ids included, and further facts are kept as claims.  A bad document is left out and listed."""
+    `problem`: the stored problem, by its id or as `<source set>/<name>`, of documents that do
+    not say.  Metrics, token ids included, and further facts are kept as claims.  A bad
+    document is left out and listed.
+    """
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
     known = fields.KnownProblems(database)
@@ -60,7 +67,9 @@ def _documents(path: Path) -> Iterator[tuple[bytes, str]]:
                 raise BadImportError(f"{each}: cannot be read: {error.strerror}") from error
 
 
-def _sample(text: bytes, where: str, problem: str | None, backend: str | None, known: fields.KnownProblems) -> Sample:
+def _sample(
+    text: bytes, where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
+) -> Sample:
     try:
         found = documents.dialogue(fields.object_of(text, where))
     except documents.AtifError as error:
@@ -69,11 +78,15 @@ def _sample(text: bytes, where: str, problem: str | None, backend: str | None, k
     named = told.get("backend")
     return Sample(
         where=where,
-        label=source_text.printable(found.trajectory_id or found.session_id or ids.sha256(text)[:32]),
+        label=source_text.printable(
+            found.trajectory_id or found.session_id or ids.sha256(text)[:32]
+        ),
         problem=fields.problem_of(told, where, known),
         licence=fields.licence_of(told),
         turns=tuple(
-            SampleTurn(messages=one.messages, response=one.response, candidate=code_of(one.response))
+            SampleTurn(
+                messages=one.messages, response=one.response, candidate=code_of(one.response)
+            )
             for one in found.answers
         ),
         backend=backend or (named if isinstance(named, str) else None),

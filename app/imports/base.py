@@ -121,8 +121,12 @@ def check(device_class: str, backend: str | None) -> None:
         raise RequestError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}")
 
 
-def store_problems(database: Database, found: Iterable[Listed | Bad], progress: Progress | None) -> Imported:
-    """Store problems with their licences, prompts and claims; bad records are left out and listed."""
+def store_problems(
+    database: Database, found: Iterable[Listed | Bad], progress: Progress | None
+) -> Imported:
+    """Store problems with their licences, prompts and claims; bad records are left
+    out and listed.
+    """
     done, listed, bad = 0, iter(found), list[str]()
     while chunk := list(islice(listed, CHUNK)):
         good = [one for one in chunk if isinstance(one, Listed)]
@@ -130,8 +134,13 @@ def store_problems(database: Database, found: Iterable[Listed | Bad], progress: 
         if good:
             with database.begin() as connection:
                 problem_ids = problems.add(connection, [one.problem for one in good])
-                imports.set_licences(connection, _licences(problem_ids, (one.licence for one in good)))
-                said = {key: (_prompt_json(one), one.claims) for key, one in zip(problem_ids, good, strict=True)}
+                imports.set_licences(
+                    connection, _licences(problem_ids, (one.licence for one in good))
+                )
+                said = {
+                    key: (_prompt_json(one), one.claims)
+                    for key, one in zip(problem_ids, good, strict=True)
+                }
                 imports.set_sources(connection, said)
         done += len(good)
         if progress is not None:
@@ -150,16 +159,19 @@ def store_samples(
 ) -> Imported:
     """Store the samples of one run; bad records are left out and listed.
 
-    `named`: name of the run if the options have none; `recorded`: facts stored with the run.  Raises
-    RunConflictError if a run of that name exists and was not imported, and BadImportError if every
-    record is bad; nothing is stored then."""
+    `named`: name of the run if the options have none; `recorded`: facts stored with the run.
+    Raises RunConflictError if a run of that name exists and was not imported, and BadImportError if
+    every record is bad; nothing is stored then.
+    """
     device_class, progress = options.get("device_class", "cpu"), options.get("progress")
     run, model = source_text.printable(options.get("run") or named), options.get("model")
     seen: set[str] = set()
     bad: list[str] = []
     done = new = 0
     with database.begin() as connection:
-        run_id = imports.add_run(connection, name=run, model=model, importer=importer, recorded=recorded)
+        run_id = imports.add_run(
+            connection, name=run, model=model, importer=importer, recorded=recorded
+        )
         there = imports.labels(connection, run_id)
         listed = iter(samples)
         while chunk := list(islice(listed, CHUNK)):
@@ -201,24 +213,36 @@ def turns_of(messages: Sequence[Message], where: str) -> tuple[SampleTurn, ...]:
             continue
         if not waiting:
             raise BadImportError(f"{where}: expected a message before each answer")
-        turns.append(SampleTurn(messages=tuple(waiting), response=message.content, candidate=code_of(message.content)))
+        turns.append(
+            SampleTurn(
+                messages=tuple(waiting),
+                response=message.content,
+                candidate=code_of(message.content),
+            )
+        )
         waiting = []
     if waiting or not turns:
-        raise BadImportError(f"{where}: expected messages that end with an answer of the role 'assistant'")
+        raise BadImportError(
+            f"{where}: expected messages that end with an answer of the role 'assistant'"
+        )
     return tuple(turns)
 
 
 def code_of(response: str) -> bytes | None:
     """The last complete block of an answer, thoughts aside."""
     block, _ = code_extraction.last_block(response.rpartition(code_extraction.THOUGHT_END)[2])
-    return None if block is None or not block.strip() else source_text.encode(block.strip("\n") + "\n")
+    return (
+        None if block is None or not block.strip() else source_text.encode(block.strip("\n") + "\n")
+    )
 
 
 def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> None:
     if not samples:
         return
     problem_ids = problems.add(connection, [sample.problem for sample, _ in samples])
-    imports.set_licences(connection, _licences(problem_ids, (sample.licence for sample, _ in samples)))
+    imports.set_licences(
+        connection, _licences(problem_ids, (sample.licence for sample, _ in samples))
+    )
     wanted = [request for _, requests in samples for request in requests if request is not None]
     job_ids = iter(enqueue.store(connection, wanted) if wanted else [])
     for (sample, requests), problem_id in zip(samples, problem_ids, strict=True):
@@ -244,7 +268,9 @@ def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> No
 def _asked(sample: Sample, device_class: str) -> Asked:
     """A sample with the request of each turn; None for a turn without code."""
     turns = sample.turns
-    return sample, [None if turn.candidate is None else _request(sample, turn, device_class) for turn in turns]
+    return sample, [
+        None if turn.candidate is None else _request(sample, turn, device_class) for turn in turns
+    ]
 
 
 def _request(sample: Sample, turn: SampleTurn, device_class: str) -> Request:
@@ -252,7 +278,12 @@ def _request(sample: Sample, turn: SampleTurn, device_class: str) -> Request:
     prompts = [message.content for one in sample.turns for message in one.messages]
     backend = sample.backend or language.backend_for(turn.candidate, prompts)
     try:
-        return Request(problem=sample.problem, candidate=turn.candidate, backend=backend, device_class=device_class)
+        return Request(
+            problem=sample.problem,
+            candidate=turn.candidate,
+            backend=backend,
+            device_class=device_class,
+        )
     except RequestError as error:
         raise BadImportError(f"{sample.where}: {error}") from error
 

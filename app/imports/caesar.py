@@ -2,9 +2,10 @@
 
     …/level<N>/…/problem_<P>/sample_<S>/log.json      "1" … "k": one object a turn
 
-Of a turn are read: the prompt (`context`, `prompt` or `input`), the answer (`model_response` or `response`), the code
-(`kernel_code`, else the answer's last block) and, as a claim, `eval_result`.  The problems must be here already
-(`assay import kernelbench`)."""
+Of a turn are read: the prompt (`context`, `prompt` or `input`), the answer (`model_response` or
+`response`), the code (`kernel_code`, else the answer's last block) and, as a claim, `eval_result`.
+The problems must be here already (`assay import kernelbench`).
+"""
 
 from __future__ import annotations
 
@@ -32,19 +33,30 @@ from app.imports.base import (
 from app.store import imports
 from app.store.database import Database
 
-_PLACE = re.compile(r"level_?(?P<level>\d+)/(?:.*/)?problem_(?P<number>\d+)/(?:sample_(?P<sample>\d+)/)?log\.json$")
-_PROMPTS, _ANSWERS, _CODES = ("context", "prompt", "input"), ("model_response", "response"), ("kernel_code", "kernel")
+_PLACE = re.compile(
+    r"level_?(?P<level>\d+)/(?:.*/)?problem_(?P<number>\d+)/(?:sample_(?P<sample>\d+)/)?log\.json$"
+)
+_PROMPTS, _ANSWERS, _CODES = (
+    ("context", "prompt", "input"),
+    ("model_response", "response"),
+    ("kernel_code", "kernel"),
+)
 
 
 def caesar(database: Database, directory: Path, **options: Unpack[SampleOptions]) -> Imported:
-    """Import every log.json below `directory` into one run: a trajectory each, a job for each turn with code.
+    """Import every log.json below `directory` into one run: a trajectory each, a job
+    for each turn with code.
 
-    BadImportError where there is none, or a log is of a problem that is not here; nothing is stored then."""
+    BadImportError where there is none, or a log is of a problem that is not here;
+    nothing is stored then.
+    """
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
     paths = sorted(directory.rglob("log.json"))
     if not paths:
-        raise BadImportError(f"{directory}: expected …/level<N>/…/problem_<P>/sample_<S>/log.json, found no log.json")
+        raise BadImportError(
+            f"{directory}: expected …/level<N>/…/problem_<P>/sample_<S>/log.json, found no log.json"
+        )
     with database.begin() as connection:
         known = imports.numbered(connection, kernelbench.SOURCE_SET)
     logs = [_Log(path, directory) for path in paths]
@@ -76,9 +88,12 @@ class _Log:
         problem = known.get((self.level, self.number))
         if problem is None:
             raise BadImportError(
-                f"{self.path}: problem {self.number} of level {self.level} is not here: import it first"
+                f"{self.path}: problem {self.number} of level {self.level} is not here: import it"
+                " first"
             )
-        turns = tuple(self._attempt(number, turn) for number, turn in enumerate(self.turns, start=1))
+        turns = tuple(
+            self._attempt(number, turn) for number, turn in enumerate(self.turns, start=1)
+        )
         return Sample(
             where=str(self.path),
             label=self.label,
@@ -90,12 +105,17 @@ class _Log:
 
     def _attempt(self, number: int, turn: dict[str, Any]) -> SampleTurn:
         prompt, answer, code = (_text(turn, names) for names in (_PROMPTS, _ANSWERS, _CODES))
-        if answer is None and code is None and any(turn.get(name) == "" for name in (*_ANSWERS, *_CODES)):
+        if (
+            answer is None
+            and code is None
+            and any(turn.get(name) == "" for name in (*_ANSWERS, *_CODES))
+        ):
             answer = ""  # the model said nothing: a turn without code
         if answer is None and code is None:
             expected = ", ".join((*_ANSWERS, *_CODES))
             raise BadImportError(
-                f"{self.path}: turn {number}: expected one of {expected}, got {', '.join(sorted(turn))}"
+                f"{self.path}: turn {number}: expected one of {expected}, got"
+                f" {', '.join(sorted(turn))}"
             )
         return SampleTurn(
             messages=() if prompt is None else (Message(role="user", content=prompt),),
@@ -117,4 +137,6 @@ def _turns(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _text(turn: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((turn[name] for name in names if isinstance(turn.get(name), str) and turn[name]), None)
+    return next(
+        (turn[name] for name in names if isinstance(turn.get(name), str) and turn[name]), None
+    )

@@ -1,4 +1,6 @@
-"""ENQUEUE: imports of Dr. Kernel's Parquet files: cold-start dialogues, and the problems of its RL prompts."""
+"""ENQUEUE: imports of Dr. Kernel's Parquet files: cold-start dialogues, and the
+problems of its RL prompts.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _COLDSTART = ("messages", "entry_point", "original_python_code", "uuid")
 def drkernel_coldstart(
     database: Database, path: Path, *, device_class: str = "cpu", progress: Progress | None = None
 ) -> Imported:
-    """Import dialogues in the layout of `hkust-nlp/drkernel-coldstart-8k`: a trajectory each, a job for each answer."""
+    """Import dialogues in the layout of `hkust-nlp/drkernel-coldstart-8k`: a
+    trajectory each, a job for each answer.
+    """
     check(device_class, None)
     return store_samples(
         database,
@@ -43,7 +47,9 @@ def drkernel_coldstart(
 
 def drkernel_rl(database: Database, path: Path, *, progress: Progress | None = None) -> Imported:
     """Import problems in the layout of `hkust-nlp/drkernel-rl-data` (verl's)."""
-    return store_problems(database, attempted(parquet.rows(path, _RL), lambda row: _rl_problem(*row)), progress)
+    return store_problems(
+        database, attempted(parquet.rows(path, _RL), lambda row: _rl_problem(*row)), progress
+    )
 
 
 def _dialogue(row: dict[str, Any], where: str) -> Sample:
@@ -68,11 +74,15 @@ def _dialogue(row: dict[str, Any], where: str) -> Sample:
 def _rl_problem(row: dict[str, Any], where: str) -> Listed:
     try:
         info, reference = row["extra_info"], row["reward_model"]["ground_truth"]
-        told = next((info[key] for key in ("uuid", "problem_id") if info.get(key) not in (None, "")), None)
+        told = next(
+            (info[key] for key in ("uuid", "problem_id") if info.get(key) not in (None, "")), None
+        )
         name = ids.sha256(source_text.encode(reference))[:12] if told is None else told
         entry_point = info.get("entry_point") or "Model"
     except (TypeError, KeyError, AttributeError) as error:
-        raise BadImportError(f"{where}: expected reward_model.ground_truth and extra_info") from error
+        raise BadImportError(
+            f"{where}: expected reward_model.ground_truth and extra_info"
+        ) from error
     problem = Problem(
         name=source_text.printable(f"{info.get('module_name') or entry_point}_{name}"),
         reference=source_text.encode(reference),

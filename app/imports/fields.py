@@ -1,4 +1,6 @@
-"""ENQUEUE: parts of a record that several imports read: its problem, its messages, its further fields."""
+"""ENQUEUE: parts of a record that several imports read: its problem, its messages,
+its further fields.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class KnownProblems:
 
 
 def lines(path: Path) -> Iterator[tuple[bytes, str]]:
-    """(Line, where it stands) of a file, blank ones left out.  BadImportError where it cannot be read."""
+    """(Line, where it stands) of a file, blank ones left out.  BadImportError where
+    it cannot be read.
+    """
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -61,18 +65,22 @@ def object_of(text: bytes, where: str) -> dict[str, Any]:
 
 
 def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Problem:
-    """Problem of a record: its source is in the record, or the record names it.  BadImportError for neither."""
+    """Problem of a record: its source is in the record, or the record names it.
+    BadImportError for neither.
+    """
     text, level = fields.get("reference"), fields.get("level")
     if not isinstance(text, str):
-        raise BadImportError(f"{where}: expected an object with the source of a problem in `reference`")
+        raise BadImportError(
+            f"{where}: expected an object with the source of a problem in `reference`"
+        )
     if level is not None and type(level) is not int:
         raise BadImportError(f"{where}: level: expected a number, got {level!r}")
     if _NAME.fullmatch(text):
         stored = known.named(text)
         if stored is None:
             raise BadImportError(
-                f"{where}: reference: expected a source, or the id or `<source set>/<name>` of a stored problem, "
-                f"got {text!r}, which names none"
+                f"{where}: reference: expected a source, or the id or `<source set>/<name>` of a"
+                f" stored problem, got {text!r}, which names none"
             )
         return stored
     reference = source_text.encode(text)
@@ -87,7 +95,9 @@ def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Prob
 
 def further(fields: dict[str, Any], read: Collection[str]) -> dict[str, Any] | None:
     """Fields that are not read, as claims; None where there are none."""
-    return {name: _as_json(value) for name, value in sorted(fields.items()) if name not in read} or None
+    return {
+        name: _as_json(value) for name, value in sorted(fields.items()) if name not in read
+    } or None
 
 
 def _as_json(value: Any) -> Any:
@@ -108,7 +118,9 @@ def messages_of(found: Any, where: str) -> tuple[Message, ...]:
     try:
         messages = tuple(Message(role=one["role"], content=one["content"]) for one in found)
     except (TypeError, KeyError) as error:
-        raise BadImportError(f"{where}: messages: expected a list of objects with role and content") from error
+        raise BadImportError(
+            f"{where}: messages: expected a list of objects with role and content"
+        ) from error
     if not all(isinstance(text, str) for one in messages for text in (one.role, one.content)):
         raise BadImportError(f"{where}: messages: expected text in role and content")
     return messages

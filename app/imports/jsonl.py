@@ -25,13 +25,16 @@ FIELDS = fields.PROBLEM | {"id", "backend", "messages", "response", "candidate"}
 
 
 def jsonl(database: Database, path: Path, **options: Unpack[SampleOptions]) -> Imported:
-    """Import a file of JSON objects, one sample a line, into the run `run` (by default the file's name).
+    """Import a file of JSON objects, one sample a line, into the run `run` (by
+    default the file's name).
 
-    `reference` is the problem's source; then one of: `messages`, a dialogue that ends with an answer; `response`, an
-    answer with its code in a block, and `messages` before it; `candidate`, code alone.  `reference` may also name a
-    stored problem, by its id or as `<source set>/<name>`.  Further: `name`, `source_set`, `level`, `entry_point`,
-    `licence`, `backend`, and `id`, which tells one sample from another; all other fields are kept as claims.  A bad
-    line is left out and listed; BadImportError where all are bad, or the file cannot be read."""
+    `reference` is the problem's source; then one of: `messages`, a dialogue that ends with an
+    answer; `response`, an answer with its code in a block, and `messages` before it; `candidate`,
+    code alone.  `reference` may also name a stored problem, by its id or as `<source set>/<name>`.
+    Further: `name`, `source_set`, `level`, `entry_point`, `licence`, `backend`, and `id`, which
+    tells one sample from another; all other fields are kept as claims.  A bad line is left out and
+    listed; BadImportError where all are bad, or the file cannot be read.
+    """
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
     known = fields.KnownProblems(database)

@@ -31,19 +31,24 @@ def kernelbench(
     backend: str | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Import a KernelBench checkout, or a folder that holds `level1` … `level4`, with or without `runs` beside them.
+    """Import a KernelBench checkout, or a folder that holds `level1` … `level4`, with
+    or without `runs` beside them.
 
-    Problems become the source set `kernelbench`.  Each sample of `runs/<run>/` becomes a trajectory of one turn in a
-    run named after that folder, and a queued job for `device_class`, which a worker's sweep sends.  `backend` is the
-    language of the samples; None asks each source.  The same folder again adds only new samples.
+    Problems become the source set `kernelbench`.  Each sample of `runs/<run>/` becomes a trajectory
+    of one turn in a run named after that folder, and a queued job for `device_class`, which a
+    worker's sweep sends.  `backend` is the language of the samples; None asks each source.  The
+    same folder again adds only new samples.
 
-    A file that cannot be used is left out and listed.  Raises BadImportError where there are no problems, or every
-    sample is bad, RunConflictError where a run of that name was made here, and ValueError for a device class or backend
-    that there is not."""
+    A file that cannot be used is left out and listed.  Raises BadImportError where there are no
+    problems, or every sample is bad, RunConflictError where a run of that name was made here, and
+    ValueError for a device class or backend that there is not.
+    """
     check(device_class, backend)
     files = _as_import(lambda: checkout.problem_files(directory))
     bad: list[str] = []
-    runs = [_Run.found(folder, bad) for folder in sorted(directory.glob("runs/*")) if folder.is_dir()]
+    runs = [
+        _Run.found(folder, bad) for folder in sorted(directory.glob("runs/*")) if folder.is_dir()
+    ]
     samples = sum(len(run.kernels) for run in runs)
     if bad and not samples:
         raise BadImportError("\n".join(bad[:MOST_SHOWN]))
@@ -73,7 +78,9 @@ def kernelbench(
         good, new = good + taken, new + added
     if bad and not good and runs:
         raise BadImportError("\n".join(bad[:MOST_SHOWN]))
-    return Imported(problems=len(known), runs=len(runs), samples=good, new_samples=new, bad=tuple(bad))
+    return Imported(
+        problems=len(known), runs=len(runs), samples=good, new_samples=new, bad=tuple(bad)
+    )
 
 
 _T = TypeVar("_T")
@@ -157,17 +164,27 @@ class _Requests:
     def of(self, kernel: _Kernel) -> Request:
         problem = self.known.get((kernel.level, kernel.number))
         if problem is None:
-            raise BadImportError(f"{kernel.path}: there is no problem {kernel.number} of level {kernel.level}")
+            raise BadImportError(
+                f"{kernel.path}: there is no problem {kernel.number} of level {kernel.level}"
+            )
         data = _read(kernel.path)
-        backend = self.backend or language.backend_for(data, [message.content for message in _prompt(kernel)])
+        backend = self.backend or language.backend_for(
+            data, [message.content for message in _prompt(kernel)]
+        )
         try:
-            return Request(problem=problem, candidate=data, backend=backend, device_class=self.device_class)
+            return Request(
+                problem=problem, candidate=data, backend=backend, device_class=self.device_class
+            )
         except RequestError as error:
             raise BadImportError(f"{kernel.path}: {error}") from error
 
 
 def _store(
-    connection: Connection, run: _Run, requests: _Requests, advance: Callable[[int], None], bad: list[str]
+    connection: Connection,
+    run: _Run,
+    requests: _Requests,
+    advance: Callable[[int], None],
+    bad: list[str],
 ) -> tuple[int, int]:
     """Store a run; the number of its samples that are good, and of those that are new."""
     recorded = run.recorded(bad)
@@ -180,7 +197,10 @@ def _store(
         recorded=recorded,
     )
     there = imports.labels(connection, run_id)
-    labelled = ((kernel, imports.label_for(kernel.label, requests.device_class, there)) for kernel in run.kernels)
+    labelled = (
+        (kernel, imports.label_for(kernel.label, requests.device_class, there))
+        for kernel in run.kernels
+    )
     fresh = [replace(kernel, stored_as=label) for kernel, label in labelled if label is not None]
     advance(len(run.kernels) - len(fresh))
     stored = 0
@@ -194,7 +214,9 @@ def _store(
     return len(run.kernels) - len(fresh) + stored, stored
 
 
-def _store_samples(connection: Connection, run_id: UUID, wanted: Sequence[tuple[_Kernel, Request]]) -> None:
+def _store_samples(
+    connection: Connection, run_id: UUID, wanted: Sequence[tuple[_Kernel, Request]]
+) -> None:
     if not wanted:
         return
     requests = [request for _, request in wanted]
@@ -203,7 +225,9 @@ def _store_samples(connection: Connection, run_id: UUID, wanted: Sequence[tuple[
     for (kernel, request), job_id, problem_id in zip(wanted, job_ids, problem_ids, strict=True):
         turn = Turn(
             messages=tuple(_prompt(kernel)),
-            response=fence(source_text.display(request.candidate or b"")),  # KernelBench keeps the code alone
+            response=fence(
+                source_text.display(request.candidate or b"")
+            ),  # KernelBench keeps the code alone
             candidate=None,
             job_id=job_id,
         )
@@ -229,8 +253,12 @@ def _claims(path: Path) -> dict[str, Any]:
         claims = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
         raise BadImportError(f"{path}: expected JSON: {error}") from error
-    if not isinstance(claims, dict) or not all(isinstance(claim, list | dict) for claim in claims.values()):
-        raise BadImportError(f"{path}: expected an object of problem number → results, got {str(claims)[:60]!r}")
+    if not isinstance(claims, dict) or not all(
+        isinstance(claim, list | dict) for claim in claims.values()
+    ):
+        raise BadImportError(
+            f"{path}: expected an object of problem number → results, got {str(claims)[:60]!r}"
+        )
     return claims
 
 

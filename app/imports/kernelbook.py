@@ -1,4 +1,6 @@
-"""ENQUEUE: import of KernelBook's Parquet files: PyTorch programs as problems, each with its licences."""
+"""ENQUEUE: import of KernelBook's Parquet files: PyTorch programs as problems, each
+with its licences.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ _BOOK = ("entry_point", "python_code", "licenses")
 
 
 def kernelbook(database: Database, path: Path, *, progress: Progress | None = None) -> Imported:
-    """Import the PyTorch programs of `GPUMODE/KernelBook` as problems, each with the licences of its repository."""
-    return store_problems(database, attempted(parquet.rows(path, _BOOK), lambda row: _book_problem(*row)), progress)
+    """Import the PyTorch programs of `GPUMODE/KernelBook` as problems, each with the
+    licences of its repository.
+    """
+    return store_problems(
+        database, attempted(parquet.rows(path, _BOOK), lambda row: _book_problem(*row)), progress
+    )
 
 
 def _book_problem(row: dict[str, Any], where: str) -> Listed:
@@ -34,5 +40,7 @@ def _book_problem(row: dict[str, Any], where: str) -> Listed:
     )
     licence = " OR ".join(sorted(row["licenses"] or [])) or None
     return Listed(
-        problem=problem, licence=licence, claims=fields.further(row, (*_BOOK, "triton_code", "original_triton_code"))
+        problem=problem,
+        licence=licence,
+        claims=fields.further(row, (*_BOOK, "triton_code", "original_triton_code")),
     )

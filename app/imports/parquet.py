@@ -18,7 +18,10 @@ def rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[dict[str, Any],
         with pq.ParquetFile(path) as file:
             missing = sorted(set(columns) - set(file.schema_arrow.names))
             if missing:
-                raise BadImportError(f"{path}: expected the columns {', '.join(columns)}; {', '.join(missing)} missing")
+                raise BadImportError(
+                    f"{path}: expected the columns {', '.join(columns)}; {', '.join(missing)}"
+                    " missing"
+                )
             number = 0
             for batch in file.iter_batches(batch_size=200):
                 for row in batch.to_pylist():

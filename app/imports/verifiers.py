@@ -1,9 +1,10 @@
-"""ENQUEUE: import of rollouts that the package `verifiers` has saved: episodes of its API v1 (`traces.jsonl`), one a
-line, and outputs of the API before it (`results.jsonl`).
+"""ENQUEUE: import of rollouts that the package `verifiers` has saved: episodes of its API v1
+(`traces.jsonl`), one a line, and outputs of the API before it (`results.jsonl`).
 
-A trace is a graph of messages: every path to a leaf with a sampled answer becomes a trajectory, as it becomes a
-training sample there.  The problem stands in the task's data (or in `info`): `reference`, as in
-`assay import jsonl`, or is the one that the caller names."""
+A trace is a graph of messages: every path to a leaf with a sampled answer becomes a trajectory, as
+it becomes a training sample there.  The problem stands in the task's data (or in `info`):
+`reference`, as in `assay import jsonl`, or is the one that the caller names.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +39,12 @@ _OUTPUT = frozenset({"prompt", "completion"})
 def verifiers(
     database: Database, path: Path, *, problem: str | None = None, **options: Unpack[SampleOptions]
 ) -> Imported:
-    """Import a file, or the `traces.jsonl` of a run's folder, into one run: a job for each answer with code.
+    """Import a file, or the `traces.jsonl` of a run's folder, into one run: a job
+    for each answer with code.
 
-    `problem`: the stored problem, by its id or as `<source set>/<name>`, of rows that do not say.  Rewards, metrics and
-    errors are kept as claims.  A bad line is left out and listed."""
+    `problem`: the stored problem, by its id or as `<source set>/<name>`, of rows that do not say.
+    Rewards, metrics and errors are kept as claims.  A bad line is left out and listed.
+    """
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
     file = path / FILE if path.is_dir() else path
@@ -67,7 +70,11 @@ def _samples(
 
 
 def _of_line(
-    row: dict[str, Any], where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
+    row: dict[str, Any],
+    where: str,
+    problem: str | None,
+    backend: str | None,
+    known: fields.KnownProblems,
 ) -> Iterator[Sample]:
     if isinstance(row.get("traces"), list):
         for number, trace in enumerate(row["traces"]):
@@ -77,7 +84,10 @@ def _of_line(
     elif row.keys() >= _OUTPUT:
         yield _of_output(row, where, problem, backend, known)
     else:
-        raise BadImportError(f"{where}: expected an episode with `traces`, or an output with `prompt` and `completion`")
+        raise BadImportError(
+            f"{where}: expected an episode with `traces`, or an output with `prompt` and"
+            " `completion`"
+        )
 
 
 def _of_trace(
@@ -102,12 +112,16 @@ def _of_trace(
 
 
 def _paths(nodes: Sequence[Any], where: str) -> list[list[dict[str, Any]]]:
-    """Paths from a root to each leaf, up to its last sampled answer; those without one are left out."""
+    """Paths from a root to each leaf, up to its last sampled answer; those without
+    one are left out.
+    """
     parents = set()
     for number, node in enumerate(nodes):
         parent = node.get("parent") if isinstance(node, dict) else number
         if parent is not None and not (type(parent) is int and 0 <= parent < number):
-            raise BadImportError(f"{where}: node {number}: expected the number of an earlier node as parent")
+            raise BadImportError(
+                f"{where}: node {number}: expected the number of an earlier node as parent"
+            )
         parents.add(parent)
     found: list[list[dict[str, Any]]] = []
     for leaf in (number for number in range(len(nodes)) if number not in parents):
@@ -134,13 +148,23 @@ def _turns(path: Sequence[dict[str, Any]], where: str) -> tuple[SampleTurn, ...]
         if not node.get("sampled"):
             waiting.append(message)
             continue
-        turns.append(SampleTurn(messages=tuple(waiting), response=message.content, candidate=code_of(message.content)))
+        turns.append(
+            SampleTurn(
+                messages=tuple(waiting),
+                response=message.content,
+                candidate=code_of(message.content),
+            )
+        )
         waiting = []
     return tuple(turns)
 
 
 def _of_output(
-    row: dict[str, Any], where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
+    row: dict[str, Any],
+    where: str,
+    problem: str | None,
+    backend: str | None,
+    known: fields.KnownProblems,
 ) -> Sample:
     prompt, completion = row["prompt"], row["completion"]
     if isinstance(prompt, str) and isinstance(completion, str):
@@ -153,11 +177,15 @@ def _of_output(
         while messages and messages[-1].role != "assistant":
             messages = messages[:-1]
     else:
-        raise BadImportError(f"{where}: prompt, completion: expected two texts or two lists of messages")
+        raise BadImportError(
+            f"{where}: prompt, completion: expected two texts or two lists of messages"
+        )
     told = _told(row.get("info"), problem)
     return Sample(
         where=where,
-        label=source_text.printable(str(row.get("trajectory_id") or ids.sha256(repr(row).encode())[:32])),
+        label=source_text.printable(
+            str(row.get("trajectory_id") or ids.sha256(repr(row).encode())[:32])
+        ),
         problem=fields.problem_of(told, where, known),
         licence=fields.licence_of(told),
         turns=turns_of(messages, where),

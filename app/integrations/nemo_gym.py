@@ -1,4 +1,5 @@
-"""ENQUEUE: NeMo Gym's resources server: a session a rollout, played by NeMo Gym's own `gymnasium_agent`.
+"""ENQUEUE: NeMo Gym's resources server: a session a rollout, played by NeMo Gym's
+own `gymnasium_agent`.
 
     # resources_servers/kernel_assay/app.py
     from app.integrations.nemo_gym import KernelServer
@@ -9,7 +10,8 @@
     kernel_assay:
       resources_servers:
         kernel_assay:
-          {entrypoint: app.py, domain: coding, run: grpo-1, spec: {strategy: {turns: 3}, device_class: h200}}
+          {entrypoint: app.py, domain: coding, run: grpo-1, spec: {strategy: {turns:
+          3}, device_class: h200}}
     kernel_assay_agent:
       responses_api_agents:
         gymnasium_agent:
@@ -18,12 +20,14 @@
           resources_server: {type: resources_servers, name: kernel_assay}
           model_server: {type: responses_api_models, name: policy_model}
 
-The rows are an export of the layout `nemo_gym_sessions`: no input, because the session writes the prompt, and the
-problem in `verifier_metadata`.  The agent's reward is the sum of the turns'; `info["turn_rewards"]` has each.
-`max_steps` has to be at least the number of turns.  A reward that an infrastructure fault took away is an error of the
-request, which NeMo Gym counts as a failed rollout.  A server is one process, which holds the sessions.
+The rows are an export of the layout `nemo_gym_sessions`: no input, because the session writes the
+prompt, and the problem in `verifier_metadata`.  The agent's reward is the sum of the turns';
+`info["turn_rewards"]` has each. `max_steps` has to be at least the number of turns.  A reward that
+an infrastructure fault took away is an error of the request, which NeMo Gym counts as a failed
+rollout.  A server is one process, which holds the sessions.
 
-Needs nemo-gym (Python 3.12), and is imported by its users alone."""
+Needs nemo-gym (Python 3.12), and is imported by its users alone.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,12 @@ from typing import Any
 
 from nemo_gym.base_resources_server import BaseResourcesServerConfig
 from nemo_gym.openai_utils import NeMoGymResponse
-from resources_servers.gymnasium import EnvResetRequest, EnvResetResponse, GymnasiumServer, extract_text
+from resources_servers.gymnasium import (
+    EnvResetRequest,
+    EnvResetResponse,
+    GymnasiumServer,
+    extract_text,
+)
 from starlette.requests import Request
 
 from app.client import KernelSession
@@ -45,7 +54,9 @@ from app.domain.rollout import Place
 from app.integrations import sessions
 from app.integrations.scoring import NoScoreError
 
-TRUNCATED = frozenset({StopReason.MAX_TURNS, StopReason.MAX_TOKENS, StopReason.CONTEXT_OVERFLOW, StopReason.BUDGET})
+TRUNCATED = frozenset(
+    {StopReason.MAX_TURNS, StopReason.MAX_TOKENS, StopReason.CONTEXT_OVERFLOW, StopReason.BUDGET}
+)
 """Reasons that end an episode from outside; all others are the model's own."""
 
 
@@ -68,10 +79,15 @@ class KernelServer(GymnasiumServer):  # type: ignore[misc]
 
     async def _reset_endpoint(self, body: EnvResetRequest, request: Request) -> EnvResetResponse:
         if body.responses_create_params.input:
-            raise RequestError("responses_create_params.input: expected none, because the session writes the prompt")
+            raise RequestError(
+                "responses_create_params.input: expected none, because the session writes the"
+                " prompt"
+            )
         return await super()._reset_endpoint(body, request)
 
-    async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str | None, dict[str, Any]]:
+    async def reset(
+        self, metadata: dict[str, Any], session_id: str | None = None
+    ) -> tuple[str | None, dict[str, Any]]:
         """The session's prompt as the first user message.  Raises RequestError."""
         session = await asyncio.to_thread(self._open, metadata)
         self.session_state[session_id] = session
@@ -83,9 +99,13 @@ class KernelServer(GymnasiumServer):  # type: ignore[misc]
         metadata: dict[str, Any],  # noqa: ARG002 (the session knows its problem)
         session_id: str | None = None,
     ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
-        """Evaluate an answer.  Raises NoScoreError where a fault took the reward, RequestError without a session."""
+        """Evaluate an answer.  Raises NoScoreError where a fault took the reward,
+        RequestError without a session.
+        """
         session = self._going(session_id)
-        step = await session.answer_async(extract_text(action), end=_end(action), tokens=_tokens(action))
+        step = await session.answer_async(
+            extract_text(action), end=_end(action), tokens=_tokens(action)
+        )
         if step.reward is None:
             await self.close_session(session_id)
             raise NoScoreError(f"no score: {step.stop_reason}")
@@ -132,7 +152,9 @@ def _prompt(session: KernelSession) -> str:
     """The one user message that a session of this server begins with.  Raises RequestError."""
     messages = session.messages
     if [each["role"] for each in messages] != ["user"]:
-        raise RequestError("prompts.system: expected none, because NeMo Gym's agent appends one user message")
+        raise RequestError(
+            "prompts.system: expected none, because NeMo Gym's agent appends one user message"
+        )
     return messages[0]["content"]
 
 

@@ -2,18 +2,21 @@
 
     # server.py
     from app.integrations.openenv import application
-    app = application({"strategy": {"turns": 3}, "device_class": "h200"}, run="grpo-1", problems="prompts.jsonl")
+    app = application({"strategy": {"turns": 3}, "device_class": "h200"},
+    run="grpo-1", problems="prompts.jsonl")
 
     uvicorn server:app --host 127.0.0.1 --port 8001
 
-An episode begins with `reset(reference=…)`, or `problem_id`, with `entry_point` and `backend` where they are known, and
-`step`, `group` and `sample` as its place in the training; `reset(seed=n)` takes row n of `problems`, counted round.  An
-action is an answer, an observation the prompt of the next one.  A reward that an infrastructure fault took away is
-None, which trainers have to leave out.  An episode whose client goes away is stored with the turns that it has.
+An episode begins with `reset(reference=…)`, or `problem_id`, with `entry_point` and `backend` where
+they are known, and `step`, `group` and `sample` as its place in the training; `reset(seed=n)` takes
+row n of `problems`, counted round.  An action is an answer, an observation the prompt of the next
+one.  A reward that an infrastructure fault took away is None, which trainers have to leave out.  An
+episode whose client goes away is stored with the turns that it has.
 
 OpenEnv's server authenticates no client: serve it to the trainer's host alone.
 
-Needs openenv-core, and is imported by its users alone."""
+Needs openenv-core, and is imported by its users alone.
+"""
 
 from __future__ import annotations
 
@@ -83,19 +86,34 @@ class KernelEnvironment(Environment):  # type: ignore[misc]
         self._session: KernelSession | None = None
         self._episode: str | None = None
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **row: Any) -> KernelObservation:
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **row: Any
+    ) -> KernelObservation:
         """Begin an episode; the one before it is stored.  Raises RequestError."""
         self.close()
-        told = {**{name: row.pop(name) for name in PLACE if row.get(name) is not None}, **self._told}
+        told = {
+            **{name: row.pop(name) for name in PLACE if row.get(name) is not None},
+            **self._told,
+        }
         if not {"reference", "reference_code", "problem_id"} & row.keys():
             row = {**sessions.flat(self._row(seed)), **row}
         session = sessions.opened(
-            "openenv", row, self._spec, url=self._url, place=place(told, "reset"), deadline_s=self._deadline_s
+            "openenv",
+            row,
+            self._spec,
+            url=self._url,
+            place=place(told, "reset"),
+            deadline_s=self._deadline_s,
         )
         self._session, self._episode = session, episode_id
         return KernelObservation(messages=session.messages)
 
-    def step(self, action: KernelAction, timeout_s: float | None = None, **_: Any) -> KernelObservation:  # noqa: ARG002
+    def step(
+        self,
+        action: KernelAction,
+        timeout_s: float | None = None,  # noqa: ARG002
+        **_: Any,
+    ) -> KernelObservation:
         """Evaluate an answer.  Raises RequestError before `reset` and after the end."""
         session = self._going()
         end = End.LENGTH if action.truncated else End.STOP
@@ -139,7 +157,10 @@ class KernelEnvironment(Environment):  # type: ignore[misc]
 
     def _row(self, seed: int | None) -> Mapping[str, Any]:
         if not self._rows:
-            raise RequestError("reset: expected reference or problem_id, got neither, and the server has no problems")
+            raise RequestError(
+                "reset: expected reference or problem_id, got neither, and the server has no"
+                " problems"
+            )
         return self._rows[(next(self._turn) if seed is None else seed) % len(self._rows)]
 
 
@@ -155,15 +176,25 @@ def application(
 ) -> Any:
     """The server, for uvicorn.
 
-    `spec`: keys of a collection's specification; `problems`: rows with `reference` (or `reference_code`), `problem_id`,
-    `entry_point` and `backend`, on top or in a table as exported prompts have them, or the path of such rows as JSON
-    lines; `run` and `model` name the training.  Raises RequestError."""
+    `spec`: keys of a collection's specification; `problems`: rows with `reference` (or
+    `reference_code`), `problem_id`, `entry_point` and `backend`, on top or in a table as exported
+    prompts have them, or the path of such rows as JSON lines; `run` and `model` name the
+    training.  Raises RequestError.
+    """
     as_spec(spec)
     rows = problems if not isinstance(problems, (str, Path)) else _read(Path(problems))
     told = {name: value for name, value in (("run", run), ("model", model)) if value is not None}
     turn = itertools.count()
-    made = partial(KernelEnvironment, spec, url=url, told=told, rows=rows, turn=turn, deadline_s=deadline_s)
-    return create_app(made, KernelAction, KernelObservation, env_name="kernel_assay", max_concurrent_envs=concurrent)
+    made = partial(
+        KernelEnvironment, spec, url=url, told=told, rows=rows, turn=turn, deadline_s=deadline_s
+    )
+    return create_app(
+        made,
+        KernelAction,
+        KernelObservation,
+        env_name="kernel_assay",
+        max_concurrent_envs=concurrent,
+    )
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

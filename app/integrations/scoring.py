@@ -1,5 +1,6 @@
-"""ENQUEUE: shared part of the trainers' reward functions: submit, wait, tell a fault of the service from a bad
-candidate."""
+"""ENQUEUE: shared part of the trainers' reward functions: submit, wait, tell a fault of
+the service from a bad candidate.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +29,27 @@ _log = logging.getLogger(__name__)
 
 
 class NoScoreError(RuntimeError):
-    """There is no score, and the candidate is not to blame: leave the sample out, do not count it as zero."""
+    """There is no score, and the candidate is not to blame: leave the sample out, do
+    not count it as zero.
+    """
 
 
-async def evaluated(rollouts: Sequence[Rollout], *, url: str | None, deadline_s: float) -> list[Result | None]:
-    """Results in the order of the rollouts, without blocking the loop; None for a rollout that the service could not
-    score or did not finish in time.  Raises RequestError and NotAllowedError, which are the configuration's fault."""
+async def evaluated(
+    rollouts: Sequence[Rollout], *, url: str | None, deadline_s: float
+) -> list[Result | None]:
+    """Results in the order of the rollouts, without blocking the loop; None for a rollout that the
+    service could not score or did not finish in time.  Raises RequestError and NotAllowedError,
+    which are the configuration's fault.
+    """
     threads = _threads(os.getpid())
-    return await asyncio.get_running_loop().run_in_executor(threads, evaluate, rollouts, url, deadline_s)
+    return await asyncio.get_running_loop().run_in_executor(
+        threads, evaluate, rollouts, url, deadline_s
+    )
 
 
-def evaluate(rollouts: Sequence[Rollout], url: str | None, deadline_s: float) -> list[Result | None]:
+def evaluate(
+    rollouts: Sequence[Rollout], url: str | None, deadline_s: float
+) -> list[Result | None]:
     """The same, blocking."""
     service = client(url)
     try:
@@ -85,7 +96,9 @@ def rollout(
 
 
 def _uuid(text: str | None) -> UUID | None:
-    """The id of a stored problem; None for another value in that field, in a data set of another origin."""
+    """The id of a stored problem; None for another value in that field, in a data
+    set of another origin.
+    """
     try:
         return None if text is None else UUID(text)
     except ValueError:
@@ -98,7 +111,9 @@ def score(name: str, result: Result | None) -> float | None:
 
 
 def client(url: str | None) -> Client:
-    """This process's client of the service at the URL, else at KERNEL_ASSAY_URL, else on this machine."""
+    """This process's client of the service at the URL, else at KERNEL_ASSAY_URL,
+    else on this machine.
+    """
     return _client(os.getpid(), url or os.environ.get("KERNEL_ASSAY_URL"))
 
 

@@ -30,9 +30,11 @@ def opened(
     deadline_s: float = DEADLINE_S,
     store: bool = True,
 ) -> KernelSession:
-    """The open session of a row: `reference` (or `reference_code`), `problem_id`, `entry_point` and `backend`.
+    """The open session of a row: `reference` (or `reference_code`), `problem_id`,
+    `entry_point` and `backend`.
 
-    The row's backend goes before that of the specification.  Raises RequestError."""
+    The row's backend goes before that of the specification.  Raises RequestError.
+    """
     value = as_spec(spec).as_json()
     if row.get("backend"):
         value["backend"] = row["backend"]
@@ -45,12 +47,19 @@ def opened(
 def figures(session: KernelSession) -> dict[str, float]:
     """Figures of a dialogue for a trainer's log, with the same keys always.
 
-    `turns`: answers with a reward; `correct` and `hack`: 1 where an answer was; `best_speedup`: 0 without one."""
-    results = [step.result for step in session.steps if step.result is not None and step.reward is not None]
+    `turns`: answers with a reward; `correct` and `hack`: 1 where an answer was;
+    `best_speedup`: 0 without one.
+    """
+    results = [
+        step.result for step in session.steps if step.result is not None and step.reward is not None
+    ]
     return {
         "turns": float(sum(reward is not None for reward in session.rewards)),
         "correct": float(
-            any(is_credited(correct=bool(result["correct"]), label=result["verdict"]) for result in results)
+            any(
+                is_credited(correct=bool(result["correct"]), label=result["verdict"])
+                for result in results
+            )
         ),
         "hack": float(any(result["verdict"] == Label.HACK for result in results)),
         "best_speedup": max((result["speedup"] or 0.0 for result in results), default=0.0),
@@ -58,7 +67,9 @@ def figures(session: KernelSession) -> dict[str, float]:
 
 
 def check_grows(spec: CollectionSpec) -> None:
-    """Raise RequestError for prompts that are not the earlier ones and more, which one row of tokens cannot hold."""
+    """Raise RequestError for prompts that are not the earlier ones and more, which
+    one row of tokens cannot hold.
+    """
     if spec.context.history != "whole" or spec.strategy["name"] != "sequential":
         raise RequestError(
             "expected strategy.name = 'sequential' and context.history = 'whole', "
@@ -67,17 +78,23 @@ def check_grows(spec: CollectionSpec) -> None:
 
 
 def flat(row: Given) -> dict[str, Any]:
-    """The row with its problem's fields on top, where a layout of prompts has them in a table of their own."""
+    """The row with its problem's fields on top, where a layout of prompts has them
+    in a table of their own.
+    """
     found = dict(row)
     for name in ("extra_info", "metadata", "verifier_metadata"):
-        found |= {key: value for key, value in dict(row.get(name) or {}).items() if value is not None}
+        found |= {
+            key: value for key, value in dict(row.get(name) or {}).items() if value is not None
+        }
     for name in ("reward_model", "reward_spec"):
         found["reference"] = found.get("reference") or dict(row.get(name) or {}).get("ground_truth")
     return found
 
 
 def problem_of(row: Given, url: str | None = None) -> Problem:
-    """The stored problem of the row's id, else the one that its reference makes.  Raises RequestError."""
+    """The stored problem of the row's id, else the one that its reference makes.
+    Raises RequestError.
+    """
     reference = row.get("reference") or row.get("reference_code")
     try:
         stored = UUID(str(row["problem_id"])) if row.get("problem_id") else None

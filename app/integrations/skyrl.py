@@ -2,14 +2,17 @@
 
     skyrl_gym.register(id="kernel_assay", entry_point="app.integrations.skyrl:KernelEnv")
     environment.env_class=kernel_assay
-    environment.skyrl_gym.kernel_assay={spec: {strategy: {turns: 3}, device_class: h200}, url: …, run: grpo-1}
+    environment.skyrl_gym.kernel_assay={spec: {strategy: {turns: 3}, device_class:
+    h200}, url: …, run: grpo-1}
 
-The rows are an export of the layout `skyrl_prompts`, or have `reward_spec.ground_truth` (the reference), and
-`extra_info` with `problem_id`, `entry_point` and `backend`.  The conversation begins with the session's own prompt.
-SkyRL puts each reward on the last token of its turn.  It takes no missing reward, so one that an infrastructure fault
-took away is NaN, which its loss has to leave out; `metadata["valid"]` says the same.
+The rows are an export of the layout `skyrl_prompts`, or have `reward_spec.ground_truth` (the
+reference), and `extra_info` with `problem_id`, `entry_point` and `backend`.  The conversation
+begins with the session's own prompt. SkyRL puts each reward on the last token of its turn.  It
+takes no missing reward, so one that an infrastructure fault took away is NaN, which its loss has to
+leave out; `metadata["valid"]` says the same.
 
-Needs skyrl-gym, and is imported by its trainer alone."""
+Needs skyrl-gym, and is imported by its trainer alone.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,13 @@ Messages = list[dict[str, str]]
 
 
 class KernelEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl_gym has no types
-    """One dialogue.  `env_config`: `spec`, `url`, `run`, `model` and `deadline_s`; `extras`: the row."""
+    """One dialogue.  `env_config`: `spec`, `url`, `run`, `model` and `deadline_s`;
+    `extras`: the row.
+    """
 
-    def __init__(self, env_config: Mapping[str, Any] | None = None, extras: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, env_config: Mapping[str, Any] | None = None, extras: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__()
         self._config, self._row = dict(env_config or {}), dict(extras or {})
         self._session: KernelSession | None = None
@@ -39,7 +46,11 @@ class KernelEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl_gym has no types
         info = dict(self._row.get("extra_info") or {})
         row = {**info, "reference": dict(self._row.get("reward_spec") or {}).get("ground_truth")}
         place = Place(run=self._config.get("run"), model=self._config.get("model"))
-        more = {name: self._config[name] for name in ("url", "deadline_s") if self._config.get(name) is not None}
+        more = {
+            name: self._config[name]
+            for name in ("url", "deadline_s")
+            if self._config.get(name) is not None
+        }
         self._session = sessions.opened("skyrl", row, self._config.get("spec"), place=place, **more)
         sessions.check_grows(self._session.spec)
         self.max_turns = self._session.spec.most_attempts
@@ -50,7 +61,11 @@ class KernelEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl_gym has no types
         assert self._session is not None, "init comes first"
         step = self._session.answer(action)
         self.turns += 1
-        told = [] if step.done or step.feedback is None else [{"role": "user", "content": step.feedback}]
+        told = (
+            []
+            if step.done or step.feedback is None
+            else [{"role": "user", "content": step.feedback}]
+        )
         result = step.result
         return BaseTextEnvStepOutput(
             observations=told,

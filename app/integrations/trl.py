@@ -2,11 +2,14 @@
 
     from app.integrations import trl
 
-    trainer = GRPOTrainer(model, reward_funcs=trl.reward_funcs(gpu="h200"), train_dataset=dataset, …)
+    trainer = GRPOTrainer(model, reward_funcs=trl.reward_funcs(gpu="h200"),
+    train_dataset=dataset, …)
 
-The dataset is an export of the layout `trl_prompts`, or one with a column `reference` (or `reference_code`) that holds
-the reference's source; `problem_id`, `entry_point` and `backend` are read where they are there.  Every answer is stored
-with its prompt, the trainer's step and all other columns."""
+The dataset is an export of the layout `trl_prompts`, or one with a column `reference` (or
+`reference_code`) that holds the reference's source; `problem_id`, `entry_point` and
+`backend` are read where they are there.  Every answer is stored with its prompt, the
+trainer's step and all other columns.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +45,11 @@ def reward_funcs(
     run: str | None = None,
     model: str | None = None,
 ) -> list[Callable[..., Any]]:
-    """Reward functions for a trainer's `reward_funcs`.  Partials of a function of this module: TRL runs them
-    concurrently, and its asynchronous trainer can pickle them.  `timing_budget_s`: of each evaluation; more of it,
-    narrower intervals.
-    `run` and `model` name the training; without them answers are stored in a run a day."""
+    """Reward functions for a trainer's `reward_funcs`.  Partials of a function of this module: TRL
+    runs them concurrently, and its asynchronous trainer can pickle them.  `timing_budget_s`: of
+    each evaluation; more of it, narrower intervals.
+    `run` and `model` name the training; without them answers are stored in a run a day.
+    """
     chosen = functools.partial(
         kernel_reward,
         reward=reward,
@@ -60,12 +64,13 @@ def reward_funcs(
 
 
 def masked(dataset: Any, tokenizer: Any) -> Any:
-    """A dataset of the layout `trl_sft_masked` as SFTTrainer takes it: `input_ids`, and `labels` with loss on the
-    answers with a true `train` and on no other token.
+    """A dataset of the layout `trl_sft_masked` as SFTTrainer takes it: `input_ids`, and `labels`
+    with loss on the answers with a true `train` and on no other token.
 
-    `dataset`: a `datasets.Dataset` with the column `dialogue`.  Uses the tokenizer's chat template where it has
-    generation marks, else the one that TRL has for the model.  Raises ValueError where TRL has none, and where the
-    template does not mark each answer in one stretch."""
+    `dataset`: a `datasets.Dataset` with the column `dialogue`.  Uses the tokenizer's chat template
+    where it has generation marks, else the one that TRL has for the model.  Raises ValueError where
+    TRL has none, and where the template does not mark each answer in one stretch.
+    """
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
     own = tokenizer.chat_template
@@ -74,23 +79,36 @@ def masked(dataset: Any, tokenizer: Any) -> Any:
     def tokenized(row: dict[str, Any]) -> dict[str, Any]:
         said = [{"role": each["role"], "content": each["content"]} for each in row["dialogue"]]
         found = tokenizer.apply_chat_template(
-            said, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+            said,
+            chat_template=template,
+            tokenize=True,
+            return_dict=True,
+            return_assistant_tokens_mask=True,
         )
         learnt = [each["train"] for each in row["dialogue"] if each["role"] == "assistant"]
-        return {"input_ids": found["input_ids"], "labels": labels(found["input_ids"], found["assistant_masks"], learnt)}
+        return {
+            "input_ids": found["input_ids"],
+            "labels": labels(found["input_ids"], found["assistant_masks"], learnt),
+        }
 
     return dataset.map(tokenized, remove_columns=dataset.column_names)
 
 
 def labels(tokens: Sequence[int], marks: Sequence[int], learnt: Sequence[bool]) -> list[int]:
-    """Labels of a dialogue, one a token.  `marks`: 1 for every token of an answer; `learnt`: for every answer, whether
-    it bears loss.  ValueError where there are not as many stretches of marks as answers."""
+    """Labels of a dialogue, one a token.  `marks`: 1 for every token of an answer; `learnt`:
+    for every answer, whether it bears loss.  ValueError where there are not as many
+    stretches of marks as answers.
+    """
     stretches = [(mark, len(list(run))) for mark, run in itertools.groupby(marks)]
     count = sum(1 for mark, _ in stretches if mark)
     if count != len(learnt):
-        raise ValueError(f"chat template: expected marks of {len(learnt)} answers, got {count} stretches")
+        raise ValueError(
+            f"chat template: expected marks of {len(learnt)} answers, got {count} stretches"
+        )
     answers = iter(learnt)
-    bears = [bears for mark, length in stretches for bears in [bool(mark) and next(answers)] * length]
+    bears = [
+        bears for mark, length in stretches for bears in [bool(mark) and next(answers)] * length
+    ]
     return [token if bear else IGNORED for token, bear in zip(tokens, bears, strict=True)]
 
 
@@ -110,15 +128,23 @@ async def kernel_reward(
     model: str | None = None,
     **columns: Any,
 ) -> list[float | None]:
-    """The rewards of a batch; None where the candidate is not to blame, which TRL leaves out of the advantage.
+    """The rewards of a batch; None where the candidate is not to blame, which TRL
+    leaves out of the advantage.
 
-    `columns` are those of the data set, a value for each completion: `reference_code` (or `reference`), `problem_id`,
-    `entry_point`, `backend`, and any other fields, which are stored with the answer.  Raises RequestError where a
-    row has neither reference nor problem."""
+    `columns` are those of the data set, a value for each completion: `reference_code` (or
+    `reference`), `problem_id`, `entry_point`, `backend`, and any other fields, which are stored
+    with the answer.  Raises RequestError where a row has neither reference nor problem.
+    """
     asked = prompts if prompts is not None else [None] * len(completions)
-    places = _places(asked, Place(run=run, model=model, step=getattr(trainer_state, "global_step", None)))
+    places = _places(
+        asked, Place(run=run, model=model, step=getattr(trainer_state, "global_step", None))
+    )
     rows = [
-        {name: value[number] for name, value in columns.items() if _is_column(value, len(completions))}
+        {
+            name: value[number]
+            for name, value in columns.items()
+            if _is_column(value, len(completions))
+        }
         for number in range(len(completions))
     ]
     wanted = [
@@ -140,8 +166,13 @@ async def kernel_reward(
     results = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     found = [result for result in results if result and result["valid"]]
     if log_metric and found:
-        log_metric("kernel/correct_rate", sum(bool(result["correct"]) for result in found) / len(found))
-        log_metric("kernel/hack_rate", sum(result["verdict"] == Label.HACK for result in found) / len(found))
+        log_metric(
+            "kernel/correct_rate", sum(bool(result["correct"]) for result in found) / len(found)
+        )
+        log_metric(
+            "kernel/hack_rate",
+            sum(result["verdict"] == Label.HACK for result in found) / len(found),
+        )
     if log_extra:
         log_extra("kernel_url", [result["url"] if result else None for result in results])
     return [scoring.score(reward, result) for result in results]
@@ -165,14 +196,24 @@ def _is_column(value: Any, length: int) -> bool:
 
 
 def text_of(completion: Completion) -> str:
-    """The answer: of messages the last one's content, which may be missing, and is a list of parts in some templates.
+    """The answer: of messages the last one's content, which may be missing, and is a
+    list of parts in some templates.
 
-    Raises RequestError for a completion that is neither text nor messages."""
+    Raises RequestError for a completion that is neither text nor messages.
+    """
     if isinstance(completion, str):
         return completion
-    if not isinstance(completion, Sequence) or not completion or not isinstance(completion[-1], Mapping):
-        raise RequestError(f"completions: expected text, or messages with the answer last, got {completion!r:.60}")
+    if (
+        not isinstance(completion, Sequence)
+        or not completion
+        or not isinstance(completion[-1], Mapping)
+    ):
+        raise RequestError(
+            f"completions: expected text, or messages with the answer last, got {completion!r:.60}"
+        )
     content = completion[-1].get("content")
     if isinstance(content, str) or content is None:
         return content or ""
-    return "".join(str(part.get("text") or "") for part in content if part.get("type") in (None, "text"))
+    return "".join(
+        str(part.get("text") or "") for part in content if part.get("type") in (None, "text")
+    )

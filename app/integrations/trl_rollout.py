@@ -3,15 +3,19 @@
     from app.integrations.trl_rollout import KernelRollouts, turn_sum
     from workers.training.trl_trainer import TurnCreditTrainer
 
-    rollouts = KernelRollouts(references, {"strategy": {"turns": 3}, "device_class": "h200"}, run="trloo-1")
-    trainer = TurnCreditTrainer(model, method="trloo", rollout_func=rollouts, reward_funcs=turn_sum,
+    rollouts = KernelRollouts(references, {"strategy": {"turns": 3}, "device_class":
+    "h200"}, run="trloo-1") trainer = TurnCreditTrainer(model, method="trloo",
+    rollout_func=rollouts, reward_funcs=turn_sum,
                                 train_dataset=Dataset.from_list(rollouts.rows()), …)
 
-A row of the trainer is a whole trajectory: answers with `env_mask` 1, prompts of later turns with 0.  TRL's own
-GRPOTrainer sees the sum of the turns' rewards; the subclass gives each turn its own credit.  A trajectory that an
-infrastructure fault cut has no reward: TRL leaves it out of the mean, and its advantage is 0.
+A row of the trainer is a whole trajectory: answers with `env_mask` 1, prompts of later turns
+with 0.  TRL's own GRPOTrainer sees the sum of the turns' rewards; the subclass gives each turn
+its own credit.  A trajectory that an infrastructure fault cut has no reward: TRL leaves it out
+of the mean, and its advantage is 0.
 
-With vLLM in server mode use one process of the trainer: the number of calls differs between processes."""
+With vLLM in server mode use one process of the trainer: the number of calls differs
+between processes.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +46,20 @@ def generated(prompts: list[Ids], trainer: Any) -> tuple[list[Ids], list[list[fl
 
 
 def turn_sum(turn_rewards: Sequence[Sequence[float | None]], **_: Any) -> list[float | None]:
-    """Reward function: the sum over the turns of a trajectory; None where one of them is missing."""
+    """Reward function: the sum over the turns of a trajectory; None where one of
+    them is missing.
+    """
     return [None if None in rewards else sum(rewards) for rewards in turn_rewards]  # type: ignore[arg-type]
 
 
 class KernelRollouts:
     """The function for a trainer's `rollout_func`.
 
-    `problems`: references, or rows with `reference` (or `reference_code`), `problem_id`, `entry_point` and `backend`.
-    `spec`: keys of a collection's specification.  `generate`: in place of the trainer's engine.  Raises RequestError
-    for a context that rewrites earlier turns, which one row cannot hold."""
+    `problems`: references, or rows with `reference` (or `reference_code`), `problem_id`,
+    `entry_point` and `backend`. `spec`: keys of a collection's specification.  `generate`: in
+    place of the trainer's engine.  Raises RequestError for a context that rewrites earlier
+    turns, which one row cannot hold.
+    """
 
     def __init__(
         self,
@@ -86,7 +94,13 @@ class KernelRollouts:
                 raise RequestError("prompt: expected one of rows(), got another one")
             seen[key] = seen.get(key, -1) + 1
             group = ids.sha256(key.encode())[:12]
-            place = Place(run=self._place.run, model=self._place.model, step=step, group=group, sample=seen[key])
+            place = Place(
+                run=self._place.run,
+                model=self._place.model,
+                step=step,
+                group=group,
+                sample=seen[key],
+            )
             session = self._open(self._rows[key], place)
             lines.append(_Line(session=session, prompt=_rendered(trainer, session.messages)))
         while going := [line for line in lines if not line.session.done]:
@@ -94,7 +108,11 @@ class KernelRollouts:
         return {
             "prompt_ids": [line.prompt for line in lines],
             "completion_ids": [line.ids for line in lines],
-            "logprobs": None if any(line.logprobs is None for line in lines) else [line.logprobs for line in lines],
+            "logprobs": (
+                None
+                if any(line.logprobs is None for line in lines)
+                else [line.logprobs for line in lines]
+            ),
             "env_mask": [line.mask for line in lines],
             "turn_rewards": [_rewards(line.session) for line in lines],
             "stop_reasons": [str(line.session.stop_reason) for line in lines],
@@ -108,7 +126,9 @@ class KernelRollouts:
                 line.hear(_continued(trainer, line))
         said, logprobs = self._generate([[*line.prompt, *line.ids] for line in lines], trainer)
         if not all(said):
-            raise ValueError("answers: expected a token at least in each, the end if no other, got an empty one")
+            raise ValueError(
+                "answers: expected a token at least in each, the end if no other, got an empty one"
+            )
         answers = []
         for place, line in enumerate(lines):
             tokens = (len(line.prompt) + len(line.ids), len(said[place]))
@@ -121,7 +141,13 @@ class KernelRollouts:
 
     def _open(self, row: Mapping[str, Any], place: Place, *, store: bool = True) -> KernelSession:
         session = sessions.opened(
-            "trl", row, self._spec, url=self._url, place=place, deadline_s=self._deadline_s, store=store
+            "trl",
+            row,
+            self._spec,
+            url=self._url,
+            place=place,
+            deadline_s=self._deadline_s,
+            store=store,
         )
         sessions.check_grows(session.spec)
         return session
@@ -148,11 +174,15 @@ class _Line:
         """Tokens of an answer."""
         self.ids += new
         self.mask += [1] * len(new)
-        self.logprobs = None if logprobs is None or self.logprobs is None else [*self.logprobs, *logprobs]
+        self.logprobs = (
+            None if logprobs is None or self.logprobs is None else [*self.logprobs, *logprobs]
+        )
 
 
 def _rewards(session: KernelSession) -> list[float | None]:
-    """One a turn; none at all where the end says nothing about the model: the trajectory belongs to no group."""
+    """One a turn; none at all where the end says nothing about the model: the
+    trajectory belongs to no group.
+    """
     return [None if session.unfinished else reward for reward in session.rewards]
 
 
@@ -173,9 +203,12 @@ def _rendered(trainer: Any, messages: Sequence[Mapping[str, str]], *, prompt: bo
 
 
 def _continued(trainer: Any, line: _Line) -> Ids:
-    """Tokens between an answer and the next one: the end of the answer where it lacks one, feedback, opening.
+    """Tokens between an answer and the next one: the end of the answer where it
+    lacks one, feedback, opening.
 
-    They are rendered behind a short dialogue of the same roles, so that the answer's own tokens stay as they came."""
+    They are rendered behind a short dialogue of the same roles, so that the answer's
+    own tokens stay as they came.
+    """
     eos = trainer.processing_class.eos_token_id
     before = _rendered(trainer, _DUMMY, prompt=False)
     if eos in before:

@@ -1,14 +1,18 @@
-"""ENQUEUE: taskset and environment of verifiers (v1): dialogues with the evaluator, for its trainers and its `eval`.
+"""ENQUEUE: taskset and environment of verifiers (v1): dialogues with the evaluator,
+for its trainers and its `eval`.
 
-    vf-eval kernel-assay --env.taskset.problems prompts.jsonl --env.taskset.spec '{"strategy": {"turns": 3}}' \
+    vf-eval kernel-assay --env.taskset.problems prompts.jsonl --env.taskset.spec
+    '{"strategy": {"turns": 3}}' \
         --push False
 
-`kernel-assay` is the distribution's package `kernel_assay`, which exports both classes.  `problems` is a file of rows
-(JSON lines) with `reference` (or `reference_code`), `problem_id`, `entry_point` and `backend`, on top or in a table as
-exported prompts have them.  The trace holds the reward of every turn in `info["turn_rewards"]`; its reward is their
-sum.  A fault of the infrastructure is an error of the trace, which trainers leave out of the group.
+`kernel-assay` is the distribution's package `kernel_assay`, which exports both classes.  `problems`
+is a file of rows (JSON lines) with `reference` (or `reference_code`), `problem_id`, `entry_point`
+and `backend`, on top or in a table as exported prompts have them.  The trace holds the reward of
+every turn in `info["turn_rewards"]`; its reward is their sum.  A fault of the infrastructure is an
+error of the trace, which trainers leave out of the group.
 
-Needs verifiers, and is imported by its users alone."""
+Needs verifiers, and is imported by its users alone.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +48,10 @@ class KernelTask(vf.Task[KernelData, vf.State, vf.TaskConfig]):  # type: ignore[
     """Scores of a dialogue, from the facts that the environment put on the trace."""
 
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
-        """Fail the rollout of which a reward is missing.  An error recorded earlier would leave it scored: verifiers
-        says at the end of a rollout whether it is good, by the exceptions that were raised."""
+        """Fail the rollout of which a reward is missing.  An error recorded earlier
+        would leave it scored: verifiers says at the end of a rollout whether it is good,
+        by the exceptions that were raised.
+        """
         await super().finalize(trace, runtime)
         if trace.info.get("no_score"):
             raise NoScoreError(f"no score: {trace.info['stop_reason']}")
@@ -92,7 +98,9 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):  # type: ignor
                 row = sessions.flat(json.loads(line))
                 known = {name: row.get(name) for name in ("problem_id", "entry_point", "backend")}
                 reference = row.get("reference") or row.get("reference_code")
-                data = KernelData(idx=number, id=known["problem_id"], prompt=None, reference=reference, **known)
+                data = KernelData(
+                    idx=number, id=known["problem_id"], prompt=None, reference=reference, **known
+                )
                 yield KernelTask(data, self.config.task)
 
 
@@ -105,7 +113,9 @@ class KernelEnv(vf.SingleAgentEnv):  # type: ignore[misc]
         async with agents.agent.interaction(task) as interaction:
             said = await interaction.turn(session.messages)
             while not said.terminated:
-                step = await session.answer_async(said.last_reply or "", end=_end(interaction.trace))
+                step = await session.answer_async(
+                    said.last_reply or "", end=_end(interaction.trace)
+                )
                 if step.done:
                     break
                 said = await interaction.turn(step.feedback)

@@ -1,16 +1,19 @@
 """ENQUEUE: verl's custom reward function.
 
     reward.custom_reward_function.path=pkg://app.integrations.verl
-    reward.custom_reward_function.name=compute_score           # compute_scores for the batch manager
+    reward.custom_reward_function.name=compute_score           # compute_scores for the
+                                                               batch manager
     +reward.custom_reward_function.reward_kwargs.gpu=h200
 
-`ground_truth` is the reference's source; `extra_info` has `entry_point`, `backend`, `problem_id` and `prompt`, as in
-the layouts `verl_rl` and `drkernel_rl`.  Every answer is stored with its prompt and all of `extra_info`; `run`, `model`
-and `step` are taken from `reward_kwargs`, or from `extra_info`, which may have `group` (or `uid`) and `sample`, too.
+`ground_truth` is the reference's source; `extra_info` has `entry_point`, `backend`, `problem_id`
+and `prompt`, as in the layouts `verl_rl` and `drkernel_rl`.  Every answer is stored with its prompt
+and all of `extra_info`; `run`, `model` and `step` are taken from `reward_kwargs`, or from
+`extra_info`, which may have `group` (or `uid`) and `sample`, too.
 
-A sample without a score raises: the current trainer then leaves that session out and keeps its siblings.  The legacy
-trainer, and the batch manager, stop the step instead, which loses less than training on zeros that no candidate
-earned."""
+A sample without a score raises: the current trainer then leaves that session out and keeps its
+siblings.  The legacy trainer, and the batch manager, stop the step instead, which loses less than
+training on zeros that no candidate earned.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,11 @@ async def compute_score(
     Raises NoScoreError, and RequestError for a misspelt key of `reward_kwargs`."""
     _check(more)
     training = Place(run=run, model=model, step=step)
-    wanted = [_rollout(data_source, solution_str, ground_truth, extra_info, gpu, timing_budget_s, training)]
+    wanted = [
+        _rollout(
+            data_source, solution_str, ground_truth, extra_info, gpu, timing_budget_s, training
+        )
+    ]
     (result,) = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     return _scores(reward, result)
 
@@ -75,7 +82,9 @@ def compute_scores(
 ) -> list[dict[str, float]]:
     """The scores of a batch, in order, evaluated side by side.
 
-    Raises NoScoreError where one is missing, and RequestError for a misspelt key of `reward_kwargs`."""
+    Raises NoScoreError where one is missing, and RequestError for a misspelt key of
+    `reward_kwargs`.
+    """
     _check(more)
     training = Place(run=run, model=model, step=step)
     samples = zip(data_sources, solution_strs, ground_truths, extra_infos, strict=True)
@@ -85,10 +94,14 @@ def compute_scores(
 
 
 def _check(more: Mapping[str, Any]) -> None:
-    """Refuse arguments that nothing reads.  verl's own about reward models (`reward_router_address` …) are let pass."""
+    """Refuse arguments that nothing reads.  verl's own about reward models
+    (`reward_router_address` …) are let pass.
+    """
     if unknown := sorted(name for name in more if not name.startswith("reward_")):
         known = [name for name in inspect.signature(compute_score).parameters if name != "more"]
-        raise RequestError(f"reward_kwargs: unknown {', '.join(unknown)}; expected some of {', '.join(known[4:])}")
+        raise RequestError(
+            f"reward_kwargs: unknown {', '.join(unknown)}; expected some of {', '.join(known[4:])}"
+        )
 
 
 def _rollout(
@@ -132,7 +145,9 @@ def _decoded(prompt: Any) -> Any:
 def _scores(name: str, result: Result | None) -> dict[str, float]:
     score = scoring.score(name, result)
     if score is None or result is None:
-        raise scoring.NoScoreError(f"no score: {result['error'] or result['state'] if result else 'no service'}")
+        raise scoring.NoScoreError(
+            f"no score: {result['error'] or result['state'] if result else 'no service'}"
+        )
     return {
         "score": score,
         "compiled": float(bool(result["compiled"])),

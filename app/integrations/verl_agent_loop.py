@@ -1,4 +1,5 @@
-"""ENQUEUE: verl's agent loop: a session a trajectory, with the reward of every turn on its last token.
+"""ENQUEUE: verl's agent loop: a session a trajectory, with the reward of every turn
+on its last token.
 
     actor_rollout_ref.rollout.agent.default_agent_loop=kernel_assay
     actor_rollout_ref.rollout.agent.agent_loop_config_path=kernel_assay.yaml
@@ -10,11 +11,13 @@
       spec: {strategy: {turns: 3}, device_class: h200}
       run: trloo-1
 
-The rows are an export of the layout `verl_rl`.  The conversation begins with the session's prompt, not with the row's.
-A row of the batch is a whole trajectory.  verl's trainer of version 1 takes rewards a token and leaves a trajectory out
-that an infrastructure fault cut; its older one takes only their sum, and NoScoreError ends its step.
+The rows are an export of the layout `verl_rl`.  The conversation begins with the session's prompt,
+not with the row's. A row of the batch is a whole trajectory.  verl's trainer of version 1 takes
+rewards a token and leaves a trajectory out that an infrastructure fault cut; its older one takes
+only their sum, and NoScoreError ends its step.
 
-Needs verl, and is imported by its trainer alone."""
+Needs verl, and is imported by its trainer alone.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,9 @@ class TurnOutput(AgentLoopOutput):  # type: ignore[misc]  # verl has no types
 
 
 class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
-    """One dialogue.  `spec`: keys of a collection's specification; `run` and `model` name the training."""
+    """One dialogue.  `spec`: keys of a collection's specification; `run` and `model`
+    name the training.
+    """
 
     def __init__(
         self,
@@ -73,12 +78,16 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
-        self._spec = OmegaConf.to_container(spec, resolve=True) if OmegaConf.is_config(spec) else spec
+        self._spec = (
+            OmegaConf.to_container(spec, resolve=True) if OmegaConf.is_config(spec) else spec
+        )
         self._url, self._deadline_s = url, deadline_s
         self._told = {"run": run, "model": model}
         check_estimator(self.config)
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> TurnOutput | list[TurnOutput]:
+    async def run(
+        self, sampling_params: dict[str, Any], **row: Any
+    ) -> TurnOutput | list[TurnOutput]:
         """Play the dialogue of a row; an empty list for one that a fault cut, where verl takes one.
 
         Raises NoScoreError, and RequestError for a bad row or specification."""
@@ -97,9 +106,15 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
         return self._output(session, played, metrics)
 
     async def _turn(
-        self, session: KernelSession, played: _Played, sampling_params: Mapping[str, Any], metrics: dict[str, Any]
+        self,
+        session: KernelSession,
+        played: _Played,
+        sampling_params: Mapping[str, Any],
+        metrics: dict[str, Any],
     ) -> None:
-        """One answer and its evaluation.  An answer without a token ends the session as unfinished."""
+        """One answer and its evaluation.  An answer without a token ends the session
+        as unfinished.
+        """
         most = min(session.max_tokens, self.rollout_config.response_length - len(played.mask))
         asked = {**sampling_params, "max_tokens": most}
         before = [*played.prompt, *played.ids]
@@ -112,7 +127,11 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
             return
         played.see(said.extra_fields)
         merged, played.mask, played.logprobs = await self.ct_merge_assistant_token(
-            before, said.token_ids, played.mask, played.logprobs, assistant_logprobs=said.log_probs or None
+            before,
+            said.token_ids,
+            played.mask,
+            played.logprobs,
+            assistant_logprobs=said.log_probs or None,
         )
         played.ids = merged.token_ids[len(played.prompt) :]
         played.ends.append(len(played.mask) - 1)
@@ -130,10 +149,16 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
         if len(mask) >= self.rollout_config.response_length:
             await asyncio.to_thread(session.overflow)
             return False
-        played.ids, played.mask, played.logprobs = merged.token_ids[len(played.prompt) :], mask, logprobs
+        played.ids, played.mask, played.logprobs = (
+            merged.token_ids[len(played.prompt) :],
+            mask,
+            logprobs,
+        )
         return True
 
-    def _output(self, session: KernelSession, played: _Played, metrics: dict[str, Any]) -> TurnOutput:
+    def _output(
+        self, session: KernelSession, played: _Played, metrics: dict[str, Any]
+    ) -> TurnOutput:
         rewards = [reward for reward in session.rewards if reward is not None]
         facts = sessions.figures(session)
         return TurnOutput(
@@ -144,7 +169,12 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
             reward_score=sum(rewards),
             num_turns=2 * len(rewards),
             metrics=AgentLoopMetrics(**metrics),
-            extra_fields={**played.versions, "turn_scores": rewards, "tool_rewards": [], "reward_extra_info": facts},
+            extra_fields={
+                **played.versions,
+                "turn_scores": rewards,
+                "tool_rewards": [],
+                "reward_extra_info": facts,
+            },
             turn_ends=played.ends,
             turn_rewards=rewards,
         )
@@ -152,7 +182,11 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
     def _open(self, row: Mapping[str, Any]) -> KernelSession:
         info = dict(row.get("extra_info") or {})
         reference = dict(row.get("reward_model") or {}).get("ground_truth")
-        told = {name: value for name, value in {**info, **self._told}.items() if name in PLACE and value is not None}
+        told = {
+            name: value
+            for name, value in {**info, **self._told}.items()
+            if name in PLACE and value is not None
+        }
         told.setdefault("group", row.get("uid"))
         told.setdefault("sample", row.get("session_id"))
         told.setdefault("step", row.get("global_steps"))
@@ -178,7 +212,9 @@ class _Played:
         self.logprobs: list[float] | None = []
         self.ends: list[int] = []
         self.versions: dict[str, Any] = {}
-        """First and last training step of the weights that answered; verl's figures of staleness need both."""
+        """First and last training step of the weights that answered; verl's figures
+        of staleness need both.
+        """
         self.request_id = uuid4().hex
 
     def see(self, told: Mapping[str, Any]) -> None:
@@ -188,13 +224,14 @@ class _Played:
 
 
 def check_estimator(config: Any) -> None:
-    """Raise RuntimeError where the configured advantage estimator is one of Assay's and is not registered: verl hides
-    errors of plug-ins in its debug log."""
+    """Raise RuntimeError where the configured advantage estimator is one of Assay's and is not
+    registered: verl hides errors of plug-ins in its debug log.
+    """
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 
     name = str(OmegaConf.select(config, "algorithm.adv_estimator") or "")
     if name.startswith(PREFIX) and name not in ADV_ESTIMATOR_REGISTRY:
         raise RuntimeError(
-            f"algorithm.adv_estimator: {name} is not registered: verl did not load the plug-in `assay` "
-            "(python -m workers.training.verl_check says why)"
+            f"algorithm.adv_estimator: {name} is not registered: verl did not load the plug-in"
+            " `assay` (python -m workers.training.verl_check says why)"
         )

@@ -1,4 +1,5 @@
-"""ENQUEUE: verl's reward manager that stores every answer at its place in the training: step, group and sample.
+"""ENQUEUE: verl's reward manager that stores every answer at its place in the
+training: step, group and sample.
 
     reward.reward_manager.source=importlib
     reward.reward_manager.module.path=pkg://app.integrations.verl_manager
@@ -7,17 +8,21 @@
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.run=grpo-1
 
-verl's own managers hand a reward function `extra_info` alone.  This one adds fields to a copy of it, except those that
-the data set has itself:
+verl's own managers hand a reward function `extra_info` alone.  This one adds fields to a copy of
+it, except those that the data set has itself:
 
     uid            verl's id of the prompt in this step: the group
-    sample         number of the answer in its group: verl's session id, else one that differs in every reward worker
-    step           the trainer's step; where the batch does not have it, the newest weights that the answer is from
-    global_steps   the same, until verl's manager puts the engine's field of that name in its place: the weights' step
+    sample         number of the answer in its group: verl's session id, else one that differs in
+                   every reward worker
+    step           the trainer's step; where the batch does not have it, the newest weights that the
+                   answer is from
+    global_steps   the same, until verl's manager puts the engine's field of that name in its place:
+                   the weights' step
     prompt         the messages before a chat template
     response_ids   tokens of the answer, and `rollout_log_probs` where the batch has them
 
-Needs verl, and is imported by its trainer alone."""
+Needs verl, and is imported by its trainer alone.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,9 @@ class KernelRewardManager(NaiveRewardManager):  # type: ignore[misc]  # verl has
         """Score of one answer; of several sequences, of the last one."""
         last = data[-1:]
         known = dict(last.non_tensor_batch.get("extra_info", [{}])[0] or {})
-        placed = self._place(last) | {name: value for name, value in known.items() if value is not None}
+        placed = self._place(last) | {
+            name: value for name, value in known.items() if value is not None
+        }
         more = {**last.non_tensor_batch, "extra_info": np.array([placed], dtype=object)}
         completed = DataProto(batch=last.batch, non_tensor_batch=more, meta_info=last.meta_info)
         found: dict[str, Any] = await super().run_single(completed)
@@ -55,7 +62,11 @@ class KernelRewardManager(NaiveRewardManager):  # type: ignore[misc]  # verl has
         place: dict[str, Any] = {"global_steps": step, "step": step}
         if (uid := told.get("uid")) is not None:
             session = told.get("session_id")
-            number = self._seen[str(uid)] * self._workers + self._worker if session is None else int(session)
+            number = (
+                self._seen[str(uid)] * self._workers + self._worker
+                if session is None
+                else int(session)
+            )
             place |= {"uid": str(uid), "sample": number}
             self._seen[str(uid)] += 1
         if (prompt := told.get("raw_prompt")) is not None:
@@ -70,7 +81,9 @@ def _step(known: dict[str, Any], fields: Any) -> int | None:
 
 
 def _tokens(batch: Any) -> dict[str, Any]:
-    """Tokens of an answer without padding, and their log-probabilities if the rollout engine gave them."""
+    """Tokens of an answer without padding, and their log-probabilities if the
+    rollout engine gave them.
+    """
     length = batch["responses"].shape[-1]
     kept = batch["attention_mask"][0, -length:].bool()
     found = {"response_ids": batch["responses"][0][kept].tolist()}
@@ -80,7 +93,9 @@ def _tokens(batch: Any) -> dict[str, Any]:
 
 
 def _numbered(config: Any) -> tuple[int, int]:
-    """Number of this reward worker and the count of all; verl names its actors `reward_loop_worker_<number>`."""
+    """Number of this reward worker and the count of all; verl names its actors
+    `reward_loop_worker_<number>`.
+    """
     with suppress(Exception):  # without Ray there is one
         import ray
 

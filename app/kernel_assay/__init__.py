@@ -3,15 +3,17 @@
     from kernel_assay import Client, KernelSession
 
     with Client(url="https://assay.example", token=token) as client:
-        session = KernelSession(client, {"strategy": {"turns": 3}, "device_class": "h200"}).open(reference)
+        session = KernelSession(client, {"strategy": {"turns": 3}, "device_class":
+        "h200"}).open(reference)
 
     kernel_assay.client         submissions, results, sessions
     kernel_assay.integrations   hooks of verl, TRL, verifiers, SkyRL, OpenEnv and NeMo Gym
     kernel_assay.training       advantages, losses and mismatch correction; needs torch
     kernel_assay.domain         rules without input or output: rewards, credit, prompts
 
-In a checkout these are `app.client`, `app.integrations`, `workers.training` and `app.domain`; the distribution
-`kernel-assay-client` (`backend.py`) holds them under the one name `kernel_assay`."""
+In a checkout these are `app.client`, `app.integrations`, `workers.training` and `app.domain`; the
+distribution `kernel-assay-client` (`backend.py`) holds them under the one name `kernel_assay`.
+"""
 
 from __future__ import annotations
 

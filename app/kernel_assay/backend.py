@@ -1,9 +1,10 @@
 """ENQUEUE: build backend (PEP 517) of the distribution `kernel-assay-client`.
 
-The wheel holds copies of the modules that users import, under the one name `kernel_assay`: every mention of a module is
-rewritten (`app.client` becomes `kernel_assay.client`), so that the names `app` and `workers` stay free.  A module that
-imports anything of this repository that is not in the wheel ends the build.  Wheels are built from a checkout; there
-are no source distributions."""
+The wheel holds copies of the modules that users import, under the one name `kernel_assay`: every
+mention of a module is rewritten (`app.client` becomes `kernel_assay.client`), so that the names
+`app` and `workers` stay free.  A module that imports anything of this repository that is not in the
+wheel ends the build.  Wheels are built from a checkout; there are no source distributions.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ MODULES = {
 """Module or package of the repository → its name in the wheel."""
 NEEDS_SERVICE = "app.client.database_transport"
 """Module that a client without a URL imports when it is made."""
-LEFT_OUT = frozenset({NEEDS_SERVICE, "app.domain.zoo", "app.domain.zoo_report", "app.kernel_assay.backend"})
+LEFT_OUT = frozenset(
+    {NEEDS_SERVICE, "app.domain.zoo", "app.domain.zoo_report", "app.kernel_assay.backend"}
+)
 """Modules that need the service, read the samples of a checkout, or build the wheel."""
 
 _MENTION = re.compile(rf"(?<![\w.])(?<!\./)(?:{'|'.join(re.escape(name) for name in MODULES)})\b")
@@ -45,7 +48,9 @@ def build_wheel(
     config_settings: Mapping[str, Any] | None = None,  # noqa: ARG001 (PEP 517)
     metadata_directory: str | None = None,  # noqa: ARG001
 ) -> str:
-    """Write the wheel; its file name.  Raises ValueError for an import that the wheel cannot serve."""
+    """Write the wheel; its file name.  Raises ValueError for an import that the
+    wheel cannot serve.
+    """
     about = _about()
     stem = f"{about['name'].replace('-', '_')}-{about['version']}"
     files = {**dict(sources()), **_metadata(about, f"{stem}.dist-info")}
@@ -110,7 +115,11 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 def _only_for_types(tree: ast.Module, name: str) -> bool:
     """True if the module is imported under `if TYPE_CHECKING` alone."""
-    typed = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    typed = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
     others = ast.Module(body=[node for node in tree.body if node not in typed], type_ignores=[])
     return name not in _imported(others)
 
@@ -144,7 +153,9 @@ def _metadata(about: Mapping[str, Any], folder: str) -> dict[str, bytes]:
     )
     return {
         f"{folder}/METADATA": "\n".join([*lines, "", (HERE / "README.md").read_text()]).encode(),
-        f"{folder}/WHEEL": b"Wheel-Version: 1.0\nGenerator: assay\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{folder}/WHEEL": (
+            b"Wheel-Version: 1.0\nGenerator: assay\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
         f"{folder}/entry_points.txt": points.encode(),
         f"{folder}/licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
     }

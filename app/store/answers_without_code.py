@@ -1,8 +1,10 @@
 """STORE: answers without code as attempts of an export: they failed, and no evaluation says so.
 
-A turn without a job has no evaluation, device or verdict.  The filter is applied to the turn without the
-comparisons of devices; everything else that an evaluation would have is absent, but that it is valid, judged and
-wrong.  It counts among the evaluations of the device class that its trajectory or run was measured on."""
+A turn without a job has no evaluation, device or verdict.  The filter is applied to the turn
+without the comparisons of devices; everything else that an evaluation would have is absent, but
+that it is valid, judged and wrong.  It counts among the evaluations of the device class that its
+trajectory or run was measured on.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,13 @@ def attempts(
     passed: int,
     as_of: datetime,
 ) -> sa.Select[Any]:
-    """A row for every answer without code older than `as_of`, with the columns of evaluated attempts.
+    """A row for every answer without code older than `as_of`, with the columns of
+    evaluated attempts.
 
-    `columns`: name → a column of evaluated attempts, for its type; `keeps`: each stage's decision on such an answer;
-    `said`: turns with `opening` and `said_bytes`; `features`: which problem features belong to a problem."""
+    `columns`: name → a column of evaluated attempts, for its type; `keeps`: each stage's
+    decision on such an answer; `said`: turns with `opening` and `said_bytes`; `features`: which
+    problem features belong to a problem.
+    """
     dropped = [
         (sa.not_(sa.func.coalesce(_absent(kept, said), sa.false())), place)
         for place, kept in enumerate(keeps)
@@ -81,7 +86,9 @@ def attempts(
         .outerjoin(problem_features, features)
         .outerjoin(runs, runs.c.run_id == trajectories.c.run_id)
     )
-    query = sa.select(*(value.label(name) for name, value in zip(columns, shown, strict=True))).select_from(source)
+    query = sa.select(
+        *(value.label(name) for name, value in zip(columns, shown, strict=True))
+    ).select_from(source)
     return query.where(said.c.job_id.is_(None), said.c.created_at < as_of)
 
 
@@ -99,18 +106,27 @@ def matching(kept: sa.ColumnElement[bool], as_of: datetime) -> sa.Select[tuple[U
 def measured_on(device: str, as_of: datetime) -> sa.ColumnElement[bool]:
     """Condition on an answer without code: it belongs to the evaluations of a device class.
 
-    It is of the class that most evaluations of its own trajectory have, else of that of its run; where neither has any,
-    it is of every class."""
+    It is of the class that most evaluations of its own trajectory have, else of that of its run;
+    where neither has any, it is of every class.
+    """
     own, usual = _usual_of_trajectory(as_of), _usual_of_runs(as_of)
-    of_run = sa.select(usual.c.device_class).where(usual.c.run_id == trajectories.c.run_id).scalar_subquery()
+    of_run = (
+        sa.select(usual.c.device_class)
+        .where(usual.c.run_id == trajectories.c.run_id)
+        .scalar_subquery()
+    )
     return sa.func.coalesce(own, of_run, device) == device
 
 
 def _usual_of_trajectory(as_of: datetime) -> sa.ScalarSelect[str]:
     own, measured = turns.alias("own_turns"), evaluations.alias("own_evaluations")
     query = sa.select(measured.c.device_class).join(own, own.c.job_id == measured.c.job_id)
-    query = query.where(own.c.trajectory_id == trajectories.c.trajectory_id, measured.c.created_at < as_of)
-    counted = query.group_by(measured.c.device_class).order_by(sa.func.count().desc(), measured.c.device_class)
+    query = query.where(
+        own.c.trajectory_id == trajectories.c.trajectory_id, measured.c.created_at < as_of
+    )
+    counted = query.group_by(measured.c.device_class).order_by(
+        sa.func.count().desc(), measured.c.device_class
+    )
     return counted.limit(1).correlate(trajectories).scalar_subquery()
 
 
@@ -131,7 +147,9 @@ def _null(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return sa.null() if isinstance(column.type, NullType) else sa.cast(sa.null(), column.type)
 
 
-def _absent(expression: sa.ColumnElement[bool], said: sa.Subquery | sa.Table) -> sa.ColumnElement[bool]:
+def _absent(
+    expression: sa.ColumnElement[bool], said: sa.Subquery | sa.Table
+) -> sa.ColumnElement[bool]:
     """The condition for a turn without an evaluation."""
     constants: dict[sa.Column[Any], sa.ColumnElement[Any]] = {
         evaluations.c.valid: sa.true(),

@@ -20,7 +20,13 @@ BLOCK_BYTES = 2 << 20
 """CSV in memory at a time."""
 
 
-_TYPES = {UUID: pa.string(), str: pa.string(), bool: pa.bool_(), int: pa.int32(), float: pa.float64()}
+_TYPES = {
+    UUID: pa.string(),
+    str: pa.string(),
+    bool: pa.bool_(),
+    int: pa.int32(),
+    float: pa.float64(),
+}
 """Type of a field → type of its Arrow column; ids become text."""
 
 
@@ -34,20 +40,34 @@ def type_of(record: type, name: str) -> pa.DataType:
 def batches(
     connection: sa.Connection, query: sa.Select[Any], schema: pa.Schema, *, prefix: str = ""
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a query as Arrow, block by block: parsing CSV in Arrow costs a tenth of making Python objects."""
-    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
-    values = {name: value.value if isinstance(value, Enum) else value for name, value in compiled.params.items()}
-    values = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
+    """The rows of a query as Arrow, block by block: parsing CSV in Arrow costs a
+    tenth of making Python objects.
+    """
+    compiled = query.compile(
+        dialect=connection.dialect, compile_kwargs={"render_postcompile": True}
+    )
+    values = {
+        name: value.value if isinstance(value, Enum) else value
+        for name, value in compiled.params.items()
+    }
+    values = {
+        name: json.dumps(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+    }
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     statement = prefix.replace("%", "%%") + str(compiled)
     text = psycopg.ClientCursor(raw).mogrify(statement, values)
-    for block in _blocks(_sent(raw.pgconn, f"COPY ({text}) TO STDOUT (FORMAT csv)".encode()), BLOCK_BYTES):
+    for block in _blocks(
+        _sent(raw.pgconn, f"COPY ({text}) TO STDOUT (FORMAT csv)".encode()), BLOCK_BYTES
+    ):
         yield _parsed(block, schema)
 
 
 def _sent(server: psycopg.pq.abc.PGconn, statement: bytes) -> Iterator[bytes | memoryview]:
-    """Rows of a COPY, one each, as libpq hands them over: psycopg's own reading takes ten times as long for each."""
+    """Rows of a COPY, one each, as libpq hands them over: psycopg's own reading
+    takes ten times as long for each.
+    """
     result = server.exec_(statement)
     if result.status != psycopg.pq.ExecStatus.COPY_OUT:
         raise psycopg.errors.error_from_result(result)
@@ -97,7 +117,9 @@ def _blocks(rows: Iterable[bytes | memoryview], size: int) -> Iterator[bytes]:
 def _parsed(block: bytes, schema: pa.Schema) -> pa.RecordBatch:
     table = pa.csv.read_csv(
         pa.py_buffer(block),
-        read_options=pa.csv.ReadOptions(column_names=schema.names, block_size=len(block) + 1, use_threads=False),
+        read_options=pa.csv.ReadOptions(
+            column_names=schema.names, block_size=len(block) + 1, use_threads=False
+        ),
         convert_options=pa.csv.ConvertOptions(
             column_types=schema,
             null_values=[""],

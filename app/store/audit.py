@@ -39,8 +39,9 @@ def record(
 ) -> None:
     """Note, in the transaction of the change itself, that `user` (None: a command line) did it.
 
-    `action` is `<noun>.<verb>` (`token.revoke`), `subject` names the changed object (`user ada`, `evaluation <id>`).
-    Details are JSON; no secret belongs there."""
+    `action` is `<noun>.<verb>` (`token.revoke`), `subject` names the changed object (`user ada`,
+    `evaluation <id>`). Details are JSON; no secret belongs there.
+    """
     row = {
         "audit_event_id": ids.new_id(),
         "user_id": user.user_id if user else None,
@@ -52,12 +53,21 @@ def record(
 
 
 def recent(
-    connection: sa.Connection, *, subject: str | None = None, before: UUID | None = None, limit: int = 50
+    connection: sa.Connection,
+    *,
+    subject: str | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
 ) -> list[Event]:
     """The latest events, newest first: of everything, or of one subject; those before an event."""
     query = (
         sa.select(
-            _a.audit_event_id, tables.users.c.name.label("user"), _a.action, _a.subject, _a.details, _a.created_at
+            _a.audit_event_id,
+            tables.users.c.name.label("user"),
+            _a.action,
+            _a.subject,
+            _a.details,
+            _a.created_at,
         )
         .select_from(tables.audit_events.outerjoin(tables.users))
         .order_by(_a.created_at.desc(), _a.audit_event_id.desc())
@@ -67,5 +77,7 @@ def recent(
         query = query.where(_a.subject == subject)
     if before is not None:
         at = sa.select(_a.created_at).where(_a.audit_event_id == before).scalar_subquery()
-        query = query.where(sa.tuple_(_a.created_at, _a.audit_event_id) < sa.tuple_(at, sa.literal(before)))
+        query = query.where(
+            sa.tuple_(_a.created_at, _a.audit_event_id) < sa.tuple_(at, sa.literal(before))
+        )
     return [Event(**row._mapping) for row in connection.execute(query)]

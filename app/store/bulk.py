@@ -14,7 +14,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 LOOKS = 5
-"""Executions after which a row must be there: the second one sees rows that were committed during the first."""
+"""Executions after which a row must be there: the second one sees rows that were
+committed during the first.
+"""
 
 _DIALECT: sa.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 
@@ -38,11 +40,13 @@ def insert_missing(
     unique: tuple[str, ...],
     now: tuple[str, ...] = (),
 ) -> dict[Key, StoredRow]:
-    """Insert the rows that no unique constraint knows yet; returns the row of each key, by its values of `unique`.
+    """Insert the rows that no unique constraint knows yet; returns the row of each
+    key, by its values of `unique`.
 
-    All rows have the same columns; those of `now` are set to the transaction's time.  Rows are sorted by the
-    columns of the constraint `unique`, so that two processes which insert the same rows wait for each other and do
-    not deadlock."""
+    All rows have the same columns; those of `now` are set to the transaction's time.  Rows are
+    sorted by the columns of the constraint `unique`, so that two processes which insert the same
+    rows wait for each other and do not deadlock.
+    """
     if not rows:
         return {}
     ordered = sorted(rows, key=lambda row: tuple(row[name] for name in unique))
@@ -56,7 +60,9 @@ def insert_missing(
             found.setdefault(tuple(key), StoredRow(row_id, added))
         if wanted <= found.keys():
             return found
-    raise RuntimeError(f"{table.name}: expected every row to be stored, {len(wanted - found.keys())} are missing")
+    raise RuntimeError(
+        f"{table.name}: expected every row to be stored, {len(wanted - found.keys())} are missing"
+    )
 
 
 def _array(table: sa.Table, name: str, values: list[Any]) -> list[Any]:
@@ -66,13 +72,17 @@ def _array(table: sa.Table, name: str, values: list[Any]) -> list[Any]:
 
 
 @cache
-def _statement(table: sa.Table, names: tuple[str, ...], unique: tuple[str, ...], now: tuple[str, ...]) -> sa.TextClause:
+def _statement(
+    table: sa.Table, names: tuple[str, ...], unique: tuple[str, ...], now: tuple[str, ...]
+) -> sa.TextClause:
     """One statement: rows that are added, and rows that were there when it began."""
     [row_id] = table.primary_key.columns.keys()
     types = {name: table.c[name].type for name in names}
     sent = {name: sa.Text() if isinstance(kind, JSONB) else kind for name, kind in types.items()}
     arrays = ", ".join(f"CAST(:{name} AS {_sql(kind)}[])" for name, kind in sent.items())
-    values = ", ".join([f"CAST({name} AS {_sql(kind)})" for name, kind in types.items()] + ["now()" for _ in now])
+    values = ", ".join(
+        [f"CAST({name} AS {_sql(kind)})" for name, kind in types.items()] + ["now()" for _ in now]
+    )
     keys = ", ".join(unique)
     text = f"""
         WITH given AS (SELECT * FROM unnest({arrays}) AS given ({", ".join(names)})),

@@ -35,11 +35,15 @@ def add(connection: sa.Connection, candidates: Sequence[Candidate]) -> list[UUID
         }
         for (sha256, _), candidate in distinct.items()
     ]
-    known = bulk.insert_missing(connection, tables.candidates, rows, unique=("source_sha256", "backend"))
+    known = bulk.insert_missing(
+        connection, tables.candidates, rows, unique=("source_sha256", "backend")
+    )
     return [known[key].row_id for key in keys]
 
 
 def get(connection: sa.Connection, candidate_id: UUID) -> Candidate | None:
     """The candidate with this id; None if it does not exist."""
-    row = connection.execute(sa.select(tables.candidates).where(_c.candidate_id == candidate_id)).one_or_none()
+    row = connection.execute(
+        sa.select(tables.candidates).where(_c.candidate_id == candidate_id)
+    ).one_or_none()
     return None if row is None else Candidate(backend=row.backend, source=row.source)

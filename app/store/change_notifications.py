@@ -1,8 +1,10 @@
-"""STORE: notices of changes for open pages: PostgreSQL's NOTIFY, one listening connection per web process.
+"""STORE: notices of changes for open pages: PostgreSQL's NOTIFY, one listening
+connection per web process.
 
-Triggers announce topics (migrations/versions/20261121_review.py): `evaluations`, `trajectories`, `jobs`, `devices`,
-`exports`,
-`export_jobs`, `runs`.  A notice names the topic, not the change: its listener reads again."""
+Triggers announce topics (migrations/versions/20261121_review.py): `evaluations`,
+`trajectories`, `jobs`, `devices`, `exports`,
+`export_jobs`, `runs`.  A notice names the topic, not the change: its listener reads again.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ TOPICS = ("evaluations", "trajectories", "jobs", "devices", "exports", "export_j
 
 
 class Changes:
-    """One connection that listens.  Notices sent while it was down are not heard: after DatabaseUnavailableError
-    everything may have changed."""
+    """One connection that listens.  Notices sent while it was down are not heard: after
+    DatabaseUnavailableError everything may have changed.
+    """
 
     def __init__(self, database: Database) -> None:
         self._dsn = libpq_url(database.url)
@@ -28,9 +31,14 @@ class Changes:
         Raises DatabaseUnavailableError."""
         try:
             if self._connection is None:
-                self._connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+                self._connection = psycopg.connect(
+                    self._dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                )
                 self._connection.execute(f"LISTEN {CHANNEL}")
-            return {notice.payload for notice in self._connection.notifies(timeout=timeout_s, stop_after=1)}
+            return {
+                notice.payload
+                for notice in self._connection.notifies(timeout=timeout_s, stop_after=1)
+            }
         except psycopg.OperationalError as error:
             self.close()
             raise DatabaseUnavailableError(f"PostgreSQL stopped notifying: {error}") from error

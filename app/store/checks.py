@@ -1,5 +1,6 @@
-"""STORE: checks of problems: the latest of each problem and device class.  Not evaluations: no page, figure or dataset
-counts a reference among the attempts."""
+"""STORE: checks of problems: the latest of each problem and device class.  Not evaluations: no
+page, figure or dataset counts a reference among the attempts.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class Check:
     row: sweep.SweepRow
 
 
-def add(connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluation, verdict: Verdict) -> UUID | None:
+def add(
+    connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluation, verdict: Verdict
+) -> UUID | None:
     """Store the outcome of a claim and finish its job, all or nothing in the caller's transaction.
 
     None, and nothing is stored, where the lease is lost."""
@@ -62,7 +65,9 @@ def add(connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluatio
     problem = Problem(name=found.name, level=found.level, reference=lease.job.reference)
     row = sweep.row(problem, evaluation, verdict, finished.total_ms / 1000)
     here = evaluation.environment
-    on = Device(device_class=here.device_class, device_name=here.device_name, protocol=evaluation.protocol)
+    on = Device(
+        device_class=here.device_class, device_name=here.device_name, protocol=evaluation.protocol
+    )
     return _put(
         connection,
         found.problem_id,
@@ -73,9 +78,12 @@ def add(connection: sa.Connection, lease: leases.Lease, *, evaluation: Evaluatio
     )
 
 
-def record(connection: sa.Connection, rows: Sequence[sweep.SweepRow], on: Device, checked_at: datetime) -> int:
-    """Store the outcome of a sweep that ran without the queue; returns the number of its problems that are stored.
-    Newer checks are kept."""
+def record(
+    connection: sa.Connection, rows: Sequence[sweep.SweepRow], on: Device, checked_at: datetime
+) -> int:
+    """Store the outcome of a sweep that ran without the queue; returns the number of its problems
+    that are stored. Newer checks are kept.
+    """
     of: dict[str, list[UUID]] = {}
     hashes = [row.reference_sha256 for row in rows]
     for found in connection.execute(
@@ -108,22 +116,35 @@ def _put(
     }
     statement = insert(tables.problem_checks).values(problem_check_id=ids.new_id(), **values)
     newest = statement.on_conflict_do_update(
-        index_elements=["problem_id", "device_class"], set_=values, where=_c.checked_at <= checked_at
+        index_elements=["problem_id", "device_class"],
+        set_=values,
+        where=_c.checked_at <= checked_at,
     )
-    stored: UUID | None = connection.execute(newest.returning(_c.problem_check_id)).scalar_one_or_none()
+    stored: UUID | None = connection.execute(
+        newest.returning(_c.problem_check_id)
+    ).scalar_one_or_none()
     return stored
 
 
 def of_problem(connection: sa.Connection, problem_id: UUID) -> list[Check]:
     """The latest on each device class, by its name."""
-    query = sa.select(tables.problem_checks).where(_c.problem_id == problem_id).order_by(_c.device_class)
+    query = (
+        sa.select(tables.problem_checks)
+        .where(_c.problem_id == problem_id)
+        .order_by(_c.device_class)
+    )
     return [_check(found) for found in connection.execute(query)]
 
 
 def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.SweepRow]:
-    """Checks of the problems of finished jobs; for a failed job, its fault.  A job that finished earlier has the newest
-    check of its problem and device class."""
-    same = sa.and_(_c.problem_id == _j.problem_id, _c.device_class == _j.device_class, _j.state == JobState.FINISHED)
+    """Checks of the problems of finished jobs; for a failed job, its fault.  A job that finished
+    earlier has the newest check of its problem and device class.
+    """
+    same = sa.and_(
+        _c.problem_id == _j.problem_id,
+        _c.device_class == _j.device_class,
+        _j.state == JobState.FINISHED,
+    )
     query = (
         sa.select(_j.job_id, _j.state, _j.error_kind, _j.error_message, _p.name, _p.level, _c.row)
         .select_from(tables.jobs.join(tables.problems).outerjoin(tables.problem_checks, same))
@@ -135,12 +156,16 @@ def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sw
 def problems(
     connection: sa.Connection, *, source_set: str | None, levels: Sequence[int] = (), name: str = ""
 ) -> list[Problem]:
-    """Problems of a source set, some levels (none: all) and names that contain `name`, in that order."""
+    """Problems of a source set, some levels (none: all) and names that contain
+    `name`, in that order.
+    """
     conditions = [_p.name.icontains(name, autoescape=True)] if name else []
     conditions += [_p.source_set == source_set] if source_set is not None else []
     conditions += [_p.level.in_(levels)] if levels else []
     query = sa.select(tables.problems).where(*conditions)
-    found = connection.execute(query.order_by(_p.source_set, _p.level.nulls_last(), _p.name, _p.problem_id))
+    found = connection.execute(
+        query.order_by(_p.source_set, _p.level.nulls_last(), _p.name, _p.problem_id)
+    )
     return [
         Problem(
             name=row.name,
@@ -154,7 +179,9 @@ def problems(
 
 
 def _check(found: Any) -> Check:
-    fields = {name: value for name, value in found._mapping.items() if name in Check.__dataclass_fields__}
+    fields = {
+        name: value for name, value in found._mapping.items() if name in Check.__dataclass_fields__
+    }
     return Check(**{**fields, "row": sweep.read(found.row)})
 
 
@@ -162,4 +189,6 @@ def _row(found: Any) -> sweep.SweepRow:
     if found.row is not None:
         return sweep.read(found.row)
     kind = found.error_kind if found.state == JobState.FAILED else str(found.state)
-    return sweep.fault(Problem(name=found.name, level=found.level, reference=b""), kind, found.error_message or "")
+    return sweep.fault(
+        Problem(name=found.name, level=found.level, reference=b""), kind, found.error_message or ""
+    )

@@ -1,7 +1,8 @@
 """STORE: devices, when their workers were last heard of, and whether they take jobs.
 
-A state set by people or failed checks (draining, quarantined) stays until a person resumes it, while workers come
-and go.  Every such change is kept with its reason."""
+A state set by people or failed checks (draining, quarantined) stays until a person resumes it,
+while workers come and go.  Every such change is kept with its reason.
+"""
 
 from __future__ import annotations
 
@@ -97,12 +98,13 @@ def register(
     instance: WorkerInstance | None = None,
     again: bool = False,
 ) -> DeviceState:
-    """Record that a worker serves the device and is alive, at its start and with every heartbeat; returns the device's
-    state.
+    """Record that a worker serves the device and is alive, at its start and with every
+    heartbeat; returns the device's state.
 
-    `refused`: messages that it has refused since its start (app/transport.py).  States set by people (`draining`,
-    `quarantined`) are kept.  `again`: it has registered before; raises TakenError where another instance has done so
-    since and is alive."""
+    `refused`: messages that it has refused since its start (app/transport.py).  States set by
+    people (`draining`, `quarantined`) are kept.  `again`: it has registered before; raises
+    TakenError where another instance has done so since and is alive.
+    """
     place = DeviceId(device_class=device_class, node=node, index=device_index)
     own = None if instance is None else str(instance)
     statement = insert(tables.devices).values(_row(place, worker=worker, instance=own))
@@ -126,9 +128,16 @@ def register(
 
 
 def describe(
-    connection: sa.Connection, *, node: str, device_class: str, device_index: int, fingerprint: dict[str, Any]
+    connection: sa.Connection,
+    *,
+    node: str,
+    device_class: str,
+    device_index: int,
+    fingerprint: dict[str, Any],
 ) -> bool:
-    """Store the referee's description of the device; False where no worker has registered it yet."""
+    """Store the referee's description of the device; False where no worker has
+    registered it yet.
+    """
     described = connection.execute(
         sa.update(tables.devices)
         .where(_at(DeviceId(device_class=device_class, node=node, index=device_index)))
@@ -137,11 +146,19 @@ def describe(
     return described.rowcount == 1
 
 
-def leave(connection: sa.Connection, *, worker: str, instance: WorkerInstance | None = None) -> None:
+def leave(
+    connection: sa.Connection, *, worker: str, instance: WorkerInstance | None = None
+) -> None:
     """The worker has stopped, as it should."""
-    own = sa.or_(_d.instance.is_(None), _d.instance == (None if instance is None else str(instance)))
+    own = sa.or_(
+        _d.instance.is_(None), _d.instance == (None if instance is None else str(instance))
+    )
     offline = sa.case((_d.state == "online", "offline"), else_=_d.state)
-    connection.execute(sa.update(tables.devices).where(_d.worker == worker, own).values(state=offline, instance=None))
+    connection.execute(
+        sa.update(tables.devices)
+        .where(_d.worker == worker, own)
+        .values(state=offline, instance=None)
+    )
 
 
 def state_of(connection: sa.Connection, place: DeviceId) -> DeviceState | None:
@@ -151,33 +168,47 @@ def state_of(connection: sa.Connection, place: DeviceId) -> DeviceState | None:
 
 
 def drain(connection: sa.Connection, name: str, *, reason: str, changed_by: str) -> list[Device]:
-    """Let the device '<node>.<index>', or all devices of '<node>', finish their current jobs and take no more.
+    """Let the device '<node>.<index>', or all devices of '<node>', finish their
+    current jobs and take no more.
 
-    The devices as they are now.  Quarantined ones stay so.  Raises UnknownDeviceError."""
-    return _change(connection, name, DeviceState.DRAINING, reason, changed_by, unless=DeviceState.QUARANTINED)
+    The devices as they are now.  Quarantined ones stay so.  Raises UnknownDeviceError.
+    """
+    return _change(
+        connection, name, DeviceState.DRAINING, reason, changed_by, unless=DeviceState.QUARANTINED
+    )
 
 
-def quarantine(connection: sa.Connection, name: str, *, reason: str, changed_by: str) -> list[Device]:
-    """Take the device '<node>.<index>', or all devices of '<node>', out of service at once: its job is stopped
-    and runs again elsewhere.
+def quarantine(
+    connection: sa.Connection, name: str, *, reason: str, changed_by: str
+) -> list[Device]:
+    """Take the device '<node>.<index>', or all devices of '<node>', out of service at once: its job
+    is stopped and runs again elsewhere.
 
-    The devices as they are now.  Raises UnknownDeviceError."""
+    The devices as they are now.  Raises UnknownDeviceError.
+    """
     return _change(connection, name, DeviceState.QUARANTINED, reason, changed_by)
 
 
-def resume(connection: sa.Connection, name: str, *, reason: str = "", changed_by: str) -> list[Device]:
-    """Let the device '<node>.<index>', or all devices of '<node>', take jobs again: those that were cut short, or could
-    not begin, at once.
+def resume(
+    connection: sa.Connection, name: str, *, reason: str = "", changed_by: str
+) -> list[Device]:
+    """Let the device '<node>.<index>', or all devices of '<node>', take jobs again: those that were
+    cut short, or could not begin, at once.
 
-    The devices as they are now.  Raises UnknownDeviceError."""
+    The devices as they are now.  Raises UnknownDeviceError.
+    """
     resumed = _change(connection, name, DeviceState.ONLINE, reason, changed_by)
     for device_class in {device.device_class for device in resumed}:
         leases.end_pauses(connection, device_class)
     return resumed
 
 
-def quarantine_at(connection: sa.Connection, place: DeviceId, *, reason: str, changed_by: str) -> None:
-    """Quarantine exactly one device, after a failed check by its worker.  It need not be registered."""
+def quarantine_at(
+    connection: sa.Connection, place: DeviceId, *, reason: str, changed_by: str
+) -> None:
+    """Quarantine exactly one device, after a failed check by its worker.  It need
+    not be registered.
+    """
     unknown = insert(tables.devices).values(_row(place, worker=changed_by)).on_conflict_do_nothing()
     connection.execute(unknown)
     _set_state(connection, _at(place), DeviceState.QUARANTINED, reason, changed_by)
@@ -186,18 +217,26 @@ def quarantine_at(connection: sa.Connection, place: DeviceId, *, reason: str, ch
 def note_fault(connection: sa.Connection, place: DeviceId, key: str) -> int:
     """One more evaluation has failed by Assay's fault; how many in a row that makes.
 
-    The same `key` again counts once: that of a job which had begun is its id, because the job's own code may
-    make it fail, and then the next job's will not."""
-    noted = sa.case((sa.literal(key) == sa.any_(_d.faults), _d.faults), else_=sa.func.array_append(_d.faults, key))
+    The same `key` again counts once: that of a job which had begun is its id, because the job's own
+    code may make it fail, and then the next job's will not.
+    """
+    noted = sa.case(
+        (sa.literal(key) == sa.any_(_d.faults), _d.faults),
+        else_=sa.func.array_append(_d.faults, key),
+    )
     update = sa.update(tables.devices).where(_at(place)).values(faults=noted)
-    counted = connection.execute(update.returning(sa.func.cardinality(_d.faults))).scalar_one_or_none()
+    counted = connection.execute(
+        update.returning(sa.func.cardinality(_d.faults))
+    ).scalar_one_or_none()
     return counted or 0
 
 
 def note_success(connection: sa.Connection, place: DeviceId) -> None:
     """Reset the device's count of failures after a result."""
     connection.execute(
-        sa.update(tables.devices).where(_at(place), sa.func.cardinality(_d.faults) > 0).values(faults=[])
+        sa.update(tables.devices)
+        .where(_at(place), sa.func.cardinality(_d.faults) > 0)
+        .values(faults=[])
     )
 
 
@@ -207,22 +246,38 @@ def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
     device = _d.node + "." + sa.cast(_d.device_index, sa.Text)
     columns = (e.device_id, device.label("device"), e.state, e.reason, e.changed_by, e.created_at)
     query = sa.select(*columns).select_from(tables.device_events.join(tables.devices))
-    rows = connection.execute(query.order_by(e.created_at.desc(), e.device_event_id.desc()).limit(limit))
+    rows = connection.execute(
+        query.order_by(e.created_at.desc(), e.device_event_id.desc()).limit(limit)
+    )
     return [Event(**row._mapping) for row in rows]
 
 
 def is_heard(connection: sa.Connection, place: DeviceId) -> bool:
     """Whether the device's worker has been heard of lately, in service or not."""
-    return bool(connection.execute(sa.select(sa.exists().where(_at(place), ~silent()))).scalar_one())
+    return bool(
+        connection.execute(sa.select(sa.exists().where(_at(place), ~silent()))).scalar_one()
+    )
 
 
 def listed(connection: sa.Connection) -> list[Device]:
-    """Every device that was ever registered, by class, node and index; the silent ones as offline."""
-    state = sa.case((sa.and_(_d.state == "online", silent()), "offline"), else_=_d.state).label("state")
+    """Every device that was ever registered, by class, node and index; the silent
+    ones as offline.
+    """
+    state = sa.case((sa.and_(_d.state == "online", silent()), "offline"), else_=_d.state).label(
+        "state"
+    )
     where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
     faults = sa.func.cardinality(_d.faults).label("faults")
     instance = (_d.instance, _d.address, (~silent()).label("is_heard"))
-    heard = (state, _d.worker, _d.fingerprint, _d.heartbeat_at, faults, _d.refused_messages, *instance)
+    heard = (
+        state,
+        _d.worker,
+        _d.fingerprint,
+        _d.heartbeat_at,
+        faults,
+        _d.refused_messages,
+        *instance,
+    )
     query = sa.select(*where, *heard, _d.reason, _d.changed_by, _d.changed_at).order_by(
         _d.device_class, _d.node, _d.device_index
     )
@@ -230,8 +285,9 @@ def listed(connection: sa.Connection) -> list[Device]:
 
 
 def named(connection: sa.Connection, name: str) -> list[Device]:
-    """The device '<node>.<index>' (a GPU and a CPU may share that name), or all devices of '<node>'.  Raises
-    UnknownDeviceError."""
+    """The device '<node>.<index>' (a GPU and a CPU may share that name), or all devices of
+    '<node>'.  Raises UnknownDeviceError.
+    """
     known = listed(connection)
     found = [device for device in known if name in (device.device, device.node)]
     if not found:
@@ -260,7 +316,11 @@ def _change(
 
 
 def _set_state(
-    connection: sa.Connection, which: sa.ColumnElement[bool], state: DeviceState, reason: str, changed_by: str
+    connection: sa.Connection,
+    which: sa.ColumnElement[bool],
+    state: DeviceState,
+    reason: str,
+    changed_by: str,
 ) -> None:
     changed = (
         sa.update(tables.devices)
@@ -308,4 +368,6 @@ def _address() -> sa.ColumnElement[str | None]:
 
 
 def _at(place: DeviceId) -> sa.ColumnElement[bool]:
-    return sa.and_(_d.node == place.node, _d.device_class == place.device_class, _d.device_index == place.index)
+    return sa.and_(
+        _d.node == place.node, _d.device_class == place.device_class, _d.device_index == place.index
+    )

@@ -1,4 +1,6 @@
-"""STORE: endpoints of models.  A row names the environment variable of a key and never holds one."""
+"""STORE: endpoints of models.  A row names the environment variable of a key and
+never holds one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ class Endpoint:
     probed_at: datetime | None
 
 
-def add(connection: sa.Connection, config: EndpointConfig, user: User | None = None, *, replace: bool = False) -> None:
+def add(
+    connection: sa.Connection,
+    config: EndpointConfig,
+    user: User | None = None,
+    *,
+    replace: bool = False,
+) -> None:
     """Store an endpoint.  Raises RequestError where the name is taken and `replace` is not set.
 
     A changed endpoint has to be probed again: its capabilities are those of `config`."""
@@ -40,8 +48,13 @@ def add(connection: sa.Connection, config: EndpointConfig, user: User | None = N
     else:
         statement = statement.on_conflict_do_nothing()
     if connection.scalar(statement.returning(_e.name)) is None:
-        raise RequestError(f"endpoint: expected a new name, got {config.name!r}, which exists (--replace changes it)")
-    audit.record(connection, user, "endpoint.add", f"endpoint {config.name}", {"base_url": config.base_url})
+        raise RequestError(
+            f"endpoint: expected a new name, got {config.name!r}, which exists (--replace"
+            " changes it)"
+        )
+    audit.record(
+        connection, user, "endpoint.add", f"endpoint {config.name}", {"base_url": config.base_url}
+    )
 
 
 def get(connection: sa.Connection, name: str) -> EndpointConfig:
@@ -53,7 +66,10 @@ def find(connection: sa.Connection, name: str) -> Endpoint:
     """The endpoint with this name and its dates.  Raises MissingError."""
     row = connection.execute(sa.select(endpoints).where(_e.name == name)).mappings().first()
     if row is None:
-        known = ", ".join(connection.scalars(sa.select(_e.name).order_by(_e.name))) or "none (assay endpoint add)"
+        known = (
+            ", ".join(connection.scalars(sa.select(_e.name).order_by(_e.name)))
+            or "none (assay endpoint add)"
+        )
         raise MissingError(f"no endpoint {name!r}; there are: {known}")
     return _endpoint(row)
 
@@ -84,4 +100,6 @@ def parsed(config: Mapping[str, Any]) -> EndpointConfig:
 
 
 def _endpoint(row: sa.RowMapping) -> Endpoint:
-    return Endpoint(config=parsed(row["config"]), created_at=row["created_at"], probed_at=row["probed_at"])
+    return Endpoint(
+        config=parsed(row["config"]), created_at=row["created_at"], probed_at=row["probed_at"]
+    )

@@ -18,15 +18,19 @@ class CodecError(ValueError):
 def encode(evaluation: Evaluation) -> dict[str, Any]:
     """JSON for the column `measurement`.
 
-    NaN and infinities become None where the field may be None; elsewhere they raise CodecError, because a
-    number that cannot be read must not be stored.  Characters that JSONB refuses become U+FFFD."""
+    NaN and infinities become None where the field may be None; elsewhere they raise
+    CodecError, because a number that cannot be read must not be stored.  Characters
+    that JSONB refuses become U+FFFD.
+    """
     encoded: dict[str, Any] = plain(msgspec.to_builtins(evaluation))
     decode(encoded)
     return encoded
 
 
 def decode(data: dict[str, Any]) -> Evaluation:
-    """The evaluation that `encode` was given.  Raises CodecError with the path of the value that does not fit."""
+    """The evaluation that `encode` was given.  Raises CodecError with the path of
+    the value that does not fit.
+    """
     try:
         return msgspec.convert(data, Evaluation)
     except msgspec.ValidationError as error:

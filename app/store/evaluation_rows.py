@@ -1,14 +1,16 @@
-"""STORE: the joined select that pages and exports share, and the definition of the label that counts (`LABEL`): a
-reviewer's verdict takes precedence over the detectors'.
+"""STORE: the joined select that pages and exports share, and the definition of the label that
+counts (`LABEL`): a reviewer's verdict takes precedence over the detectors'.
 
-`JOINED` is evaluation ⋈ job ⋈ candidate ⋈ problem ⟕ current verdict ⟕ (turn ⋈ trajectory ⟕ run).  Identical submissions
-share a job, so several turns may belong to one evaluation, and the join is read in two ways:
+`JOINED` is evaluation ⋈ job ⋈ candidate ⋈ problem ⟕ current verdict ⟕ (turn ⋈ trajectory ⟕
+run).  Identical submissions share a job, so several turns may belong to one evaluation,
+and the join is read in two ways:
 
-* `page` gives *evaluations*, each once: `DISTINCT ON` keeps the earliest turn among those that match the filter.
-  A filter on run, model or turn therefore finds an evaluation if any one of its turns matches in full, and the
-  row shows a turn that does.
-* `app.store.export_attempts` gives *attempts*: a row for every turn, or one for an evaluation without turns, because
-  the conversation differs from turn to turn."""
+* `page` gives *evaluations*, each once: `DISTINCT ON` keeps the earliest turn among those that
+  match the filter. A filter on run, model or turn therefore finds an evaluation if any one of its
+  turns matches in full, and the row shows a turn that does.
+* `app.store.export_attempts` gives *attempts*: a row for every turn, or one for an evaluation
+  without turns, because the conversation differs from turn to turn.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,17 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.evaluation_row import EvaluationRow
 from app.store.credited import is_credited
-from app.store.tables import candidates, evaluations, findings, jobs, problems, runs, trajectories, turns, verdicts
+from app.store.tables import (
+    candidates,
+    evaluations,
+    findings,
+    jobs,
+    problems,
+    runs,
+    trajectories,
+    turns,
+    verdicts,
+)
 
 __all__ = [
     "COLUMNS",
@@ -40,27 +52,35 @@ __all__ = [
     "row_from",
 ]
 
-RUN_ID: sa.ColumnElement[UUID | None] = sa.case((turns.c.turn_id.is_(None), jobs.c.run_id), else_=trajectories.c.run_id)
+RUN_ID: sa.ColumnElement[UUID | None] = sa.case(
+    (turns.c.turn_id.is_(None), jobs.c.run_id), else_=trajectories.c.run_id
+)
 """Run of an attempt: its trajectory's, or its job's if no turn asked for the job."""
 
 JOINED = (
     evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)
     .join(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
     .join(problems, problems.c.problem_id == jobs.c.problem_id)
-    .outerjoin(verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current))
+    .outerjoin(
+        verdicts,
+        sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
+    )
     .outerjoin(turns, turns.c.job_id == jobs.c.job_id)
     .outerjoin(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id)
     .outerjoin(runs, runs.c.run_id == RUN_ID)
 )
 
 
-LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(evaluations.c.human_verdict, verdicts.c.label)
+LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(
+    evaluations.c.human_verdict, verdicts.c.label
+)
 """The label that counts: a reviewer's verdict if there is one, else the detectors' current one."""
 
 
 def labelled(labels: Sequence[str]) -> sa.ColumnElement[bool]:
-    """Condition that `LABEL` is one of these, written so that PostgreSQL can use its statistics: for `coalesce` it
-    expects almost no rows."""
+    """Condition that `LABEL` is one of these, written so that PostgreSQL can use its statistics:
+    for `coalesce` it expects almost no rows.
+    """
     human, automatic = evaluations.c.human_verdict, verdicts.c.label
     return sa.or_(human.in_(labels), sa.and_(human.is_(None), automatic.in_(labels)))
 
@@ -125,11 +145,15 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {
 }
 """Field of `Row` → where it comes from."""
 
-SELECTABLE = sa.select(*(column.label(name) for name, column in COLUMNS.items())).select_from(JOINED)
+SELECTABLE = sa.select(*(column.label(name) for name, column in COLUMNS.items())).select_from(
+    JOINED
+)
 """A row per attempt: to be narrowed with `.where(app.store.filter_sql.compile(…))`."""
 
 ONCE = sa.text("DISTINCT ON (evaluations.created_at, evaluations.evaluation_id)")
-"""Text of the clause: SQLAlchemy 2.0 and 2.1 spell it in two ways, and each warns of or lacks the other's."""
+"""Text of the clause: SQLAlchemy 2.0 and 2.1 spell it in two ways, and each warns of
+or lacks the other's.
+"""
 
 ORDER = (evaluations.c.created_at, evaluations.c.evaluation_id, turns.c.turn_id.nulls_last())
 """The total order of attempts, oldest first."""
@@ -179,12 +203,16 @@ def page(
     before: Cursor | None = None,
     limit: int = 50,
 ) -> list[EvaluationRow]:
-    """At most `limit` evaluations, newest first, each once: those that match and are older than `before`."""
+    """At most `limit` evaluations, newest first, each once: those that match and are
+    older than `before`.
+    """
     newest_first = (evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
     query = SELECTABLE.prefix_with(ONCE).order_by(*newest_first, turns.c.turn_id).limit(limit)
     if where is not None:
         query = query.where(where)
     if before is not None:
         key = sa.tuple_(evaluations.c.created_at, evaluations.c.evaluation_id)
-        query = query.where(key < sa.tuple_(sa.literal(before.created_at), sa.literal(before.evaluation_id)))
+        query = query.where(
+            key < sa.tuple_(sa.literal(before.created_at), sa.literal(before.evaluation_id))
+        )
     return [row_from(record) for record in connection.execute(query).mappings()]

@@ -1,4 +1,6 @@
-"""STORE: evaluations with their verdicts and profiles.  One evaluation a job, ever; verdicts are only added."""
+"""STORE: evaluations with their verdicts and profiles.  One evaluation a job, ever;
+verdicts are only added.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ _f = tables.findings.c
 
 _IN_FORCE = sa.and_(_v.evaluation_id == _e.evaluation_id, _v.is_current)
 _FIELDS = ("detector", "version", "label", "summary", "evidence")
-_ENTRY = [sa.literal_column(f"'{name}'") if key else _f[name] for name in _FIELDS for key in (True, False)]
+_ENTRY = [
+    sa.literal_column(f"'{name}'") if key else _f[name] for name in _FIELDS for key in (True, False)
+]
 _FOUND = (
-    sa.select(sa.func.jsonb_agg(aggregate_order_by(sa.func.jsonb_build_object(*_ENTRY), _f.finding_id)))
+    sa.select(
+        sa.func.jsonb_agg(aggregate_order_by(sa.func.jsonb_build_object(*_ENTRY), _f.finding_id))
+    )
     .where(_f.verdict_id == _v.verdict_id)
     .scalar_subquery()
     .label("findings")
@@ -56,7 +62,10 @@ class StoredEvaluation:
     def subject(self) -> Subject:
         """Input of the judge."""
         return Subject(
-            evaluation=self.evaluation, backend=self.backend, candidate=self.candidate, reference=self.reference
+            evaluation=self.evaluation,
+            backend=self.backend,
+            candidate=self.candidate,
+            reference=self.reference,
         )
 
 
@@ -101,7 +110,8 @@ def add(
 ) -> UUID | None:
     """Store the result of a claim and finish its job, all or nothing in the caller's transaction.
 
-    None, and nothing is stored, where the lease is lost: the result belongs to its present holder."""
+    None, and nothing is stored, where the lease is lost: the result belongs to its present holder.
+    """
     finished = leases.finish(connection, lease)
     if finished is None:
         return None
@@ -122,17 +132,25 @@ def add(
         problems.set_operators(connection, lease.job.job_id, evaluation.operators)
     if timeline:
         _insert_timeline(connection, evaluation_id, timeline)
-    if codes and evaluation.status is Status.PASSED:  # code of wrong kernels would fill the database to little use
+    if (
+        codes and evaluation.status is Status.PASSED
+    ):  # code of wrong kernels would fill the database to little use
         kernel_codes.add(connection, evaluation_id, codes)
     return evaluation_id
 
 
 def add_verdict(connection: sa.Connection, evaluation_id: UUID, verdict: Verdict) -> UUID:
     """A new current verdict; the one before stays as history."""
-    locked = sa.select(_e.evaluation_id).where(_e.evaluation_id == evaluation_id).with_for_update(key_share=True)
+    locked = (
+        sa.select(_e.evaluation_id)
+        .where(_e.evaluation_id == evaluation_id)
+        .with_for_update(key_share=True)
+    )
     connection.execute(locked).one()  # two judges take turns
     connection.execute(
-        sa.update(tables.verdicts).where(_v.evaluation_id == evaluation_id, _v.is_current).values(is_current=False)
+        sa.update(tables.verdicts)
+        .where(_v.evaluation_id == evaluation_id, _v.is_current)
+        .values(is_current=False)
     )
     return _insert_verdict(connection, evaluation_id, verdict)
 
@@ -144,7 +162,9 @@ def get(connection: sa.Connection, evaluation_id: UUID) -> StoredEvaluation | No
 
 
 def iterate(database: Database, batch: int = 200) -> Iterator[StoredEvaluation]:
-    """Every evaluation, oldest first, in short transactions: the caller may write between two of them."""
+    """Every evaluation, oldest first, in short transactions: the caller may write
+    between two of them.
+    """
     page: Sequence[StoredEvaluation] = ()
     while True:
         query = _stored().order_by(_e.evaluation_id).limit(batch)
@@ -159,13 +179,17 @@ def iterate(database: Database, batch: int = 200) -> Iterator[StoredEvaluation]:
 
 def verdict(connection: sa.Connection, evaluation_id: UUID) -> Verdict | None:
     """The evaluation's verdict in force."""
-    query = sa.select(_v.label, _v.policy, _v.detectors, _FOUND).where(_v.evaluation_id == evaluation_id, _v.is_current)
+    query = sa.select(_v.label, _v.policy, _v.detectors, _FOUND).where(
+        _v.evaluation_id == evaluation_id, _v.is_current
+    )
     row = connection.execute(query).one_or_none()
     return None if row is None else _as_verdict(row)
 
 
 def timeline(connection: sa.Connection, evaluation_id: UUID) -> bytes | None:
-    """Chrome-trace JSON of an evaluation, as zstd: browsers accept it with `Content-Encoding: zstd`."""
+    """Chrome-trace JSON of an evaluation, as zstd: browsers accept it with
+    `Content-Encoding: zstd`.
+    """
     profiles = tables.profiles.c
     query = sa.select(profiles.body).where(profiles.evaluation_id == evaluation_id)
     return connection.execute(query).scalar_one_or_none()
@@ -189,7 +213,9 @@ def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, J
             _v.detectors,
             _FOUND,
         )
-        .select_from(tables.jobs.outerjoin(tables.evaluations).outerjoin(tables.verdicts, _IN_FORCE))
+        .select_from(
+            tables.jobs.outerjoin(tables.evaluations).outerjoin(tables.verdicts, _IN_FORCE)
+        )
         .where(jobs.id_in(job_ids))
     )
     return {row.job_id: _as_outcome(row) for row in connection.execute(query)}
@@ -279,7 +305,11 @@ def _as_stored(row: sa.Row[Any]) -> StoredEvaluation:
 
 
 def _as_outcome(row: Any) -> JobRecord:
-    error = {"kind": row.error_kind, "message": row.error_message or "", "log": ""} if row.error_kind else None
+    error = (
+        {"kind": row.error_kind, "message": row.error_message or "", "log": ""}
+        if row.error_kind
+        else None
+    )
     verdict = None if row.label is None else _as_verdict(row)
     if verdict is not None and row.human_verdict is not None:
         verdict = replace(verdict, label=Label(row.human_verdict))  # a person's label counts more
@@ -300,5 +330,7 @@ def _as_verdict(row: Any) -> Verdict:
         label=Label(row.label),
         policy=row.policy,
         detectors=row.detectors,
-        findings=tuple(Finding(**{**each, "label": Label(each["label"])}) for each in row.findings or ()),
+        findings=tuple(
+            Finding(**{**each, "label": Label(each["label"])}) for each in row.findings or ()
+        ),
     )

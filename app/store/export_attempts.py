@@ -1,7 +1,10 @@
-"""STORE: input of export decisions: attempts in narrow columns, by COPY, in one total order (their texts: `texts`).
+"""STORE: input of export decisions: attempts in narrow columns, by COPY, in one
+total order (their texts: `texts`).
 
-The stages that a database can decide are decided there: every attempt comes with the number of the first stage that
-drops it (`stage`), so that one pass gives the funnel, the reason for every row, and the input of choosing."""
+The stages that a database can decide are decided there: every attempt comes with the number of
+the first stage that drops it (`stage`), so that one pass gives the funnel, the reason for every
+row, and the input of choosing.
+"""
 
 from __future__ import annotations
 
@@ -52,22 +55,30 @@ _Element = TypeVar("_Element", bound=visitors.ExternallyTraversible)
 PASSED = 99
 """`stage` of an attempt that no stage of the database drops."""
 _SETTINGS = {"work_mem": "64MB", "jit": "off", "parallel_setup_cost": 0, "parallel_tuple_cost": 0}
-"""Settings of the one large query: compiling it takes longer than it saves, and all else waits for its first row."""
+"""Settings of the one large query: compiling it takes longer than it saves, and all
+else waits for its first row.
+"""
 
 
 _BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
     (
         problem_features,
-        sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == FAMILY_VERSION),
+        sa.and_(
+            problem_features.c.problem_id == problems.c.problem_id,
+            problem_features.c.version == FAMILY_VERSION,
+        ),
     ),
     (candidate_features, candidate_features.c.candidate_id == candidates.c.candidate_id),
     (turn_features, turn_features.c.turn_id == turns.c.turn_id),
 )
 """Tables of facts about texts, and the condition that ties each to its text."""
 
-_FROM_RECORDS = frozenset({"problem", "source_set", "level", "entry_point", "reference_sha256", "run", "model"})
-"""Fields of `Facts` that rendering takes from the record of the problem or run, because attempts are many and these
-records few."""
+_FROM_RECORDS = frozenset(
+    {"problem", "source_set", "level", "entry_point", "reference_sha256", "run", "model"}
+)
+"""Fields of `Facts` that rendering takes from the record of the problem or run, because attempts
+are many and these records few.
+"""
 _WORKING = frozenset({"candidate_id", "run_id", "compiled"})
 """Fields of `Row` beside those of `Facts`: keys of further records, and inputs of decisions."""
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
@@ -75,7 +86,9 @@ _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     for field in fields(EvaluationRow)
     if field.name in (_WORKING | set(EvaluationFacts._fields)) - _FROM_RECORDS - {"problem_id"}
 }
-"""Columns of an attempt: every field that `Row` and `Facts` have in common and no other record has."""
+"""Columns of an attempt: every field that `Row` and `Facts` have in common and no
+other record has.
+"""
 _NARROW["correct"] = (evaluations.c.correct, pa.bool_())
 """Correctness as measured: `sampling` and rewards look at the label beside it."""
 _EXTRA: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
@@ -112,12 +125,14 @@ def attempts(
     replay: bool = False,
     only: Matching | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Every attempt older than `as_of`, answers without code too, ordered by family, problem, trajectory and turn.
+    """Every attempt older than `as_of`, answers without code too, ordered by family,
+    problem, trajectory and turn.
 
-    `signatures` asks for those of passing attempts, `prompts` for a hash of each conversation's opening, `ends`
-    for the last turn of each trajectory: they cost.
-    `replay` reads verdicts and reviews as they were at `as_of`, not as they are.  `only` leaves out attempts that no
-    decision depends on."""
+    `signatures` asks for those of passing attempts, `prompts` for a hash of each conversation's
+    opening, `ends` for the last turn of each trajectory: they cost.
+    `replay` reads verdicts and reviews as they were at `as_of`, not as they are.  `only` leaves out
+    attempts that no decision depends on.
+    """
     said = prompted_turn_rows if prompts else turn_rows
     if only is not None:
         said = with_history(OPENING if prompts else UNASKED, only.told)
@@ -128,7 +143,9 @@ def attempts(
         "prompt": judged.c.prompt if prompts else sa.null(),
         "last_turn": _last_turn(judged.c.trajectory_id, as_of) if ends else sa.null(),
     }
-    query = sa.select(*(shown[name] if name in shown else judged.c[name] for name in SCHEMA.names)).order_by(
+    query = sa.select(
+        *(shown[name] if name in shown else judged.c[name] for name in SCHEMA.names)
+    ).order_by(
         judged.c.family.collate("C"),
         judged.c.problem_id,
         judged.c.trajectory_id.nulls_last(),
@@ -146,7 +163,9 @@ def _last_turn(trajectory_id: sa.ColumnElement[Any], as_of: datetime) -> sa.Scal
     """Number of the last turn of a trajectory, evaluated or not."""
     own = turns.alias("own_turns")
     last = sa.select(sa.func.max(own.c.turn_index))
-    return last.where(own.c.trajectory_id == trajectory_id, own.c.created_at < as_of).scalar_subquery()
+    return last.where(
+        own.c.trajectory_id == trajectory_id, own.c.created_at < as_of
+    ).scalar_subquery()
 
 
 def _judged(
@@ -166,29 +185,47 @@ def _judged(
         turn_rows: said,
         verdicts: verdict,
     }
-    keeps = [verdict.c.fresh if one.name == JUDGED else _narrowed(one.keeps, standing_in) for one in stages]
-    dropped = ((sa.not_(sa.func.coalesce(kept, sa.false())), place) for place, kept in enumerate(keeps))
-    teaching = [kept for one, kept in zip(stages, keeps, strict=True) if one.name in (EXTRACTION, TOKENS)]
-    columns = {name: _narrowed(column, standing_in) for name, (column, _) in (_NARROW | _EXTRA).items()}
+    keeps = [
+        verdict.c.fresh if one.name == JUDGED else _narrowed(one.keeps, standing_in)
+        for one in stages
+    ]
+    dropped = (
+        (sa.not_(sa.func.coalesce(kept, sa.false())), place) for place, kept in enumerate(keeps)
+    )
+    teaching = [
+        kept for one, kept in zip(stages, keeps, strict=True) if one.name in (EXTRACTION, TOKENS)
+    ]
+    columns = {
+        name: _narrowed(column, standing_in) for name, (column, _) in (_NARROW | _EXTRA).items()
+    }
     unprompted = sa.or_(said.c.turn_id.is_(None), said.c.unprompted)
     query = sa.select(
         *(column.label(name) for name, column in columns.items()),
         evaluations.c.created_at.label("created_at"),
         candidate_features.c.signature.label("signature"),
-        sa.case((unprompted, "template " + sources.c.backend), else_=said.c.opening).label("prompt"),
+        sa.case((unprompted, "template " + sources.c.backend), else_=said.c.opening).label(
+            "prompt"
+        ),
         sa.case(*dropped, else_=PASSED).label("stage"),
         sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
-        sa.func.coalesce(sa.and_(evaluations.c.valid, verdict.c.fresh), sa.false()).label("believed"),
+        sa.func.coalesce(sa.and_(evaluations.c.valid, verdict.c.fresh), sa.false()).label(
+            "believed"
+        ),
     )
     joined: sa.FromClause = evaluation_rows.JOINED
     for table, same in _BESIDE:
         joined = joined.outerjoin(table, same)
-    chosen = query.select_from(_narrowed(joined, standing_in)).where(evaluations.c.created_at < as_of)
+    chosen = query.select_from(_narrowed(joined, standing_in)).where(
+        evaluations.c.created_at < as_of
+    )
     if only is not None:
         chosen = chosen.where(only.evaluated)
     silences = answers_without_code.attempts(
         dict(chosen.selected_columns.items()),
-        [sa.true() if one.of_silence is None else _narrowed(one.of_silence, {turn_rows: said}) for one in stages],
+        [
+            sa.true() if one.of_silence is None else _narrowed(one.of_silence, {turn_rows: said})
+            for one in stages
+        ],
         said,
         FAMILY,
         _BESIDE[0][1],
@@ -208,26 +245,35 @@ def _narrowed(expression: _Element, standing_in: Mapping[Any, sa.Subquery]) -> _
             return standing_in[element]
         if isinstance(element, sa.ColumnClause) and element.table in standing_in:
             return standing_in[element.table].c[element.key]
-        return element if isinstance(element, sa.Subquery) else None  # made by this module: its inside stays as it is
+        return (
+            element if isinstance(element, sa.Subquery) else None
+        )  # made by this module: its inside stays as it is
 
     return cast("_Element", visitors.replacement_traverse(expression, {}, replaced))
 
 
 def count(connection: sa.Connection, as_of: datetime) -> int:
     """Attempts older than `as_of`: for progress."""
-    query = sa.select(sa.func.count()).select_from(evaluations.outerjoin(turns, turns.c.job_id == evaluations.c.job_id))
-    silences = sa.select(sa.func.count()).where(turns.c.job_id.is_(None), turns.c.created_at < as_of)
+    query = sa.select(sa.func.count()).select_from(
+        evaluations.outerjoin(turns, turns.c.job_id == evaluations.c.job_id)
+    )
+    silences = sa.select(sa.func.count()).where(
+        turns.c.job_id.is_(None), turns.c.created_at < as_of
+    )
     evaluated = connection.execute(query.where(evaluations.c.created_at < as_of)).scalar_one()
     return int(evaluated + connection.execute(silences).scalar_one())
 
 
 def as_it_was(as_of: datetime) -> str:
-    """Common table expressions that replace the tables of the same names (PostgreSQL resolves them first)."""
+    """Common table expressions that replace the tables of the same names (PostgreSQL
+    resolves them first).
+    """
     moment = psycopg.sql.Literal(as_of).as_string(None)
     decisive = ", ".join(f"'{opinion}'" for opinion in DECISIVE)
     columns = ", ".join(column.name for column in evaluations.c if column.name != "human_verdict")
     return f"""WITH verdicts AS (
-        SELECT DISTINCT ON (evaluation_id) verdict_id, evaluation_id, label, policy, detectors, true AS is_current
+        SELECT DISTINCT ON (evaluation_id) verdict_id, evaluation_id, label, policy, detectors, true
+          AS is_current
         FROM public.verdicts WHERE created_at < {moment}
         ORDER BY evaluation_id, created_at DESC, verdict_id DESC
     ), evaluations AS (

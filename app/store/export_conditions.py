@@ -37,16 +37,22 @@ class Condition:
 
 
 def device_of(
-    connection: sa.Connection, spec: Spec, as_of: datetime, only: sa.ColumnElement[bool] | None = None
+    connection: sa.Connection,
+    spec: Spec,
+    as_of: datetime,
+    only: sa.ColumnElement[bool] | None = None,
 ) -> str | None:
     """The device class of a selection; None for all.
 
-    By default the GPU class with the most valid evaluations among those that the filter keeps, in a tie the first by
-    name; `cpu` only if no GPU has any.  `only` narrows the counted evaluations."""
+    By default the GPU class with the most valid evaluations among those that the filter keeps, in a
+    tie the first by name; `cpu` only if no GPU has any.  `only` narrows the counted evaluations.
+    """
     expression = filters.parse(spec.where)
     if spec.device is not None or "gpu" in filters.names(expression):
         return None if spec.device == ALL_DEVICES else spec.device
-    kept = sa.and_(evaluations.c.valid, evaluations.c.created_at < as_of, sa.true() if only is None else only)
+    kept = sa.and_(
+        evaluations.c.valid, evaluations.c.created_at < as_of, sa.true() if only is None else only
+    )
     named = filters.names(expression)
     source: sa.FromClause = evaluations
     counted = sa.func.count()
@@ -59,7 +65,9 @@ def device_of(
 
 
 def usual_device(counts: Mapping[str, int]) -> str:
-    """Device class with the most evaluations, in a tie the first by name; `cpu` only if no GPU has any."""
+    """Device class with the most evaluations, in a tie the first by name; `cpu` only
+    if no GPU has any.
+    """
     gpus = {name: count for name, count in counts.items() if name != CPU}
     return min(gpus, key=lambda name: (-gpus[name], name)) if gpus else CPU
 
@@ -82,8 +90,9 @@ def conditions(
 ) -> list[Condition]:
     """The stages that the database decides, in order, for a kind of row.
 
-    `device`: result of `device_of`; `hacked`: result of `hacked_sources.found`; `silent_on_device`: condition that an
-    answer without code belongs to that device, None if all do."""
+    `device`: result of `device_of`; `hacked`: result of `hacked_sources.found`; `silent_on_device`:
+    condition that an answer without code belongs to that device, None if all do.
+    """
     expression = filters.parse(spec.where)
     named = filters.names(expression)
     measured = evaluations.c
@@ -99,15 +108,24 @@ def conditions(
 
     def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
         refuses = name == (JUDGED if named & filter_fields.ON_OUTCOME else "correct")
-        stages.append(Condition(name=name, keeps=keeps, rule=rule, of_silence=refused if refuses else None))
+        stages.append(
+            Condition(name=name, keeps=keeps, rule=rule, of_silence=refused if refuses else None)
+        )
 
     stage("valid", measured.valid, "our own faults and broken problems are never training data")
     if device is not None:
         rule = f"measured on {device}: the selection is of one device class"
         kept = measured.device_class == device
         stages.append(Condition(name="device", keeps=kept, rule=rule, of_silence=silent_on_device))
-    fresh = sa.and_(verdicts.c.policy == policy, verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type))
-    stage(JUDGED, fresh, f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors")
+    fresh = sa.and_(
+        verdicts.c.policy == policy,
+        verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type),
+    )
+    stage(
+        JUDGED,
+        fresh,
+        f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors",
+    )
     if kind.takes_all:
         return stages + _teaching(spec, kind)
     if not named & filter_fields.ON_OUTCOME:
@@ -116,19 +134,31 @@ def conditions(
         clean = evaluation_rows.LABEL == Label.CLEAN
         if hacked:
             clean = sa.and_(clean, hacked_sources.is_none_of(hacked))
-        stage("clean", clean, "neither suspect nor hack, nor is another evaluation of the source a hack")
+        stage(
+            "clean",
+            clean,
+            "neither suspect nor hack, nor is another evaluation of the source a hack",
+        )
     if spec.reviewed_above is not None:
-        looked_at = sa.or_(measured.human_verdict.is_not(None), measured.speedup <= spec.reviewed_above)
+        looked_at = sa.or_(
+            measured.human_verdict.is_not(None), measured.speedup <= spec.reviewed_above
+        )
         stage("reviewed", looked_at, f"above {spec.reviewed_above:g}× a person has looked")
     credited = evaluation_rows.COLUMNS
     if spec.min_speedup is not None:
         low = credited["speedup_ci_low"] >= spec.min_speedup
         stage("speed", low, f"low end of the speedup's interval at least {spec.min_speedup:g}")
     if spec.max_speedup is not None:
-        stage("bound", measured.speedup <= spec.max_speedup, f"measured speedup at most {spec.max_speedup:g}")
+        stage(
+            "bound",
+            measured.speedup <= spec.max_speedup,
+            f"measured speedup at most {spec.max_speedup:g}",
+        )
     if spec.min_coverage is not None:
         covered = measured.coverage_time >= spec.min_coverage
-        stage("coverage", covered, f"own kernels take at least {spec.min_coverage:.0%} of kernel time")
+        stage(
+            "coverage", covered, f"own kernels take at least {spec.min_coverage:.0%} of kernel time"
+        )
     return stages + _teaching(spec, kind)
 
 
@@ -137,9 +167,15 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
     if kind.shows_answer and spec.extraction and kind is not Kind.REWARDS:
         rule = "one complete block, last in the answer, one model in it, and what was evaluated"
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
-    if spec.max_tokens is not None and spec.tokenizer == COUNTER:  # a vocabulary counts where rows are rendered
+    if (
+        spec.max_tokens is not None and spec.tokenizer == COUNTER
+    ):  # a vocabulary counts where rows are rendered
         rule = f"at most {spec.max_tokens} tokens, counted by {spec.tokenizer}"
-        sizes = (BYTES, turn_rows.c.said_bytes) if kind.shows_answer else (PROMPT_BYTES, turn_rows.c.asked_bytes)
+        sizes = (
+            (BYTES, turn_rows.c.said_bytes)
+            if kind.shows_answer
+            else (PROMPT_BYTES, turn_rows.c.asked_bytes)
+        )
         short, silent_short = (spec.max_tokens >= (size + 3) // 4 for size in sizes)
         found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=silent_short))
     return found

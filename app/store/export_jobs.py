@@ -24,7 +24,9 @@ class ExportJob:
     spec: dict[str, Any]
     directory: str
     state: str
-    """`queued`, `running`, `finished`, `failed` or `cancelled`; `interrupted` where its process was lost."""
+    """`queued`, `running`, `finished`, `failed` or `cancelled`; `interrupted` where
+    its process was lost.
+    """
     stage: str
     done: int
     total: int
@@ -61,18 +63,28 @@ def recent(connection: sa.Connection, limit: int = 50) -> list[ExportJob]:
 
 def under_way(connection: sa.Connection) -> int:
     """Number of jobs that run, or are about to."""
-    query = sa.select(sa.func.count()).where(export_jobs.c.state.in_(("queued", "running")), sa.not_(_LOST))
+    query = sa.select(sa.func.count()).where(
+        export_jobs.c.state.in_(("queued", "running")), sa.not_(_LOST)
+    )
     return connection.execute(query).scalar_one()
 
 
 def claim(connection: sa.Connection, export_job_id: UUID) -> bool:
-    """Claim the job; True if the caller is to make the dataset: the job is queued, or its process has ended."""
+    """Claim the job; True if the caller is to make the dataset: the job is queued,
+    or its process has ended.
+    """
     free = sa.or_(export_jobs.c.state == "queued", _LOST)
-    claimed = _changed(export_job_id).where(free).values(state="running", heartbeat_at=sa.func.now(), stage="starting")
+    claimed = (
+        _changed(export_job_id)
+        .where(free)
+        .values(state="running", heartbeat_at=sa.func.now(), stage="starting")
+    )
     return bool(connection.execute(claimed).rowcount)
 
 
-def report(connection: sa.Connection, export_job_id: UUID, stage: str, done: int, total: int) -> bool:
+def report(
+    connection: sa.Connection, export_job_id: UUID, stage: str, done: int, total: int
+) -> bool:
     """Say how far it is; whether it is to be ended."""
     values = {"stage": stage, "done": done, "total": total, "heartbeat_at": sa.func.now()}
     query = _changed(export_job_id).values(values).returning(export_jobs.c.cancel_requested)
@@ -96,13 +108,18 @@ def cancelled(connection: sa.Connection, export_job_id: UUID) -> None:
 
 
 def cancel(connection: sa.Connection, export_job_id: UUID) -> bool:
-    """Request the job's cancellation, which takes effect at once if no process works on it; False if the job has
-    ended."""
+    """Request the job's cancellation, which takes effect at once if no process works on
+    it; False if the job has ended.
+    """
     running = export_jobs.c.state.in_(("queued", "running"))
-    if not connection.execute(_changed(export_job_id).where(running).values(cancel_requested=True)).rowcount:
+    if not connection.execute(
+        _changed(export_job_id).where(running).values(cancel_requested=True)
+    ).rowcount:
         return False
     nobody = sa.or_(export_jobs.c.state == "queued", _LOST)
-    connection.execute(_changed(export_job_id).where(nobody).values(state="cancelled", finished_at=sa.func.now()))
+    connection.execute(
+        _changed(export_job_id).where(nobody).values(state="cancelled", finished_at=sa.func.now())
+    )
     _announce(connection)
     return True
 
@@ -116,7 +133,9 @@ _LOST = sa.and_(
 
 def _end(connection: sa.Connection, export_job_id: UUID, **values: Any) -> None:
     running = export_jobs.c.state == "running"
-    connection.execute(_changed(export_job_id).where(running).values(finished_at=sa.func.now(), **values))
+    connection.execute(
+        _changed(export_job_id).where(running).values(finished_at=sa.func.now(), **values)
+    )
     _announce(connection)
 
 

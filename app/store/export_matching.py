@@ -1,4 +1,6 @@
-"""STORE: the evaluations and turns that a selection has to look at, in one snapshot of the database."""
+"""STORE: the evaluations and turns that a selection has to look at, in one snapshot
+of the database.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,16 @@ class Snapshot:
 
 
 def snapshot(connection: sa.Connection) -> Snapshot:
-    """The state that this transaction sees.  `as_of` is the start of the oldest transaction that may still write, so
-    that "older than `as_of`" always selects the same rows: `created_at` is the start of the writer's transaction."""
-    connection.execute(sa.text("SELECT set_config('application_name', :name, true)"), {"name": APPLICATION})
+    """The state that this transaction sees.  `as_of` is the start of the oldest transaction that
+    may still write, so that "older than `as_of`" always selects the same rows: `created_at` is the
+    start of the writer's transaction.
+    """
+    connection.execute(
+        sa.text("SELECT set_config('application_name', :name, true)"), {"name": APPLICATION}
+    )
     query = """
-        SELECT least(now(), min(xact_start) FILTER (WHERE backend_xid IS NOT NULL OR application_name = 'assay')),
+        SELECT least(now(), min(xact_start) FILTER (WHERE backend_xid IS NOT NULL
+          OR application_name = 'assay')),
                pg_snapshot_xmin(pg_current_snapshot())::text
         FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"""
     as_of, oldest = connection.execute(sa.text(query)).one()
@@ -49,7 +56,9 @@ def snapshot(connection: sa.Connection) -> Snapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Matching:
-    """Everything that a selection reads: the matches of its filter, and other turns of the same trajectories."""
+    """Everything that a selection reads: the matches of its filter, and other turns
+    of the same trajectories.
+    """
 
     evaluation_ids: list[UUID]
     trajectory_ids: list[UUID]
@@ -57,7 +66,9 @@ class Matching:
     @property
     def evaluated(self) -> sa.ColumnElement[bool]:
         """Condition on evaluations."""
-        return evaluations.c.evaluation_id == sa.any_(sa.literal(self.evaluation_ids, ARRAY(sa.Uuid)))
+        return evaluations.c.evaluation_id == sa.any_(
+            sa.literal(self.evaluation_ids, ARRAY(sa.Uuid))
+        )
 
     @property
     def told(self) -> sa.ColumnElement[bool]:
@@ -71,13 +82,19 @@ def evaluated(only: Matching | None) -> sa.ColumnElement[bool]:
 
 
 def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching | None:
-    """The attempts that a filter keeps, found by indexes; None where it keeps more than MOST_MATCHING evaluations or
-    answers without code, so that reading everything once costs less."""
+    """The attempts that a filter keeps, found by indexes; None where it keeps more
+    than MOST_MATCHING evaluations or answers without code, so that reading
+    everything once costs less.
+    """
     expression = filters.parse(spec.where)
     if isinstance(expression, filters.Everything):
         return None
-    kept = sa.select(evaluations.c.evaluation_id, turns.c.trajectory_id).select_from(evaluation_rows.JOINED)
-    kept = kept.where(filter_sql.indexed(expression), evaluations.c.created_at < as_of).limit(MOST_MATCHING + 1)
+    kept = sa.select(evaluations.c.evaluation_id, turns.c.trajectory_id).select_from(
+        evaluation_rows.JOINED
+    )
+    kept = kept.where(filter_sql.indexed(expression), evaluations.c.created_at < as_of).limit(
+        MOST_MATCHING + 1
+    )
     found = connection.execute(kept).all()
     wordless = answers_without_code.matching(
         filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)), as_of
@@ -85,9 +102,15 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
     told = connection.scalars(wordless.limit(MOST_MATCHING + 1)).all()
     if max(len(found), len(told)) > MOST_MATCHING:
         return None
-    trajectory_ids = sorted({*told, *(row.trajectory_id for row in found if row.trajectory_id is not None)})
-    beside = sa.select(evaluations.c.evaluation_id).join(turns, turns.c.job_id == evaluations.c.job_id)
-    of_turns = beside.where(turns.c.trajectory_id == sa.any_(sa.literal(trajectory_ids, ARRAY(sa.Uuid))))
+    trajectory_ids = sorted(
+        {*told, *(row.trajectory_id for row in found if row.trajectory_id is not None)}
+    )
+    beside = sa.select(evaluations.c.evaluation_id).join(
+        turns, turns.c.job_id == evaluations.c.job_id
+    )
+    of_turns = beside.where(
+        turns.c.trajectory_id == sa.any_(sa.literal(trajectory_ids, ARRAY(sa.Uuid)))
+    )
     evaluation_ids = {row.evaluation_id for row in found} | set(connection.scalars(of_turns))
     return Matching(evaluation_ids=sorted(evaluation_ids), trajectory_ids=trajectory_ids)
 
@@ -99,12 +122,16 @@ def surviving(
     only: sa.ColumnElement[bool],
     most: int | None = None,
 ) -> list[UUID]:
-    """Evaluations that no stage drops, of those that need no facts about texts; at most so many of them.
+    """Evaluations that no stage drops, of those that need no facts about texts; at
+    most so many of them.
 
-    `only`: a further condition on `evaluation_rows.JOINED`."""
+    `only`: a further condition on `evaluation_rows.JOINED`.
+    """
     kept = [stage.keeps for stage in stages if stage.name not in (EXTRACTION, TOKENS)]
     query = sa.select(evaluations.c.evaluation_id).select_from(evaluation_rows.JOINED)
-    return list(connection.scalars(query.where(evaluations.c.created_at < as_of, only, *kept).limit(most)))
+    return list(
+        connection.scalars(query.where(evaluations.c.created_at < as_of, only, *kept).limit(most))
+    )
 
 
 def asked_of(problem_id: UUID) -> sa.ColumnElement[bool]:
@@ -114,7 +141,9 @@ def asked_of(problem_id: UUID) -> sa.ColumnElement[bool]:
 
 def evaluated_but_of(only: Matching | None, problem_ids: Iterable[UUID]) -> sa.ColumnElement[bool]:
     """Condition on evaluations, None keeps all, with jobs of none of these problems."""
-    return sa.and_(evaluated(only), jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid))))
+    return sa.and_(
+        evaluated(only), jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid)))
+    )
 
 
 def with_trajectories(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> Matching:
@@ -122,18 +151,28 @@ def with_trajectories(connection: sa.Connection, evaluation_ids: Sequence[UUID])
     c = attempts_table.c
     asked = c.evaluation_id == sa.any_(sa.literal(list(evaluation_ids), ARRAY(sa.Uuid)))
     trajectory_ids = list(
-        connection.scalars(sa.select(c.trajectory_id).where(asked, c.trajectory_id.is_not(None)).distinct())
+        connection.scalars(
+            sa.select(c.trajectory_id).where(asked, c.trajectory_id.is_not(None)).distinct()
+        )
     )
     beside = c.trajectory_id == sa.any_(sa.literal(trajectory_ids, ARRAY(sa.Uuid)))
-    others = connection.scalars(sa.select(c.evaluation_id).where(beside, c.evaluation_id.is_not(None)))
-    return Matching(evaluation_ids=sorted({*evaluation_ids, *others}), trajectory_ids=sorted(trajectory_ids))
+    others = connection.scalars(
+        sa.select(c.evaluation_id).where(beside, c.evaluation_id.is_not(None))
+    )
+    return Matching(
+        evaluation_ids=sorted({*evaluation_ids, *others}), trajectory_ids=sorted(trajectory_ids)
+    )
 
 
 def problems_of(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> set[UUID]:
     """Problems of these evaluations."""
     asked_for = jobs.join(evaluations, evaluations.c.job_id == jobs.c.job_id)
     these = evaluations.c.evaluation_id == sa.any_(sa.literal(list(evaluation_ids), ARRAY(sa.Uuid)))
-    return set(connection.scalars(sa.select(jobs.c.problem_id).select_from(asked_for).where(these).distinct()))
+    return set(
+        connection.scalars(
+            sa.select(jobs.c.problem_id).select_from(asked_for).where(these).distinct()
+        )
+    )
 
 
 def of_problem(connection: sa.Connection, problem_id: UUID) -> Matching:
@@ -141,6 +180,10 @@ def of_problem(connection: sa.Connection, problem_id: UUID) -> Matching:
     query = sa.select(attempts_table.c.evaluation_id, attempts_table.c.trajectory_id)
     found = connection.execute(query.where(attempts_table.c.problem_id == problem_id)).all()
     return Matching(
-        evaluation_ids=sorted({row.evaluation_id for row in found if row.evaluation_id is not None}),
-        trajectory_ids=sorted({row.trajectory_id for row in found if row.trajectory_id is not None}),
+        evaluation_ids=sorted(
+            {row.evaluation_id for row in found if row.evaluation_id is not None}
+        ),
+        trajectory_ids=sorted(
+            {row.trajectory_id for row in found if row.trajectory_id is not None}
+        ),
     )

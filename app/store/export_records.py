@@ -36,7 +36,9 @@ class Run(NamedTuple):
 
 def problem_order(connection: sa.Connection) -> list[UUID]:
     """Every problem, in the order in which selections read them."""
-    known = problems.outerjoin(problem_features, problem_features.c.problem_id == problems.c.problem_id)
+    known = problems.outerjoin(
+        problem_features, problem_features.c.problem_id == problems.c.problem_id
+    )
     query = sa.select(problems.c.problem_id).select_from(known)
     return list(connection.scalars(query.order_by(FAMILY.collate("C"), problems.c.problem_id)))
 
@@ -70,7 +72,10 @@ def all_problems(connection: sa.Connection) -> dict[str, Problem]:
 
 def problem_keys(connection: sa.Connection) -> list[tuple[str, str | None, str | None]]:
     """(Problem, family, semantic key) of every problem; None where a key is not known."""
-    same = sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == FAMILY_VERSION)
+    same = sa.and_(
+        problem_features.c.problem_id == problems.c.problem_id,
+        problem_features.c.version == FAMILY_VERSION,
+    )
     query = sa.select(problems.c.problem_id, problem_features.c.family, problems.c.operators)
     found = connection.execute(query.select_from(problems.outerjoin(problem_features, same)))
     return [(str(identifier), of_family, operators) for identifier, of_family, operators in found]

@@ -1,4 +1,6 @@
-"""STORE: narrow columns of the tables that export decisions read, and values computed from the wide ones."""
+"""STORE: narrow columns of the tables that export decisions read, and values
+computed from the wide ones.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,19 @@ def narrow(table: sa.Table, *names: str, **computed: sa.ColumnElement[Any]) -> s
 
 
 def fenced(query: sa.Select[Any], *, whole: bool) -> sa.Select[Any]:
-    """Where the whole table is read, `OFFSET 0` keeps PostgreSQL from computing its values later: source code and JSON
-    that travel through joins and sorts take half the time of the whole query."""
+    """Where the whole table is read, `OFFSET 0` keeps PostgreSQL from computing its
+    values later: source code and JSON that travel through joins and sorts take half
+    the time of the whole query.
+    """
     return query.offset(0) if whole else query
 
 
 narrow_candidate_rows = narrow(
-    candidates, "candidate_id", "backend", "source_sha256", source_bytes=sa.func.octet_length(candidates.c.source)
+    candidates,
+    "candidate_id",
+    "backend",
+    "source_sha256",
+    source_bytes=sa.func.octet_length(candidates.c.source),
 )
 
 candidate_rows = fenced(narrow_candidate_rows, whole=True).subquery("candidates")
@@ -30,7 +38,11 @@ candidate_rows = fenced(narrow_candidate_rows, whole=True).subquery("candidates"
 problem_rows = fenced(
     narrow(
         problems,
-        *(column.name for column in problems.c if column.name not in ("reference", "prompt_json", "claims")),
+        *(
+            column.name
+            for column in problems.c
+            if column.name not in ("reference", "prompt_json", "claims")
+        ),
         reference_bytes=sa.func.octet_length(problems.c.reference),
     ),
     whole=True,
@@ -38,16 +50,21 @@ problem_rows = fenced(
 
 _own_bytes = sa.func.octet_length(turns.c.messages_json) + sa.func.octet_length(turns.c.response)
 
-_asked, _answered = (sa.func.md5(column, type_=sa.Text) for column in (turns.c.messages_json, turns.c.response))
+_asked, _answered = (
+    sa.func.md5(column, type_=sa.Text) for column in (turns.c.messages_json, turns.c.response)
+)
 
 _before = sa.func.string_agg(_asked + _answered, "", type_=sa.Text).over(
     partition_by=turns.c.trajectory_id, order_by=turns.c.turn_index, rows=(None, -1)
 )
 
 
-def with_history(opening: sa.ColumnElement[str | None], only: sa.ColumnElement[bool] | None = None) -> sa.Subquery:
-    """Turns with the bytes of their own messages (`asked_bytes`) and of the conversation up to each (`said_bytes`), and
-    `opening`: a hash of the texts before its answer, or NULL."""
+def with_history(
+    opening: sa.ColumnElement[str | None], only: sa.ColumnElement[bool] | None = None
+) -> sa.Subquery:
+    """Turns with the bytes of their own messages (`asked_bytes`) and of the conversation up to each
+    (`said_bytes`), and `opening`: a hash of the texts before its answer, or NULL.
+    """
     query = narrow(
         turns,
         *("turn_id", "trajectory_id", "turn_index", "job_id", "created_at"),
@@ -63,7 +80,9 @@ def with_history(opening: sa.ColumnElement[str | None], only: sa.ColumnElement[b
 
 UNASKED: sa.ColumnElement[str | None] = sa.cast(sa.null(), sa.Text)
 
-OPENING: sa.ColumnElement[str | None] = sa.func.md5(sa.func.coalesce(_before, "", type_=sa.Text) + _asked)
+OPENING: sa.ColumnElement[str | None] = sa.func.md5(
+    sa.func.coalesce(_before, "", type_=sa.Text) + _asked
+)
 
 turn_rows = with_history(UNASKED)
 """Turns with the number of bytes of the conversation up to each."""

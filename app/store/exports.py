@@ -1,4 +1,6 @@
-"""STORE: datasets and the evaluations they were made of, so that a changed verdict can name the datasets it touches."""
+"""STORE: datasets and the evaluations they were made of, so that a changed verdict
+can name the datasets it touches.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,13 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 100, 5_000
 
 
 def describe(connection: sa.Connection, export_id: UUID, *, name: str, description: str) -> None:
-    """Set the name and the description of a dataset; empty texts remove them.  Raises ValueError for texts that are too
-    long."""
-    for noun, text, most in (("name", name, LONGEST_NAME), ("description", description, LONGEST_DESCRIPTION)):
+    """Set the name and the description of a dataset; empty texts remove them.  Raises
+    ValueError for texts that are too long.
+    """
+    for noun, text, most in (
+        ("name", name, LONGEST_NAME),
+        ("description", description, LONGEST_DESCRIPTION),
+    ):
         if len(text) > most or "\x00" in text:
             raise ValueError(f"{noun}: expected at most {most} characters, got {len(text)}")
     values = {"name": name.strip() or None, "description": description.strip() or None}
@@ -61,13 +67,22 @@ def add(
     evaluation_ids: Iterable[UUID | str],
 ) -> None:
     """Record a dataset and the evaluations behind its rows, each once."""
-    values = {"format": format, "where_text": where_text, "directory": directory, "manifest": manifest}
-    connection.execute(sa.insert(exports).values(export_id=export_id, row_count=manifest["rows"], **values))
+    values = {
+        "format": format,
+        "where_text": where_text,
+        "directory": directory,
+        "manifest": manifest,
+    }
+    connection.execute(
+        sa.insert(exports).values(export_id=export_id, row_count=manifest["rows"], **values)
+    )
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     with raw.cursor() as cursor, cursor.copy(_COPY) as copy:
         numbered = enumerate(evaluation_ids)
-        while block := [f"{export_id}\t{index}\t{one}\n" for index, one in islice(numbered, BLOCK_ROWS)]:
+        while block := [
+            f"{export_id}\t{index}\t{one}\n" for index, one in islice(numbered, BLOCK_ROWS)
+        ]:
             copy.write("".join(block))
 
 
@@ -76,13 +91,21 @@ _COPY = "COPY export_rows (export_id, row_index, evaluation_id) FROM STDIN"
 
 def get(connection: sa.Connection, export_id: UUID) -> Export | None:
     """The dataset with this id; None if it does not exist."""
-    record = connection.execute(sa.select(exports).where(exports.c.export_id == export_id)).mappings().one_or_none()
+    record = (
+        connection.execute(sa.select(exports).where(exports.c.export_id == export_id))
+        .mappings()
+        .one_or_none()
+    )
     return None if record is None else Export(**record)
 
 
 def recent(connection: sa.Connection, limit: int = 50) -> list[Export]:
     """The latest exports, newest first."""
-    query = sa.select(exports).order_by(exports.c.created_at.desc(), exports.c.export_id.desc()).limit(limit)
+    query = (
+        sa.select(exports)
+        .order_by(exports.c.created_at.desc(), exports.c.export_id.desc())
+        .limit(limit)
+    )
     return [Export(**record) for record in connection.execute(query).mappings()]
 
 

@@ -1,7 +1,9 @@
-"""STORE: a filter as SQL over the joined rows of `app.store.evaluation_rows`, every value a bound parameter.
+"""STORE: a filter as SQL over the joined rows of `app.store.evaluation_rows`, every
+value a bound parameter.
 
-SQL knows a third truth value, the filter language does not (`app.domain.filter_language`): NULL counts as false, which
-a WHERE clause does by itself and `not` does here."""
+SQL knows a third truth value, the filter language does not (`app.domain.filter_language`): NULL
+counts as false, which a WHERE clause does by itself and `not` does here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _RENAMED = {"gpu": "device_class", "device": "device_name"}
 """Filter names that differ from the row's."""
 
 
-def compile(expression: Expression) -> sa.ColumnElement[bool]:  # noqa: A001 (called as where.compile)
+def compile(  # noqa: A001 (called as where.compile)
+    expression: Expression,
+) -> sa.ColumnElement[bool]:
     """The condition on `rows.JOINED`."""
     match expression:
         case Everything():
@@ -39,7 +43,9 @@ def compile(expression: Expression) -> sa.ColumnElement[bool]:  # noqa: A001 (ca
         case OneOf(field="verdict", values=values):
             return evaluation_rows.labelled([str(value) for value in values])
         case Compare(field="correct", operator="=", value=True):
-            return sa.and_(evaluations.c.correct, evaluation_rows.labelled([Label.CLEAN, Label.SUSPECT]))
+            return sa.and_(
+                evaluations.c.correct, evaluation_rows.labelled([Label.CLEAN, Label.SUSPECT])
+            )
         case Compare(field=field, operator="=", value=True):
             return _column(field)
         case Compare(field=field, operator=operator, value=value):
@@ -49,9 +55,13 @@ def compile(expression: Expression) -> sa.ColumnElement[bool]:  # noqa: A001 (ca
 
 
 def indexed(expression: Expression) -> sa.ColumnElement[bool]:
-    """The condition over `evaluation_rows.JOINED`, with those conditions that it implies for evaluations alone, so that
-    indexes find the few rows of a rare filter.  Not for attempts without an evaluation."""
-    looked_up = [among(each) for part in parts_of(expression) if (each := by_index(part)) is not None]
+    """The condition over `evaluation_rows.JOINED`, with those conditions that it implies
+    for evaluations alone, so that indexes find the few rows of a rare filter.  Not for
+    attempts without an evaluation.
+    """
+    looked_up = [
+        among(each) for part in parts_of(expression) if (each := by_index(part)) is not None
+    ]
     return sa.and_(compile(expression), *implied(expression), *looked_up)
 
 
@@ -60,7 +70,10 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
-MEASURED = {name: evaluations.c[name] for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")}
+MEASURED = {
+    name: evaluations.c[name]
+    for name in ("speedup", "speedup_ci_low", "speedup_ci_high", "device_speedup")
+}
 _OF_EVALUATION = frozenset(
     [
         "status",
@@ -87,7 +100,10 @@ def implied(expression: Expression) -> list[sa.ColumnElement[bool]]:
     return [
         _comparison(MEASURED[part.field], part.operator, part.value)
         for part in parts_of(expression)
-        if isinstance(part, Compare) and part.field in MEASURED and part.operator != "!=" and part.value is not None
+        if isinstance(part, Compare)
+        and part.field in MEASURED
+        and part.operator != "!="
+        and part.value is not None
     ]
 
 
@@ -98,7 +114,9 @@ def on_evaluations(expression: Expression) -> list[sa.ColumnElement[bool]]:
 
 
 def by_index(part: Expression) -> sa.Select[Any] | None:
-    """Ids of the evaluations of a part that asks for findings or a run, by the indexes of these tables; else None."""
+    """Ids of the evaluations of a part that asks for findings or a run, by the
+    indexes of these tables; else None.
+    """
     match part:
         case Compare(field="finding", operator="=" | "~" as operator, value=str(value)):
             return _with_finding(_comparison(findings.c.detector, operator, value))
@@ -112,23 +130,34 @@ def by_index(part: Expression) -> sa.Select[Any] | None:
 
 
 def among(evaluation_ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
-    """Looked up by key: of an array PostgreSQL expects few rows, of a subquery it plans to read the whole table."""
+    """Looked up by key: of an array PostgreSQL expects few rows, of a subquery it
+    plans to read the whole table.
+    """
     return evaluations.c.evaluation_id == sa.any_(sa.func.array(evaluation_ids.scalar_subquery()))
 
 
 def _with_finding(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     judged = verdicts.alias("judged")
-    query = sa.select(judged.c.evaluation_id).join(findings, findings.c.verdict_id == judged.c.verdict_id)
+    query = sa.select(judged.c.evaluation_id).join(
+        findings, findings.c.verdict_id == judged.c.verdict_id
+    )
     return query.where(judged.c.is_current, condition)
 
 
 def judged(label: Label, status: str) -> sa.Select[Any]:
-    """Ids of evaluations of a verdict other than `clean` and a status, by the indexes of verdicts that are few."""
+    """Ids of evaluations of a verdict other than `clean` and a status, by the
+    indexes of verdicts that are few.
+    """
     of, own = evaluations.alias("judged_evaluation"), verdicts.alias("judged")
     automatic = (
         sa.select(own.c.evaluation_id)
         .join(of, of.c.evaluation_id == own.c.evaluation_id)
-        .where(own.c.is_current, own.c.label != Label.CLEAN, own.c.label == label, of.c.status == status)
+        .where(
+            own.c.is_current,
+            own.c.label != Label.CLEAN,
+            own.c.label == label,
+            of.c.status == status,
+        )
     )
     human = sa.select(of.c.evaluation_id).where(of.c.human_verdict == label, of.c.status == status)
     either = automatic.union(human).subquery()
@@ -136,7 +165,9 @@ def judged(label: Label, status: str) -> sa.Select[Any]:
 
 
 def _in_run(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    query = sa.select(_of_run.c.evaluation_id).join(_named_run, _named_run.c.run_id == _of_run.c.run_id)
+    query = sa.select(_of_run.c.evaluation_id).join(
+        _named_run, _named_run.c.run_id == _of_run.c.run_id
+    )
     return query.where(_of_run.c.evaluation_id.is_not(None), condition)
 
 
@@ -144,7 +175,9 @@ def _column(field: str) -> sa.ColumnElement[Any]:
     return evaluation_rows.COLUMNS[_RENAMED.get(field, field)]
 
 
-def _comparison(column: sa.ColumnElement[Any], operator: str, value: Value) -> sa.ColumnElement[bool]:
+def _comparison(
+    column: sa.ColumnElement[Any], operator: str, value: Value
+) -> sa.ColumnElement[bool]:
     match operator:
         case "=":
             return column.is_(None) if value is None else column == value
@@ -164,7 +197,9 @@ def _comparison(column: sa.ColumnElement[Any], operator: str, value: Value) -> s
 
 
 def _finding(operator: str, value: Value) -> sa.ColumnElement[bool]:
-    """An evaluation has any number of findings: `=` and `~` ask for one that fits, `!=` for none that does."""
+    """An evaluation has any number of findings: `=` and `~` ask for one that fits,
+    `!=` for none that does.
+    """
     if value is None:
         return _found(sa.true()) if operator == "!=" else sa.not_(_found(sa.true()))
     if operator == "!=":

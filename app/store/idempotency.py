@@ -18,10 +18,14 @@ _k = tables.idempotency_keys.c
 
 
 def conflicts(connection: sa.Connection, used: Mapping[str, str]) -> set[str]:
-    """Remember the request (a hash) of each key (a hash), and return the keys that stood for another one before."""
+    """Remember the request (a hash) of each key (a hash), and return the keys that
+    stood for another one before.
+    """
     rows = [{"key_sha256": key, "request_sha256": request} for key, request in used.items()]
     bulk.insert_missing(connection, tables.idempotency_keys, rows, unique=("key_sha256",))
-    found = connection.execute(sa.select(_k.key_sha256, _k.request_sha256).where(_k.key_sha256.in_(list(used))))
+    found = connection.execute(
+        sa.select(_k.key_sha256, _k.request_sha256).where(_k.key_sha256.in_(list(used)))
+    )
     return {row.key_sha256 for row in found if row.request_sha256 != used[row.key_sha256]}
 
 
@@ -41,7 +45,9 @@ def forget(database: Database) -> int:
 def _forget_batch(database: Database) -> int:
     oldest = sa.select(_k.key_sha256).where(_expired()).order_by(_k.created_at).limit(BATCH)
     with database.begin() as connection:
-        return connection.execute(sa.delete(tables.idempotency_keys).where(_k.key_sha256.in_(oldest))).rowcount
+        return connection.execute(
+            sa.delete(tables.idempotency_keys).where(_k.key_sha256.in_(oldest))
+        ).rowcount
 
 
 def _expired() -> sa.ColumnElement[bool]:

@@ -21,13 +21,21 @@ IMPORTER = "importer"
 
 
 def add_run(
-    connection: sa.Connection, *, name: str, model: str | None, importer: str, recorded: dict[str, Any]
+    connection: sa.Connection,
+    *,
+    name: str,
+    model: str | None,
+    importer: str,
+    recorded: dict[str, Any],
 ) -> UUID:
-    """Id of the run with this name; its record is updated if the same importer made it.  Raises RunConflictError if the
-    run has another origin."""
+    """Id of the run with this name; its record is updated if the same importer made it.  Raises
+    RunConflictError if the run has another origin.
+    """
     settings = {IMPORTER: importer, **plain(recorded)}
     mine = sa.and_(runs.c.name == name, runs.c.settings[IMPORTER].astext == importer)
-    updated = sa.update(runs).where(mine).values(model=model, settings=settings).returning(runs.c.run_id)
+    updated = (
+        sa.update(runs).where(mine).values(model=model, settings=settings).returning(runs.c.run_id)
+    )
     run_id: UUID | None = connection.execute(updated).scalar_one_or_none()
     if run_id is not None:
         return run_id
@@ -35,10 +43,12 @@ def add_run(
 
 
 def labels(connection: sa.Connection, run_id: UUID) -> dict[str, set[str]]:
-    """Label of each of the run's trajectories → device classes that its candidates were queued for."""
-    joined = _trajectories.outerjoin(turns, turns.c.trajectory_id == _trajectories.c.trajectory_id).outerjoin(
-        jobs, jobs.c.job_id == turns.c.job_id
-    )
+    """Label of each of the run's trajectories → device classes that its candidates
+    were queued for.
+    """
+    joined = _trajectories.outerjoin(
+        turns, turns.c.trajectory_id == _trajectories.c.trajectory_id
+    ).outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
     query = sa.select(_trajectories.c.label, jobs.c.device_class).select_from(joined).distinct()
     kept = query.where(_trajectories.c.run_id == run_id, _trajectories.c.label.is_not(None))
     found: dict[str, set[str]] = {}
@@ -48,9 +58,12 @@ def labels(connection: sa.Connection, run_id: UUID) -> dict[str, set[str]]:
 
 
 def label_for(label: str, device_class: str, there: Mapping[str, set[str]]) -> str | None:
-    """The label to store a sample under; None where it is stored and queued for that device class already.
+    """The label to store a sample under; None where it is stored and queued for that
+    device class already.
 
-    A sample that was queued for other classes alone is stored again as `<label>@<class>`: a turn has one job."""
+    A sample that was queued for other classes alone is stored again as
+    `<label>@<class>`: a turn has one job.
+    """
     if label not in there:
         return label
     again = f"{label}@{device_class}"
@@ -59,22 +72,38 @@ def label_for(label: str, device_class: str, there: Mapping[str, set[str]]) -> s
     return again
 
 
-def set_sources(connection: sa.Connection, said: Mapping[UUID, tuple[str | None, dict[str, Any] | None]]) -> None:
-    """Store the prompt (messages as JSON) and the claims of a problem's source; the last call counts."""
+def set_sources(
+    connection: sa.Connection, said: Mapping[UUID, tuple[str | None, dict[str, Any] | None]]
+) -> None:
+    """Store the prompt (messages as JSON) and the claims of a problem's source; the
+    last call counts.
+    """
     rows = [
-        {"wanted": problem_id, "asked": prompt_json, "said": None if claims is None else plain(claims)}
+        {
+            "wanted": problem_id,
+            "asked": prompt_json,
+            "said": None if claims is None else plain(claims),
+        }
         for problem_id, (prompt_json, claims) in sorted(said.items())
         if prompt_json is not None or claims is not None
     ]
     if rows:
         changed = sa.update(problems).where(problems.c.problem_id == sa.bindparam("wanted"))
-        statement = changed.values(prompt_json=sa.bindparam("asked"), claims=sa.bindparam("said", type_=JSONB))
+        statement = changed.values(
+            prompt_json=sa.bindparam("asked"), claims=sa.bindparam("said", type_=JSONB)
+        )
         connection.execute(statement, rows)
 
 
 def named(connection: sa.Connection, name: str) -> Problem | None:
     """The stored problem of an id, or of `<source set>/<name>`; of two of one name the newest."""
-    columns = (problems.c.name, problems.c.reference, problems.c.source_set, problems.c.level, problems.c.entry_point)
+    columns = (
+        problems.c.name,
+        problems.c.reference,
+        problems.c.source_set,
+        problems.c.level,
+        problems.c.entry_point,
+    )
     query = sa.select(*columns).order_by(problems.c.created_at.desc()).limit(1)
     try:
         query = query.where(problems.c.problem_id == UUID(name))
@@ -90,19 +119,32 @@ def set_licences(connection: sa.Connection, licences: Mapping[UUID, str]) -> Non
     if licences:
         changed = sa.update(problems).where(problems.c.problem_id == sa.bindparam("wanted"))
         statement = changed.values(licence=sa.bindparam("terms"))
-        rows = [{"wanted": problem_id, "terms": licence} for problem_id, licence in sorted(licences.items())]
+        rows = [
+            {"wanted": problem_id, "terms": licence}
+            for problem_id, licence in sorted(licences.items())
+        ]
         connection.execute(statement, rows)
 
 
 def numbered(connection: sa.Connection, source_set: str) -> dict[tuple[int, int], Problem]:
-    """(Level, number) → problem, of a source set with names that begin with their number; of two, the newest."""
+    """(Level, number) → problem, of a source set with names that begin with their
+    number; of two, the newest.
+    """
     columns = (problems.c.name, problems.c.reference, problems.c.level, problems.c.entry_point)
-    query = sa.select(*columns).where(problems.c.source_set == source_set, problems.c.level.is_not(None))
+    query = sa.select(*columns).where(
+        problems.c.source_set == source_set, problems.c.level.is_not(None)
+    )
     found: dict[tuple[int, int], Problem] = {}
-    for name, reference, level, entry_point in connection.execute(query.order_by(problems.c.created_at)):
+    for name, reference, level, entry_point in connection.execute(
+        query.order_by(problems.c.created_at)
+    ):
         number, _, _ = name.partition("_")
         if number.isdigit():
             found[level, int(number)] = Problem(
-                name=name, reference=reference, source_set=source_set, level=level, entry_point=entry_point
+                name=name,
+                reference=reference,
+                source_set=source_set,
+                level=level,
+                entry_point=entry_point,
             )
     return found

@@ -16,7 +16,9 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def announcement(job_id: sa.ColumnElement[UUID]) -> sa.ColumnElement[None]:
-    """Expression that tells listeners, once its transaction commits, that the job has come to its end."""
+    """Expression that tells listeners, once its transaction commits, that the job
+    has come to its end.
+    """
     return sa.func.pg_notify(CHANNEL, sa.cast(job_id, sa.Text))
 
 
@@ -26,8 +28,9 @@ def announce(connection: sa.Connection, job_id: UUID) -> None:
 
 
 class Notices:
-    """One connection that listens.  Opened again after a break; notices sent meanwhile are not heard, so
-    waiting callers also poll from time to time."""
+    """One connection that listens.  Opened again after a break; notices sent meanwhile are not
+    heard, so waiting callers also poll from time to time.
+    """
 
     def __init__(self, database: Database) -> None:
         self._dsn = libpq_url(database.url)
@@ -38,15 +41,19 @@ class Notices:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def wait(self, timeout_s: float) -> set[UUID]:
-        """Jobs announced as over within `timeout_s` seconds: returns with the first notice.  One that names no job, as
-        any role of the database may send, is passed over.
+        """Jobs announced as over within `timeout_s` seconds: returns with the first notice.  One
+        that names no job, as any role of the database may send, is passed over.
 
-        Raises DatabaseUnavailableError."""
+        Raises DatabaseUnavailableError.
+        """
         try:
             heard = self._listening().notifies(timeout=timeout_s, stop_after=1)
             return {UUID(notice.payload) for notice in heard if _ID.fullmatch(notice.payload)}
@@ -63,7 +70,9 @@ class Notices:
             raise DatabaseUnavailableError(f"PostgreSQL refuses to notify: {error}") from error
 
     def rest(self) -> None:
-        """Stop listening and keep the connection: PostgreSQL would wait for one that listens and does not read."""
+        """Stop listening and keep the connection: PostgreSQL would wait for one that
+        listens and does not read.
+        """
         try:
             if self._connection is not None:
                 self._connection.execute("UNLISTEN *")
@@ -84,7 +93,9 @@ class Notices:
             except psycopg.OperationalError:  # it has ended meanwhile
                 self.close()
         if self._connection is None:
-            connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            connection = psycopg.connect(
+                self._dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+            )
             connection.execute(f"LISTEN {CHANNEL}")
             self._connection = connection
         self._resting = False

@@ -1,5 +1,6 @@
-"""STORE: jobs in the queue: add, cancel, retry, count.  Every change of state is one statement that names the state it
-expects.  The life of a running job: `leases`."""
+"""STORE: jobs in the queue: add, cancel, retry, count.  Every change of state is one statement that
+names the state it expects.  The life of a running job: `leases`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ SWEEP_LOCK = 0x5357454550
 """Advisory lock of the sweep: 'SWEEP'."""
 
 FUTURE_S = 7_200.0
-"""Longer than any pause or lease, in seconds: a time further ahead was written before the database's clock was set back
-(a host that starts with a wrong clock), and counts as past."""
+"""Longer than any pause or lease, in seconds: a time further ahead was written before the
+database's clock was set back (a host that starts with a wrong clock), and counts as past.
+"""
 
 _j = tables.jobs.c
 
@@ -40,7 +42,9 @@ class NewJob:
     run_id: UUID | None = None
     """The run with which it shares the devices."""
     own_key: bool = False
-    """The submitter named the submission: the same again is that one sent again, and shares nothing."""
+    """The submitter named the submission: the same again is that one sent again, and
+    shares nothing.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +75,19 @@ class Backlog:
 
 
 def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False) -> list[UUID]:
-    """Ids of the jobs in the order of `new`; for a known idempotency key, the id of the existing job.
+    """Ids of the jobs in the order of `new`; for a known idempotency key, the id of
+    the existing job.
 
-    `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by Assay's fault or was
-    cancelled is queued again; one that waits or runs is shared from now on."""
+    `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by
+    Assay's fault or was cancelled is queued again; one that waits or runs is shared from now on.
+    """
     distinct = {job.idempotency_key: job for job in new}
     submissions = Counter(job.idempotency_key for job in new)
     rows = [_row(job, submissions[key]) for key, job in distinct.items()]
     now = ("sent_at",) if sent else ()
-    stored = bulk.insert_missing(connection, tables.jobs, rows, unique=("idempotency_key",), now=now)
+    stored = bulk.insert_missing(
+        connection, tables.jobs, rows, unique=("idempotency_key",), now=now
+    )
     known = sorted(key for (key,), row in stored.items() if not row.added)
     if known:
         _share(connection, {key: submissions[key] for key in known if not distinct[key].own_key})
@@ -89,20 +97,34 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
 
 def unsent(connection: sa.Connection, job_ids: Sequence[UUID]) -> list[Queued]:
     """Queued ones of the jobs for which no message ever left, in the order of `job_ids`."""
-    found = {queued.job_id: queued for queued in _queued(connection, id_in(job_ids), _j.sent_at.is_(None))}
+    found = {
+        queued.job_id: queued
+        for queued in _queued(connection, id_in(job_ids), _j.sent_at.is_(None))
+    }
     return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
 
 
 def mark_sent(connection: sa.Connection, job_ids: Sequence[UUID]) -> None:
-    """Remember that a message has left for each job.  Jobs that are being claimed right now are skipped."""
+    """Remember that a message has left for each job.  Jobs that are being claimed
+    right now are skipped.
+    """
     chosen = sa.select(_j.job_id).where(id_in(job_ids), _j.state == JobState.QUEUED)
-    locked = chosen.order_by(_j.job_id).with_for_update(skip_locked=True, key_share=True).scalar_subquery()
-    connection.execute(sa.update(tables.jobs).where(_j.job_id.in_(locked)).values(sent_at=sa.func.now()))
+    locked = (
+        chosen.order_by(_j.job_id)
+        .with_for_update(skip_locked=True, key_share=True)
+        .scalar_subquery()
+    )
+    connection.execute(
+        sa.update(tables.jobs).where(_j.job_id.in_(locked)).values(sent_at=sa.func.now())
+    )
 
 
-def withdraw(connection: sa.Connection, job_id: UUID, *, for_all: bool = False) -> Withdrawal | None:
-    """Withdraw one submission, or `for_all` every one: the job goes on while there are others of the same content,
-    and is cancelled with the last one.  None if the job does not exist."""
+def withdraw(
+    connection: sa.Connection, job_id: UUID, *, for_all: bool = False
+) -> Withdrawal | None:
+    """Withdraw one submission, or `for_all` every one: the job goes on while there are others of
+    the same content, and is cancelled with the last one.  None if the job does not exist.
+    """
     shared = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, _open(), _j.submissions > 1, sa.not_(_j.cancel_requested))
@@ -117,8 +139,9 @@ def withdraw(connection: sa.Connection, job_id: UUID, *, for_all: bool = False) 
 
 
 def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
-    """Cancel a queued job at once, or request it of a running one, for all who submitted it; returns the new state,
-    None if the job does not exist."""
+    """Cancel a queued job at once, or request it of a running one, for all who submitted it;
+    returns the new state, None if the job does not exist.
+    """
     now = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, _j.state == JobState.QUEUED)
@@ -128,40 +151,55 @@ def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
         job_notifications.announce(connection, job_id)
         return JobState.CANCELLED
     later = (
-        sa.update(tables.jobs).where(_j.job_id == job_id, _j.state == JobState.RUNNING).values(cancel_requested=True)
+        sa.update(tables.jobs)
+        .where(_j.job_id == job_id, _j.state == JobState.RUNNING)
+        .values(cancel_requested=True)
     )
     connection.execute(later)
     return states(connection, [job_id]).get(job_id)
 
 
 def retry(connection: sa.Connection, job_id: UUID) -> JobState | None:
-    """Queue a failed or cancelled job again as if it were new; returns the new state, None if the job does not
-    exist."""
+    """Queue a failed or cancelled job again as if it were new; returns the new state,
+    None if the job does not exist.
+    """
     _revive(connection, _j.job_id == job_id)
     return states(connection, [job_id]).get(job_id)
 
 
 def lock_sweep(connection: sa.Connection) -> bool:
-    """Take the lock of sweeps until the transaction ends; False where another transaction holds it."""
-    return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(SWEEP_LOCK))).scalar_one())
+    """Take the lock of sweeps until the transaction ends; False where another
+    transaction holds it.
+    """
+    return bool(
+        connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(SWEEP_LOCK))).scalar_one()
+    )
 
 
 def backlog(connection: sa.Connection, grace_s: float) -> list[Backlog]:
     """Per queue, the jobs for which the broker should hold a message.
 
-    Jobs stored in the last `grace_s` seconds and not sent yet are left to the process sending them, and those
-    that run again wait for their moment."""
+    Jobs stored in the last `grace_s` seconds and not sent yet are left to the process sending them,
+    and those that run again wait for their moment.
+    """
     query = (
         sa.select(_j.device_class, _j.device, sa.func.count().label("jobs"))
-        .where(_j.state == JobState.QUEUED, is_due(), sa.or_(_j.sent_at.is_not(None), _is_idle(grace_s)))
+        .where(
+            _j.state == JobState.QUEUED,
+            is_due(),
+            sa.or_(_j.sent_at.is_not(None), _is_idle(grace_s)),
+        )
         .group_by(_j.device_class, _j.device)
     )
     return [Backlog(**row._mapping) for row in connection.execute(query)]
 
 
-def longest_waiting(connection: sa.Connection, where: Backlog, grace_s: float, limit: int) -> list[Queued]:
-    """Up to `limit` jobs of a queue to which nothing has happened for `grace_s` seconds, or that are due to run
-    again: never sent first, then by the age of their last message."""
+def longest_waiting(
+    connection: sa.Connection, where: Backlog, grace_s: float, limit: int
+) -> list[Queued]:
+    """Up to `limit` jobs of a queue to which nothing has happened for `grace_s` seconds, or that
+    are due to run again: never sent first, then by the age of their last message.
+    """
     pinned = _j.device.is_(None) if where.device is None else _j.device == where.device
     conditions = (_j.device_class == where.device_class, pinned, is_due(), _is_idle(grace_s))
     return _queued(connection, *conditions, limit=limit)
@@ -176,8 +214,9 @@ def states(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Job
 def lock(connection: sa.Connection, job_id: UUID) -> JobState:
     """State of a job that cannot end before this transaction does.
 
-    For a turn that is added to a job of another: the roll-ups of a turn and of an evaluation that are stored at the
-    same moment would miss each other."""
+    For a turn that is added to a job of another: the roll-ups of a turn and of an evaluation that
+    are stored at the same moment would miss each other.
+    """
     locked = sa.select(_j.state).where(_j.job_id == job_id).with_for_update(key_share=True)
     return JobState(connection.execute(locked).scalar_one())
 
@@ -185,30 +224,44 @@ def lock(connection: sa.Connection, job_id: UUID) -> JobState:
 def open_jobs(connection: sa.Connection) -> dict[UUID, str]:
     """Device class of every unfinished job, oldest first."""
     query = sa.select(_j.job_id, _j.device_class).where(_open())
-    return {row.job_id: row.device_class for row in connection.execute(query.order_by(_j.created_at, _j.job_id))}
+    return {
+        row.job_id: row.device_class
+        for row in connection.execute(query.order_by(_j.created_at, _j.job_id))
+    }
 
 
 def counts(connection: sa.Connection) -> dict[JobState, int]:
     """Number of jobs in each state."""
-    found = connection.execute(sa.select(_j.state, sa.func.count().label("jobs")).group_by(_j.state))
+    found = connection.execute(
+        sa.select(_j.state, sa.func.count().label("jobs")).group_by(_j.state)
+    )
     held = {row.state: row.jobs for row in found}
     return {state: held.get(state, 0) for state in JobState}
 
 
 def _row(job: NewJob, submissions: int) -> dict[str, Any]:
-    row = {**vars(job), "options": asdict(job.options), "submissions": 1 if job.own_key else submissions}
+    row = {
+        **vars(job),
+        "options": asdict(job.options),
+        "submissions": 1 if job.own_key else submissions,
+    }
     del row["own_key"]
     return row
 
 
 def _share(connection: sa.Connection, more: Mapping[str, int]) -> None:
-    """Count further submissions of jobs that wait or run, by their keys; a cancellation that has not taken place yet is
-    off."""
+    """Count further submissions of jobs that wait or run, by their keys; a cancellation that
+    has not taken place yet is off.
+    """
     for number in sorted(set(more.values())):
-        chosen = sa.select(_j.job_id).where(_key_in([key for key in more if more[key] == number]), _open())
+        chosen = sa.select(_j.job_id).where(
+            _key_in([key for key in more if more[key] == number]), _open()
+        )
         locked = chosen.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()
         shared = sa.update(tables.jobs).where(_j.job_id.in_(locked))
-        connection.execute(shared.values(submissions=_j.submissions + number, cancel_requested=sa.false()))
+        connection.execute(
+            shared.values(submissions=_j.submissions + number, cancel_requested=sa.false())
+        )
 
 
 def _open() -> sa.ColumnElement[bool]:
@@ -219,7 +272,11 @@ def _revive(connection: sa.Connection, which: sa.ColumnElement[bool]) -> None:
     over = sa.select(_j.job_id).where(which, _j.state.in_([JobState.FAILED, JobState.CANCELLED]))
     revived = (
         sa.update(tables.jobs)
-        .where(_j.job_id.in_(over.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()))
+        .where(
+            _j.job_id.in_(
+                over.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()
+            )
+        )
         .values(
             state=JobState.QUEUED,
             attempt=0,
@@ -239,7 +296,9 @@ def _revive(connection: sa.Connection, which: sa.ColumnElement[bool]) -> None:
     connection.execute(revived)
 
 
-def _queued(connection: sa.Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[Queued]:
+def _queued(
+    connection: sa.Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None
+) -> list[Queued]:
     found = connection.execute(
         sa.select(_j.job_id, _j.device_class, _j.device)
         .where(_j.state == JobState.QUEUED, *conditions)
@@ -250,13 +309,16 @@ def _queued(connection: sa.Connection, *conditions: sa.ColumnElement[bool], limi
 
 
 def is_due() -> sa.ColumnElement[bool]:
-    """Condition: a queued job may be claimed, being new, or having waited long enough since it was cut short."""
+    """Condition: a queued job may be claimed, being new, or having waited long
+    enough since it was cut short.
+    """
     return sa.or_(_j.not_before.is_(None), past(_j.not_before))
 
 
 def _is_idle(grace_s: float) -> sa.ColumnElement[bool]:
-    """Condition: no process is about to send a message: nothing has happened for `grace_s` seconds, or the job runs
-    again, which only the sweep tells the broker."""
+    """Condition: no process is about to send a message: nothing has happened for `grace_s` seconds,
+    or the job runs again, which only the sweep tells the broker.
+    """
     runs_again = sa.and_(_j.sent_at.is_(None), _j.not_before.is_not(None))
     since = sa.func.coalesce(_j.sent_at, _j.started_at, _j.created_at)
     return sa.or_(runs_again, past(since, -grace_s))
@@ -265,8 +327,9 @@ def _is_idle(grace_s: float) -> sa.ColumnElement[bool]:
 def id_in(job_ids: Sequence[UUID]) -> sa.ColumnElement[bool]:
     """Condition with one array parameter for any number of ids.
 
-    A single one is compared as it is: for an array PostgreSQL expects ten rows, and plans anew each time that it sees
-    fewer."""
+    A single one is compared as it is: for an array PostgreSQL expects ten rows, and plans
+    anew each time that it sees fewer.
+    """
     if len(job_ids) == 1:
         return _j.job_id == job_ids[0]
     return _j.job_id == sa.func.any(sa.bindparam(None, list(job_ids), type_=ARRAY(sa.Uuid)))

@@ -1,5 +1,6 @@
-"""STORE: code that a compiler made of an evaluation's kernels (Triton's IR, PTX), compressed.  For people to read; old
-ones are deleted with the timelines (`app.store.retention`)."""
+"""STORE: code that a compiler made of an evaluation's kernels (Triton's IR, PTX), compressed.  For
+people to read; old ones are deleted with the timelines (`app.store.retention`).
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,21 @@ MOST_BYTES = 8 << 20
 def add(connection: sa.Connection, evaluation_id: UUID, codes: tuple[KernelCode, ...]) -> None:
     """Store the codes of an evaluation's kernels."""
     raw = msgspec.json.encode(evaluation_json.plain([msgspec.to_builtins(each) for each in codes]))
-    row = {"evaluation_id": evaluation_id, "raw_bytes": len(raw), "body": zstandard.compress(raw, ZSTD_LEVEL)}
+    row = {
+        "evaluation_id": evaluation_id,
+        "raw_bytes": len(raw),
+        "body": zstandard.compress(raw, ZSTD_LEVEL),
+    }
     connection.execute(sa.insert(kernel_codes), row)
 
 
 def read(connection: sa.Connection, evaluation_id: UUID) -> tuple[KernelCode, ...]:
-    """Codes of an evaluation's kernels in the order in which they were made; empty where none are stored."""
-    body = connection.scalar(sa.select(kernel_codes.c.body).where(kernel_codes.c.evaluation_id == evaluation_id))
+    """Codes of an evaluation's kernels in the order in which they were made; empty
+    where none are stored.
+    """
+    body = connection.scalar(
+        sa.select(kernel_codes.c.body).where(kernel_codes.c.evaluation_id == evaluation_id)
+    )
     if body is None:
         return ()
     raw = zstandard.ZstdDecompressor().decompress(body, max_output_size=MOST_BYTES)

@@ -1,4 +1,6 @@
-"""STORE: names that clients of the KernelGYM protocol gave to their evaluations, and figures for their monitoring."""
+"""STORE: names that clients of the KernelGYM protocol gave to their evaluations, and
+figures for their monitoring.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Task:
     task_id: str
     job_id: UUID
     owner: str = ""
-    """Id of the user who gave the name; empty at a machine without users.  Two users may use the same name."""
+    """Id of the user who gave the name; empty at a machine without users.  Two users
+    may use the same name.
+    """
     workflow: str = "kernelbench"
     asked: dict[str, Any] = field(default_factory=dict)
     """Fields of the request that the answer repeats."""
@@ -56,26 +60,39 @@ def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
     if not tasks:
         return
     latest = {(task.owner, task.task_id): task for task in tasks}
-    rows = [{**vars(latest[key]), "asked": evaluation_json.plain(latest[key].asked)} for key in sorted(latest)]
+    rows = [
+        {**vars(latest[key]), "asked": evaluation_json.plain(latest[key].asked)}
+        for key in sorted(latest)
+    ]
     statement = insert(tables.kernelgym_tasks).values(rows)
     newer = {name: statement.excluded[name] for name in ("job_id", "workflow", "asked")}
-    connection.execute(statement.on_conflict_do_update(index_elements=["owner", "task_id"], set_=newer))
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["owner", "task_id"], set_=newer)
+    )
 
 
 def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
-    """True if the same job was asked for under another name or in a trajectory, other than the rollout of the task."""
+    """True if the same job was asked for under another name or in a trajectory,
+    other than the rollout of the task.
+    """
     own = (_t.owner == task.owner) & (_t.task_id == task.task_id)
     others = sa.exists().where(_t.job_id == task.job_id, ~own)
     stored = tables.trajectories.c
-    rollout = (stored.label.is_not_distinct_from(source_text.printable(task.task_id))) & stored.claims.is_not(None)
+    rollout = (
+        stored.label.is_not_distinct_from(source_text.printable(task.task_id))
+    ) & stored.claims.is_not(None)
     turns = sa.exists().where(
-        tables.turns.c.job_id == task.job_id, tables.turns.c.trajectory_id == stored.trajectory_id, ~rollout
+        tables.turns.c.job_id == task.job_id,
+        tables.turns.c.trajectory_id == stored.trajectory_id,
+        ~rollout,
     )
     return bool(connection.execute(sa.select(others | turns)).scalar_one())
 
 
 def problematic(connection: sa.Connection, least: int) -> list[tuple[str, int]]:
-    """(SHA-256 of the candidate, attempts) of candidates on which `least` attempts or more failed by Assay's fault."""
+    """(SHA-256 of the candidate, attempts) of candidates on which `least` attempts
+    or more failed by Assay's fault.
+    """
     sources = tables.candidates.c
     attempts = sa.func.sum(_j.attempt).label("attempts")
     query = (
@@ -92,7 +109,9 @@ def problematic(connection: sa.Connection, least: int) -> list[tuple[str, int]]:
 def retries(connection: sa.Connection) -> tuple[int, list[Retry]]:
     """Number of jobs that wait for another attempt, and the first of them."""
     again = (_j.state == JobState.QUEUED, _j.attempt > 0)
-    count = connection.execute(sa.select(sa.func.count()).select_from(tables.jobs).where(*again)).scalar_one()
+    count = connection.execute(
+        sa.select(sa.func.count()).select_from(tables.jobs).where(*again)
+    ).scalar_one()
     name = sa.func.coalesce(sa.func.min(_t.task_id), sa.cast(_j.job_id, sa.Text)).label("task_id")
     query = (
         sa.select(name, _j.attempt, sa.func.coalesce(_j.started_at, _j.created_at).label("since"))
@@ -102,16 +121,23 @@ def retries(connection: sa.Connection) -> tuple[int, list[Retry]]:
         .order_by(_j.job_id)
         .limit(RETRIES_LISTED)
     )
-    listed = [Retry(task_id=row.task_id, attempts=row.attempt, since=row.since) for row in connection.execute(query)]
+    listed = [
+        Retry(task_id=row.task_id, attempts=row.attempt, since=row.since)
+        for row in connection.execute(query)
+    ]
     return count, listed
 
 
 def over_since(connection: sa.Connection, seconds: float) -> tuple[int, int, float | None]:
-    """Evaluations stored in the last `seconds`, those of them that passed, and their mean duration in seconds."""
+    """Evaluations stored in the last `seconds`, those of them that passed, and their
+    mean duration in seconds.
+    """
     columns = tables.evaluations.c
     since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
     query = sa.select(
-        sa.func.count(), sa.func.count().filter(columns.correct), sa.func.avg(columns.total_ms) / 1000
+        sa.func.count(),
+        sa.func.count().filter(columns.correct),
+        sa.func.avg(columns.total_ms) / 1000,
     ).where(columns.created_at >= since)
     count, passed, mean_s = connection.execute(query).one()
     return count, passed, None if mean_s is None else float(mean_s)

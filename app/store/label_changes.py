@@ -1,5 +1,6 @@
-"""STORE: labels that changed between the moment that a dataset shows and its recording: while it was made, or before an
-old dataset was made again."""
+"""STORE: labels that changed between the moment that a dataset shows and its recording: while it
+was made, or before an old dataset was made again.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +38,15 @@ def _reconsidered(connection: sa.Connection, as_of: datetime) -> list[UUID]:
         sa.select(reviews.c.evaluation_id).where(reviews.c.created_at >= as_of),
         sa.select(verdicts.c.evaluation_id).where(verdicts.c.created_at >= as_of),
     ).subquery()
-    known = sa.select(evaluations.c.evaluation_id).join(newer, newer.c.evaluation_id == evaluations.c.evaluation_id)
+    known = sa.select(evaluations.c.evaluation_id).join(
+        newer, newer.c.evaluation_id == evaluations.c.evaluation_id
+    )
     return list(connection.scalars(known.where(evaluations.c.created_at < as_of)))
 
 
-def _before(connection: sa.Connection, evaluation_ids: list[UUID], as_of: datetime) -> dict[UUID, str | None]:
+def _before(
+    connection: sa.Connection, evaluation_ids: list[UUID], as_of: datetime
+) -> dict[UUID, str | None]:
     query = sa.text(f"""{as_it_was(as_of)}
         SELECT measured.evaluation_id, coalesce(measured.human_verdict, judged.label)
         FROM evaluations AS measured LEFT JOIN verdicts AS judged
@@ -52,8 +57,12 @@ def _before(connection: sa.Connection, evaluation_ids: list[UUID], as_of: dateti
 
 
 def _after(connection: sa.Connection, evaluation_ids: list[UUID]) -> dict[UUID, str | None]:
-    current = sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
-    query = sa.select(evaluations.c.evaluation_id, LABEL).select_from(evaluations.outerjoin(verdicts, current))
+    current = sa.and_(
+        verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
+    )
+    query = sa.select(evaluations.c.evaluation_id, LABEL).select_from(
+        evaluations.outerjoin(verdicts, current)
+    )
     ids = sa.literal(evaluation_ids, ARRAY(sa.Uuid))
     found = connection.execute(query.where(evaluations.c.evaluation_id == sa.any_(ids)))
     return dict(map(tuple, found))

@@ -1,7 +1,9 @@
 """STORE: leases of running jobs: claim, extend, finish, and give back.
 
-A claim is fenced by its attempt number and its owner: a worker that lost the lease can neither extend it nor store a
-result.  Times are the database's, so that the clocks of hosts do not matter."""
+A claim is fenced by its attempt number and its owner: a worker that lost the lease
+can neither extend it nor store a result.  Times are the database's, so that the
+clocks of hosts do not matter.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,14 @@ from app.store.jobs import past, seconds_from_now
 _j = tables.jobs.c
 
 INFRASTRUCTURE = "infrastructure"
-"""`error_kind` of a job that Assay's own faults have failed as often as the limits allow (app/domain/job.py)."""
+"""`error_kind` of a job that Assay's own faults have failed as often as the limits
+allow (app/domain/job.py).
+"""
 
 INTERNAL = "internal"
-"""`error_kind` of a job on which Assay's code raised an unexpected error, which another attempt would raise again."""
+"""`error_kind` of a job on which Assay's code raised an unexpected error, which
+another attempt would raise again.
+"""
 
 EXHAUSTED = "attempts_exhausted"
 """`error_kind` of a job all of whose attempts ended without a result."""
@@ -35,12 +41,15 @@ FAULTS = (INFRASTRUCTURE, INTERNAL, EXHAUSTED, SICK_DEVICES)
 """Every `error_kind`."""
 
 SICK_DEVICES_LIMIT = 2
-"""The first device that is found unhealthy while it runs a job is not the job's fault.  The second may be: the job is
-set aside, instead of taking the whole fleet down."""
+"""The first device that is found unhealthy while it runs a job is not the job's fault.  The second
+may be: the job is set aside, instead of taking the whole fleet down.
+"""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-"""First and longest pause, in seconds, before a job that an infrastructure fault cut short runs again.  The pause
-doubles each time and varies at random by half of itself, so that jobs cut short together do not run together again."""
+"""First and longest pause, in seconds, before a job that an infrastructure fault cut short runs
+again.  The pause doubles each time and varies at random by half of itself, so that jobs cut short
+together do not run together again.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +60,9 @@ class Lease:
     owner: str
     """Unique to this claim."""
     unsent: bool = False
-    """No message had left for the job since it was queued again: the permission that took it was another job's."""
+    """No message had left for the job since it was queued again: the permission that
+    took it was another job's.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +85,22 @@ class Finished:
     """Milliseconds from claim to stored result."""
 
 
-def claim(connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, limits: Limits = USUAL) -> Lease | None:
+def claim(
+    connection: sa.Connection, job_id: UUID, owner: str, lease_s: float, limits: Limits = USUAL
+) -> Lease | None:
     """Claim a job; None if it is finished, cancelled, or running under a valid lease.
 
-    A lapsed lease is an interruption.  A job without remaining attempts or interruptions fails here, and one with a
-    requested cancellation is cancelled."""
+    A lapsed lease is an interruption.  A job without remaining attempts or interruptions fails
+    here, and one with a requested cancellation is cancelled.
+    """
     taken = (
         sa.update(tables.jobs)
         .where(_j.job_id == job_id, sa.or_(_j.state == JobState.QUEUED, _lapsed()))
         .where(sa.not_(_is_used_up(limits, _interrupted())), sa.not_(_j.cancel_requested))
-        .where(_j.problem_id == tables.problems.c.problem_id, _j.candidate_id == tables.candidates.c.candidate_id)
+        .where(
+            _j.problem_id == tables.problems.c.problem_id,
+            _j.candidate_id == tables.candidates.c.candidate_id,
+        )
         .values(
             state=JobState.RUNNING,
             attempt=_j.attempt + 1,
@@ -124,7 +141,9 @@ def extend_lease(connection: sa.Connection, lease: Lease, lease_s: float) -> Pul
 
 
 def finish(connection: sa.Connection, lease: Lease) -> Finished | None:
-    """Running → finished, or None where the lease is lost.  Part of `evaluations.add`, in its transaction."""
+    """Running → finished, or None where the lease is lost.  Part of
+    `evaluations.add`, in its transaction.
+    """
     finished = (
         sa.update(tables.jobs)
         .where(_held(lease))
@@ -137,7 +156,11 @@ def finish(connection: sa.Connection, lease: Lease) -> Finished | None:
         )
     )
     row = connection.execute(finished).one_or_none()
-    return None if row is None else Finished(baseline=row.baseline, queue_ms=row.queue_ms, total_ms=row.total_ms)
+    return (
+        None
+        if row is None
+        else Finished(baseline=row.baseline, queue_ms=row.queue_ms, total_ms=row.total_ms)
+    )
 
 
 def fail(connection: sa.Connection, lease: Lease, kind: str, message: str) -> bool:
@@ -146,14 +169,24 @@ def fail(connection: sa.Connection, lease: Lease, kind: str, message: str) -> bo
 
 
 def release(
-    connection: sa.Connection, lease: Lease, limits: Limits, kind: str, message: str, *, cut_short: bool = False
+    connection: sa.Connection,
+    lease: Lease,
+    limits: Limits,
+    kind: str,
+    message: str,
+    *,
+    cut_short: bool = False,
 ) -> JobState | None:
-    """Give the job back after a fault of Assay: queued after a pause, for the sweep to send, or failed if this was the
-    last attempt.  `cut_short`: by the death of one of Assay's processes, which counts as an interruption.
+    """Give the job back after a fault of Assay: queued after a pause, for the sweep to send, or
+    failed if this was the last attempt.  `cut_short`: by the death of one of Assay's processes,
+    which counts as an interruption.
 
-    None where the lease is lost."""
+    None where the lease is lost.
+    """
     interruptions = _j.interruptions + int(cut_short)
-    used_up = connection.execute(sa.select(_is_used_up(limits, interruptions)).where(_held(lease))).scalar_one_or_none()
+    used_up = connection.execute(
+        sa.select(_is_used_up(limits, interruptions)).where(_held(lease))
+    ).scalar_one_or_none()
     if used_up is None:
         return None
     if used_up:
@@ -163,17 +196,19 @@ def release(
 
 
 def give_back(connection: sa.Connection, lease: Lease, *, faults: int = 0) -> JobState | None:
-    """Queue the job again as if this attempt had not been: its device was taken out of service, is being emptied, or
-    could not begin, for the time number `faults` in a row.
+    """Queue the job again as if this attempt had not been: its device was taken out of service, is
+    being emptied, or could not begin, for the time number `faults` in a row.
 
-    None where the lease is lost."""
+    None where the lease is lost.
+    """
     not_before = _after(sa.literal(faults - 1)) if faults else sa.func.now()
     return _queue_again(connection, lease, not_before, attempt=_j.attempt - 1)
 
 
 def give_back_sick(connection: sa.Connection, lease: Lease, message: str) -> JobState | None:
-    """Queue the job again after its device was found unhealthy; fail it if that happened before.  None if the lease is
-    lost."""
+    """Queue the job again after its device was found unhealthy; fail it if that happened
+    before.  None if the lease is lost.
+    """
     counted = sa.update(tables.jobs).where(_held(lease)).values(sick_devices=_j.sick_devices + 1)
     sick = connection.execute(counted.returning(_j.sick_devices)).scalar_one_or_none()
     if sick is None:
@@ -184,16 +219,21 @@ def give_back_sick(connection: sa.Connection, lease: Lease, message: str) -> Job
 
 
 def stopped(connection: sa.Connection, lease: Lease) -> JobState | None:
-    """Running → cancelled, after the evaluation was stopped; or queued again, where the same content was submitted once
-    more since.  None where the lease is lost."""
-    requested = connection.execute(sa.select(_j.cancel_requested).where(_held(lease)).with_for_update(key_share=True))
+    """Running → cancelled, after the evaluation was stopped; or queued again, where the same
+    content was submitted once more since.  None where the lease is lost.
+    """
+    requested = connection.execute(
+        sa.select(_j.cancel_requested).where(_held(lease)).with_for_update(key_share=True)
+    )
     if requested.scalar_one_or_none() is False:
         return give_back(connection, lease)
     return JobState.CANCELLED if _leave(connection, lease, state=JobState.CANCELLED) else None
 
 
 def settle_lapsed(connection: sa.Connection, limits: Limits) -> None:
-    """Queue every running job with a lapsed lease again after a pause; or fail it, or cancel it if requested."""
+    """Queue every running job with a lapsed lease again after a pause; or fail it,
+    or cancel it if requested.
+    """
     _settle(connection, limits, sa.true())
     again = (
         sa.update(tables.jobs)
@@ -217,7 +257,11 @@ def end_pauses(connection: sa.Connection, device_class: str) -> None:
         _j.device_class == device_class,
         _j.not_before > sa.func.now(),
     )
-    connection.execute(sa.update(tables.jobs).where(_j.job_id.in_(_locked(*pausing))).values(not_before=sa.func.now()))
+    connection.execute(
+        sa.update(tables.jobs)
+        .where(_j.job_id.in_(_locked(*pausing)))
+        .values(not_before=sa.func.now())
+    )
 
 
 def _as_job(job_id: UUID, row: Any) -> Job:
@@ -234,8 +278,9 @@ def _as_job(job_id: UUID, row: Any) -> Job:
 
 
 def _settle(connection: sa.Connection, limits: Limits, which: sa.ColumnElement[bool]) -> None:
-    """Fail jobs without attempts or interruptions left and cancel those asked to stop, where no worker runs them any
-    more."""
+    """Fail jobs without attempts or interruptions left and cancel those asked to stop,
+    where no worker runs them any more.
+    """
     idle = sa.or_(_j.state == JobState.QUEUED, _lapsed())
     cancelled = (
         sa.update(tables.jobs)
@@ -264,7 +309,11 @@ def _settle(connection: sa.Connection, limits: Limits, which: sa.ColumnElement[b
 
 
 def _leave(connection: sa.Connection, lease: Lease, **values: object) -> bool:
-    left = sa.update(tables.jobs).where(_held(lease)).values(lease_until=None, finished_at=sa.func.now(), **values)
+    left = (
+        sa.update(tables.jobs)
+        .where(_held(lease))
+        .values(lease_until=None, finished_at=sa.func.now(), **values)
+    )
     if not connection.execute(left).rowcount:
         return False
     job_notifications.announce(connection, lease.job.job_id)
@@ -274,11 +323,20 @@ def _leave(connection: sa.Connection, lease: Lease, **values: object) -> bool:
 def _queue_again(
     connection: sa.Connection, lease: Lease, not_before: sa.ColumnElement[Any], **counted: object
 ) -> JobState | None:
-    at_once = sa.case((_j.cancel_requested, sa.null()), else_=not_before)  # to be cancelled by the next claim or sweep
+    at_once = sa.case(
+        (_j.cancel_requested, sa.null()), else_=not_before
+    )  # to be cancelled by the next claim or sweep
     again = (
         sa.update(tables.jobs)
         .where(_held(lease))
-        .values(state=JobState.QUEUED, not_before=at_once, lease_until=None, lease_owner=None, sent_at=None, **counted)
+        .values(
+            state=JobState.QUEUED,
+            not_before=at_once,
+            lease_until=None,
+            lease_owner=None,
+            sent_at=None,
+            **counted,
+        )
     )
     return JobState.QUEUED if connection.execute(again).rowcount else None
 
@@ -289,7 +347,9 @@ def _interrupted() -> sa.ColumnElement[int]:
 
 
 def _is_used_up(limits: Limits, interruptions: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    return sa.or_(_j.attempt - interruptions >= limits.attempts, interruptions >= limits.interruptions)
+    return sa.or_(
+        _j.attempt - interruptions >= limits.attempts, interruptions >= limits.interruptions
+    )
 
 
 def _after(times: sa.ColumnElement[int]) -> sa.ColumnElement[Any]:
@@ -313,7 +373,9 @@ def _lapsed() -> sa.ColumnElement[bool]:
 
 
 def _locked(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Ids of jobs that meet the conditions, locked in one order; rows locked by other transactions are skipped."""
+    """Ids of jobs that meet the conditions, locked in one order; rows locked by
+    other transactions are skipped.
+    """
     return (
         sa.select(_j.job_id)
         .where(*conditions)

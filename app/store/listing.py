@@ -24,7 +24,9 @@ class Dataset:
     directory: str
     created_at: datetime
     stale_at: datetime | None
-    """Time at which a verdict that its rows rest on first came out otherwise; None while all stand."""
+    """Time at which a verdict that its rows rest on first came out otherwise; None
+    while all stand.
+    """
     stale_reason: str | None
 
 
@@ -35,7 +37,9 @@ class Review:
     review_id: UUID
     evaluation_id: UUID
     name: str | None
-    """Name of the user; None where the account is gone, and for requests of this machine without users."""
+    """Name of the user; None where the account is gone, and for requests of this
+    machine without users.
+    """
     label: str
     verdict: str | None
     """Label that the evaluation has by it; None for opinions that leave the detectors' in force."""
@@ -68,7 +72,9 @@ def datasets(connection: sa.Connection, *, stale: bool = False, limit: int = 50)
     return [Dataset(**row) for row in connection.execute(query).mappings()]
 
 
-def opinions(connection: sa.Connection, *, evaluation_id: UUID | None = None, limit: int | None = 50) -> list[Review]:
+def opinions(
+    connection: sa.Connection, *, evaluation_id: UUID | None = None, limit: int | None = 50
+) -> list[Review]:
     """The latest reviews, newest first: of all evaluations, or of one.  `limit` None: all."""
     columns = (
         reviews.c.review_id,

@@ -1,4 +1,6 @@
-"""STORE: login sessions and failed logins.  Cookies are kept as hashes: reading this table gives no login."""
+"""STORE: login sessions and failed logins.  Cookies are kept as hashes: reading this
+table gives no login.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def whose(connection: sa.Connection, secret: str) -> User | None:
     query = (
         sa.select(_u.user_id, _u.name, _u.role)
         .select_from(tables.sessions.join(tables.users))
-        .where(_s.session_hash == _hash(secret), _s.expires_at > sa.func.now(), _u.disabled_at.is_(None))
+        .where(
+            _s.session_hash == _hash(secret),
+            _s.expires_at > sa.func.now(),
+            _u.disabled_at.is_(None),
+        )
     )
     row = connection.execute(query).one_or_none()
     return None if row is None else user.user(**row._mapping)
@@ -56,11 +62,14 @@ def whose(connection: sa.Connection, secret: str) -> User | None:
 def wait_s(connection: sa.Connection, allowed: Sequence[tuple[str, int]]) -> float:
     """Seconds until another attempt is allowed; 0 for now.
 
-    `allowed` are subjects (a name, an address) with the failures that each is forgiven.  Beyond them the time since
-    the last failure has to be 1, 2, 4 … seconds, up to LONGEST_WAIT_S."""
+    `allowed` are subjects (a name, an address) with the failures that each is forgiven.  Beyond
+    them the time since the last failure has to be 1, 2, 4 … seconds, up to LONGEST_WAIT_S.
+    """
     since = sa.extract("epoch", sa.func.now() - _f.failed_at)
     hashes = {_hash(subject): free for subject, free in allowed}
-    query = sa.select(_f.subject, _f.failures, since.label("since_s")).where(_f.subject.in_(list(hashes)))
+    query = sa.select(_f.subject, _f.failures, since.label("since_s")).where(
+        _f.subject.in_(list(hashes))
+    )
     waits = [0.0]
     for row in connection.execute(query):
         beyond = row.failures - hashes[row.subject]
@@ -73,7 +82,9 @@ def failed(connection: sa.Connection, subjects: Sequence[str]) -> None:
     """Count a failure for each of the subjects."""
     connection.execute(sa.delete(tables.login_failures).where(_f.failed_at < _ago(FORGET_S)))
     for subject in sorted(_hash(subject) for subject in subjects):
-        new = insert(tables.login_failures).values(subject=subject, failures=1, failed_at=sa.func.now())
+        new = insert(tables.login_failures).values(
+            subject=subject, failures=1, failed_at=sa.func.now()
+        )
         again = {"failures": _f.failures + 1, "failed_at": sa.func.now()}
         connection.execute(new.on_conflict_do_update(index_elements=["subject"], set_=again))
 

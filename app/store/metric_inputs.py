@@ -1,4 +1,6 @@
-"""STORE: outcomes behind figures over many evaluations: one an attempt, in the order of its trajectory."""
+"""STORE: outcomes behind figures over many evaluations: one an attempt, in the order
+of its trajectory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from app.domain.filter_language import And, Expression
 from app.domain.metrics import COUNTED, Counted, MetricSample
 from app.domain.verdict import Label, is_credited
 from app.store import evaluation_rows, filter_sql
-from app.store.tables import attempts, candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
+from app.store.tables import (
+    attempts,
+    candidates,
+    evaluations,
+    jobs,
+    problems,
+    runs,
+    trajectories,
+    turns,
+    verdicts,
+)
 
 _OF_DEVICE = frozenset({"gpu", "device", "baseline", "protocol", "backend"})
 """Fields that an answer without code has no value of, because it was never run."""
@@ -23,7 +35,10 @@ _JOINED = (
     .outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
     .outerjoin(jobs, jobs.c.job_id == evaluations.c.job_id)
     .outerjoin(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
-    .outerjoin(verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current))
+    .outerjoin(
+        verdicts,
+        sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
+    )
     .outerjoin(turns, turns.c.turn_id == attempts.c.turn_id)
     .outerjoin(trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id)
     .outerjoin(runs, runs.c.run_id == attempts.c.run_id)
@@ -41,7 +56,9 @@ class Attempted:
     trajectory_id: str | None
     turn: int | None
     device: str | None
-    """Device class; of an answer without code that of the other answers of its trajectory, else of its run."""
+    """Device class; of an answer without code that of the other answers of its
+    trajectory, else of its run.
+    """
     backend: str | None
     policy: str | None
     passed: bool
@@ -51,10 +68,14 @@ class Attempted:
     outcome: MetricSample
 
 
-def attempted(connection: sa.Connection, expression: Expression, counted: Counted = COUNTED) -> list[Attempted]:
+def attempted(
+    connection: sa.Connection, expression: Expression, counted: Counted = COUNTED
+) -> list[Attempted]:
     """Every attempt that a filter finds and that counts; a hack is not correct.
 
-    Conditions of the filter on device and backend do not keep answers without code away: they belong to their run."""
+    Conditions of the filter on device and backend do not keep answers without code
+    away: they belong to their run.
+    """
     columns = {
         **{name: evaluation_rows.COLUMNS[name] for name in ("run", "model", "source_set", "level")},
         "problem_id": attempts.c.problem_id,
@@ -74,7 +95,10 @@ def attempted(connection: sa.Connection, expression: Expression, counted: Counte
         .select_from(_JOINED)
         .where(_kept(expression))
         .order_by(
-            attempts.c.trajectory_id.nulls_last(), attempts.c.turn_index, attempts.c.created_at, attempts.c.attempt_id
+            attempts.c.trajectory_id.nulls_last(),
+            attempts.c.turn_index,
+            attempts.c.created_at,
+            attempts.c.attempt_id,
         )
     )
     records = connection.execute(query, execution_options={"yield_per": 5_000})
@@ -91,7 +115,11 @@ def _kept(expression: Expression) -> sa.ColumnElement[bool]:
     parts = expression.operands if isinstance(expression, And) else (expression,)
     without_code = evaluations.c.evaluation_id.is_(None)
     kept = [
-        sa.or_(without_code, filter_sql.compile(part)) if _only_of_device(part) else filter_sql.compile(part)
+        (
+            sa.or_(without_code, filter_sql.compile(part))
+            if _only_of_device(part)
+            else filter_sql.compile(part)
+        )
         for part in parts
     ]
     return sa.and_(*kept)
@@ -117,16 +145,21 @@ def _attempted(record: sa.Row[tuple[object, ...]]) -> Attempted:
         passed=record.correct,
         label=None if record.label is None else Label(record.label),
         outcome=MetricSample(
-            problem=str(record.problem_id), correct=correct, speedup=record.speedup if correct else None
+            problem=str(record.problem_id),
+            correct=correct,
+            speedup=record.speedup if correct else None,
         ),
     )
 
 
 def _with_devices(found: list[Attempted]) -> list[Attempted]:
-    """Answers without code get the device, and the policy, that most other answers of their trajectory have, else of
-    their run."""
+    """Answers without code get the device, and the policy, that most other answers of their
+    trajectory have, else of their run.
+    """
     of_trajectory, of_run = _usual(found, "trajectory_id"), _usual(found, "run")
-    return [one if one.label is not None else _with_device(one, of_trajectory, of_run) for one in found]
+    return [
+        one if one.label is not None else _with_device(one, of_trajectory, of_run) for one in found
+    ]
 
 
 _Usual = dict[str | None, tuple[str | None, str | None]]
@@ -143,4 +176,6 @@ def _usual(found: Iterable[Attempted], name: str) -> _Usual:
     for one in found:
         if one.label is not None:
             seen.setdefault(getattr(one, name), Counter())[one.device, one.policy] += 1
-    return {key: min(pairs, key=lambda pair: (-pairs[pair], str(pair))) for key, pairs in seen.items()}
+    return {
+        key: min(pairs, key=lambda pair: (-pairs[pair], str(pair))) for key, pairs in seen.items()
+    }

@@ -13,11 +13,15 @@ from app.store import revisions
 
 
 class NewerDatabaseError(RuntimeError):
-    """The database was migrated by a version of this program that knows more migrations than this one."""
+    """The database was migrated by a version of this program that knows more
+    migrations than this one.
+    """
 
 
 def config(url: str) -> Config:
-    """Alembic's configuration for one database; the scripts are those of the installed package `migrations`."""
+    """Alembic's configuration for one database; the scripts are those of the
+    installed package `migrations`.
+    """
     settings = Config(stdout=io.StringIO())  # its remarks are for its own command line
     settings.set_main_option("script_location", str(revisions.folder()).replace("%", "%%"))
     settings.set_main_option("path_separator", "os")
@@ -28,7 +32,9 @@ def config(url: str) -> Config:
 def upgrade(url: str, revision: str = "head") -> None:
     """Run the migrations that the database has not seen, one process at a time.
 
-    Raises NewerDatabaseError, with nothing changed, and ValueError for a `revision` that does not exist."""
+    Raises NewerDatabaseError, with nothing changed, and ValueError for a `revision`
+    that does not exist.
+    """
     try:
         command.upgrade(config(url), revision)
     except CommandError as error:
@@ -39,8 +45,9 @@ def upgrade(url: str, revision: str = "head") -> None:
             raise ValueError(f"expected a revision of the migrations, got {revision!r}") from error
         last = revisions.head()
         raise NewerDatabaseError(
-            f"the database's tables are of revision {unknown}, and the last that this version knows is {last}: "
-            "use the version that migrated it, or restore a backup made before (`assay db restore`)"
+            f"the database's tables are of revision {unknown}, and the last that this version knows"
+            f" is {last}: use the version that migrated it, or restore a backup made before (`assay"
+            " db restore`)"
         ) from error
 
 

@@ -1,4 +1,6 @@
-"""STORE: figures for monitoring, read often and at any size: from roll-ups and partial indexes, never a whole table."""
+"""STORE: figures for monitoring, read often and at any size: from roll-ups and
+partial indexes, never a whole table.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from app.store.tables import device_events, evaluations, hourly_counts, hourly_s
 HACK_HOURS = 24
 """Over how many of the last hours the share of hacks is taken."""
 CANARIES = 50
-"""Number of latest evaluations that are read for the device's known kernel: each costs reading its measurement."""
+"""Number of latest evaluations that are read for the device's known kernel: each
+costs reading its measurement.
+"""
 
 _h = hourly_counts.c
 _d = tables.devices.c
@@ -92,7 +96,11 @@ def _queues(connection: sa.Connection) -> list[Waiting]:
     oldest_s = sa.extract("epoch", sa.func.now() - sa.func.min(jobs.c.created_at).filter(queued))
     key = (jobs.c.device_class, jobs.c.device, jobs.c.priority)
     counts = (sa.func.count().filter(queued), sa.func.count().filter(~queued), oldest_s)
-    query = sa.select(*key, *counts).where(jobs.c.state.in_((JobState.QUEUED, JobState.RUNNING))).group_by(*key)
+    query = (
+        sa.select(*key, *counts)
+        .where(jobs.c.state.in_((JobState.QUEUED, JobState.RUNNING)))
+        .group_by(*key)
+    )
     return [
         Waiting(
             queue=routing.queue_for(device_class, device),
@@ -106,8 +114,13 @@ def _queues(connection: sa.Connection) -> list[Waiting]:
 
 
 def _evaluations(connection: sa.Connection) -> dict[tuple[str, str], int]:
-    query = sa.select(_h.device_class, _h.status, sa.func.sum(_h.evaluations)).group_by(_h.device_class, _h.status)
-    return {(device_class, status): int(number) for device_class, status, number in connection.execute(query)}
+    query = sa.select(_h.device_class, _h.status, sa.func.sum(_h.evaluations)).group_by(
+        _h.device_class, _h.status
+    )
+    return {
+        (device_class, status): int(number)
+        for device_class, status, number in connection.execute(query)
+    }
 
 
 def _stages(connection: sa.Connection) -> dict[tuple[str, str], dict[int, int]]:
@@ -143,14 +156,21 @@ def _heartbeats(connection: sa.Connection) -> dict[UUID, float]:
 def _changes(connection: sa.Connection) -> dict[tuple[str, str, str], int]:
     device = _d.node + "." + sa.cast(_d.device_index, sa.Text)
     key = (_d.device_class, device, device_events.c.state)
-    query = sa.select(*key, sa.func.count()).select_from(device_events.join(tables.devices)).group_by(*key)
+    query = (
+        sa.select(*key, sa.func.count())
+        .select_from(device_events.join(tables.devices))
+        .group_by(*key)
+    )
     return {(row[0], row[1], row[2]): row[3] for row in connection.execute(query)}
 
 
 def _canaries(connection: sa.Connection) -> list[Canary]:
     measurement: Any = evaluations.c.measurement
     latest = (
-        sa.select(measurement[("timing", "canary")].label("canary"), measurement["environment"].label("environment"))
+        sa.select(
+            measurement[("timing", "canary")].label("canary"),
+            measurement["environment"].label("environment"),
+        )
         .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
         .limit(CANARIES)
         .subquery()

@@ -1,7 +1,9 @@
-"""STORE: problems as rows of an export: prompts to be tried, whether or not an answer to them is stored.
+"""STORE: problems as rows of an export: prompts to be tried, whether or not an
+answer to them is stored.
 
-Each problem stands once for every backend that is asked for, with the columns of `samples.SCHEMA` and without an
-evaluation."""
+Each problem stands once for every backend that is asked for, with the columns of
+`samples.SCHEMA` and without an evaluation.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,26 @@ from app.domain.verdict import Label
 from app.store import answers_without_code, evaluation_rows, export_attempts, filter_sql
 from app.store.export_attempts import PASSED
 from app.store.export_conditions import Condition, usual_device
-from app.store.tables import attempts, candidates, evaluations, jobs, problem_features, problems, runs, trajectories
+from app.store.tables import (
+    attempts,
+    candidates,
+    evaluations,
+    jobs,
+    problem_features,
+    problems,
+    runs,
+    trajectories,
+)
 
 STATUS = "untried"
 """In place of an evaluation's status."""
 BATCH = 1_000
 _JOINED = problems.outerjoin(
     problem_features,
-    sa.and_(problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == VERSION),
+    sa.and_(
+        problem_features.c.problem_id == problems.c.problem_id,
+        problem_features.c.version == VERSION,
+    ),
 )
 _ANSWERED = (
     attempts.outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
@@ -36,30 +50,47 @@ _ANSWERED = (
     .outerjoin(trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id)
 )
 _FIELDS = frozenset(
-    name for name, column in evaluation_rows.COLUMNS.items() if getattr(column, "table", None) is problems
+    name
+    for name, column in evaluation_rows.COLUMNS.items()
+    if getattr(column, "table", None) is problems
 )
 
 
 def conditions(spec: Spec) -> list[Condition]:
-    """The stages that the database decides.  ValueError for a filter on something that problems do not have."""
+    """The stages that the database decides.  ValueError for a filter on something
+    that problems do not have.
+    """
     expression = filters.parse(spec.where)
     if others := sorted(filters.names(expression) - _FIELDS):
         expected = ", ".join(sorted(_FIELDS & filter_fields.FIELDS.keys()))
-        raise ValueError(f"where: expected fields of problems ({expected}), got {', '.join(others)}")
+        raise ValueError(
+            f"where: expected fields of problems ({expected}), got {', '.join(others)}"
+        )
     rule = filters.unparse(expression) or "everything"
     found = [Condition(name="where", keeps=filter_sql.compile(expression), rule=rule)]
     if spec.families:
         kept = problem_features.c.family.in_(spec.families)
-        found.append(Condition(name="families", keeps=kept, rule=f"one of {len(spec.families)} families"))
+        found.append(
+            Condition(name="families", keeps=kept, rule=f"one of {len(spec.families)} families")
+        )
     return found
 
 
 def batches(
-    connection: sa.Connection, stages: Sequence[Condition], backends: Sequence[str], *, as_of: datetime
+    connection: sa.Connection,
+    stages: Sequence[Condition],
+    backends: Sequence[str],
+    *,
+    as_of: datetime,
 ) -> Iterator[pa.RecordBatch]:
     """Problems older than `as_of`, ordered by family and problem, once for each backend."""
-    dropped = [(sa.not_(sa.func.coalesce(one.keeps, sa.false())), place) for place, one in enumerate(stages)]
-    family = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256).label("family")
+    dropped = [
+        (sa.not_(sa.func.coalesce(one.keeps, sa.false())), place)
+        for place, one in enumerate(stages)
+    ]
+    family = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256).label(
+        "family"
+    )
     query = (
         sa.select(problems.c.problem_id, family, sa.case(*dropped, else_=PASSED).label("stage"))
         .select_from(_JOINED)
@@ -67,7 +98,9 @@ def batches(
         .order_by(family.collate("C"), problems.c.problem_id)
     )
     waiting: list[dict[str, Any]] = []
-    for problem_id, of_family, stage in connection.execute(query, execution_options={"yield_per": BATCH}):
+    for problem_id, of_family, stage in connection.execute(
+        query, execution_options={"yield_per": BATCH}
+    ):
         same = {"problem_id": str(problem_id), "family": of_family, "stage": stage}
         waiting += [_ABSENT | same | {"backend": backend} for backend in sorted(backends)]
         if len(waiting) >= BATCH:
@@ -84,23 +117,45 @@ Rates = dict[tuple[str, str], tuple[int, int]]
 def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
     """First answers of a run on one device class: valid evaluations, and answers without code.
 
-    The class is the GPU class with the most of them, `cpu` only if no GPU has any.  ValueError if no run has that
-    name."""
-    run_id = connection.execute(sa.select(runs.c.run_id).where(runs.c.name == run)).scalar_one_or_none()
+    The class is the GPU class with the most of them, `cpu` only if no GPU has any.
+    ValueError if no run has that name.
+    """
+    run_id = connection.execute(
+        sa.select(runs.c.run_id).where(runs.c.name == run)
+    ).scalar_one_or_none()
     if run_id is None:
         raise ValueError(f"rate_run: expected the name of a stored run, got {run!r}")
-    first = (attempts.c.run_id == run_id, sa.func.coalesce(attempts.c.turn_index, 0) == 0, attempts.c.valid)
+    first = (
+        attempts.c.run_id == run_id,
+        sa.func.coalesce(attempts.c.turn_index, 0) == 0,
+        attempts.c.valid,
+    )
     older = (*first, attempts.c.created_at < as_of)
-    measured = sa.select(evaluations.c.device_class, sa.func.count()).select_from(_ANSWERED).where(*older)
-    counts = {name: count for name, count in connection.execute(measured.group_by(evaluations.c.device_class)) if name}
+    measured = (
+        sa.select(evaluations.c.device_class, sa.func.count()).select_from(_ANSWERED).where(*older)
+    )
+    counts = {
+        name: count
+        for name, count in connection.execute(measured.group_by(evaluations.c.device_class))
+        if name
+    }
     device = usual_device(counts)
-    silent_here = sa.and_(evaluations.c.evaluation_id.is_(None), answers_without_code.measured_on(device, as_of))
+    silent_here = sa.and_(
+        evaluations.c.evaluation_id.is_(None), answers_without_code.measured_on(device, as_of)
+    )
     here = sa.or_(evaluations.c.device_class == device, silent_here)
     good = sa.func.count().filter(attempts.c.correct, attempts.c.label == Label.CLEAN)
     backend = sa.func.coalesce(candidates.c.backend, trajectories.c.backend)
-    query = sa.select(attempts.c.problem_id, backend, good, sa.func.count()).select_from(_ANSWERED).where(*older, here)
+    query = (
+        sa.select(attempts.c.problem_id, backend, good, sa.func.count())
+        .select_from(_ANSWERED)
+        .where(*older, here)
+    )
     found = connection.execute(query.group_by(attempts.c.problem_id, backend))
-    return {(str(problem_id), of_backend): (right, total) for problem_id, of_backend, right, total in found}
+    return {
+        (str(problem_id), of_backend): (right, total)
+        for problem_id, of_backend, right, total in found
+    }
 
 
 def prompts(connection: sa.Connection, problem_ids: Sequence[str]) -> dict[str, str]:

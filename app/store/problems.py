@@ -1,4 +1,6 @@
-"""STORE: problems, addressed by content: the same reference and entry point under the same name are one row."""
+"""STORE: problems, addressed by content: the same reference and entry point under
+the same name are one row.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def add(connection: sa.Connection, problems: Sequence[Problem]) -> list[UUID]:
 
 def get(connection: sa.Connection, problem_id: UUID) -> Problem | None:
     """The problem of that id, if there is one."""
-    row = connection.execute(sa.select(tables.problems).where(_p.problem_id == problem_id)).one_or_none()
+    row = connection.execute(
+        sa.select(tables.problems).where(_p.problem_id == problem_id)
+    ).one_or_none()
     if row is None:
         return None
     return Problem(
@@ -50,8 +54,12 @@ def get(connection: sa.Connection, problem_id: UUID) -> Problem | None:
 
 
 def set_operators(connection: sa.Connection, job_id: UUID, operators: str) -> None:
-    """Record the semantic key of a job's problem, unless it has one: the first evaluation decides."""
-    of_job = sa.select(tables.jobs.c.problem_id).where(tables.jobs.c.job_id == job_id).scalar_subquery()
+    """Record the semantic key of a job's problem, unless it has one: the first
+    evaluation decides.
+    """
+    of_job = (
+        sa.select(tables.jobs.c.problem_id).where(tables.jobs.c.job_id == job_id).scalar_subquery()
+    )
     missing = sa.and_(_p.problem_id == of_job, _p.operators.is_(None))
     connection.execute(sa.update(tables.problems).where(missing).values(operators=operators))
 

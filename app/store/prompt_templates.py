@@ -1,4 +1,6 @@
-"""STORE: prompt templates.  A version never changes; one that comes with Assay is stored when first used."""
+"""STORE: prompt templates.  A version never changes; one that comes with Assay is
+stored when first used.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _t = prompt_templates.c
 
 @dataclass(frozen=True, kw_only=True)
 class StoredTemplate:
-    """A template, and the time from which it has been known; None for one that came with Assay and was never used."""
+    """A template, and the time from which it has been known; None for one that came
+    with Assay and was never used.
+    """
 
     template: Template
     created_at: datetime | None
@@ -32,10 +36,14 @@ def add(connection: sa.Connection, template: Template, user: User | None = None)
     Raises RequestError for a bad template, and for the name of one that comes with Assay."""
     templates.check(template)
     if any(one.name == template.name for one in templates.shipped()):
-        raise RequestError(f"name: expected one of your own, got {template.name!r}, which comes with Assay")
+        raise RequestError(
+            f"name: expected one of your own, got {template.name!r}, which comes with Assay"
+        )
     new = _insert(connection, template)
     if new:
-        audit.record(connection, user, "prompt.add", f"prompt {template.name}", {"kind": template.kind})
+        audit.record(
+            connection, user, "prompt.add", f"prompt {template.name}", {"kind": template.kind}
+        )
     return new
 
 
@@ -51,20 +59,29 @@ def find(connection: sa.Connection, ref: str, kind: str) -> Template:
 
 
 def listed(connection: sa.Connection) -> list[StoredTemplate]:
-    """All versions, by name and kind, the newest first; those that come with this Assay before all others."""
+    """All versions, by name and kind, the newest first; those that come with this
+    Assay before all others.
+    """
     shipped = {(one.name, one.kind, one.sha256): one for one in templates.shipped()}
     rows = connection.execute(sa.select(prompt_templates).order_by(_t.created_at.desc())).mappings()
     stored = [
         StoredTemplate(
-            template=Template(name=row["name"], kind=row["kind"], body=row["body"]), created_at=row["created_at"]
+            template=Template(name=row["name"], kind=row["kind"], body=row["body"]),
+            created_at=row["created_at"],
         )
         for row in rows
     ]
     seen = {_key(one.template) for one in stored}
-    fresh = [StoredTemplate(template=one, created_at=None) for key, one in shipped.items() if key not in seen]
+    fresh = [
+        StoredTemplate(template=one, created_at=None)
+        for key, one in shipped.items()
+        if key not in seen
+    ]
     current = [one for one in stored if _key(one.template) in shipped]
     others = [one for one in stored if _key(one.template) not in shipped]
-    return sorted([*fresh, *current, *others], key=lambda one: (one.template.name, one.template.kind))
+    return sorted(
+        [*fresh, *current, *others], key=lambda one: (one.template.name, one.template.kind)
+    )
 
 
 def _insert(connection: sa.Connection, template: Template) -> bool:

@@ -44,12 +44,18 @@ def look(connection: sa.Connection, device_class: str) -> QueueDepth:
         .limit(COUNTED)
         .subquery()
     )
-    counted = sa.select(waiting.c.priority, sa.func.count().label("jobs")).group_by(waiting.c.priority)
+    counted = sa.select(waiting.c.priority, sa.func.count().label("jobs")).group_by(
+        waiting.c.priority
+    )
     since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, PACE_S)
-    stored = sa.select(sa.func.count()).where(_e.created_at > since, _e.device_class == device_class)
+    stored = sa.select(sa.func.count()).where(
+        _e.created_at > since, _e.device_class == device_class
+    )
     known = devices.listed(connection)
     return QueueDepth(
         queued={row.priority: row.jobs for row in connection.execute(counted)},
         per_s=connection.execute(stored).scalar_one() / PACE_S,
-        online=sum(each.state == DeviceState.ONLINE and each.device_class == device_class for each in known),
+        online=sum(
+            each.state == DeviceState.ONLINE and each.device_class == device_class for each in known
+        ),
     )

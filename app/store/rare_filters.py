@@ -1,9 +1,10 @@
 """STORE: rows of a filter in an order, where few evaluations match.
 
-PostgreSQL walks an order by its index, which takes seconds where next to nothing matches, and joins all tables for each
-row.  Of a filter that names problems, runs, findings, or a verdict beside a status, roll-ups and small tables say how
-many evaluations there can be.  Where they are few, their ids are read first, put in the order, and joined some at a
-time until a page is full."""
+PostgreSQL walks an order by its index, which takes seconds where next to nothing matches, and joins
+all tables for each row.  Of a filter that names problems, runs, findings, or a verdict beside a
+status, roll-ups and small tables say how many evaluations there can be.  Where they are few, their
+ids are read first, put in the order, and joined some at a time until a page is full.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,26 @@ from app.domain.evaluation import Status
 from app.domain.filter_language import Compare, Expression, Not, OneOf, names
 from app.domain.verdict import Label
 from app.store import filter_sql
-from app.store.tables import attempt_counts, attempts, evaluations, hourly_counts, jobs, problems, runs
+from app.store.tables import (
+    attempt_counts,
+    attempts,
+    evaluations,
+    hourly_counts,
+    jobs,
+    problems,
+    runs,
+)
 
 RARE = 20_000
 """Evaluations up to which they are all looked up by key; of more, the newest rows have some."""
 RARE_RUNS = 100_000
-"""The same of evaluations of runs, which lie together in time: the newest rows may have none of them."""
+"""The same of evaluations of runs, which lie together in time: the newest rows may
+have none of them.
+"""
 FEW = 2_000
-"""The same of evaluations that are not in one place: with a finding alone, or of a verdict and a status."""
+"""The same of evaluations that are not in one place: with a finding alone, or of a
+verdict and a status.
+"""
 FIRST = 500
 """Evaluations that are joined at first; four times as many follow, and so on."""
 
@@ -42,7 +55,9 @@ class Narrowed:
     condition: sa.ColumnElement[bool]
     """Condition on `evaluation_rows.JOINED`."""
     among: tuple[sa.Select[Any], ...]
-    """Ids of evaluations: each select holds all that match.  Empty: they are not known to be few."""
+    """Ids of evaluations: each select holds all that match.  Empty: they are not
+    known to be few.
+    """
     here: tuple[sa.ColumnElement[bool], ...]
     """Conditions on evaluations alone that the filter implies."""
 
@@ -57,12 +72,18 @@ def narrowed(connection: sa.Connection, expression: Expression) -> Narrowed:
     parts = filter_sql.parts_of(expression)
     if _is_contradiction(parts):
         return Narrowed(condition=sa.false(), among=(), here=())
-    found = [_of_problems_and_runs(connection, parts), _of_verdict(connection, parts), _of_findings(connection, parts)]
+    found = [
+        _of_problems_and_runs(connection, parts),
+        _of_verdict(connection, parts),
+        _of_findings(connection, parts),
+    ]
     if any(isinstance(each, sa.False_) for each in found):
         return Narrowed(condition=sa.false(), among=(), here=())
     among = tuple(each for each in found if isinstance(each, sa.Select))
     condition = sa.and_(filter_sql.compile(expression), *filter_sql.implied(expression))
-    return Narrowed(condition=condition, among=among, here=tuple(filter_sql.on_evaluations(expression)))
+    return Narrowed(
+        condition=condition, among=among, here=tuple(filter_sql.on_evaluations(expression))
+    )
 
 
 def rows(
@@ -74,14 +95,17 @@ def rows(
     where: Sequence[sa.ColumnElement[bool]] = (),
     limit: int,
 ) -> list[sa.Row[Any]]:
-    """The first rows of `query` that match, in its order, which begins with `order`; `where`: further conditions, on
-    evaluations alone."""
+    """The first rows of `query` that match, in its order, which begins with `order`; `where`:
+    further conditions, on evaluations alone.
+    """
     if of.is_never:
         return []
     query = query.where(of.condition, *where)
     if not of.among:
         return list(connection.execute(query.limit(limit)))
-    ids = sa.select(evaluations.c.evaluation_id).where(*map(filter_sql.among, of.among), *of.here, *where)
+    ids = sa.select(evaluations.c.evaluation_id).where(
+        *map(filter_sql.among, of.among), *of.here, *where
+    )
     found: list[sa.Row[Any]] = []
     for some in _chunks(connection.scalars(ids.order_by(*order)).all()):
         those = evaluations.c.evaluation_id == sa.any_(sa.literal(some, ARRAY(sa.Uuid)))
@@ -92,7 +116,9 @@ def rows(
 
 
 def _is_contradiction(parts: Sequence[Expression]) -> bool:
-    """True if the filter asks for credit and for rows without: PostgreSQL would look for it in every row."""
+    """True if the filter asks for credit and for rows without: PostgreSQL would look
+    for it in every row.
+    """
     credited = {part.field for part in parts if isinstance(part, Compare) and _is_credit(part)}
     return bool(credited) and any(part in _NO_CREDIT for part in parts)
 
@@ -108,7 +134,11 @@ _NO_CREDIT = (
     Not(operand=Compare(field="correct", operator="=", value=True)),
     Compare(field="correct", operator="=", value=False),
     Compare(field="correct", operator="!=", value=True),
-    *(Compare(field="status", operator="=", value=str(status)) for status in Status if status is not Status.PASSED),
+    *(
+        Compare(field="status", operator="=", value=str(status))
+        for status in Status
+        if status is not Status.PASSED
+    ),
 )
 
 
@@ -122,7 +152,9 @@ def _chunks(ids: Sequence[UUID]) -> Iterator[list[UUID]]:
 def _of_problems_and_runs(
     connection: sa.Connection, parts: Sequence[Expression]
 ) -> sa.Select[Any] | sa.ColumnElement[bool]:
-    """The evaluations of the problems and runs that a filter names, where their attempts are few."""
+    """The evaluations of the problems and runs that a filter names, where their
+    attempts are few.
+    """
     of_problem = [part for part in parts if names(part) and names(part) <= _OF_PROBLEM]
     of_run = [part for part in parts if _names_runs(part)]
     named: dict[str, list[UUID]] = {}
@@ -130,7 +162,9 @@ def _of_problems_and_runs(
         asked = sa.select(problems.c.problem_id).where(*map(filter_sql.compile, of_problem))
         named["problem_id"] = list(connection.scalars(asked))
     if of_run:
-        named["run_id"] = list(connection.scalars(sa.select(runs.c.run_id).where(*map(filter_sql.compile, of_run))))
+        named["run_id"] = list(
+            connection.scalars(sa.select(runs.c.run_id).where(*map(filter_sql.compile, of_run)))
+        )
     if not all(named.values()):
         return sa.false()
     counted = sa.select(sa.func.sum(attempt_counts.c.attempts)).where(*_of(attempt_counts, named))
@@ -140,12 +174,16 @@ def _of_problems_and_runs(
         found = sa.select(attempts.c.evaluation_id)
         return found.where(attempts.c.evaluation_id.is_not(None), *_of(attempts, named))
     measured, asked_for = evaluations.alias("of_problem"), jobs.alias("asked_for")
-    found = sa.select(measured.c.evaluation_id).join(asked_for, asked_for.c.job_id == measured.c.job_id)
+    found = sa.select(measured.c.evaluation_id).join(
+        asked_for, asked_for.c.job_id == measured.c.job_id
+    )
     return found.where(*_of(asked_for, named))
 
 
 def _of(table: sa.FromClause, named: dict[str, list[UUID]]) -> list[sa.ColumnElement[bool]]:
-    return [table.c[column] == sa.any_(sa.literal(ids, ARRAY(sa.Uuid))) for column, ids in named.items()]
+    return [
+        table.c[column] == sa.any_(sa.literal(ids, ARRAY(sa.Uuid))) for column, ids in named.items()
+    ]
 
 
 def _names_runs(part: Expression) -> bool:
@@ -158,9 +196,12 @@ def _names_runs(part: Expression) -> bool:
     return False
 
 
-def _of_findings(connection: sa.Connection, parts: Sequence[Expression]) -> sa.Select[Any] | sa.ColumnElement[bool]:
-    """The evaluations with a finding, where they are few; beside another part they may be more, because both together
-    may be rare."""
+def _of_findings(
+    connection: sa.Connection, parts: Sequence[Expression]
+) -> sa.Select[Any] | sa.ColumnElement[bool]:
+    """The evaluations with a finding, where they are few; beside another part they may be more,
+    because both together may be rare.
+    """
     most = FEW if len(parts) == 1 else RARE
     for part in parts:
         found = filter_sql.by_index(part) if names(part) == {"finding"} else None
@@ -173,19 +214,25 @@ def _of_findings(connection: sa.Connection, parts: Sequence[Expression]) -> sa.S
     return sa.true()
 
 
-def _of_verdict(connection: sa.Connection, parts: Sequence[Expression]) -> sa.Select[Any] | sa.ColumnElement[bool]:
-    """The planner takes verdict and status for independent: of hacks that are incorrect it expects many, and walks all
-    evaluations to find none."""
+def _of_verdict(
+    connection: sa.Connection, parts: Sequence[Expression]
+) -> sa.Select[Any] | sa.ColumnElement[bool]:
+    """The planner takes verdict and status for independent: of hacks that are incorrect it expects
+    many, and walks all evaluations to find none.
+    """
     asked = {
         part.field: str(part.value)
         for part in parts
-        if isinstance(part, Compare) and part.operator == "=" and part.field in ("status", "verdict")
+        if isinstance(part, Compare)
+        and part.operator == "="
+        and part.field in ("status", "verdict")
     }
     if len(asked) < 2:
         return sa.true()
     label, status, c = asked["verdict"], asked["status"], hourly_counts.c
     counted = sa.select(sa.func.sum(c.evaluations)).where(
-        c.status == status, sa.case((c.human_verdict != "", c.human_verdict), else_=c.label) == label
+        c.status == status,
+        sa.case((c.human_verdict != "", c.human_verdict), else_=c.label) == label,
     )
     number = connection.scalar(counted) or 0
     if not number:

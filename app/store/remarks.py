@@ -1,4 +1,6 @@
-"""STORE: comments and tags.  A deleted comment stays as a row without being shown; every change is audited."""
+"""STORE: comments and tags.  A deleted comment stays as a row without being shown;
+every change is audited.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,11 @@ def exists(connection: sa.Connection, kind: AnnotationTarget, subject_id: UUID) 
 def of(connection: sa.Connection, kind: AnnotationTarget, subject_id: UUID) -> Annotations:
     """Comments, oldest first, and tags by name."""
     listed = _comments().where(comments.c.kind == kind, comments.c.subject_id == subject_id)
-    named = sa.select(tags.c.tag).where(tags.c.kind == kind, tags.c.subject_id == subject_id).order_by(tags.c.tag)
+    named = (
+        sa.select(tags.c.tag)
+        .where(tags.c.kind == kind, tags.c.subject_id == subject_id)
+        .order_by(tags.c.tag)
+    )
     rows = connection.execute(listed.order_by(comments.c.comment_id)).mappings()
     return Annotations(
         kind=str(kind),
@@ -75,7 +81,9 @@ def of(connection: sa.Connection, kind: AnnotationTarget, subject_id: UUID) -> A
     )
 
 
-def add_comment(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, body: str) -> UUID:
+def add_comment(
+    connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, body: str
+) -> UUID:
     """Store a comment; its id.  Raises AnnotationError."""
     comment_id = ids.new_id()
     row = {
@@ -86,23 +94,41 @@ def add_comment(connection: sa.Connection, user: User, kind: AnnotationTarget, s
         "user_id": user.user_id,
     }
     connection.execute(sa.insert(comments).values(row))
-    audit.record(connection, user, "comment.add", f"{kind} {subject_id}", {"comment_id": str(comment_id)})
+    audit.record(
+        connection, user, "comment.add", f"{kind} {subject_id}", {"comment_id": str(comment_id)}
+    )
     return comment_id
 
 
 def delete_comment(connection: sa.Connection, user: User, comment_id: UUID) -> Comment | None:
     """Hide a comment of the user's own; None where there is none of that id by that user."""
-    found = connection.execute(_comments().where(comments.c.comment_id == comment_id)).mappings().one_or_none()
+    found = (
+        connection.execute(_comments().where(comments.c.comment_id == comment_id))
+        .mappings()
+        .one_or_none()
+    )
     if found is None or found["user_id"] != user.user_id:
         return None
-    hidden = sa.update(comments).where(comments.c.comment_id == comment_id).values(deleted_at=sa.func.now())
+    hidden = (
+        sa.update(comments)
+        .where(comments.c.comment_id == comment_id)
+        .values(deleted_at=sa.func.now())
+    )
     connection.execute(hidden)
     gone = Comment(**found)
-    audit.record(connection, user, "comment.delete", f"{gone.kind} {gone.subject_id}", {"comment_id": str(comment_id)})
+    audit.record(
+        connection,
+        user,
+        "comment.delete",
+        f"{gone.kind} {gone.subject_id}",
+        {"comment_id": str(comment_id)},
+    )
     return gone
 
 
-def add_tag(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str) -> str:
+def add_tag(
+    connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str
+) -> str:
     """Tag a thing; a tag that it has stays as it is.  Raises AnnotationError."""
     name = remark.tag(tag)
     row = {"kind": kind, "subject_id": subject_id, "tag": name, "user_id": user.user_id}
@@ -111,7 +137,9 @@ def add_tag(connection: sa.Connection, user: User, kind: AnnotationTarget, subje
     return name
 
 
-def remove_tag(connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str) -> None:
+def remove_tag(
+    connection: sa.Connection, user: User, kind: AnnotationTarget, subject_id: UUID, tag: str
+) -> None:
     """Remove a tag."""
     held = (tags.c.kind == kind, tags.c.subject_id == subject_id, tags.c.tag == tag)
     if connection.execute(sa.delete(tags).where(*held)).rowcount:
@@ -137,12 +165,16 @@ def latest_comments(
     return [Comment(**row) for row in connection.execute(query).mappings()]
 
 
-def latest_tagged(connection: sa.Connection, *, kind: str = "", tag: str = "", limit: int = 100) -> list[Tagged]:
+def latest_tagged(
+    connection: sa.Connection, *, kind: str = "", tag: str = "", limit: int = 100
+) -> list[Tagged]:
     """Tagged things that meet the filter, newest first."""
     columns = (tags.c.kind, tags.c.subject_id, tags.c.tag, tags.c.created_at)
     query = sa.select(*columns, sa.func.coalesce(users.c.name, "local").label("author"))
     query = query.select_from(tags.outerjoin(users, users.c.user_id == tags.c.user_id))
-    query = query.where(*([tags.c.kind == kind] if kind else []), *([tags.c.tag == tag] if tag else []))
+    query = query.where(
+        *([tags.c.kind == kind] if kind else []), *([tags.c.tag == tag] if tag else [])
+    )
     found = connection.execute(query.order_by(tags.c.created_at.desc()).limit(limit))
     return [Tagged(**row) for row in found.mappings()]
 
@@ -158,7 +190,10 @@ def names(connection: sa.Connection, kind: str, subject_ids: list[UUID]) -> dict
 
 
 def _comments() -> sa.Select[Any]:
-    columns = [comments.c[name] for name in ("comment_id", "kind", "subject_id", "body", "user_id", "created_at")]
+    columns = [
+        comments.c[name]
+        for name in ("comment_id", "kind", "subject_id", "body", "user_id", "created_at")
+    ]
     return (
         sa.select(*columns, sa.func.coalesce(users.c.name, "local").label("author"))
         .select_from(comments.outerjoin(users, users.c.user_id == comments.c.user_id))

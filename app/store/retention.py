@@ -1,8 +1,9 @@
-"""STORE: deletion of old data: the timelines of profiles, which are nearly all of the database's size, and with them
-the code that compilers made of kernels.
+"""STORE: deletion of old data: the timelines of profiles, which are nearly all of the database's
+size, and with them the code that compilers made of kernels.
 
-Measurements, verdicts, kernel tables and sources stay: everything can still be judged, exported and looked at, but for
-the timeline viewer."""
+Measurements, verdicts, kernel tables and sources stay: everything can still be judged, exported and
+looked at, but for the timeline viewer.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +37,14 @@ def old_timelines(connection: sa.Connection, older_than_s: float) -> Timelines:
     return Timelines(number=row[0], stored_bytes=int(row[1]))
 
 
-def prune_timelines(database: Database, older_than_s: float, progress: Callable[[int], None] | None = None) -> int:
+def prune_timelines(
+    database: Database, older_than_s: float, progress: Callable[[int], None] | None = None
+) -> int:
     """Delete timelines that are older, and give their room back to the table; how many they were.
 
-    `progress` is told the number of each batch.  Stopped at any time, it keeps the deletions made so far."""
+    `progress` is told the number of each batch.  Stopped at any time, it keeps the
+    deletions made so far.
+    """
     deleted = 0
     while number := _delete_batch(database, older_than_s):
         deleted += number
@@ -58,10 +63,19 @@ def vacuum(database: Database) -> None:
 
 def _delete_batch(database: Database, older_than_s: float) -> int:
     with database.begin() as connection:
-        oldest = sa.select(_p.evaluation_id).where(_old(older_than_s)).order_by(_p.created_at).limit(BATCH)
+        oldest = (
+            sa.select(_p.evaluation_id)
+            .where(_old(older_than_s))
+            .order_by(_p.created_at)
+            .limit(BATCH)
+        )
         chosen = list(connection.scalars(oldest))
-        connection.execute(sa.delete(tables.kernel_codes).where(tables.kernel_codes.c.evaluation_id.in_(chosen)))
-        return connection.execute(sa.delete(tables.profiles).where(_p.evaluation_id.in_(chosen))).rowcount
+        connection.execute(
+            sa.delete(tables.kernel_codes).where(tables.kernel_codes.c.evaluation_id.in_(chosen))
+        )
+        return connection.execute(
+            sa.delete(tables.profiles).where(_p.evaluation_id.in_(chosen))
+        ).rowcount
 
 
 def _old(older_than_s: float) -> sa.ColumnElement[bool]:

@@ -1,4 +1,6 @@
-"""STORE: review queues: filters of the evaluations that wait for a person, with a name and reviewers."""
+"""STORE: review queues: filters of the evaluations that wait for a person, with a
+name and reviewers.
+"""
 
 from __future__ import annotations
 
@@ -82,8 +84,17 @@ class ReviewQueue:
     progress: Progress
 
 
-def add(connection: sa.Connection, user: User, *, name: str, conditions: Conditions, reviewers: Sequence[UUID]) -> UUID:
-    """A new queue, assigned to users.  ValueError where the name is empty or taken, or a user does not exist."""
+def add(
+    connection: sa.Connection,
+    user: User,
+    *,
+    name: str,
+    conditions: Conditions,
+    reviewers: Sequence[UUID],
+) -> UUID:
+    """A new queue, assigned to users.  ValueError where the name is empty or taken,
+    or a user does not exist.
+    """
     if not name.strip() or len(name) > MOST_CHARACTERS:
         raise ValueError(f"name: expected 1 to {MOST_CHARACTERS} characters, got {name!r}")
     chosen = list(dict.fromkeys(reviewers))
@@ -91,8 +102,18 @@ def add(connection: sa.Connection, user: User, *, name: str, conditions: Conditi
     if missing := [each for each in chosen if each not in known]:
         raise ValueError(f"reviewers: expected users, got {missing[0]}")
     review_queue_id = ids.new_id()
-    row = {"review_queue_id": review_queue_id, "name": name.strip(), "user_id": user.user_id, **vars(conditions)}
-    new = insert(review_queues).values(row).on_conflict_do_nothing().returning(review_queues.c.review_queue_id)
+    row = {
+        "review_queue_id": review_queue_id,
+        "name": name.strip(),
+        "user_id": user.user_id,
+        **vars(conditions),
+    }
+    new = (
+        insert(review_queues)
+        .values(row)
+        .on_conflict_do_nothing()
+        .returning(review_queues.c.review_queue_id)
+    )
     if connection.scalar(new) is None:
         raise ValueError(f"name: expected one that no queue has, got {name!r}")
     for each in chosen:
@@ -115,7 +136,9 @@ def remove(connection: sa.Connection, user: User, review_queue_id: UUID) -> bool
 def listed(connection: sa.Connection) -> list[ReviewQueue]:
     """Every queue by name, with its reviewers and progress."""
     assigned = (
-        sa.select(review_queue_reviewers.c.review_queue_id, sa.func.array_agg(users.c.name).label("names"))
+        sa.select(
+            review_queue_reviewers.c.review_queue_id, sa.func.array_agg(users.c.name).label("names")
+        )
         .join(users, users.c.user_id == review_queue_reviewers.c.user_id)
         .group_by(review_queue_reviewers.c.review_queue_id)
         .subquery()
@@ -144,7 +167,10 @@ def progress(connection: sa.Connection, conditions: Conditions) -> Progress:
     """Progress of the items that meet the conditions."""
     met = sa.select(sa.literal(1)).select_from(review_items).where(*matching(conditions))
     is_done = review_items.c.opinions >= review_items.c.opinions_wanted
-    finished, open_items = met.where(is_done).subquery(), met.where(~is_done).limit(COUNTED + 1).subquery()
+    finished, open_items = (
+        met.where(is_done).subquery(),
+        met.where(~is_done).limit(COUNTED + 1).subquery(),
+    )
     done, waiting = (
         int(connection.execute(sa.select(sa.func.count()).select_from(each)).scalar_one())
         for each in (finished, open_items)
@@ -162,8 +188,12 @@ def matching(conditions: Conditions) -> list[sa.ColumnElement[bool]]:
     if conditions.detector:
         held.append(findings.c.detector == conditions.detector)
     if conditions.run:
-        held.append(jobs.c.run_id.in_(sa.select(runs.c.run_id).where(runs.c.name == conditions.run)))
-    current = sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+        held.append(
+            jobs.c.run_id.in_(sa.select(runs.c.run_id).where(runs.c.name == conditions.run))
+        )
+    current = sa.and_(
+        verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
+    )
     joined = evaluations.outerjoin(verdicts, current)
     if conditions.detector:
         joined = joined.join(findings, findings.c.verdict_id == verdicts.c.verdict_id)

@@ -1,4 +1,6 @@
-"""STORE: revisions of the tables, that of this version and that of a database, without Alembic's import."""
+"""STORE: revisions of the tables, that of this version and that of a database,
+without Alembic's import.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def folder() -> Path:
     spec = importlib.util.find_spec("migrations")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
-        raise RuntimeError("migrations: expected the package beside `app`, found none; is kernel-assay installed?")
+        raise RuntimeError(
+            "migrations: expected the package beside `app`, found none; is kernel-assay installed?"
+        )
     return Path(folders[0])
 
 
@@ -48,7 +52,9 @@ def found(connection: sa.Connection) -> str | None:
     """The revision of the database's tables; None where it has none of Assay's."""
     if connection.execute(sa.select(sa.func.to_regclass("alembic_version"))).scalar_one() is None:
         return None
-    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    return connection.execute(
+        sa.text("SELECT version_num FROM alembic_version")
+    ).scalar_one_or_none()
 
 
 def require(connection: sa.Connection) -> None:
@@ -56,13 +62,15 @@ def require(connection: sa.Connection) -> None:
     there, here = found(connection), head()
     if there != here:
         raise OtherVersionError(
-            f"expected tables of revision {here}, got {there or 'none'}: run `assay db upgrade`, or the version that "
-            "made them"
+            f"expected tables of revision {here}, got {there or 'none'}: run `assay db upgrade`, or"
+            " the version that made them"
         )
 
 
 def await_own(url: str) -> None:
-    """Wait for PostgreSQL, and return if its tables are of this version.  Raises OtherVersionError."""
+    """Wait for PostgreSQL, and return if its tables are of this version.  Raises
+    OtherVersionError.
+    """
     database = Database(url, connections=1)
     try:
         while True:

@@ -30,9 +30,13 @@ class Rival:
 
 
 def of(connection: sa.Connection, place: DeviceId, own: WorkerInstance) -> list[Rival]:
-    """Workers that serve the same device, or any device under the same node name from another machine."""
+    """Workers that serve the same device, or any device under the same node name
+    from another machine.
+    """
     columns = (_d.device_class, _d.node, _d.device_index, _d.instance, _d.address, _d.heartbeat_at)
-    heard = sa.select(*columns).where(_d.node == place.node, _d.instance.is_not(None), ~devices.silent())
+    heard = sa.select(*columns).where(
+        _d.node == place.node, _d.instance.is_not(None), ~devices.silent()
+    )
     found = [
         Rival(
             place=DeviceId(device_class=row.device_class, node=row.node, index=row.device_index),

@@ -1,6 +1,9 @@
-"""STORE: the roll-ups behind the dashboards: folding their deltas, and proving them against their sources.
+"""STORE: the roll-ups behind the dashboards: folding their deltas, and proving them
+against their sources.
 
-Triggers keep them (migrations/versions/20261121_review.py); nothing here has to run for the numbers to be right."""
+Triggers keep them (migrations/versions/20261121_review.py); nothing here has to run
+for the numbers to be right.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ FOLD_LOCK = 0x464F4C44
 """Advisory lock of the fold: 'FOLD'."""
 
 FOLD_ROWS = 2_000
-"""Deltas of one table that are worth folding: reading so many more costs a page about a millisecond."""
+"""Deltas of one table that are worth folding: reading so many more costs a page
+about a millisecond.
+"""
 
 NOBODY = UUID(int=0)
 """Stands for no run where keys are compared."""
@@ -37,18 +42,24 @@ class Difference:
 
 
 def fold(connection: sa.Connection, *, least: int = FOLD_ROWS) -> int:
-    """Merge the deltas of every roll-up that has at least `least` of them; the number of rows that this saved.
+    """Merge the deltas of every roll-up that has at least `least` of them; the
+    number of rows that this saved.
 
-    Sums are the same before, meanwhile and after.  0 where another process is at it."""
+    Sums are the same before, meanwhile and after.  0 where another process is at it.
+    """
     if not connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(FOLD_LOCK))).scalar_one():
         return 0
     return sum(_fold(connection, table, least) for table in COUNTED)
 
 
 def check(connection: sa.Connection) -> list[Difference]:
-    """Compute every roll-up anew and compare: the tables that differ.  Reads everything; use a snapshot."""
+    """Compute every roll-up anew and compare: the tables that differ.  Reads
+    everything; use a snapshot.
+    """
     found = [_compare(connection, "attempts", sa.select(attempts), "attempt_facts")]
-    found += [_compare(connection, table.name, _summed(table), f"{table.name}_facts") for table in COUNTED]
+    found += [
+        _compare(connection, table.name, _summed(table), f"{table.name}_facts") for table in COUNTED
+    ]
     return [difference for difference in found if difference.missing or difference.surplus]
 
 
@@ -56,7 +67,10 @@ def rebuild(connection: sa.Connection) -> None:
     """Make every roll-up anew, in one transaction that keeps writers out until it ends."""
     names = ", ".join(table.name for table in (attempts, *COUNTED))
     connection.execute(
-        sa.text(f"LOCK TABLE verdicts, turns, evaluations, findings, {names} IN SHARE ROW EXCLUSIVE MODE")
+        sa.text(
+            f"LOCK TABLE verdicts, turns, evaluations, findings, {names} IN SHARE ROW EXCLUSIVE"
+            " MODE"
+        )
     )
     for table in (attempts, *COUNTED):
         connection.execute(sa.delete(table))
@@ -82,24 +96,48 @@ def _counts(table: sa.Table) -> list[sa.Column[int]]:
 
 
 def _fold(connection: sa.Connection, table: sa.Table, least: int) -> int:
-    """Only keys that have several rows are touched, so that a table at rest is not written again."""
+    """Only keys that have several rows are touched, so that a table at rest is not
+    written again.
+    """
     keys = _keys(table)
-    groups = sa.select(*keys, sa.func.count().label("rows")).group_by(*keys).having(sa.func.count() > 1).cte("groups")
-    spare = connection.execute(sa.select(sa.func.coalesce(sa.func.sum(groups.c.rows - 1), 0))).scalar_one()
+    groups = (
+        sa.select(*keys, sa.func.count().label("rows"))
+        .group_by(*keys)
+        .having(sa.func.count() > 1)
+        .cte("groups")
+    )
+    spare = connection.execute(
+        sa.select(sa.func.coalesce(sa.func.sum(groups.c.rows - 1), 0))
+    ).scalar_one()
     if spare < least:
         return 0
-    same = sa.and_(*(_comparable(table.c[key.name]) == _comparable(groups.c[key.name]) for key in keys))
+    same = sa.and_(
+        *(_comparable(table.c[key.name]) == _comparable(groups.c[key.name]) for key in keys)
+    )
     gone = sa.delete(table).where(same).returning(*table.c).cte("gone")
-    gone_keys, gone_counts = [gone.c[key.name] for key in keys], [gone.c[count.name] for count in _counts(table)]
+    gone_keys, gone_counts = (
+        [gone.c[key.name] for key in keys],
+        [gone.c[count.name] for count in _counts(table)],
+    )
     some = sa.or_(*(sa.func.sum(count) != 0 for count in gone_counts))
-    summed = sa.select(*gone_keys, *(_total(count) for count in gone_counts)).group_by(*gone_keys).having(some)
+    summed = (
+        sa.select(*gone_keys, *(_total(count) for count in gone_counts))
+        .group_by(*gone_keys)
+        .having(some)
+    )
     connection.execute(sa.insert(table).from_select([column.name for column in table.c], summed))
     return int(spare)
 
 
 def _comparable(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Equal where both are NULL, and unlike IS NOT DISTINCT FROM something that PostgreSQL can hash."""
-    return sa.func.coalesce(column, sa.literal(NOBODY, sa.Uuid)) if isinstance(column.type, sa.Uuid) else column
+    """Equal where both are NULL, and unlike IS NOT DISTINCT FROM something that
+    PostgreSQL can hash.
+    """
+    return (
+        sa.func.coalesce(column, sa.literal(NOBODY, sa.Uuid))
+        if isinstance(column.type, sa.Uuid)
+        else column
+    )
 
 
 def _total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
@@ -117,7 +155,11 @@ def _summed(table: sa.Table) -> sa.Select[Any]:
 def _compare(connection: sa.Connection, name: str, held: sa.Select[Any], view: str) -> Difference:
     facts = sa.select(sa.table(view, *(sa.column(column.name) for column in held.selected_columns)))
     counted = {
-        side: connection.execute(sa.select(sa.func.count()).select_from(one.except_(other).subquery())).scalar_one()
+        side: (
+            connection.execute(
+                sa.select(sa.func.count()).select_from(one.except_(other).subquery())
+            ).scalar_one()
+        )
         for side, one, other in (("missing", facts, held), ("surplus", held, facts))
     }
     return Difference(table=name, **counted)

@@ -1,4 +1,6 @@
-"""STORE: figures of a run in progress: counts from roll-ups, rewards of its latest evaluations, jobs that are open."""
+"""STORE: figures of a run in progress: counts from roll-ups, rewards of its latest
+evaluations, jobs that are open.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +64,17 @@ class Recent:
 
 def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
     """The figures of a run; zeros and None for a run without answers."""
-    totals = [sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0).label(name) for name in _COUNTED]
+    totals = [
+        sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0).label(name) for name in _COUNTED
+    ]
     counted = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id == run_id)).one()
     number = {name: int(value) for name, value in counted._mapping.items()}
-    latest = _measured().where(attempts.c.run_id == run_id).order_by(attempts.c.created_at.desc()).limit(RECENT)
+    latest = (
+        _measured()
+        .where(attempts.c.run_id == run_id)
+        .order_by(attempts.c.created_at.desc())
+        .limit(RECENT)
+    )
     found = connection.execute(latest).mappings().all()
     states = _open(connection, run_id)
     return Figures(
@@ -76,7 +85,9 @@ def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
         hacks=number["hacks"],
         suspects=number["suspects"],
         hack_ratio=metrics.hack_rate(number["hacks"], number["attempts"]).value,
-        mean_speedup=math.exp(number["log_speedup_e9"] / 1e9 / number["timed"]) if number["timed"] else None,
+        mean_speedup=(
+            math.exp(number["log_speedup_e9"] / 1e9 / number["timed"]) if number["timed"] else None
+        ),
         rewards=_rewards(found),
         last_evaluation_at=found[0]["created_at"] if found else None,
     )
@@ -85,8 +96,14 @@ def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
 def latest(connection: sa.Connection) -> list[Recent]:
     """The runs among the latest evaluations of the service, that with most of them first."""
     newest = sa.select(evaluations.c.evaluation_id)
-    newest = newest.order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()).limit(LATEST)
-    query = _measured().add_columns(runs.c.name.label("run")).join(runs, runs.c.run_id == attempts.c.run_id)
+    newest = newest.order_by(
+        evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()
+    ).limit(LATEST)
+    query = (
+        _measured()
+        .add_columns(runs.c.name.label("run"))
+        .join(runs, runs.c.run_id == attempts.c.run_id)
+    )
     by_run: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in connection.execute(query.where(attempts.c.evaluation_id.in_(newest))).mappings():
         by_run[row["run"]].append(row)  # type: ignore[arg-type]  # a RowMapping has names as keys
@@ -107,7 +124,9 @@ def _measured() -> sa.Select[Any]:
     columns = [evaluations.c[name] for name in _MEASURED]
     return (
         sa.select(*columns, attempts.c.label.label("verdict"), evaluations.c.created_at)
-        .select_from(attempts.join(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id))
+        .select_from(
+            attempts.join(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
+        )
         .where(attempts.c.valid)
     )
 
@@ -123,5 +142,7 @@ def _rewards(rows: Iterable[Mapping[str, Any] | sa.RowMapping]) -> dict[str, flo
 
 def _open(connection: sa.Connection, run_id: UUID) -> dict[str, int]:
     states = (JobState.QUEUED, JobState.RUNNING)
-    query = sa.select(jobs.c.state, sa.func.count()).where(jobs.c.run_id == run_id, jobs.c.state.in_(states))
+    query = sa.select(jobs.c.state, sa.func.count()).where(
+        jobs.c.run_id == run_id, jobs.c.state.in_(states)
+    )
     return {row[0]: row[1] for row in connection.execute(query.group_by(jobs.c.state))}

@@ -1,7 +1,9 @@
-"""STORE: mean rewards of runs, kept beside the roll-ups so that lists and trends need not read their turns.
+"""STORE: mean rewards of runs, kept beside the roll-ups so that lists and trends
+need not read their turns.
 
-A kept mean names the counts that it is of: it is current as long as they are the run's.  It may be removed at any time;
-`app.web.reward_upkeep` computes it again."""
+A kept mean names the counts that it is of: it is current as long as they are the run's.  It may be
+removed at any time; `app.web.reward_upkeep` computes it again.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,14 @@ class KeptMean:
 
 def read(connection: sa.Connection, run_ids: Iterable[UUID], reward: str) -> dict[UUID, KeptMean]:
     """Run → its kept mean; without runs that have none."""
-    found = sa.select(run_rewards).where(run_rewards.c.run_id.in_(list(run_ids)), run_rewards.c.reward == reward)
+    found = sa.select(run_rewards).where(
+        run_rewards.c.run_id.in_(list(run_ids)), run_rewards.c.reward == reward
+    )
     names = [field.name for field in fields(KeptMean)]
     return {
-        row["run_id"]: KeptMean(**{name: row[name] for name in names} | {"revision": tuple(row["revision"])})
+        row["run_id"]: KeptMean(
+            **{name: row[name] for name in names} | {"revision": tuple(row["revision"])}
+        )
         for row in connection.execute(found).mappings()
     }
 

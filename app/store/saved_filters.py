@@ -55,17 +55,27 @@ def save(connection: sa.Connection, user: User, *, name: str, page: str, query: 
         raise ValueError(f"name: expected 1 to 80 characters, got {name!r}")
     saved_filter_id = ids.new_id()
     new = insert(saved_filters).values(
-        saved_filter_id=saved_filter_id, name=name.strip(), page=page, query=query, user_id=user.user_id
+        saved_filter_id=saved_filter_id,
+        name=name.strip(),
+        page=page,
+        query=query,
+        user_id=user.user_id,
     )
     if connection.scalar(new.on_conflict_do_nothing().returning(_s.saved_filter_id)) is None:
         raise ValueError(f"name: expected one that no other view has, got {name.strip()!r}")
-    audit.record(connection, user, "filter.save", f"view {name.strip()}", {"page": page, "query": query})
+    audit.record(
+        connection, user, "filter.save", f"view {name.strip()}", {"page": page, "query": query}
+    )
     return saved_filter_id
 
 
 def forget(connection: sa.Connection, user: User, saved_filter_id: UUID) -> str | None:
     """Delete a view; the endpoint of its list, None where there is no such view."""
-    gone = sa.delete(saved_filters).where(_s.saved_filter_id == saved_filter_id).returning(_s.name, _s.page)
+    gone = (
+        sa.delete(saved_filters)
+        .where(_s.saved_filter_id == saved_filter_id)
+        .returning(_s.name, _s.page)
+    )
     found = connection.execute(gone).one_or_none()
     if found is None:
         return None

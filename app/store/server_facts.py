@@ -11,7 +11,9 @@ import sqlalchemy as sa
 from app.store import revisions
 
 DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
-"""Settings that must be on: with one of them off, committed results are lost when the machine is."""
+"""Settings that must be on: with one of them off, committed results are lost when
+the machine is.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,10 @@ def facts(connection: sa.Connection) -> ServerFacts:
             (sa.func.current_setting("is_superuser") == "on").label("is_superuser"),
         )
     ).one()
-    settings = {name: connection.execute(sa.select(sa.func.current_setting(name))).scalar_one() for name in DURABILITY}
+    settings = {
+        name: connection.execute(sa.select(sa.func.current_setting(name))).scalar_one()
+        for name in DURABILITY
+    }
     return ServerFacts(
         server=row.server,
         revision=revisions.found(connection),

@@ -1,7 +1,9 @@
 """STORE: datasets with rows that rest on a verdict changed since they were made.
 
-`export_changes` holds, for each dataset, the evaluations with another label than at its time.  A dataset is stale while
-it has such a row: a label that comes back, by an undone review or by judging again, takes its row away."""
+`export_changes` holds, for each dataset, the evaluations with another label than at its time.  A
+dataset is stale while it has such a row: a label that comes back, by an undone review or by
+judging again, takes its row away.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,31 @@ from app.store.tables import evaluations, export_changes, export_rows, exports, 
 _c = export_changes.c
 
 
-def resting_on(connection: sa.Connection, evaluation_id: UUID, *, before: str | None, after: str | None) -> list[UUID]:
-    """Datasets that a change of the detectors' label would make stale, oldest first; none after a person's review."""
+def resting_on(
+    connection: sa.Connection, evaluation_id: UUID, *, before: str | None, after: str | None
+) -> list[UUID]:
+    """Datasets that a change of the detectors' label would make stale, oldest first;
+    none after a person's review.
+    """
     if _is_reviewed(connection, evaluation_id):
         return []
-    query = sa.select(exports.c.export_id).where(_touched(evaluation_id, before, after), exports.c.stale_at.is_(None))
+    query = sa.select(exports.c.export_id).where(
+        _touched(evaluation_id, before, after), exports.c.stale_at.is_(None)
+    )
     return list(connection.scalars(query.order_by(exports.c.export_id)))
 
 
 def mark(
-    connection: sa.Connection, evaluation_id: UUID, *, before: str | None, after: str | None, why: str
+    connection: sa.Connection,
+    evaluation_id: UUID,
+    *,
+    before: str | None,
+    after: str | None,
+    why: str,
 ) -> list[UUID]:
-    """Note that the detectors' label changed, where no person's outlasts it; datasets that became stale."""
+    """Note that the detectors' label changed, where no person's outlasts it;
+    datasets that became stale.
+    """
     if _is_reviewed(connection, evaluation_id):
         return []
     return changed(connection, evaluation_id, before=before, after=after, why=why)
@@ -52,10 +67,16 @@ def changed(
     reason = f"evaluation {evaluation_id}: {before or 'not judged'} → {after or 'not judged'} {why}"
     for export_id in touched:
         new = insert(export_changes).values(
-            export_id=export_id, evaluation_id=evaluation_id, label_then=before, label_now=after, reason=reason
+            export_id=export_id,
+            evaluation_id=evaluation_id,
+            label_then=before,
+            label_now=after,
+            reason=reason,
         )
         again = {"label_now": new.excluded.label_now, "reason": new.excluded.reason}
-        connection.execute(new.on_conflict_do_update(index_elements=["export_id", "evaluation_id"], set_=again))
+        connection.execute(
+            new.on_conflict_do_update(index_elements=["export_id", "evaluation_id"], set_=again)
+        )
     back = sa.delete(export_changes).where(
         _c.evaluation_id == evaluation_id, _c.label_then.is_not_distinct_from(_c.label_now)
     )
@@ -66,7 +87,9 @@ def changed(
 def _settled(connection: sa.Connection, touched: list[UUID], freshened: list[UUID]) -> list[UUID]:
     """Bring `exports` into line with the changes; the datasets that became stale.
 
-    A dataset that was stale before changes were noted, and has none, stays stale unless one was taken back."""
+    A dataset that was stale before changes were noted, and has none, stays stale
+    unless one was taken back.
+    """
     first = (
         sa.select(_c.export_id, _c.created_at, _c.reason)
         .prefix_with(sa.text("DISTINCT ON (export_id)"))
@@ -74,7 +97,9 @@ def _settled(connection: sa.Connection, touched: list[UUID], freshened: list[UUI
         .order_by(_c.export_id, _c.created_at, _c.evaluation_id)
         .subquery()
     )
-    marked = sa.update(exports).where(exports.c.export_id == first.c.export_id, exports.c.stale_at.is_(None))
+    marked = sa.update(exports).where(
+        exports.c.export_id == first.c.export_id, exports.c.stale_at.is_(None)
+    )
     values = {"stale_at": first.c.created_at, "stale_reason": first.c.reason}
     became = sorted(connection.scalars(marked.values(values).returning(exports.c.export_id)))
     left = sa.exists().where(_c.export_id == exports.c.export_id)
@@ -84,23 +109,37 @@ def _settled(connection: sa.Connection, touched: list[UUID], freshened: list[UUI
 
 
 def _touched(evaluation_id: UUID, before: str | None, after: str | None) -> sa.ColumnElement[bool]:
-    """Condition: the dataset rests on the evaluation; or, where one of the labels is a hack, on another evaluation of
-    the same source, because `app.store.export_conditions` leaves out the sources of hacks."""
-    same = _of_source(evaluation_id) if Label.HACK in (before, after) else sa.select(sa.literal(evaluation_id))
-    return exports.c.export_id.in_(sa.select(export_rows.c.export_id).where(export_rows.c.evaluation_id.in_(same)))
+    """Condition: the dataset rests on the evaluation; or, where one of the labels is a
+    hack, on another evaluation of the same source, because `app.store.export_conditions`
+    leaves out the sources of hacks.
+    """
+    same = (
+        _of_source(evaluation_id)
+        if Label.HACK in (before, after)
+        else sa.select(sa.literal(evaluation_id))
+    )
+    return exports.c.export_id.in_(
+        sa.select(export_rows.c.export_id).where(export_rows.c.evaluation_id.in_(same))
+    )
 
 
 def _of_source(evaluation_id: UUID) -> sa.Select[tuple[UUID]]:
     """Evaluations of the same source on the same problem, itself included."""
     own, asked = jobs.alias("own"), jobs.alias("asked")
-    one = sa.select(own.c.problem_id, own.c.candidate_id).join(evaluations, evaluations.c.job_id == own.c.job_id)
+    one = sa.select(own.c.problem_id, own.c.candidate_id).join(
+        evaluations, evaluations.c.job_id == own.c.job_id
+    )
     same = one.where(evaluations.c.evaluation_id == evaluation_id).subquery("same")
-    solves = sa.and_(asked.c.problem_id == same.c.problem_id, asked.c.candidate_id == same.c.candidate_id)
+    solves = sa.and_(
+        asked.c.problem_id == same.c.problem_id, asked.c.candidate_id == same.c.candidate_id
+    )
     measured = evaluations.alias("measured")
     found = sa.select(measured.c.evaluation_id).join(asked, asked.c.job_id == measured.c.job_id)
     return found.join(same, solves)
 
 
 def _is_reviewed(connection: sa.Connection, evaluation_id: UUID) -> bool:
-    query = sa.select(evaluations.c.human_verdict).where(evaluations.c.evaluation_id == evaluation_id)
+    query = sa.select(evaluations.c.human_verdict).where(
+        evaluations.c.evaluation_id == evaluation_id
+    )
     return connection.scalar(query) is not None

@@ -52,7 +52,9 @@ def add(
     scopes: Iterable[Scope],
     expires_at: datetime | None = None,
 ) -> tuple[UUID, str]:
-    """A new token for that user: its id, and its text, which is nowhere else.  Raises TokenError."""
+    """A new token for that user: its id, and its text, which is nowhere else.
+    Raises TokenError.
+    """
     chosen = [scope for scope in Scope if scope in set(scopes)]
     if not chosen:
         raise TokenError(f"scopes: expected at least one of {', '.join(Scope)}, got none")
@@ -75,8 +77,9 @@ def add(
 
 
 def whose(connection: sa.Connection, text: str) -> User | None:
-    """User of the token, with the token's scopes; None where it is unknown, revoked or expired, or its user
-    disabled.  Notes that it was used."""
+    """User of the token, with the token's scopes; None where it is unknown, revoked or expired, or
+    its user disabled.  Notes that it was used.
+    """
     if not text.startswith(PREFIX) or len(text) > 200:
         return None
     query = (
@@ -118,15 +121,21 @@ def listed(connection: sa.Connection, user_id: UUID | None = None) -> list[Token
 
 
 def revoke(connection: sa.Connection, api_token_id: UUID, *, user_id: UUID | None = None) -> bool:
-    """Make a token useless, at once; with `user_id` only where it is theirs.  Whether there was one to revoke."""
-    chosen = sa.update(tables.api_tokens).where(_t.api_token_id == api_token_id, _t.revoked_at.is_(None))
+    """Make a token useless, at once; with `user_id` only where it is theirs.
+    Whether there was one to revoke.
+    """
+    chosen = sa.update(tables.api_tokens).where(
+        _t.api_token_id == api_token_id, _t.revoked_at.is_(None)
+    )
     if user_id is not None:
         chosen = chosen.where(_t.user_id == user_id)
     return bool(connection.execute(chosen.values(revoked_at=sa.func.now())).rowcount)
 
 
 def _note_use(connection: sa.Connection, api_token_id: UUID, before: datetime | None) -> None:
-    """Not with every request: a trainer sends hundreds a second, and one row cannot be written so often."""
+    """Not with every request: a trainer sends hundreds a second, and one row cannot
+    be written so often.
+    """
     if before is not None and (datetime.now(before.tzinfo) - before).total_seconds() < USED_S:
         return
     free = (

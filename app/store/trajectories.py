@@ -1,4 +1,6 @@
-"""STORE: runs, trajectories and turns.  Texts of models come back as they went in, character for character."""
+"""STORE: runs, trajectories and turns.  Texts of models come back as they went in,
+character for character.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,19 @@ class TurnConflictError(ConflictError):
 
 
 def add_run(connection: sa.Connection, run: Run) -> UUID:
-    """Id of the run with this name, stored if it is new.  Raises RunConflictError if it exists with another model,
-    settings or step."""
+    """Id of the run with this name, stored if it is new.  Raises RunConflictError if it exists with
+    another model, settings or step.
+    """
     row = {"name": run.name, "model": run.model, "settings": run.settings, "step": run.step}
     new = insert(tables.runs).values(run_id=ids.new_id(), **row).on_conflict_do_nothing()
     connection.execute(new)
     known = connection.execute(sa.select(tables.runs).where(_r.name == run.name)).one()
-    stored = {"name": known.name, "model": known.model, "settings": known.settings, "step": known.step}
+    stored = {
+        "name": known.name,
+        "model": known.model,
+        "settings": known.settings,
+        "step": known.step,
+    }
     if stored != row:
         raise RunConflictError(f"run {run.name!r}: expected {stored} as before, got {row}")
     run_id: UUID = known.run_id
@@ -48,7 +56,13 @@ def add_run(connection: sa.Connection, run: Run) -> UUID:
 def run_ids(connection: sa.Connection, runs: Iterable[Run]) -> dict[str, UUID]:
     """Id of the run of each name; a stored run stays as it is and ignores newer facts."""
     rows = [
-        {"run_id": ids.new_id(), "name": name, "model": run.model, "settings": plain(run.settings), "step": run.step}
+        {
+            "run_id": ids.new_id(),
+            "name": name,
+            "model": run.model,
+            "settings": plain(run.settings),
+            "step": run.step,
+        }
         for name, run in {run.name: run for run in runs}.items()
     ]
     stored = bulk.insert_missing(connection, tables.runs, rows, unique=("name",))
@@ -66,10 +80,12 @@ def add(
     trajectory_id: UUID | None = None,
     claims: dict[str, Any] | None = None,
 ) -> UUID:
-    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of its candidate,
-    `claims` holds other facts stated by its source: never counted as measured.
+    """Store a whole trajectory; turns are numbered by their order.  `turn.job_id` names the job of
+    its candidate, `claims` holds other facts stated by its source: never counted as measured.
 
-    With a `trajectory_id` that is stored already nothing is; raises TurnConflictError where that one is another."""
+    With a `trajectory_id` that is stored already nothing is; raises
+    TurnConflictError where that one is another.
+    """
     trajectory_id = trajectory_id or ids.new_id()
     new = insert(tables.trajectories).values(
         trajectory_id=trajectory_id,
@@ -79,13 +95,25 @@ def add(
         label=label,
         claims=None if claims is None else plain(claims),
     )
-    stored = connection.execute(new.on_conflict_do_nothing().returning(_t.trajectory_id)).one_or_none()
+    stored = connection.execute(
+        new.on_conflict_do_nothing().returning(_t.trajectory_id)
+    ).one_or_none()
     if stored is None:
         known = get(connection, trajectory_id)
-        if known is None or (known.problem_id, known.backend, known.label) != (problem_id, backend, label):
-            raise TurnConflictError(f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's")
-        if [replace(turn, turn_index=index) for index, turn in enumerate(turns)] != list(known.turns):
-            raise TurnConflictError(f"trajectory_id: expected the turns of {trajectory_id} as stored, got others")
+        if known is None or (known.problem_id, known.backend, known.label) != (
+            problem_id,
+            backend,
+            label,
+        ):
+            raise TurnConflictError(
+                f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's"
+            )
+        if [replace(turn, turn_index=index) for index, turn in enumerate(turns)] != list(
+            known.turns
+        ):
+            raise TurnConflictError(
+                f"trajectory_id: expected the turns of {trajectory_id} as stored, got others"
+            )
         return trajectory_id
     rows = [_row(trajectory_id, index, turn) for index, turn in enumerate(turns)]
     if rows:
@@ -94,19 +122,29 @@ def add(
 
 
 def append(connection: sa.Connection, trajectory_id: UUID, turn: Turn) -> Turn:
-    """Append a turn; its `turn_index` is the number of turns so far.  Returns the turn as stored; a repeated turn is
-    the stored one.  Raises TurnConflictError for another turn, for a gap, and for a missing trajectory."""
-    locked = sa.select(_t.trajectory_id).where(_t.trajectory_id == trajectory_id).with_for_update(key_share=True)
+    """Append a turn; its `turn_index` is the number of turns so far.  Returns the turn as
+    stored; a repeated turn is the stored one.  Raises TurnConflictError for another turn, for a
+    gap, and for a missing trajectory.
+    """
+    locked = (
+        sa.select(_t.trajectory_id)
+        .where(_t.trajectory_id == trajectory_id)
+        .with_for_update(key_share=True)
+    )
     if connection.execute(locked).one_or_none() is None:
         raise TurnConflictError(f"expected a trajectory that is stored, got {trajectory_id}")
     known = {each.turn_index: each for each in _turns(connection, trajectory_id)}
     stored = known.get(turn.turn_index)
     if stored is not None:
         if stored != turn:
-            raise TurnConflictError(f"turn_index {turn.turn_index}: expected the turn that is stored, got another one")
+            raise TurnConflictError(
+                f"turn_index {turn.turn_index}: expected the turn that is stored, got another one"
+            )
         return stored
     if turn.turn_index != len(known):
-        raise TurnConflictError(f"turn_index: expected {len(known)}, the number of turns so far, got {turn.turn_index}")
+        raise TurnConflictError(
+            f"turn_index: expected {len(known)}, the number of turns so far, got {turn.turn_index}"
+        )
     connection.execute(sa.insert(tables.turns).values(_row(trajectory_id, turn.turn_index, turn)))
     return turn
 
@@ -120,7 +158,9 @@ def get(connection: sa.Connection, trajectory_id: UUID) -> Trajectory | None:
     ).one_or_none()
     if head is None:
         return None
-    return Trajectory(trajectory_id=trajectory_id, turns=_turns(connection, trajectory_id), **head._mapping)
+    return Trajectory(
+        trajectory_id=trajectory_id, turns=_turns(connection, trajectory_id), **head._mapping
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +186,9 @@ def listed(
     limit: int,
 ) -> list[TrajectorySummary]:
     """Trajectories, newest first: of a run, of a label, on a problem, of before that one."""
-    counted = sa.select(sa.func.count()).where(_u.trajectory_id == _t.trajectory_id).scalar_subquery()
+    counted = (
+        sa.select(sa.func.count()).where(_u.trajectory_id == _t.trajectory_id).scalar_subquery()
+    )
     query = (
         sa.select(
             _t.trajectory_id,
@@ -171,7 +213,9 @@ def listed(
 
 def _turns(connection: sa.Connection, trajectory_id: UUID) -> tuple[Turn, ...]:
     rows = connection.execute(
-        sa.select(_u.turn_index, _u.messages_json, _u.response, _u.job_id, tables.candidates.c.source)
+        sa.select(
+            _u.turn_index, _u.messages_json, _u.response, _u.job_id, tables.candidates.c.source
+        )
         .select_from(tables.turns.outerjoin(tables.jobs).outerjoin(tables.candidates))
         .where(_u.trajectory_id == trajectory_id)
         .order_by(_u.turn_index)
@@ -201,5 +245,7 @@ def _as_turn(row: Any) -> Turn:
 
 
 def _dump(messages: Sequence[Message]) -> str:
-    """ASCII only: NUL and lone surrogates are escaped, and PostgreSQL sees nothing that it refuses."""
+    """ASCII only: NUL and lone surrogates are escaped, and PostgreSQL sees nothing
+    that it refuses.
+    """
     return json.dumps([vars(message) for message in messages], ensure_ascii=True)

@@ -57,20 +57,29 @@ class StoredTurn:
     has_code: bool
     """True if the answer's code was submitted; False: the answer had none."""
     unfinished: bool
-    """True for a turn of a collected rollout that has not come to its end, or was ended by a fault, a budget or a user:
-    it belongs to no group."""
+    """True for a turn of a collected rollout that has not come to its end, or was ended by a fault,
+    a budget or a user: it belongs to no group.
+    """
     result: dict[str, object] | None
-    """Keys of a result (app.domain.result) that rewards read; None unless it was evaluated and judged."""
+    """Keys of a result (app.domain.result) that rewards read; None unless it was
+    evaluated and judged.
+    """
     cell: tuple[str, str, str] | None
     """Device class, protocol and baseline of the evaluation."""
 
 
 def of_runs(
-    connection: sa.Connection, names: Sequence[str], *, as_of: datetime | None = None, replay: bool = False
+    connection: sa.Connection,
+    names: Sequence[str],
+    *,
+    as_of: datetime | None = None,
+    replay: bool = False,
 ) -> list[StoredTurn]:
     """Every turn of the named runs, by trajectory and position; of all runs without names.
 
-    With `as_of`, turns and evaluations older than it; with `replay`, too, verdicts and reviews as they were then."""
+    With `as_of`, turns and evaluations older than it; with `replay`, too, verdicts
+    and reviews as they were then.
+    """
     query = _QUERY
     if names:
         query = query.where(runs.c.name.in_(names))
@@ -101,13 +110,18 @@ def _joined(as_of: datetime | None) -> sa.FromClause:
         .join(problems, problems.c.problem_id == trajectories.c.problem_id)
         .outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
         .outerjoin(evaluations, sa.and_(*measured))
-        .outerjoin(verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current))
+        .outerjoin(
+            verdicts,
+            sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
+        )
     )
 
 
 _unfinished = (
     sa.exists()
-    .where(nodes.c.turn_id == turns.c.turn_id, collection_rollouts.c.rollout_id == nodes.c.rollout_id)
+    .where(
+        nodes.c.turn_id == turns.c.turn_id, collection_rollouts.c.rollout_id == nodes.c.rollout_id
+    )
     .where(sa.func.coalesce(collection_rollouts.c.stop_reason.in_(sorted(UNFINISHED)), sa.true()))
 )
 """True for a turn of a rollout that goes on, or that a fault, a budget or a user ended."""
@@ -126,7 +140,9 @@ _COLUMNS: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     "unfinished": (_unfinished, pa.bool_()),
     "judged": (
         sa.func.coalesce(
-            sa.and_(jobs.c.state == JobState.FINISHED, evaluation_rows.LABEL.is_not(None)), sa.false(), type_=sa.Boolean
+            sa.and_(jobs.c.state == JobState.FINISHED, evaluation_rows.LABEL.is_not(None)),
+            sa.false(),
+            type_=sa.Boolean,
         ),
         pa.bool_(),
     ),
@@ -141,7 +157,16 @@ _QUERY = sa.select(*(column.label(name) for name, (column, _) in _COLUMNS.items(
 
 def _stored(record: dict[str, Any]) -> StoredTurn:
     judged = record["judged"]
-    told = ("run", "problem", "problem_id", "backend", "trajectory_id", "turn_id", "turn", "response_bytes")
+    told = (
+        "run",
+        "problem",
+        "problem_id",
+        "backend",
+        "trajectory_id",
+        "turn_id",
+        "turn",
+        "response_bytes",
+    )
     return StoredTurn(
         **{name: record[name] for name in (*told, "evaluation_id", "has_code", "unfinished")},
         result={name: record[name] for name in _MEASURED} if judged else None,

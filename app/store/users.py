@@ -40,11 +40,17 @@ def exist(connection: sa.Connection) -> bool:
 
 
 def add(connection: sa.Connection, *, name: str, role: Role, password_hash: str | None) -> Account:
-    """A new user.  Raises UserError where the name is taken or none, and where the first one is no admin."""
+    """A new user.  Raises UserError where the name is taken or none, and where the
+    first one is no admin.
+    """
     if not name or name != name.strip() or len(name) > 100 or not name.isprintable():
-        raise UserError(f"name: expected 1 to 100 printable characters without space around them, got {name!r}")
+        raise UserError(
+            f"name: expected 1 to 100 printable characters without space around them, got {name!r}"
+        )
     if role is not Role.ADMIN and not exist(connection):
-        raise UserError(f"role: expected 'admin' for the first user, who lets the others in, got {role.value!r}")
+        raise UserError(
+            f"role: expected 'admin' for the first user, who lets the others in, got {role.value!r}"
+        )
     row = {"user_id": ids.new_id(), "name": name, "role": role, "password_hash": password_hash}
     added = insert(tables.users).values(row).on_conflict_do_nothing().returning(tables.users)
     found = connection.execute(added).one_or_none()
@@ -67,12 +73,17 @@ def get(connection: sa.Connection, user_id: UUID) -> Account | None:
 
 def listed(connection: sa.Connection) -> list[Account]:
     """Every user, by name."""
-    return [_account(row._asdict()) for row in connection.execute(sa.select(tables.users).order_by(_u.name))]
+    return [
+        _account(row._asdict())
+        for row in connection.execute(sa.select(tables.users).order_by(_u.name))
+    ]
 
 
 def set_password(connection: sa.Connection, user_id: UUID, password_hash: str) -> None:
     """Another password; every session of the user ends."""
-    connection.execute(sa.update(tables.users).where(_u.user_id == user_id).values(password_hash=password_hash))
+    connection.execute(
+        sa.update(tables.users).where(_u.user_id == user_id).values(password_hash=password_hash)
+    )
     _end_sessions(connection, user_id)
 
 
@@ -83,7 +94,9 @@ def set_role(connection: sa.Connection, user_id: UUID, role: Role) -> None:
 
 
 def disable(connection: sa.Connection, user_id: UUID) -> None:
-    """Let the user in no more, by password, session or token.  Raises UserError for the last admin there is."""
+    """Let the user in no more, by password, session or token.  Raises UserError for
+    the last admin there is.
+    """
     _keep_an_admin(connection, user_id, stays=False)
     chosen = sa.update(tables.users).where(_u.user_id == user_id, _u.disabled_at.is_(None))
     connection.execute(chosen.values(disabled_at=sa.func.now()))
@@ -92,7 +105,9 @@ def disable(connection: sa.Connection, user_id: UUID) -> None:
 
 def enable(connection: sa.Connection, user_id: UUID) -> None:
     """Let the user in again; their tokens count again, too."""
-    connection.execute(sa.update(tables.users).where(_u.user_id == user_id).values(disabled_at=None))
+    connection.execute(
+        sa.update(tables.users).where(_u.user_id == user_id).values(disabled_at=None)
+    )
 
 
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> Account | None:
@@ -111,6 +126,11 @@ def _end_sessions(connection: sa.Connection, user_id: UUID) -> None:
 def _keep_an_admin(connection: sa.Connection, user_id: UUID, *, stays: bool) -> None:
     """Admins are locked, so that two of them cannot remove each other at once."""
     admins = sa.select(_u.user_id).where(_u.role == Role.ADMIN, _u.disabled_at.is_(None))
-    left = set(connection.execute(admins.order_by(_u.user_id).with_for_update(key_share=True)).scalars())
+    left = set(
+        connection.execute(admins.order_by(_u.user_id).with_for_update(key_share=True)).scalars()
+    )
     if not stays and left == {user_id}:
-        raise UserError("expected another admin who is not disabled, got none: an admin must be able to let people in")
+        raise UserError(
+            "expected another admin who is not disabled, got none: an admin must be able to let"
+            " people in"
+        )

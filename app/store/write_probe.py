@@ -1,8 +1,10 @@
-"""STORE: whether PostgreSQL can store anything: its disk may be full, or it may be read-only, while reads succeed.
+"""STORE: whether PostgreSQL can store anything: its disk may be full, or it may be
+read-only, while reads succeed.
 
-Nothing is changed.  A row is locked, which is logged and committed as a change is; and as many bytes as a few jobs
-have are written beside the tables and thrown away, because room in pages and log files that PostgreSQL has already
-would hide a full disk from a single small row."""
+Nothing is changed.  A row is locked, which is logged and committed as a change is; and as many
+bytes as a few jobs have are written beside the tables and thrown away, because room in pages and
+log files that PostgreSQL has already would hide a full disk from a single small row.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from app.store.database import Database, DatabaseUnavailableError, DiskFullError
 
 FULL = "its disk is full"
 SPILLED = 128
-"""Rows of 8 kB each that are written to the disk: one with less room than this megabyte counts as full."""
+"""Rows of 8 kB each that are written to the disk: one with less room than this
+megabyte counts as full.
+"""
 LEAST_WORK_MEM = "64kB"
 """PostgreSQL's smallest memory for a step of a query: more rows are put in a file."""
 

@@ -1,6 +1,9 @@
-"""Log lines: for people, or one JSON object each, with the ids of the job and the device that they are about.
+"""Log lines: for people, or one JSON object each, with the ids of the job and the
+device that they are about.
 
-A line never holds a URL with its password: only error messages about servers are logged, and they hide it."""
+A line never holds a URL with its password: only error messages about servers are
+logged, and they hide it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def about(**fields: object) -> Iterator[None]:
 
 
 def configure(form: str, *, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Send every logger of this process to stderr (or `stream`) in one of LOG_FORMATS.  Raises ValueError."""
+    """Send every logger of this process to stderr (or `stream`) in one of
+    LOG_FORMATS.  Raises ValueError.
+    """
     if form not in LOG_FORMATS:
         raise ValueError(f"log format: expected one of {', '.join(LOG_FORMATS)}, got {form!r}")
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -42,8 +47,9 @@ def configure(form: str, *, level: int = logging.INFO, stream: TextIO | None = N
 
 
 class _Json(logging.Formatter):
-    """One object a line: time (UTC, RFC 3339), level, logger, message, the fields added by `about` and by the line
-    itself (`extra={"fields": …}`), and the traceback."""
+    """One object a line: time (UTC, RFC 3339), level, logger, message, the fields added by `about`
+    and by the line itself (`extra={"fields": …}`), and the traceback.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

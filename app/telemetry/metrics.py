@@ -1,7 +1,10 @@
-"""The service's metrics in Prometheus' text format, made from the database whenever they are asked for.
+"""The service's metrics in Prometheus' text format, made from the database whenever
+they are asked for.
 
-So they do not depend on which process answers, survive restarts, and any number of web processes say the same.  Only
-the metrics of HTTP requests, which the web server adds, are those of the process that answers."""
+So they do not depend on which process answers, survive restarts, and any number of web
+processes say the same.  Only the metrics of HTTP requests, which the web server adds, are
+those of the process that answers.
+"""
 
 from __future__ import annotations
 
@@ -59,19 +62,28 @@ class _Page(Collector):
 
 def _build() -> Metric:
     value = {"version": version("kernel-assay"), "tables": revisions.head()}
-    return InfoMetricFamily("assay_build", "Version of this web server, and the revision of its tables.", value=value)
+    return InfoMetricFamily(
+        "assay_build", "Version of this web server, and the revision of its tables.", value=value
+    )
 
 
 def _queues(read: monitoring.Metrics) -> Iterator[Metric]:
-    """Each queue with open jobs, and those of the classes that have a device: a series that is absent while nothing
-    waits is no zero to an alert."""
+    """Each queue with open jobs, and those of the classes that have a device: a series that is
+    absent while nothing waits is no zero to an alert.
+    """
     labels = ("queue", "priority")
     queued = GaugeMetricFamily("assay_queued_jobs", "Jobs that wait.", labels=labels)
-    running = GaugeMetricFamily("assay_running_jobs", "Jobs that are being evaluated.", labels=labels)
-    oldest = GaugeMetricFamily("assay_queue_age_seconds", "How long the oldest queued job has waited.", labels=labels)
+    running = GaugeMetricFamily(
+        "assay_running_jobs", "Jobs that are being evaluated.", labels=labels
+    )
+    oldest = GaugeMetricFamily(
+        "assay_queue_age_seconds", "How long the oldest queued job has waited.", labels=labels
+    )
     open_ = {(each.queue, each.priority) for each in read.queues}
     served = {routing.queue_for(device.device_class, None) for device in read.devices}
-    for queue, priority in sorted({(queue, priority) for queue in served for priority in Priority} - open_):
+    for queue, priority in sorted(
+        {(queue, priority) for queue in served for priority in Priority} - open_
+    ):
         for family in (queued, running, oldest):
             family.add_metric((queue, priority), 0)
     for each in read.queues:
@@ -88,29 +100,39 @@ def _results(read: monitoring.Metrics) -> Iterator[Metric]:
     )
     for device_class in sorted({device_class for device_class, _ in read.evaluations}):
         for status in Status:
-            evaluations.add_metric((device_class, status), read.evaluations.get((device_class, status), 0))
+            evaluations.add_metric(
+                (device_class, status), read.evaluations.get((device_class, status), 0)
+            )
     yield evaluations
     failed = GaugeMetricFamily(  # one that is submitted again leaves the state
-        "assay_failed_jobs", "Jobs that infrastructure faults ended; never scored.", labels=("kind",)
+        "assay_failed_jobs",
+        "Jobs that infrastructure faults ended; never scored.",
+        labels=("kind",),
     )
     for kind in sorted({*leases.FAULTS, *read.failed}):
         failed.add_metric((kind,), read.failed.get(kind, 0))
     yield failed
     hours = f"the last {monitoring.HACK_HOURS} hours"
-    yield GaugeMetricFamily("assay_recent_evaluations", f"Valid evaluations of {hours}.", value=read.recent_valid)
     yield GaugeMetricFamily(
-        "assay_recent_hacks", f"Evaluations of {hours} that count as hacks.", value=read.recent_hacks
+        "assay_recent_evaluations", f"Valid evaluations of {hours}.", value=read.recent_valid
+    )
+    yield GaugeMetricFamily(
+        "assay_recent_hacks",
+        f"Evaluations of {hours} that count as hacks.",
+        value=read.recent_hacks,
     )
     if read.recent_valid:
         rate = read.recent_hacks / read.recent_valid
-        yield GaugeMetricFamily("assay_hack_ratio", f"Hacks among the evaluations of {hours}.", value=rate)
+        yield GaugeMetricFamily(
+            "assay_hack_ratio", f"Hacks among the evaluations of {hours}.", value=rate
+        )
 
 
 def _phases(read: monitoring.Metrics) -> Metric:
     phases = HistogramMetricFamily(
         "assay_phase_seconds",
-        "Where the time of evaluations goes, by stage; `queue` is from submission to claim.  The sum is computed from "
-        "buckets 19 % wide.",
+        "Where the time of evaluations goes, by stage; `queue` is from submission to claim.  The"
+        " sum is computed from buckets 19 % wide.",
         labels=("device_class", "phase"),
     )
     for (device_class, stage), buckets in sorted(read.stages.items()):
@@ -121,7 +143,10 @@ def _phases(read: monitoring.Metrics) -> Metric:
 def _cumulative(buckets: Mapping[int, int]) -> list[tuple[str, float]]:
     """Upper bound in seconds → evaluations up to it."""
     bounds = [
-        (f"{2.0**bound / 1000:g}", sum(n for b, n in buckets.items() if b < BUCKETS_PER_DOUBLING * bound))
+        (
+            f"{2.0**bound / 1000:g}",
+            sum(n for b, n in buckets.items() if b < BUCKETS_PER_DOUBLING * bound),
+        )
         for bound in BOUNDS_LOG2_MS
     ]
     return [*bounds, ("+Inf", sum(buckets.values()))]
@@ -129,13 +154,21 @@ def _cumulative(buckets: Mapping[int, int]) -> list[tuple[str, float]]:
 
 def _sum_s(buckets: Mapping[int, int]) -> float:
     """Each evaluation at the middle of its bucket."""
-    return sum(n * float(2.0 ** ((b + 0.5) / BUCKETS_PER_DOUBLING)) for b, n in buckets.items()) / 1000
+    return (
+        sum(n * float(2.0 ** ((b + 0.5) / BUCKETS_PER_DOUBLING)) for b, n in buckets.items()) / 1000
+    )
 
 
 def _devices(read: monitoring.Metrics) -> Iterator[Metric]:
-    states = GaugeMetricFamily("assay_device_state", "1 for the state that a device is in.", labels=(*_DEVICE, "state"))
-    ages = GaugeMetricFamily("assay_device_heartbeat_age_seconds", "Since its worker's last word.", labels=_DEVICE)
-    slots = GaugeMetricFamily("assay_device_slots", "Evaluations that it keeps in flight.", labels=_DEVICE)
+    states = GaugeMetricFamily(
+        "assay_device_state", "1 for the state that a device is in.", labels=(*_DEVICE, "state")
+    )
+    ages = GaugeMetricFamily(
+        "assay_device_heartbeat_age_seconds", "Since its worker's last word.", labels=_DEVICE
+    )
+    slots = GaugeMetricFamily(
+        "assay_device_slots", "Evaluations that it keeps in flight.", labels=_DEVICE
+    )
     for device in read.devices:
         key = (device.device_class, device.device)
         for state in DeviceState:
@@ -143,7 +176,9 @@ def _devices(read: monitoring.Metrics) -> Iterator[Metric]:
         ages.add_metric(key, read.heartbeat_age_s[device.device_id])
         slots.add_metric(key, float(device.fingerprint.get("slots", 0)))
     changes = CounterMetricFamily(
-        "assay_device_changes", "Drains, quarantines and resumptions, by new state.", labels=(*_DEVICE, "state")
+        "assay_device_changes",
+        "Drains, quarantines and resumptions, by new state.",
+        labels=(*_DEVICE, "state"),
     )
     for change, number in sorted(read.changes.items()):
         changes.add_metric(change, number)
@@ -159,9 +194,13 @@ def _devices(read: monitoring.Metrics) -> Iterator[Metric]:
 
 def _runs(read: monitoring.Metrics) -> Iterator[Metric]:
     latest = f"the latest {run_figures.LATEST} of the service"
-    number = GaugeMetricFamily("assay_run_evaluations", f"Valid evaluations of a run among {latest}.", labels=("run",))
+    number = GaugeMetricFamily(
+        "assay_run_evaluations", f"Valid evaluations of a run among {latest}.", labels=("run",)
+    )
     ratio = GaugeMetricFamily("assay_run_hack_ratio", "Hacks among those.", labels=("run",))
-    means = GaugeMetricFamily("assay_run_reward", "Mean of a reward over those.", labels=("run", "reward"))
+    means = GaugeMetricFamily(
+        "assay_run_reward", "Mean of a reward over those.", labels=("run", "reward")
+    )
     for each in read.runs:
         number.add_metric((each.run,), each.evaluations)
         ratio.add_metric((each.run,), each.hacks / each.evaluations)

@@ -1,9 +1,12 @@
-"""Traces, where OpenTelemetry is installed (`pip install 'kernel-assay[otel]'`) and told where to send them.
+"""Traces, where OpenTelemetry is installed (`pip install 'kernel-assay[otel]'`) and
+told where to send them.
 
-The spans of a job, from enqueue to store, are one trace, and the trace's id is the job's id: so messages carry nothing
-for it, a job that runs again on another host stays in its trace, and a result leads to its trace.
+The spans of a job, from enqueue to store, are one trace, and the trace's id is the job's id:
+so messages carry nothing for it, a job that runs again on another host stays in its trace,
+and a result leads to its trace.
 
-Without the packages, or without `OTEL_EXPORTER_OTLP_ENDPOINT`, every function here does nothing."""
+Without the packages, or without `OTEL_EXPORTER_OTLP_ENDPOINT`, every function here does nothing.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +55,18 @@ def configure(service: str) -> None:
         raise NotInstalledError(
             f"{ENDPOINT} is set: expected `pip install 'kernel-assay[otel]'`, found no {error.name}"
         ) from error
-    provider = TracerProvider(resource=Resource.create({"service.name": service}), id_generator=_ids())
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": service}), id_generator=_ids()
+    )
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
 
 
 @contextmanager
 def span(name: str, job_id: UUID, **attributes: str | int | float) -> Iterator[None]:
-    """A span of the job's trace around the block; below the span that is open, if that is of the same job."""
+    """A span of the job's trace around the block; below the span that is open, if
+    that is of the same job.
+    """
     if not _installed:
         yield
         return
@@ -70,14 +77,18 @@ def span(name: str, job_id: UUID, **attributes: str | int | float) -> Iterator[N
 
 
 def begin(name: str, job_ids: Iterable[UUID]) -> None:
-    """A span of no length for each of the jobs, this moment: every other span of its trace stands below it."""
+    """A span of no length for each of the jobs, this moment: every other span of its
+    trace stands below it.
+    """
     if not _installed:
         return
     for job_id in job_ids:
         token = _root.set(job_id)
         try:
             trace.get_tracer("assay").start_span(
-                name, context=trace.set_span_in_context(trace.INVALID_SPAN), attributes={"assay.job_id": str(job_id)}
+                name,
+                context=trace.set_span_in_context(trace.INVALID_SPAN),
+                attributes={"assay.job_id": str(job_id)},
             ).end()
         finally:
             _root.reset(token)
@@ -100,7 +111,9 @@ def _ids() -> IdGenerator:
 
 
 def _context(job_id: UUID) -> Context | None:
-    """None where a span of the job is open already; else a parent that every process makes alike from the id."""
+    """None where a span of the job is open already; else a parent that every process
+    makes alike from the id.
+    """
     if trace.get_current_span().get_span_context().trace_id == job_id.int:
         return None
     parent = trace.SpanContext(

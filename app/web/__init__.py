@@ -1,8 +1,10 @@
 """BROWSE: the web UI and the HTTP API over the database.  `create_app(settings)` is the way in.
 
-Everything shown was written by a language model or a kernel under test.  Jinja escapes it, `app.web.safe_text` makes
-hidden characters visible, and the content security policy lets only Assay's scripts run.  That guards readers;
-`app.web.identity` guards the data: everything wants a login or a token, except at a machine that has no users yet."""
+Everything shown was written by a language model or a kernel under test.  Jinja escapes it,
+`app.web.safe_text` makes hidden characters visible, and the content security policy lets only
+Assay's scripts run.  That guards readers; `app.web.identity` guards the data: everything wants a
+login or a token, except at a machine that has no users yet.
+"""
 
 from __future__ import annotations
 
@@ -89,13 +91,21 @@ PAGES = (
 
 
 class _Web(flask.Flask):
-    """Flask with templates that make every printed string safe to look at, and refuse unknown names."""
+    """Flask with templates that make every printed string safe to look at, and
+    refuse unknown names.
+    """
 
-    jinja_options = {"finalize": jinja_filters.finalize, "undefined": jinja2.StrictUndefined, "trim_blocks": True}  # noqa: RUF012 (Flask's own attribute)
+    jinja_options = {  # noqa: RUF012 (Flask's own attribute)
+        "finalize": jinja_filters.finalize,
+        "undefined": jinja2.StrictUndefined,
+        "trim_blocks": True,
+    }
 
 
 def create_app(settings: Settings) -> flask.Flask:
-    """The WSGI application.  Connects when the first page is asked for.  Raises ValueError without a database URL."""
+    """The WSGI application.  Connects when the first page is asked for.  Raises
+    ValueError without a database URL.
+    """
     if settings.database_url is None:
         raise ValueError("database_url: expected postgresql+psycopg://…, got nothing")
     app = _Web(__name__)
@@ -109,7 +119,9 @@ def create_app(settings: Settings) -> flask.Flask:
         "request_metrics": request_metrics.install(app),
     }
     if settings.broker_url is not None:
-        app.extensions["assay"]["submit_batcher"] = SubmitBatcher(database, broker.make_app(settings.broker_url))
+        app.extensions["assay"]["submit_batcher"] = SubmitBatcher(
+            database, broker.make_app(settings.broker_url)
+        )
     app.jinja_env.filters.update(jinja_filters.FILTERS)
     path_converters.install(app)
     for page in PAGES:

@@ -1,6 +1,8 @@
-"""BROWSE: alerts of the overview: devices out of service, queues that stall, jobs that fail, hack rates that jump.
+"""BROWSE: alerts of the overview: devices out of service, queues that stall, jobs
+that fail, hack rates that jump.
 
-These functions are pure: the overview reads the rows, and shows the alerts above everything else."""
+These functions are pure: the overview reads the rows, and shows the alerts above everything else.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from app.store.devices import Device
 from app.web import formatting
 
 STALLED_S = 300.0
-"""Seconds that the oldest job of a queue may wait while none runs: an evaluation takes two minutes at most."""
+"""Seconds that the oldest job of a queue may wait while none runs: an evaluation
+takes two minutes at most.
+"""
 FAULT_SHARE = 0.05
 """Share of jobs that fail for infrastructure reasons, which the whole interval must exceed."""
 JUMP, FACTOR = 0.05, 2.0
@@ -54,11 +58,20 @@ def of_devices(listed: Sequence[Device], silent: Sequence[Device], now: datetime
         if device.state == "quarantined"
     ]
     found += [
-        (device, f"has sent no heartbeat for {formatting.span(now - device.heartbeat_at)} and has not signed off")
+        (
+            device,
+            (
+                f"has sent no heartbeat for {formatting.span(now - device.heartbeat_at)} and has"
+                " not signed off"
+            ),
+        )
         for device in silent
     ]
     place = Place(endpoint="overview.page", anchor="devices")
-    alerts = [Alert(tone="", subject=f"Device {device.device}", text=text, place=place) for device, text in found]
+    alerts = [
+        Alert(tone="", subject=f"Device {device.device}", text=text, place=place)
+        for device, text in found
+    ]
     return _capped(alerts, "devices", place)
 
 
@@ -71,7 +84,11 @@ def of_queues(queues: Sequence[QueueDepth], now: datetime) -> list[Alert]:
     alerts = []
     for name, depths in by_queue.items():
         oldest = min((depth.oldest_at for depth in depths if depth.oldest_at), default=None)
-        if oldest is None or any(depth.running for depth in depths) or (now - oldest).total_seconds() < STALLED_S:
+        if (
+            oldest is None
+            or any(depth.running for depth in depths)
+            or (now - oldest).total_seconds() < STALLED_S
+        ):
             continue
         waiting = sum(depth.queued for depth in depths)
         jobs, waited = formatting.plural(waiting, "job"), formatting.span(now - oldest)
@@ -81,21 +98,25 @@ def of_queues(queues: Sequence[QueueDepth], now: datetime) -> list[Alert]:
 
 
 def of_faults(failed: Share, window: str) -> list[Alert]:
-    """Jobs that failed for infrastructure reasons, where they are more than FAULT_SHARE beyond chance."""
+    """Jobs that failed for infrastructure reasons, where they are more than
+    FAULT_SHARE beyond chance.
+    """
     interval = failed.interval()
     if interval is None or interval.low <= FAULT_SHARE:
         return []
     text = (
-        f"for infrastructure reasons: {formatting.count(failed.count)} of {formatting.count(failed.of)} "
-        f"({formatting.percent(failed.value)}) in the last {window}"
+        f"for infrastructure reasons: {formatting.count(failed.count)} of"
+        f" {formatting.count(failed.of)} ({formatting.percent(failed.value)}) in the last {window}"
     )
     place = Place(endpoint="jobs.index", arguments=(("state", "failed"),))
     return [Alert(tone="warn", subject="Jobs fail", text=text, place=place)]
 
 
 def of_runs(rows: Iterable[RunRow], since: datetime) -> list[Alert]:
-    """The newest step of each training, if it is created since that moment and its hack rate has jumped: it is above
-    that of the step before by JUMP or FACTOR, and the intervals do not overlap."""
+    """The newest step of each training, if it is created since that moment and its
+    hack rate has jumped: it is above that of the step before by JUMP or FACTOR, and
+    the intervals do not overlap.
+    """
     trainings: defaultdict[tuple[str, object], list[RunRow]] = defaultdict(list)
     for row in rows:
         if row.model is not None and row.step is not None and row.counts.attempts:
@@ -104,14 +125,19 @@ def of_runs(rows: Iterable[RunRow], since: datetime) -> list[Alert]:
     for steps in trainings.values():
         steps.sort(key=lambda row: (row.step, row.run_id))
         for before, after in list(pairwise(steps))[-1:]:
-            old, new = (hack_rate(each.counts.hacks, each.counts.attempts) for each in (before, after))
+            old, new = (
+                hack_rate(each.counts.hacks, each.counts.attempts) for each in (before, after)
+            )
             if after.created_at >= since and _has_jumped(new, old):
                 text = (
-                    f"has a hack rate of {formatting.percent(new.value)}, after {formatting.percent(old.value)} in "
-                    f"{before.name}; the 95 % intervals do not overlap"
+                    f"has a hack rate of {formatting.percent(new.value)}, after"
+                    f" {formatting.percent(old.value)} in {before.name}; the 95 % intervals do not"
+                    " overlap"
                 )
                 place = Place(endpoint="runs.page", arguments=(("run_id", str(after.run_id)),))
-                alerts.append(Alert(tone="warn", subject=f"Run {after.name}", text=text, place=place))
+                alerts.append(
+                    Alert(tone="warn", subject=f"Run {after.name}", text=text, place=place)
+                )
     return _capped(alerts, "runs", Place(endpoint="runs.index", arguments=(("sort", "-hacks"),)))
 
 

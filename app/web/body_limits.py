@@ -1,8 +1,9 @@
-"""BROWSE: size limits of request bodies: a few megabytes, and more where sources of kernels come in.  Compressed ones,
-whose size is known only when they are unpacked, are refused.
+"""BROWSE: size limits of request bodies: a few megabytes, and more where sources of kernels come
+in.  Compressed ones, whose size is known only when they are unpacked, are refused.
 
-Decoding holds up every other request of this process, some 0.1 s for each megabyte of the worst JSON; so a route that
-takes ids or a form takes no more than those can be."""
+Decoding holds up every other request of this process, some 0.1 s for each megabyte of the worst
+JSON; so a route that takes ids or a form takes no more than those can be.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from werkzeug.wsgi import LimitedStream
 
 USUAL_BODY_BYTES = 2 << 20
 LARGEST_BODY_BYTES = 64 << 20
-"""Limit for bodies with sources: two of the largest size (app.domain.request) fit.  More is answered with 413."""
+"""Limit for bodies with sources: two of the largest size (app.domain.request) fit.
+More is answered with 413.
+"""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,8 +36,9 @@ def of(view: Callable[..., object]) -> int:
 
 
 class _Unannounced(LimitedStream):
-    """A body whose length no header names.  One that is longer than the limit is refused, and never cut to it: a part
-    of a body may be valid."""
+    """A body whose length no header names.  One that is longer than the limit is refused, and never
+    cut to it: a part of a body may be valid.
+    """
 
     def on_exhausted(self) -> None:
         """Raise RequestEntityTooLarge where more follows."""
@@ -59,7 +63,9 @@ def _limit() -> None:
     request = flask.request
     coding = request.headers.get("Content-Encoding", "identity")
     if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType(f"Content-Encoding: expected none, got {coding!r}: send the body uncompressed")
+        raise UnsupportedMediaType(
+            f"Content-Encoding: expected none, got {coding!r}: send the body uncompressed"
+        )
     if request.endpoint is None:
         return
     request.max_content_length = of(flask.current_app.view_functions[request.endpoint])

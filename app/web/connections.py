@@ -1,17 +1,19 @@
 """BROWSE: connections of the web server, and the limits of one.
 
-A client that opens connections and says nothing, half a header, or a body byte by byte holds a place among the
-server's; so each step has a time, and each address a share of the places.  An ambiguous request (two lengths, a length
-beside a transfer coding; no host, or two) is refused: a proxy in front might see other requests in it than this server
-does.
+A client that opens connections and says nothing, half a header, or a body byte by byte holds a
+place among the server's; so each step has a time, and each address a share of the places.  An
+ambiguous request (two lengths, a length beside a transfer coding; no host, or two) is refused: a
+proxy in front might see other requests in it than this server does.
 
     accept       at most `per_address` connections of one address: more are told 503 and closed
     header       HEADER_S from its first byte, or from the connection's beginning, to its last
-    keep-alive   IDLE_S between two requests: longer than the clients' own 15 to 30 s, so that they are the ones that
+    keep-alive   IDLE_S between two requests: longer than the clients' own 15 to 30 s, so that they
+                 are the ones that
     close body         BODY_S and a second more for every BODY_BYTES_PER_S bytes
     response     SEND_S for each piece that the client takes
 
-It does not guard against many addresses at once, which is a proxy's or a firewall's to do."""
+It does not guard against many addresses at once, which is a proxy's or a firewall's to do.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ SEND_S = 60.0
 PER_ADDRESS = 2_000
 """A trainer with its rollouts on one host holds hundreds."""
 DISCARDED_BYTES = 64 << 20
-"""Limit on an unread body that is discarded, so that its sender gets to read the answer; past it the connection is
-closed."""
+"""Limit on an unread body that is discarded, so that its sender gets to read the answer;
+past it the connection is closed.
+"""
 REFUSAL_S = 1.0
 """Seconds for a refused connection to take its answer."""
 RETRY_S = 5
@@ -55,25 +58,42 @@ _OF_BODIES = (
     errors.NoBoundaryInMultipartDefect,
     errors.InvalidMultipartContentTransferEncodingDefect,
 )
-"""Faults that Python finds in every multipart request, as it reads the header of one without its body."""
+"""Faults that Python finds in every multipart request, as it reads the header of one
+without its body.
+"""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def _refusal(status: int, kind: str, message: str, **headers: str) -> bytes:
     """An answer in the shape of app.web.errors, after which the connection ends."""
     body = json.dumps({"error": {"kind": kind, "message": message, "details": {}}}).encode()
-    named = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close", **headers}
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in named.items())]
+    named = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        **headers,
+    }
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        *(f"{name}: {value}" for name, value in named.items()),
+    ]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 _TOO_MANY = _refusal(
-    503, "too_many_connections", "too many connections of one address", **{"Retry-After": str(RETRY_S)}
+    503,
+    "too_many_connections",
+    "too many connections of one address",
+    **{"Retry-After": str(RETRY_S)},
 )
 _REFUSALS = {
-    "400": _refusal(400, "bad_request", "expected an HTTP request whose header can be read in one way only"),
+    "400": _refusal(
+        400, "bad_request", "expected an HTTP request whose header can be read in one way only"
+    ),
     "408": _refusal(408, "request_timeout", f"expected the whole header within {HEADER_S:g} s"),
-    "414": _refusal(414, "uri_too_long", f"expected a request line of at most {pywsgi.MAX_REQUEST_LINE} bytes"),
+    "414": _refusal(
+        414, "uri_too_long", f"expected a request line of at most {pywsgi.MAX_REQUEST_LINE} bytes"
+    ),
 }
 """Errors with which gevent refuses a request before the application sees it."""
 
@@ -89,13 +109,17 @@ class _Timed(io.RawIOBase):
         self._socket = sock
         self.deadline = time.monotonic() + HEADER_S
         self.grows = False
-        """True while a body comes in whose length is not known: each piece of it gives the next one time."""
+        """True while a body comes in whose length is not known: each piece of it
+        gives the next one time.
+        """
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the bytes that have arrived.  Raises TimeoutError after the deadline, where nothing has."""
+        """Read the bytes that have arrived.  Raises TimeoutError after the deadline,
+        where nothing has.
+        """
         self._socket.settimeout(max(0.001, self.deadline - time.monotonic()))
         count = self._socket.recv_into(buffer)
         if self.grows:
@@ -127,7 +151,9 @@ class _Input(pywsgi.Input):  # type: ignore[misc]
 
     def _discard(self) -> None:
         """Read the rest that the application did not, up to DISCARDED_BYTES."""
-        if self.socket is not None:  # the sender waits for a word before the body, and got the answer in its place
+        if (
+            self.socket is not None
+        ):  # the sender waits for a word before the body, and got the answer in its place
             self.broken = True
             return
         self.timed.deadline = min(self.timed.deadline, time.monotonic() + BODY_S)
@@ -185,7 +211,9 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         """Same as gevent's, with a body that has a time."""
         environ: dict[str, Any] = super().get_environ()
         given = self.wsgi_input
-        self.wsgi_input = _Input(given.rfile, given.content_length, given.socket, given.chunked_input)
+        self.wsgi_input = _Input(
+            given.rfile, given.content_length, given.socket, given.chunked_input
+        )
         self.wsgi_input.timed = self._timed
         if environ["wsgi.input"] is given:
             environ["wsgi.input"] = self.wsgi_input
@@ -213,7 +241,9 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         try:
             super()._sendall(data)
         except TimeoutError as error:  # gevent is silent about connections that the client has left
-            raise ConnectionResetError(errno.ECONNRESET, f"nothing was taken for {SEND_S:g} s") from error
+            raise ConnectionResetError(
+                errno.ECONNRESET, f"nothing was taken for {SEND_S:g} s"
+            ) from error
 
     def _handle_client_error(self, ex: Exception) -> tuple[str, bytes]:
         if isinstance(ex, TimeoutError):
@@ -229,7 +259,9 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         if path.startswith(_QUIET):
             return
         seconds = (self.time_finish or time.time()) - self.time_start
-        status = (self._orig_status or str(self.status or "")).split(" ")[0]  # a refused request has its number alone
+        status = (self._orig_status or str(self.status or "")).split(" ")[
+            0
+        ]  # a refused request has its number alone
         status = status if status.isdecimal() else "000"  # the connection ended before an answer
         asked = f"{self.command} {path}".encode("unicode_escape").decode()
         host = self.client_address[0] if isinstance(self.client_address, tuple) else "unix"
@@ -264,7 +296,11 @@ class Server(pywsgi.WSGIServer):  # type: ignore[misc]
     handler_class = Handler
 
     def __init__(
-        self, *args: Any, refused: Callable[[str], None], per_address: int | None = PER_ADDRESS, **options: Any
+        self,
+        *args: Any,
+        refused: Callable[[str], None],
+        per_address: int | None = PER_ADDRESS,
+        **options: Any,
     ) -> None:
         """`refused`: called with the status of every request that is refused here."""
         super().__init__(*args, **options)
@@ -291,7 +327,9 @@ class Server(pywsgi.WSGIServer):  # type: ignore[misc]
 
 
 def _refuse(sock: socket.socket) -> None:
-    """Answer with the error, and wait until it was read: a reset, from closing with bytes unread, would lose it."""
+    """Answer with the error, and wait until it was read: a reset, from closing with
+    bytes unread, would lose it.
+    """
     sock.settimeout(REFUSAL_S)
     try:
         sock.sendall(_TOO_MANY)
@@ -304,7 +342,9 @@ def _refuse(sock: socket.socket) -> None:
 
 
 def _check_target(path: str, version: str | None, hosts: Sequence[str]) -> None:
-    """Raise AmbiguousError unless the request names one host (RFC 9112 §3.2) and a target that is text."""
+    """Raise AmbiguousError unless the request names one host (RFC 9112 §3.2) and a
+    target that is text.
+    """
     if version not in ("HTTP/1.0", "HTTP/1.1"):
         raise AmbiguousError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
     if len(hosts) > 1 or (not hosts and version == "HTTP/1.1"):
@@ -316,8 +356,9 @@ def _check_target(path: str, version: str | None, hosts: Sequence[str]) -> None:
 
 
 def _origin_form(target: str, hosts: Sequence[str]) -> str:
-    """The path and query of a target that may be a whole URL, as sent to a proxy (RFC 9112 §3.2.2).  Raises
-    AmbiguousError where its host is another one than the header's."""
+    """The path and query of a target that may be a whole URL, as sent to a proxy (RFC 9112 §3.2.2).
+    Raises AmbiguousError where its host is another one than the header's.
+    """
     if not target.lower().startswith(("http://", "https://")):
         return target
     authority, slash, rest = target.split("://", 1)[1].partition("/")
@@ -329,7 +370,9 @@ def _origin_form(target: str, hosts: Sequence[str]) -> str:
 
 def _check_framing(headers: Any, version: str | None) -> None:
     """Raise AmbiguousError where the end of the body could be read in two ways (RFC 9112 §6.3)."""
-    if any(not isinstance(each, _OF_BODIES) for each in headers.defects):  # lines below it were not read as headers
+    if any(
+        not isinstance(each, _OF_BODIES) for each in headers.defects
+    ):  # lines below it were not read as headers
         raise AmbiguousError("expected lines of the form `name: value`")
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or "\n" in value or "\r" in value:
@@ -342,7 +385,8 @@ def _check_framing(headers: Any, version: str | None) -> None:
         return
     if [each.strip().lower() for each in codings] != ["chunked"] or version != "HTTP/1.1":
         raise AmbiguousError(
-            f"Transfer-Encoding: expected 'chunked' in HTTP/1.1, got {', '.join(codings)} in {version}"
+            f"Transfer-Encoding: expected 'chunked' in HTTP/1.1, got {', '.join(codings)} in"
+            f" {version}"
         )
     if lengths:
         raise AmbiguousError("expected one of Content-Length and Transfer-Encoding, got both")

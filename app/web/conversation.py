@@ -1,4 +1,6 @@
-"""BROWSE: a trajectory as one conversation: every message and answer in order, reasoning apart, within a size."""
+"""BROWSE: a trajectory as one conversation: every message and answer in order,
+reasoning apart, within a size.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,14 @@ def said(turns: Sequence[trajectories.TurnText], *, as_sent: bool = False) -> li
     for turn in turns:
         entries = []
         for position, (role, content) in enumerate(_messages(turn)):
-            entry = _entry(f"turn-{turn.turn_index}-{position}", role, content, turn, min(room, SHOWN_CHARACTERS), show)
+            entry = _entry(
+                f"turn-{turn.turn_index}-{position}",
+                role,
+                content,
+                turn,
+                min(room, SHOWN_CHARACTERS),
+                show,
+            )
             room -= entry.characters - entry.hidden
             entries.append(entry)
         found.append(TurnTexts(turn_index=turn.turn_index, entries=tuple(entries)))
@@ -77,8 +86,8 @@ def said(turns: Sequence[trajectories.TurnText], *, as_sent: bool = False) -> li
 def plain(content: str, name: str) -> Markup:
     """The text as it was sent, with a copy button."""
     return Markup(
-        '<div class="fence"><button class="button small" type="button" data-copy="{}-sent" hidden>Copy</button>'
-        '<pre class="log tall" tabindex="0" id="{}-sent">{}</pre></div>'
+        '<div class="fence"><button class="button small" type="button" data-copy="{}-sent"'
+        ' hidden>Copy</button><pre class="log tall" tabindex="0" id="{}-sent">{}</pre></div>'
     ).format(name, name, safe_text.log(content))
 
 
@@ -94,13 +103,17 @@ def message(name: str, role: str, content: str) -> Entry:
     return _shown(name, known, heading, content, 0, SHOWN_CHARACTERS, rendered_markdown.rendered)
 
 
-def _entry(name: str, role: str, content: str, turn: trajectories.TurnText, room: int, show: Show) -> Entry:
+def _entry(
+    name: str, role: str, content: str, turn: trajectories.TurnText, room: int, show: Show
+) -> Entry:
     unread = turn.response_bytes - len(turn.response) if role == "assistant" else 0
     heading = FEEDBACK if role == "user" and turn.turn_index else ROLES.get(role, role.capitalize())
     return _shown(name, role, heading, content, unread, room, show)
 
 
-def _shown(name: str, role: str, heading: str, content: str, unread: int, room: int, show: Show) -> Entry:
+def _shown(
+    name: str, role: str, heading: str, content: str, unread: int, room: int, show: Show
+) -> Entry:
     """`unread`: bytes of the content that were not read from the store."""
     reasoning, body = parts(content) if role == "assistant" else ("", content)
     shown_reasoning, shown_body = reasoning[:room], body[:room]

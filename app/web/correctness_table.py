@@ -1,4 +1,6 @@
-"""BROWSE: the verified calls: a grid of variants and seeds, and a table with a line per call and output."""
+"""BROWSE: the verified calls: a grid of variants and seeds, and a table with a line
+per call and output.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Cell:
 
     trial: Trial
     share: float | None
-    """Its largest error as a share of that error's limit; None where nothing was finite or compared."""
+    """Its largest error as a share of that error's limit; None where nothing was
+    finite or compared.
+    """
     title: str
 
 
@@ -67,8 +71,13 @@ class CheckLine:
 
 def grid(correctness: Correctness) -> list[GridRow]:
     """The stored calls by variant, the problem's own inputs first."""
-    names = sorted({trial.variant for trial in correctness.trials}, key=lambda name: (name != "own", name))
-    return [_grid_row(name, [trial for trial in correctness.trials if trial.variant == name]) for name in names]
+    names = sorted(
+        {trial.variant for trial in correctness.trials}, key=lambda name: (name != "own", name)
+    )
+    return [
+        _grid_row(name, [trial for trial in correctness.trials if trial.variant == name])
+        for name in names
+    ]
 
 
 def _grid_row(variant: str, trials: list[Trial]) -> GridRow:
@@ -85,7 +94,11 @@ def _grid_row(variant: str, trials: list[Trial]) -> GridRow:
 def _cell(trial: Trial) -> Cell:
     shares = [share for output in trial.outputs for share in _shares(output)]
     worst = max(shares, default=None)
-    reach = "nothing finite was compared" if worst is None else f"{formatting.percent(worst)} of the limit"
+    reach = (
+        "nothing finite was compared"
+        if worst is None
+        else f"{formatting.percent(worst)} of the limit"
+    )
     if any(output.beyond is not None for output in trial.outputs):
         reach = "by the tolerance asked for"
     notes = [note for output in trial.outputs for note in _notes(output, trial)]
@@ -94,7 +107,13 @@ def _cell(trial: Trial) -> Cell:
         trial=trial,
         share=worst,
         title="; ".join(
-            [f"{where}call {trial.call}, seed {trial.seed}: {'ok' if trial.ok else 'wrong'}, {reach}", *notes]
+            [
+                (
+                    f"{where}call {trial.call}, seed {trial.seed}: {'ok' if trial.ok else 'wrong'},"
+                    f" {reach}"
+                ),
+                *notes,
+            ]
         ),
     )
 
@@ -118,7 +137,11 @@ WORST = 8
 
 def worst(correctness: Correctness) -> list[CheckLine]:
     """The first wrong outputs with a known worst element."""
-    located = [line for line in lines(correctness) if line.output is not None and line.output.worst is not None]
+    located = [
+        line
+        for line in lines(correctness)
+        if line.output is not None and line.output.worst is not None
+    ]
     return located[:WORST]
 
 
@@ -148,7 +171,9 @@ def _notes(output: OutputCheck, trial: Trial) -> list[str]:
     if output.beyond:
         notes.append(f"{formatting.count(output.beyond)} elements beyond the tolerance")
     if output.nonfinite_mismatches:
-        notes.append(f"{formatting.count(output.nonfinite_mismatches)} elements finite on one side only")
+        notes.append(
+            f"{formatting.count(output.nonfinite_mismatches)} elements finite on one side only"
+        )
     if output.index in trial.late_writes:
         notes.append("written after it was done")
     return notes

@@ -33,5 +33,8 @@ def present(found: exports.Export) -> Path:
     """The folder of a dataset.  Raises Gone where it is not on this machine."""
     folder = Path(found.directory)
     if not folder.is_dir():
-        raise Gone(f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes it again.")
+        raise Gone(
+            f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes"
+            " it again."
+        )
     return folder

@@ -2,9 +2,10 @@
 
     {"error": {"kind": "not_found", "message": "There is no job …", "details": {}}}
 
-A program is a client that asks under a path of programs, sends a token or JSON, or does not ask for HTML by name, as
-every browser does that opens a page.  `details` holds values that a program can act on: the id to come back for, the
-seconds to wait."""
+A program is a client that asks under a path of programs, sends a token or JSON, or does not ask for
+HTML by name, as every browser does that opens a page.  `details` holds values that a program can
+act on: the id to come back for, the seconds to wait.
+"""
 
 from __future__ import annotations
 
@@ -72,10 +73,16 @@ def _http(error: HTTPException) -> flask.Response:
     if error.code is None or error.code < 400:  # a redirect is raised as an exception, too
         return flask.current_app.make_response(error.get_response())
     description = error.description or ""
-    if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and (most := flask.request.max_content_length) is not None:
+    if (
+        error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        and (most := flask.request.max_content_length) is not None
+    ):
         description = f"body: expected at most {most} bytes here, got more"
     if isinstance(error, ClientDisconnected):
-        description = "body: expected it whole, got a part: it ended early, stood still, or its chunks cannot be read"
+        description = (
+            "body: expected it whole, got a part: it ended early, stood still, or its chunks cannot"
+            " be read"
+        )
     page = _answer(error.code, error.name, description)
     page.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return page
@@ -83,16 +90,24 @@ def _http(error: HTTPException) -> flask.Response:
 
 def _login_required(error: authentication.LoginRequiredError) -> flask.Response:
     """A browser that wants a page is sent to the login, and afterwards back."""
-    if flask.request.method == "GET" and not for_programs() and flask.request.accept_mimetypes["text/html"]:
+    if (
+        flask.request.method == "GET"
+        and not for_programs()
+        and flask.request.accept_mimetypes["text/html"]
+    ):
         wanted = flask.request.full_path.rstrip("?")
-        return flask.current_app.make_response(flask.redirect(flask.url_for("account.login", next=wanted)))
+        return flask.current_app.make_response(
+            flask.redirect(flask.url_for("account.login", next=wanted))
+        )
     answer = as_json(401, "unauthorized", error.description or "")
     answer.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return answer
 
 
 def _unavailable(error: DatabaseUnavailableError) -> flask.Response:
-    flask.current_app.logger.error("%s", error)  # the answer does not tell strangers where the database is
+    flask.current_app.logger.error(
+        "%s", error
+    )  # the answer does not tell strangers where the database is
     if isinstance(error, DiskFullError):
         name, found = "The database's disk is full", "PostgreSQL has no room left on its disk"
     elif isinstance(error, ReadOnlyError):
@@ -109,7 +124,12 @@ def _unavailable(error: DatabaseUnavailableError) -> flask.Response:
 
 def _stopping(error: StoppingError) -> flask.Response:
     """Answer a client that waited for a job: it goes on, and the same request finds it again."""
-    page = as_json(503, "stopping", f"{error}: the job goes on, send the same request again", retry_after_s=RETRY_S)
+    page = as_json(
+        503,
+        "stopping",
+        f"{error}: the job goes on, send the same request again",
+        retry_after_s=RETRY_S,
+    )
     page.headers["Retry-After"] = str(RETRY_S)
     return page
 
@@ -117,5 +137,7 @@ def _stopping(error: StoppingError) -> flask.Response:
 def _unreadable(error: CodecError) -> flask.Response:
     flask.current_app.logger.error("%s", error)
     return _answer(
-        500, "A stored record cannot be read", f"It was stored by a version that this one does not know: {error}"
+        500,
+        "A stored record cannot be read",
+        f"It was stored by a version that this one does not know: {error}",
     )

@@ -12,7 +12,9 @@ from app.domain.speedup_ratio import Comparison, Side
 from app.web import formatting
 
 SAME = 1.005
-"""Figures that differ by less than this factor are shown as the same: they look the same, rounded."""
+"""Figures that differ by less than this factor are shown as the same: they look the
+same, rounded.
+"""
 
 FAR = 1000
 """Factor from which on the factor itself says nothing."""
@@ -46,18 +48,25 @@ class KernelChange:
 
     @property
     def ratio(self) -> float | None:
-        """Time before over time after, without an interval; None unless the kernel is on both sides and took time."""
+        """Time before over time after, without an interval; None unless the kernel
+        is on both sides and took time.
+        """
         return self.before_us / self.after_us if self.before_us and self.after_us else None
 
 
-def figures(before: Evaluation | None, after: Evaluation | None, comparison: Comparison) -> list[Figure]:
-    """Every figure that either side has.  `comparison` (A: after, B: before) says whether times may be called better or
-    worse."""
+def figures(
+    before: Evaluation | None, after: Evaluation | None, comparison: Comparison
+) -> list[Figure]:
+    """Every figure that either side has.  `comparison` (A: after, B: before) says whether times
+    may be called better or worse.
+    """
     found = (_figure(name, before, after, comparison) for name in FIGURES)
     return [figure for figure in found if figure]
 
 
-def side(evaluation: Evaluation | None, label: str | None, baseline: str | None, problem: object) -> Side:
+def side(
+    evaluation: Evaluation | None, label: str | None, baseline: str | None, problem: object
+) -> Side:
     """An evaluation as `speedup_ratio.compared` takes it; one that is missing was not timed."""
     return Side(
         speed=speedup_ratio.speed(evaluation.timing) if evaluation and evaluation.timing else None,
@@ -73,7 +82,9 @@ def kernels(before: Profile | None, after: Profile | None) -> list[KernelChange]
     """The kernels of both sides, joined by name, longest first."""
     old, new = _per_call(before), _per_call(after)
     joined = [_joined(name, old.get(name), new.get(name)) for name in old.keys() | new.keys()]
-    return sorted(joined, key=lambda each: (-max(each.before_us or 0, each.after_us or 0), each.name))
+    return sorted(
+        joined, key=lambda each: (-max(each.before_us or 0, each.after_us or 0), each.name)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +125,10 @@ def _joined(name: str, old: _PerCall | None, new: _PerCall | None) -> KernelChan
 def _worst(evaluation: Evaluation) -> float | None:
     """Largest relative error of any verified output."""
     trials = evaluation.correctness.trials if evaluation.correctness else ()
-    return max((out.rel_l2 for trial in trials for out in trial.outputs if out.rel_l2 is not None), default=None)
+    return max(
+        (out.rel_l2 for trial in trials for out in trial.outputs if out.rel_l2 is not None),
+        default=None,
+    )
 
 
 Read = Callable[[Evaluation], float | None]
@@ -132,20 +146,40 @@ FIGURES: dict[str, tuple[Read, Show, int]] = {
         formatting.ratio,
         0,
     ),
-    "Candidate, per call": (lambda e: e.timing.candidate_us if e.timing else None, formatting.duration_us, -1),
-    "Reference, per call": (lambda e: e.timing.reference_us if e.timing else None, formatting.duration_us, 0),
-    "Coverage by time": (lambda e: e.profile.coverage_time if e.profile else None, formatting.percent, 0),
-    "Coverage by launches": (lambda e: e.profile.coverage_count if e.profile else None, formatting.percent, 0),
+    "Candidate, per call": (
+        lambda e: e.timing.candidate_us if e.timing else None,
+        formatting.duration_us,
+        -1,
+    ),
+    "Reference, per call": (
+        lambda e: e.timing.reference_us if e.timing else None,
+        formatting.duration_us,
+        0,
+    ),
+    "Coverage by time": (
+        lambda e: e.profile.coverage_time if e.profile else None,
+        formatting.percent,
+        0,
+    ),
+    "Coverage by launches": (
+        lambda e: e.profile.coverage_count if e.profile else None,
+        formatting.percent,
+        0,
+    ),
     "Wrong calls": (lambda e: e.correctness.failed_calls if e.correctness else None, _whole, -1),
     "Largest relative error": (_worst, formatting.scientific, 0),
     "Kernels in the profile": (lambda e: len(e.profile.kernels) if e.profile else None, _whole, 0),
     "Most registers": (
-        lambda e: max((k.registers for k in e.compiled_kernels if k.registers is not None), default=None),
+        lambda e: max(
+            (k.registers for k in e.compiled_kernels if k.registers is not None), default=None
+        ),
         _whole,
         0,
     ),
     "Spilled bytes": (
-        lambda e: max((k.spill_bytes for k in e.compiled_kernels if k.spill_bytes is not None), default=None),
+        lambda e: max(
+            (k.spill_bytes for k in e.compiled_kernels if k.spill_bytes is not None), default=None
+        ),
         _whole,
         -1,
     ),
@@ -157,7 +191,9 @@ TIMED = frozenset({"Speedup, measured", "Candidate, per call"})
 """Figures with measurement noise: the intervals of both speedups decide whether a change is one."""
 
 
-def _figure(name: str, before: Evaluation | None, after: Evaluation | None, comparison: Comparison) -> Figure | None:
+def _figure(
+    name: str, before: Evaluation | None, after: Evaluation | None, comparison: Comparison
+) -> Figure | None:
     read, show, better = FIGURES[name]
     old, new = (read(side) if side else None for side in (before, after))
     if old is None and new is None:
@@ -167,7 +203,9 @@ def _figure(name: str, before: Evaluation | None, after: Evaluation | None, comp
     if old is not None and new is not None and change != "same":
         gain = comparison.gain if name in TIMED else better * ((new > old) - (new < old))
         if name in TIMED and gain == 0:
-            change += ", no difference within the intervals" if comparison.ratio else ", not comparable"
+            change += (
+                ", no difference within the intervals" if comparison.ratio else ", not comparable"
+            )
     word = {1: ", better", -1: ", worse", 0: ""}[gain]
     return Figure(
         name=name,

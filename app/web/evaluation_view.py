@@ -1,4 +1,6 @@
-"""BROWSE: presentation of a measurement, for every page that shows one: parts are computed when a page asks."""
+"""BROWSE: presentation of a measurement, for every page that shows one: parts are
+computed when a page asks.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,10 @@ STAGE_NAMES = {
 _PLACES = {name: place for place, name in enumerate((*STAGES, "baselines", "total"))}
 
 TOLERANCE = (
-    "A call is right when its output is as close to an fp64 reference as the reference itself is in its own precision, "
-    "times a margin: a fixed tolerance passes wrong kernels where values are small and fails right ones where sums are "
-    "long. Both errors have to stay under their limits: relative (‖x − R‖ / ‖R‖), and largest over root mean square."
+    "A call is right when its output is as close to an fp64 reference as the reference itself is in"
+    " its own precision, times a margin: a fixed tolerance passes wrong kernels where values are"
+    " small and fails right ones where sums are long. Both errors have to stay under their limits:"
+    " relative (‖x − R‖ / ‖R‖), and largest over root mean square."
 )
 """Reasons for the limits, in words."""
 
@@ -75,25 +78,44 @@ class Measured:
     @cached_property
     def lines(self) -> list[correctness_table.CheckLine]:
         """Verified calls, output by output."""
-        return correctness_table.lines(self.evaluation.correctness) if self.evaluation.correctness else []
+        return (
+            correctness_table.lines(self.evaluation.correctness)
+            if self.evaluation.correctness
+            else []
+        )
 
     @cached_property
     def worst(self) -> list[correctness_table.CheckLine]:
         """Wrong outputs with their worst element."""
-        return correctness_table.worst(self.evaluation.correctness) if self.evaluation.correctness else []
+        return (
+            correctness_table.worst(self.evaluation.correctness)
+            if self.evaluation.correctness
+            else []
+        )
 
     @cached_property
     def grid(self) -> list[correctness_table.GridRow]:
         """Verified calls, by variant of their inputs."""
-        return correctness_table.grid(self.evaluation.correctness) if self.evaluation.correctness else []
+        return (
+            correctness_table.grid(self.evaluation.correctness)
+            if self.evaluation.correctness
+            else []
+        )
 
     @property
     def tolerance(self) -> str:
         """The rule that decided, and its reason."""
         asked = self.evaluation.correctness.tolerance if self.evaluation.correctness else "fp64"
         if self.evaluation.cases and asked != "fp64":
-            return f"Each case has a tolerance of its own ({asked}); fp64 is our rule, for those that ask for none."
-        return TOLERANCE if asked == "fp64" else f"The submitter asked for {asked} instead of our rule."
+            return (
+                f"Each case has a tolerance of its own ({asked}); fp64 is our rule, for those that"
+                " ask for none."
+            )
+        return (
+            TOLERANCE
+            if asked == "fp64"
+            else f"The submitter asked for {asked} instead of our rule."
+        )
 
     @property
     def cases_of(self) -> int:
@@ -121,7 +143,9 @@ class Measured:
     @property
     def stages(self) -> list[tuple[str, float]]:
         """Stage and milliseconds, in the order in which they happen."""
-        return sorted(self.evaluation.stage_ms.items(), key=lambda stage: _PLACES.get(stage[0], len(_PLACES)))
+        return sorted(
+            self.evaluation.stage_ms.items(), key=lambda stage: _PLACES.get(stage[0], len(_PLACES))
+        )
 
     @cached_property
     def kernels(self) -> list[KernelRow]:

@@ -41,8 +41,9 @@ class Step:
 
 
 def ask(settings: Settings, errand: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The answer of an errand that takes little time.  Raises BadRequest where the request makes no sense,
-    ErrandError where the process fails."""
+    """The answer of an errand that takes little time.  Raises BadRequest where the request makes no
+    sense, ErrandError where the process fails.
+    """
     last = list(steps(settings, errand, asked))[-1]
     if last.failed:
         raise ErrandError(last.error)
@@ -54,7 +55,11 @@ def ask(settings: Settings, errand: str, asked: dict[str, Any]) -> dict[str, Any
 def steps(settings: Settings, errand: str, asked: dict[str, Any]) -> Iterator[Step]:
     """Progress as it comes, then the answer or an error.  The process ends with the iterator."""
     if not _free.acquire(blocking=False):
-        yield Step(error=f"{MOST} counts are under way on this server already: try again when one has ended")
+        yield Step(
+            error=(
+                f"{MOST} counts are under way on this server already: try again when one has ended"
+            )
+        )
         return
     try:
         yield from _run(settings, errand, asked)

@@ -26,8 +26,12 @@ class Span:
 
 
 def of_candidate(findings: Sequence[Finding]) -> tuple[Span, ...]:
-    """Every span in the evidence: a mapping with a `line`, perhaps an `end_line` and a `why`, and no other `file`."""
-    return tuple(span for finding in findings for span in _spans(finding, finding.evidence, MAX_DEPTH))
+    """Every span in the evidence: a mapping with a `line`, perhaps an `end_line` and
+    a `why`, and no other `file`.
+    """
+    return tuple(
+        span for finding in findings for span in _spans(finding, finding.evidence, MAX_DEPTH)
+    )
 
 
 _ERROR_LINE = re.compile(r'(?:candidate\.py"?, |\()line (\d{1,6})\b')

@@ -48,7 +48,9 @@ LEAST_SHARE = 0.0005
 NO_SHARE = 1e-9
 """Share up to which a value is the rounding error of 0."""
 WIDEST = 1000.0
-"""Ratio of the ends of an interval beyond which they say nothing: that of three speedups may reach from 1e-9 to 1e9."""
+"""Ratio of the ends of an interval beyond which they say nothing: that of three
+speedups may reach from 1e-9 to 1e9.
+"""
 
 
 def interval(low: float | None, high: float | None) -> str:
@@ -61,7 +63,9 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share of 1 as a percentage with one decimal; below 0.05 % with two digits, so that little is not nothing."""
+    """A share of 1 as a percentage with one decimal; below 0.05 % with two digits,
+    so that little is not nothing.
+    """
     if value is None:
         return MISSING
     if NO_SHARE < abs(value) < LEAST_SHARE:

@@ -89,7 +89,9 @@ SIGNS = {
 
 
 def finalize(value: object) -> object:
-    """Every string a template prints: hidden characters made visible.  Escaping follows; markup stays as it is."""
+    """Every string a template prints: hidden characters made visible.  Escaping
+    follows; markup stays as it is.
+    """
     return safe_text.visible(value) if type(value) is str else value
 
 
@@ -112,9 +114,13 @@ _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
 
 
 def fingerprint(value: dict[str, Any]) -> str:
-    """Properties that tell one device from another, on one line; all are in every evaluation's environment."""
+    """Properties that tell one device from another, on one line; all are in every
+    evaluation's environment.
+    """
     versions = [
-        f"{words(name)} {value[name]}" for name in ("torch", "triton", "python", "driver", "cuda") if value.get(name)
+        f"{words(name)} {value[name]}"
+        for name in ("torch", "triton", "python", "driver", "cuda")
+        if value.get(name)
     ]
     slots = value.get("slots")
     missing = value.get("sandbox_missing")
@@ -129,9 +135,13 @@ def fingerprint(value: dict[str, Any]) -> str:
 
 
 def conditions(values: dict[str, Any]) -> str:
-    """A filter of evaluations that meets every equality: `run = a and verdict = hack`; without those of no value."""
+    """A filter of evaluations that meets every equality: `run = a and verdict =
+    hack`; without those of no value.
+    """
     equalities = [
-        Compare(field=field, operator="=", value=value) for field, value in values.items() if value not in (None, "")
+        Compare(field=field, operator="=", value=value)
+        for field, value in values.items()
+        if value not in (None, "")
     ]
     return " and ".join(unparse(each) for each in equalities)
 

@@ -1,9 +1,10 @@
 """BROWSE: many requests wait for jobs over one connection that listens.
 
-PostgreSQL announces every job that comes to its end (app.store.job_notifications).  One thread of this process hears it
-and wakes the clients that wait for that job, so that 500 clients cost 500 greenlets and one connection.  Jobs
-with a lost announcement are found by a query every LOOK_S seconds, for all that is waited for in one
-query."""
+PostgreSQL announces every job that comes to its end (app.store.job_notifications).  One thread of
+this process hears it and wakes the clients that wait for that job, so that 500 clients cost 500
+greenlets and one connection.  Jobs with a lost announcement are found by a query every LOOK_S
+seconds, for all that is waited for in one query.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ class Ended:
         self._queue.put(job_id)
 
     def next(self, timeout_s: float) -> UUID | None:
-        """A job that has ended, within `timeout_s` seconds; None where there was none.  Raises StoppingError."""
+        """A job that has ended, within `timeout_s` seconds; None where there was
+        none.  Raises StoppingError.
+        """
         try:
             job_id = self._queue.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
@@ -69,13 +72,17 @@ class Watch:
     def over(self, job_id: UUID, timeout_s: float) -> bool:
         """Return whether the job is over, or does not exist, within `timeout_s` seconds.
 
-        Raises DatabaseUnavailableError, and StoppingError where it is not over and this server stops."""
+        Raises DatabaseUnavailableError, and StoppingError where it is not over and
+        this server stops.
+        """
         with self.ends([job_id]) as ended:
             return bool(self._looked([job_id])) or ended.next(timeout_s) is not None
 
     @contextmanager
     def ends(self, job_ids: Iterable[UUID]) -> Iterator[Ended]:
-        """A queue into which each of the jobs is put when it ends from here on; perhaps more than once."""
+        """A queue into which each of the jobs is put when it ends from here on;
+        perhaps more than once.
+        """
         ended = Ended()
         chosen = set(job_ids)
         with self._lock:
@@ -116,7 +123,9 @@ class Watch:
             self._thread.start()
 
     def _work(self) -> None:
-        """Listen; another thread goes on after an unexpected error, which ends this one and is logged."""
+        """Listen; another thread goes on after an unexpected error, which ends this
+        one and is logged.
+        """
         expected = False
         try:
             self._listen()
@@ -145,7 +154,8 @@ class Watch:
                         return
                 try:
                     if now >= look_at:
-                        notices.listen()  # first, so that nothing ends unheard between looking and listening
+                        # first, so that nothing ends unheard between looking and listening
+                        notices.listen()
                         self._wake(self._looked(pending))
                         look_at = now + LOOK_S
                     self._wake(notices.wait(HEAR_S))

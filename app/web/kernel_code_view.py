@@ -1,6 +1,8 @@
-"""BROWSE: code that a compiler made of a kernel, line by line with the line of the source that it comes from.
+"""BROWSE: code that a compiler made of a kernel, line by line with the line of the
+source that it comes from.
 
-The text is testimony of a confined process: unparsable text is shown without lines of the source."""
+The text is testimony of a confined process: unparsable text is shown without lines of the source.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,9 @@ class KernelCodeView:
 
 
 def view(codes: Sequence[KernelCode]) -> KernelCodeView | None:
-    """The kernel (by its place) and form that the request names, else the first kernel's last form; None without codes.
-    NotFound for one that there is not."""
+    """The kernel (by its place) and form that the request names, else the first kernel's last form;
+    None without codes. NotFound for one that there is not.
+    """
     groups = _grouped(codes)
     if not groups:
         return None
@@ -118,7 +121,10 @@ def _of_mlir(lines: Sequence[str]) -> list[int | None]:
         if found := _PLACE.match(body):
             return int(found[2]) if found[1].endswith(SOURCE) else None
         inner = _REFERENCE.findall(body) if depth < DEPTH else []
-        return next((at for name in inner if (at := place(defined.get(name, ""), depth + 1)) is not None), None)
+        return next(
+            (at for name in inner if (at := place(defined.get(name, ""), depth + 1)) is not None),
+            None,
+        )
 
     used = [None if _DEFINED.match(line) else _USED.search(line) for line in lines]
     return [place(defined.get(found[1], "")) if found else None for found in used]

@@ -1,9 +1,11 @@
 """BROWSE: pages that change while they are open, without reload.
 
-One thread listens for the whole process (`app.store.change_notifications`).  A page opens one stream of server-sent
-events, which says only that something of its topics changed; its script then fetches the live part.  That part is
-rendered once for all its readers (`fragment`), so that a hundred open pages cost one query a change.  Without
-streams pages ask every few seconds; without scripts they are as they were."""
+One thread listens for the whole process (`app.store.change_notifications`).  A page opens one
+stream of server-sent events, which says only that something of its topics changed; its script then
+fetches the live part.  That part is rendered once for all its readers (`fragment`), so that a
+hundred open pages cost one query a change.  Without streams pages ask every few seconds; without
+scripts they are as they were.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,21 @@ blueprint = flask.Blueprint("live", __name__)
 STREAMS = 400
 """Open streams of one process; more pages than that ask from time to time instead."""
 STREAM_S = 600.0
-"""A stream ends after this long and its page opens another: a login that has ended, or a new version, shows."""
+"""A stream ends after this long and its page opens another: a login that has ended,
+or a new version, shows.
+"""
 BEAT_S = 15.0
-"""A stream says something at least this often, so that proxies keep it and a page that is gone is noticed."""
+"""A stream says something at least this often, so that proxies keep it and a page
+that is gone is noticed.
+"""
 PACE_S = 0.25
-"""Least time between two events of a stream: a busy system would otherwise keep every page fetching."""
+"""Least time between two events of a stream: a busy system would otherwise keep
+every page fetching.
+"""
 LOOK_S = 2.0
-"""Seconds for which a fragment counts as new without an announcement: minutes pass and leases end unannounced."""
+"""Seconds for which a fragment counts as new without an announcement: minutes pass
+and leases end unannounced.
+"""
 FRAGMENTS = 200
 QUIET_S = 5.0
 """Seconds for which the listener goes on after the last stream has ended."""
@@ -45,7 +55,9 @@ FOLD_S = 20.0
 
 
 class Feed:
-    """The process's one listener, a count of changes per topic.  It listens as long as a stream is open."""
+    """The process's one listener, a count of changes per topic.  It listens as long
+    as a stream is open.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -67,10 +79,14 @@ class Feed:
             return self._sum(topics) if self._listening else None
 
     def stream(self, topics: tuple[str, ...]) -> Iterator[str]:
-        """Server-sent events: one at once, then one after every change.  Raises ServiceUnavailable for one too many."""
+        """Server-sent events: one at once, then one after every change.  Raises
+        ServiceUnavailable for one too many.
+        """
         with self._changed:
             if self._streams >= STREAMS:
-                raise ServiceUnavailable(f"{STREAMS} pages are open live; this one asks from time to time instead")
+                raise ServiceUnavailable(
+                    f"{STREAMS} pages are open live; this one asks from time to time instead"
+                )
         return self._events(topics)
 
     def _events(self, topics: tuple[str, ...]) -> Iterator[str]:
@@ -98,7 +114,9 @@ class Feed:
 
     def _await(self, topics: tuple[str, ...], seen: int) -> int:
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._sum(topics) != seen, timeout=BEAT_S)
+            self._changed.wait_for(
+                lambda: self._stopping or self._sum(topics) != seen, timeout=BEAT_S
+            )
             return self._sum(topics)
 
     def _sum(self, topics: tuple[str, ...]) -> int:
@@ -114,7 +132,11 @@ class Feed:
                     fold_at = time.monotonic() + FOLD_S
                     self._fold()
                 with self._changed:
-                    for topic in change_notifications.TOPICS if heard is None else heard & self._versions.keys():
+                    for topic in (
+                        change_notifications.TOPICS
+                        if heard is None
+                        else heard & self._versions.keys()
+                    ):
                         self._versions[topic] += 1
                     self._changed.notify_all()
         except BaseException:
@@ -159,7 +181,11 @@ class _Fragment:
 
 def install(app: flask.Flask, database: Database) -> None:
     """Give `app` its feed; nothing listens before the first live page is asked for."""
-    app.extensions["assay.live"] = {"feed": Feed(database), "fragments": {}, "lock": threading.Lock()}
+    app.extensions["assay.live"] = {
+        "feed": Feed(database),
+        "fragments": {},
+        "lock": threading.Lock(),
+    }
     app.register_blueprint(blueprint)
 
 
@@ -171,7 +197,9 @@ def stream() -> flask.Response:
     topics = tuple(request_context.argument("topics").split(","))
     unknown = [topic for topic in topics if topic not in change_notifications.TOPICS]
     if unknown:
-        raise BadRequest(f"topics: expected some of {', '.join(change_notifications.TOPICS)}, got {unknown[0]!r}")
+        raise BadRequest(
+            f"topics: expected some of {', '.join(change_notifications.TOPICS)}, got {unknown[0]!r}"
+        )
     response = flask.Response(_feed().stream(topics), mimetype="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back
@@ -179,10 +207,12 @@ def stream() -> flask.Response:
 
 
 def fragment(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> tuple[str, str]:
-    """The body and the ETag of a live part.  While a stream is open, it is rendered again only after a change (or
-    LOOK_S), by one thread at a time.
+    """The body and the ETag of a live part.  While a stream is open, it is rendered again only
+    after a change (or LOOK_S), by one thread at a time.
 
-    `key` names everything that the body depends on beside the data: the URL, and the reader's rights."""
+    `key` names everything that the body depends on beside the data: the URL, and the
+    reader's rights.
+    """
     state = flask.current_app.extensions["assay.live"]
     with state["lock"]:
         if len(state["fragments"]) >= FRAGMENTS and key not in state["fragments"]:

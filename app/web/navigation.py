@@ -24,7 +24,9 @@ PAGES = (
 )
 """Endpoint, name, and the right it needs."""
 THEMES = ("light", "dark")
-"""Values of the cookie `theme`, which `static/theme.js` sets; without it pages follow the system."""
+"""Values of the cookie `theme`, which `static/theme.js` sets; without it pages
+follow the system.
+"""
 BELOW = {
     "compare": "candidates",
     "dataset_rows": "exports",

@@ -7,7 +7,9 @@ from werkzeug.routing import BaseConverter
 
 
 class Collection(BaseConverter):
-    """Id or name of a collection: a name may hold `/`, and never `:`, which comes before an action."""
+    """Id or name of a collection: a name may hold `/`, and never `:`, which comes
+    before an action.
+    """
 
     regex = "[^:]+"
     part_isolating = False

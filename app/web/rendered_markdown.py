@@ -1,7 +1,9 @@
-"""BROWSE: Markdown of a model's answer as HTML that is safe to show: no raw HTML, no images, highlighted code.
+"""BROWSE: Markdown of a model's answer as HTML that is safe to show: no raw HTML, no
+images, highlighted code.
 
-markdown-it-py escapes all text and refuses `javascript:` and `data:` links; the content security policy forbids
-inline scripts and styles besides."""
+markdown-it-py escapes all text and refuses `javascript:` and `data:` links; the content security
+policy forbids inline scripts and styles besides.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +53,19 @@ LEXERS: dict[str, type[Lexer]] = {
 
 @lru_cache(maxsize=1024)
 def rendered(source: str, prefix: str) -> Markup:
-    """The text as HTML.  Code blocks have the ids `<prefix>-code-1`, `-2` …, which copy buttons name."""
-    html = _PARSER.render(safe_text.visible(source), {"prefix": prefix, "numbers": itertools.count(1)})
+    """The text as HTML.  Code blocks have the ids `<prefix>-code-1`, `-2` …, which
+    copy buttons name.
+    """
+    html = _PARSER.render(
+        safe_text.visible(source), {"prefix": prefix, "numbers": itertools.count(1)}
+    )
     return Markup(html)  # noqa: S704 (markdown-it escapes text; raw HTML and images are switched off)
 
 
 def _adapt(state: StateCore) -> None:
-    """Headings of an answer are no headings of the page; links are marked; alignment by inline style is dropped."""
+    """Headings of an answer are no headings of the page; links are marked; alignment
+    by inline style is dropped.
+    """
     for token in state.tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = "p"
@@ -71,7 +79,11 @@ def _adapt(state: StateCore) -> None:
 
 
 def _fence(
-    _renderer: RendererProtocol, tokens: Sequence[Token], idx: int, _options: Any, env: MutableMapping[str, Any]
+    _renderer: RendererProtocol,
+    tokens: Sequence[Token],
+    idx: int,
+    _options: Any,
+    env: MutableMapping[str, Any],
 ) -> str:
     return _block(tokens[idx].content, tokens[idx].info.strip().partition(" ")[0].lower(), env)
 
@@ -81,8 +93,9 @@ def _block(content: str, language: str, env: MutableMapping[str, Any]) -> str:
     label = f"Code, {language}" if language in LEXERS else "Code"
     return str(
         Markup(
-            '<div class="fence"><button class="button small" type="button" data-copy="{}" hidden>Copy</button>'
-            '<pre class="log" tabindex="0" role="group" aria-label="{}"><code id="{}">{}</code></pre></div>\n'
+            '<div class="fence"><button class="button small" type="button" data-copy="{}"'
+            ' hidden>Copy</button><pre class="log" tabindex="0" role="group" aria-label="{}"><code'
+            ' id="{}">{}</code></pre></div>\n'
         ).format(name, label, name, _highlighted(content, language))
     )
 
@@ -91,7 +104,9 @@ def _highlighted(content: str, language: str) -> Markup:
     lexer = LEXERS.get(language)
     if lexer is None or len(content) > source_view.HIGHLIGHTED_BYTES:
         return escape(content)
-    html = pygments.highlight(content, lexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="k-"))
+    html = pygments.highlight(
+        content, lexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="k-")
+    )
     return Markup(html)  # noqa: S704 (escaped by Pygments)
 
 

@@ -62,7 +62,9 @@ def submit_batcher() -> SubmitBatcher:
     """The way from requests to jobs.  503 where this server was given no broker."""
     found = flask.current_app.extensions["assay"].get("submit_batcher")
     if found is None:
-        raise ServiceUnavailable("this server takes no submissions: it was given no ASSAY_BROKER_URL")
+        raise ServiceUnavailable(
+            "this server takes no submissions: it was given no ASSAY_BROKER_URL"
+        )
     assert isinstance(found, SubmitBatcher)
     return found
 
@@ -73,7 +75,9 @@ def broker() -> Celery:
 
 
 def argument(name: str) -> str:
-    """A query parameter without surrounding space; empty where it is absent.  NUL is refused: no column holds it."""
+    """A query parameter without surrounding space; empty where it is absent.  NUL is
+    refused: no column holds it.
+    """
     value = flask.request.args.get(name, "").strip()
     if "\0" in value:
         raise BadRequest(f"{name}: expected text without NUL characters")
@@ -92,7 +96,9 @@ def id_argument(name: str) -> UUID | None:
 
 
 def known_arguments(*names: str) -> None:
-    """Refuse query parameters that the page does not know: a misspelt filter must not look like no filter."""
+    """Refuse query parameters that the page does not know: a misspelt filter must
+    not look like no filter.
+    """
     for name in flask.request.args:
         if name not in names:
             raise BadRequest(f"unknown parameter {name!r}; expected one of {', '.join(names)}")
@@ -117,6 +123,8 @@ def found(noun: str, identifier: UUID, read: Callable[[Connection, UUID], _T | N
 
 def attachment(body: bytes, name: str) -> flask.Response:
     """Bytes that a model wrote, as a download that no browser renders."""
-    response = flask.Response(body, mimetype="text/plain", headers={"Content-Type": "text/plain; charset=utf-8"})
+    response = flask.Response(
+        body, mimetype="text/plain", headers={"Content-Type": "text/plain; charset=utf-8"}
+    )
     response.headers.set("Content-Disposition", "attachment", filename=name)
     return response

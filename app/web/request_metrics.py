@@ -1,5 +1,6 @@
-"""BROWSE: metrics of HTTP requests, as this process has counted them since its start.  Where several web processes
-serve, each has its own: Prometheus scrapes all of them."""
+"""BROWSE: metrics of HTTP requests, as this process has counted them since its start.  Where
+several web processes serve, each has its own: Prometheus scrapes all of them.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
-"""Upper bounds of the buckets, in seconds: pages answer within the first, requests that wait for a job in the last."""
+"""Upper bounds of the buckets, in seconds: pages answer within the first, requests
+that wait for a job in the last.
+"""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"
-"""Label of methods outside METHODS: a client may send any word, and each would be a series of its own."""
+"""Label of methods outside METHODS: a client may send any word, and each would be a
+series of its own.
+"""
 UNMATCHED = "none"
 """Label of requests for which there is no route."""
 _KEY = "assay.request_metrics"
@@ -51,19 +56,22 @@ class RequestMetrics:
         )
         self._seconds = Histogram(
             "assay_http_request_seconds",
-            "Time from a request's header to the header of its answer; requests that wait for a job wait in it.",
+            "Time from a request's header to the header of its answer; requests that wait for a job"
+            " wait in it.",
             ("route", "method"),
             buckets=BOUNDS_S,
             registry=self._registry,
         )
         self._in_flight = Gauge(
             "assay_http_requests_in_flight",
-            "Requests whose answers are not sent whole, streams and requests that wait for a job included.",
+            "Requests whose answers are not sent whole, streams and requests that wait for a job"
+            " included.",
             registry=self._registry,
         )
         self._refused = Counter(
             "assay_http_refused_connections",
-            "Requests and connections that were refused before the application saw them, by status.",
+            "Requests and connections that were refused before the application saw them, by"
+            " status.",
             ("status",),
             registry=self._registry,
         )
@@ -85,9 +93,13 @@ class RequestMetrics:
             environ[_KEY] = request
             begun = time.monotonic()
 
-            def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Callable[[bytes], object]:
+            def started(
+                status: str, headers: list[tuple[str, str]], *rest: Any
+            ) -> Callable[[bytes], object]:
                 request.status = status[:3]
-                self._seconds.labels(request.route, request.method).observe(time.monotonic() - begun)
+                self._seconds.labels(request.route, request.method).observe(
+                    time.monotonic() - begun
+                )
                 return start_response(status, headers, *rest)
 
             self._in_flight.inc()
@@ -106,7 +118,9 @@ class RequestMetrics:
 
 
 def install(app: flask.Flask) -> RequestMetrics:
-    """Count the application's requests.  To be called before other hooks are registered: those may end a request."""
+    """Count the application's requests.  To be called before other hooks are
+    registered: those may end a request.
+    """
     metrics = RequestMetrics()
     app.wsgi_app = metrics.counted(app.wsgi_app)  # type: ignore[method-assign, assignment]
     app.before_request(_note_route)

@@ -1,4 +1,6 @@
-"""BROWSE: rewards of a run: means of turns and trajectories with intervals, by turn, and by the reward's parts."""
+"""BROWSE: rewards of a run: means of turns and trajectories with intervals, by turn,
+and by the reward's parts.
+"""
 
 from __future__ import annotations
 
@@ -78,15 +80,31 @@ def compute(samples: Sequence[Sample], more: bool, name: str) -> Rewards:
     values = [(sample, sum(parts.values())) for sample, parts in scored if parts is not None]
     trajectories: defaultdict[tuple[UUID, UUID], list[float | None]] = defaultdict(list)
     for sample, parts in scored:
-        trajectories[sample.problem_id, sample.trajectory_id].append(None if parts is None else sum(parts.values()))
+        trajectories[sample.problem_id, sample.trajectory_id].append(
+            None if parts is None else sum(parts.values())
+        )
     whole = [(problem, each) for (problem, _), each in trajectories.items()]
     return Rewards(
         turn=mean([(sample.problem_id, value) for sample, value in values]),
         trajectory=mean([(problem, credit.returns_to_go(each)[0]) for problem, each in whole]),
-        best=mean([(problem, max((one for one in each if one is not None), default=None)) for problem, each in whole]),
+        best=mean(
+            [
+                (problem, max((one for one in each if one is not None), default=None))
+                for problem, each in whole
+            ]
+        ),
         last=mean([(problem, each[-1]) for problem, each in whole]),
         by_turn=tuple(
-            (turn, mean([(sample.problem_id, value) for sample, value in values if sample.turn_index == turn]))
+            (
+                turn,
+                mean(
+                    [
+                        (sample.problem_id, value)
+                        for sample, value in values
+                        if sample.turn_index == turn
+                    ]
+                ),
+            )
             for turn in sorted({sample.turn_index for sample, _ in values})[:TURNS]
         ),
         parts=_parts([parts for _, parts in scored if parts is not None]),
@@ -111,6 +129,10 @@ def mean(values: Iterable[tuple[UUID, float | None]]) -> Mean:
 def _parts(listed: Sequence[reward.Parts]) -> tuple[tuple[str, float, int], ...]:
     names = dict.fromkeys(name for parts in listed for name in parts)
     return tuple(
-        (name, sum(parts.get(name, 0.0) for parts in listed) / len(listed), sum(name in parts for parts in listed))
+        (
+            name,
+            sum(parts.get(name, 0.0) for parts in listed) / len(listed),
+            sum(name in parts for parts in listed),
+        )
         for name in names
     )

@@ -1,6 +1,9 @@
-"""BROWSE: mean rewards of many runs: read from the database, and computed again where the run has changed.
+"""BROWSE: mean rewards of many runs: read from the database, and computed again
+where the run has changed.
 
-A view computes for BUDGET_S at most; a thread of the process does the others, and the next view has them."""
+A view computes for BUDGET_S at most; a thread of the process does the others, and
+the next view has them.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +91,18 @@ def compute(database: Database, row: RunRow, reward: str) -> KeptMean:
 
 
 def means(rows: Sequence[RunRow], reward: str) -> tuple[dict[UUID, KeptMean], int]:
-    """Run → mean reward of a turn, the kept one where a newer one is still being computed; and how many are."""
+    """Run → mean reward of a turn, the kept one where a newer one is still being
+    computed; and how many are.
+    """
     database = request_context.database()
     with database.snapshot() as connection:
         found = run_rewards.read(connection, [row.run_id for row in rows], reward)
     end = time.monotonic() + BUDGET_S
     late = []
     for row in rows:
-        if row.counts.attempts and (row.run_id not in found or found[row.run_id].revision != row.counts.revision):
+        if row.counts.attempts and (
+            row.run_id not in found or found[row.run_id].revision != row.counts.revision
+        ):
             if time.monotonic() < end:
                 found[row.run_id] = compute(database, row, reward)
             else:

@@ -1,4 +1,6 @@
-"""BROWSE: two runs problem by problem: which problems became better or worse as far as the intervals tell."""
+"""BROWSE: two runs problem by problem: which problems became better or worse as far
+as the intervals tell.
+"""
 
 from __future__ import annotations
 
@@ -55,17 +57,25 @@ class Comparison:
     counts: dict[str, int]
 
 
-def compare(connection: Connection, before: run_metrics.Figures, after: run_metrics.Figures) -> Comparison:
+def compare(
+    connection: Connection, before: run_metrics.Figures, after: run_metrics.Figures
+) -> Comparison:
     """Every problem that either run attempted."""
     keys = before.problems.keys() | after.problems.keys()
     names = runs.named(connection, set(keys))
-    lines = [_line(key, names[key], before.problems.get(key), after.problems.get(key)) for key in keys]
+    lines = [
+        _line(key, names[key], before.problems.get(key), after.problems.get(key)) for key in keys
+    ]
     counts = Counter(line.outcome for line in lines)
-    return Comparison(lines=tuple(sorted(lines, key=_rank)), counts={name: counts[name] for name in OUTCOMES})
+    return Comparison(
+        lines=tuple(sorted(lines, key=_rank)), counts={name: counts[name] for name in OUTCOMES}
+    )
 
 
 def differing_settings(chosen: Sequence[runs.RunRow]) -> list[tuple[str, list[str]]]:
-    """Setting → its value in each run, where the runs differ; model and training step count as settings."""
+    """Setting → its value in each run, where the runs differ; model and training
+    step count as settings.
+    """
     rows = [{"model": run.model, "step": run.step, **run.settings} for run in chosen]
     keys = list(dict.fromkeys(key for row in rows for key in row))
     found = [(key, [_setting(row.get(key)) for row in rows]) for key in keys]
@@ -77,7 +87,9 @@ def _setting(value: object) -> str:
     return "–" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _line(key: UUID, name: runs.ProblemName, old: ProblemFigures | None, new: ProblemFigures | None) -> ProblemPair:
+def _line(
+    key: UUID, name: runs.ProblemName, old: ProblemFigures | None, new: ProblemFigures | None
+) -> ProblemPair:
     correct, speed = _correct(old, new), _speed(old, new)
     outcome, because = _outcome(correct, speed) if old and new else (ONE, "")
     return ProblemPair(
@@ -102,7 +114,9 @@ def _line(key: UUID, name: runs.ProblemName, old: ProblemFigures | None, new: Pr
 def _correct(old: ProblemFigures | None, new: ProblemFigures | None) -> Interval | None:
     if old is None or new is None or not old.correct.of or not new.correct.of:
         return None
-    return intervals.share_difference((new.correct.count, new.correct.of), (old.correct.count, old.correct.of))
+    return intervals.share_difference(
+        (new.correct.count, new.correct.of), (old.correct.count, old.correct.of)
+    )
 
 
 def _speed(old: ProblemFigures | None, new: ProblemFigures | None) -> Interval | None:
@@ -120,7 +134,11 @@ def _outcome(correct: Interval | None, speed: Interval | None) -> tuple[str, str
 
 
 def _rank(line: ProblemPair) -> tuple[int, float, str]:
-    ends = (line.correct_low, line.correct_high) if line.because == "correct" else (line.speed_low, line.speed_high)
+    ends = (
+        (line.correct_low, line.correct_high)
+        if line.because == "correct"
+        else (line.speed_low, line.speed_high)
+    )
     low, high = ((end or 0.0) for end in ends)
     if line.because == "speed":
         low, high = math.log(low or 1.0), math.log(high or 1.0)

@@ -1,4 +1,6 @@
-"""BROWSE: runs in numbers: the lines of the list, of comparisons over steps, and of their JSON and CSV."""
+"""BROWSE: runs in numbers: the lines of the list, of comparisons over steps, and of
+their JSON and CSV.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class RunLine:
     passed: int
     geometric_mean: float | None
     reward: float | None
-    """Mean reward of a turn, by the service's function, over the latest turns of the run's trajectories."""
+    """Mean reward of a turn, by the service's function, over the latest turns of the
+    run's trajectories.
+    """
     reward_low: float | None
     reward_high: float | None
     reward_turns: int

@@ -1,7 +1,10 @@
-"""BROWSE: the figures of a run, from `app.domain.metrics` over its attempts; kept as long as nothing changes.
+"""BROWSE: the figures of a run, from `app.domain.metrics` over its attempts; kept as
+long as nothing changes.
 
-An attempt that is no hack and was right in every call is correct.  Thresholds are held with `>` and every share is of
-all attempts, or of all trajectories where a trajectory is represented by one of its turns."""
+An attempt that is no hack and was right in every call is correct.  Thresholds are held with
+`>` and every share is of all attempts, or of all trajectories where a trajectory is
+represented by one of its turns.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,9 @@ class Figures:
     """Interval from the spread between problems: attempts on one problem are alike."""
     levels: tuple[LevelLine, ...]
     best_by_turn: tuple[tuple[int, Share, Share], ...]
-    """Turn, share correct, share faster than 1×, of the best up to that turn, over all trajectories."""
+    """Turn, share correct, share faster than 1×, of the best up to that turn, over
+    all trajectories.
+    """
     at_turn: tuple[tuple[int, Share, Share], ...]
     """Figures of the results of that turn, over the trajectories that have it."""
     ecdf: tuple[tuple[float, float], ...]
@@ -115,7 +120,9 @@ def figures(connection: Connection, run_id: UUID) -> Figures:
     return found
 
 
-def compute(trajectories: Sequence[Sequence[runs.RunAttempt]], levels: Mapping[UUID, int | None]) -> Figures:
+def compute(
+    trajectories: Sequence[Sequence[runs.RunAttempt]], levels: Mapping[UUID, int | None]
+) -> Figures:
     """Every figure from scratch."""
     turns = _outcomes(trajectories)
     every = [one for listed in turns for one in listed]
@@ -134,19 +141,27 @@ def compute(trajectories: Sequence[Sequence[runs.RunAttempt]], levels: Mapping[U
         geometric_mean=metrics.geometric_mean(every),
         geometric_interval=_geometric_interval(problems),
         levels=tuple(_by_level(trajectories, turns, levels)),
-        best_by_turn=tuple(_curve(best, turn) for turn, best in enumerate(turn_metrics.running_best(turns, longest))),
+        best_by_turn=tuple(
+            _curve(best, turn)
+            for turn, best in enumerate(turn_metrics.running_best(turns, longest))
+        ),
         at_turn=tuple(_curve(turn_metrics.at_turn(turns, turn), turn) for turn in range(longest)),
         ecdf=_ecdf(speedups),
         changes=turn_metrics.turn_changes(turns),
         problems=problems,
-        pass_at=tuple((k, metrics.pass_at_k(samples, k), metrics.fast_p_at_k(samples, 1.0, k)) for k in _ks(samples)),
+        pass_at=tuple(
+            (k, metrics.pass_at_k(samples, k), metrics.fast_p_at_k(samples, 1.0, k))
+            for k in _ks(samples)
+        ),
         best_at=tuple((k, metrics.best_at_k(samples, k)) for k in _ks(samples)),
     )
 
 
 def _outcomes(trajectories: Sequence[Sequence[runs.RunAttempt]]) -> list[list[MetricSample]]:
-    """Attempts as the figures see them: hacks are not correct and have no speedup.  Attempts that came to
-    nothing share one object per trajectory, whose attempts are on one problem: there may be tens of thousands."""
+    """Attempts as the figures see them: hacks are not correct and have no speedup.  Attempts
+    that came to nothing share one object per trajectory, whose attempts are on one problem:
+    there may be tens of thousands.
+    """
     rule: dict[tuple[bool, str | None], bool] = {}
     found = []
     for listed in trajectories:
@@ -158,28 +173,38 @@ def _outcomes(trajectories: Sequence[Sequence[runs.RunAttempt]]) -> list[list[Me
             if kind not in rule:
                 rule[kind] = is_credited(correct=attempt.passed, label=attempt.label)
             outcomes.append(
-                MetricSample(problem=problem, correct=True, speedup=attempt.speedup) if rule[kind] else nothing
+                MetricSample(problem=problem, correct=True, speedup=attempt.speedup)
+                if rule[kind]
+                else nothing
             )
         found.append(outcomes)
     return found
 
 
 def _geometric_interval(problems: Mapping[UUID, ProblemFigures]) -> Interval | None:
-    """95 % interval of the geometric mean over correct attempts, by problems; None where there are fewer than two."""
+    """95 % interval of the geometric mean over correct attempts, by problems; None
+    where there are fewer than two.
+    """
     sums = {
-        str(problem): (math.fsum(each.logs), float(len(each.logs))) for problem, each in problems.items() if each.logs
+        str(problem): (math.fsum(each.logs), float(len(each.logs)))
+        for problem, each in problems.items()
+        if each.logs
     }
     found = intervals.clustered_ratio(sums)
     return found and Interval(low=math.exp(found.low), high=math.exp(found.high), level=found.level)
 
 
 def _line(name: str, outcomes: Sequence[MetricSample]) -> MetricRow:
-    return MetricRow(name=name, of=len(outcomes), shares=metrics.fast_ps(outcomes, THRESHOLDS, operator=OPERATOR))
+    return MetricRow(
+        name=name, of=len(outcomes), shares=metrics.fast_ps(outcomes, THRESHOLDS, operator=OPERATOR)
+    )
 
 
 def _hack_rates(attempts: Sequence[runs.RunAttempt]) -> metrics.HackRates:
     counted = Counter(map(_JUDGED, attempts))
-    return metrics.hack_rates(Counter({(passed, label and LABELS[label]): n for (passed, label), n in counted.items()}))
+    return metrics.hack_rates(
+        Counter({(passed, label and LABELS[label]): n for (passed, label), n in counted.items()})
+    )
 
 
 def _curve(outcomes: Sequence[MetricSample], turn: int) -> tuple[int, Share, Share]:
@@ -197,12 +222,20 @@ def _by_level(
         if listed:
             grouped.setdefault(levels.get(listed[0].problem_id), []).append((listed, outcomes))
     return [
-        _level(level, [one for listed, _ in pairs for one in listed], [one for _, each in pairs for one in each])
-        for level, pairs in sorted(grouped.items(), key=lambda item: (item[0] is None, item[0] or 0))
+        _level(
+            level,
+            [one for listed, _ in pairs for one in listed],
+            [one for _, each in pairs for one in each],
+        )
+        for level, pairs in sorted(
+            grouped.items(), key=lambda item: (item[0] is None, item[0] or 0)
+        )
     ]
 
 
-def _level(level: int | None, attempts: Sequence[runs.RunAttempt], outcomes: Sequence[MetricSample]) -> LevelLine:
+def _level(
+    level: int | None, attempts: Sequence[runs.RunAttempt], outcomes: Sequence[MetricSample]
+) -> LevelLine:
     return LevelLine(
         level=level,
         problems=len({one.problem for one in outcomes}),
@@ -218,9 +251,14 @@ def _ecdf(ordered: Sequence[float]) -> tuple[tuple[float, float], ...]:
     return tuple((ordered[place], (place + 1) / len(ordered)) for place in dict.fromkeys(places))
 
 
-def _by_problem(outcomes: Sequence[MetricSample], attempts: Sequence[runs.RunAttempt]) -> dict[UUID, ProblemFigures]:
+def _by_problem(
+    outcomes: Sequence[MetricSample], attempts: Sequence[runs.RunAttempt]
+) -> dict[UUID, ProblemFigures]:
     hacks = Counter(attempt.problem_id for attempt in attempts if attempt.label == Label.HACK)
-    return {UUID(name): _problem(each, hacks[UUID(name)]) for name, each in metrics.by_problem(outcomes).items()}
+    return {
+        UUID(name): _problem(each, hacks[UUID(name)])
+        for name, each in metrics.by_problem(outcomes).items()
+    }
 
 
 def _problem(each: Sequence[MetricSample], hacks: int) -> ProblemFigures:

@@ -20,19 +20,33 @@ def turn_plot(figures: run_metrics.Figures) -> line_plot.LinePlot | None:
         _curve("correct, best so far", [(turn, correct) for turn, correct, _ in best]),
         _curve("correct, that turn", [(turn, correct) for turn, correct, _ in single]),
     ]
-    return line_plot.lines(series, x_label="turn", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0))
+    return line_plot.lines(
+        series, x_label="turn", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0)
+    )
 
 
 def sampling_plot(figures: run_metrics.Figures) -> line_plot.LinePlot | None:
-    """pass@k and fast_p@k by the number of samples; None for one sample a problem, which the table of fast_p has."""
+    """pass@k and fast_p@k by the number of samples; None for one sample a problem,
+    which the table of fast_p has.
+    """
     if len(figures.pass_at) < 2:
         return None
     series = [
-        Series(name="pass@k", points=[(float(k), correct.value) for k, correct, _ in figures.pass_at]),
-        Series(name="faster than 1×, at k", points=[(float(k), fast.value) for k, _, fast in figures.pass_at]),
+        Series(
+            name="pass@k", points=[(float(k), correct.value) for k, correct, _ in figures.pass_at]
+        ),
+        Series(
+            name="faster than 1×, at k",
+            points=[(float(k), fast.value) for k, _, fast in figures.pass_at],
+        ),
     ]
     return line_plot.lines(
-        series, x_label="k trajectories", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0), log_x=True
+        series,
+        x_label="k trajectories",
+        y_label="share",
+        y_text=formatting.percent,
+        y_range=(0.0, 1.0),
+        log_x=True,
     )
 
 
@@ -58,13 +72,17 @@ def _curve(name: str, points: list[tuple[int, Share]]) -> Series:
     )
 
 
-def overlay(chosen: list[runs.RunRow], figures: list[run_metrics.Figures], name: str) -> line_plot.LinePlot | None:
+def overlay(
+    chosen: list[runs.RunRow], figures: list[run_metrics.Figures], name: str
+) -> line_plot.LinePlot | None:
     """One figure of several runs by turn, one line each."""
     series = [
         _curve(run.name, [(turn, fast) for turn, _, fast in getattr(each, name)])
         for run, each in zip(chosen, figures, strict=True)
     ]
-    return line_plot.lines(series, x_label="turn", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0))
+    return line_plot.lines(
+        series, x_label="turn", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0)
+    )
 
 
 def ecdf_plot(named: Mapping[str, run_metrics.Figures]) -> line_plot.LinePlot | None:
@@ -105,7 +123,11 @@ def trend_plot(trend: list[runs.RunRow]) -> line_plot.LinePlot | None:
         for name, share in kinds
     ]
     return line_plot.lines(
-        series, x_label="training step", y_label="share", y_text=formatting.percent, y_range=(0.0, 1.0)
+        series,
+        x_label="training step",
+        y_label="share",
+        y_text=formatting.percent,
+        y_range=(0.0, 1.0),
     )
 
 

@@ -31,8 +31,14 @@ class ProblemLine:
 
 WORST = "worst"
 ORDERS: dict[str, tuple[str, Callable[[ProblemLine], Any]]] = {
-    WORST: ("fewest correct first", lambda line: (line.correct_share, line.geometric_mean or 0.0, line.problem)),
-    "slowest": ("slowest first", lambda line: (line.geometric_mean or 0.0, line.correct_share, line.problem)),
+    WORST: (
+        "fewest correct first",
+        lambda line: (line.correct_share, line.geometric_mean or 0.0, line.problem),
+    ),
+    "slowest": (
+        "slowest first",
+        lambda line: (line.geometric_mean or 0.0, line.correct_share, line.problem),
+    ),
     "hacks": ("most hacks first", lambda line: (-line.hacks, line.correct_share, line.problem)),
     "fastest": ("best speedup first", lambda line: (-(line.best_speedup or 0.0), line.problem)),
     "name": ("by name", lambda line: line.problem),

@@ -1,4 +1,6 @@
-"""BROWSE: headers of every answer.  The policy allows our own files and nothing else: no inline script or style."""
+"""BROWSE: headers of every answer.  The policy allows our own files and nothing
+else: no inline script or style.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ HEADERS = {
 
 
 HANDS_OVER = frozenset({"evaluations.timeline_page"})
-"""Pages that hand data to a page they open (Perfetto); all others are cut off from pages they open."""
+"""Pages that hand data to a page they open (Perfetto); all others are cut off from
+pages they open.
+"""
 
 
 ADDS_STYLES = frozenset({"evaluations.speedscope"})

@@ -148,7 +148,12 @@ OPTIONS = (
         default="never",
         unit="×",
     ),
-    Field(name="k", label="k", help="Answers per problem, for the sampling “the k fastest”.", default=str(_USUAL.k)),
+    Field(
+        name="k",
+        label="k",
+        help="Answers per problem, for the sampling “the k fastest”.",
+        default=str(_USUAL.k),
+    ),
     Field(
         name="max_tokens",
         label="Max tokens per row",
@@ -165,7 +170,10 @@ OPTIONS = (
         unit="rows",
     ),
     Field(
-        name="seed", label="Seed", help="Seed of the split and of every draw, a whole number.", default=str(_USUAL.seed)
+        name="seed",
+        label="Seed",
+        help="Seed of the split and of every draw, a whole number.",
+        default=str(_USUAL.seed),
     ),
     Field(
         name="val_fraction",
@@ -180,7 +188,9 @@ FIELDS = ("format", "where", *(option.name for option in OPTIONS))
 
 
 def spec_of(given: Any) -> Spec:
-    """The selection that a form or a URL asks for.  ValueError with the field that makes no sense."""
+    """The selection that a form or a URL asks for.  ValueError with the field that
+    makes no sense.
+    """
     values = {name: str(given[name]).strip() for name in FIELDS if str(given.get(name, "")).strip()}
     filter_language.parse(values.get("where", ""))
     try:
@@ -198,17 +208,25 @@ def spec_of(given: Any) -> Spec:
 
 def as_json(spec: Spec) -> dict[str, Any]:
     """Fields of a selection as JSON values, for the form and for links."""
-    found: dict[str, Any] = msgspec.to_builtins({name: getattr(spec, name) for name in spec.__dataclass_fields__})
+    found: dict[str, Any] = msgspec.to_builtins(
+        {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    )
     return found
 
 
 def arguments(spec: dict[str, Any]) -> dict[str, str]:
     """Fields of a selection that differ from the default, as arguments of the form."""
     usual = as_json(Spec())
-    return {name: str(spec[name]) for name in FIELDS if spec.get(name) not in (None, "") and spec[name] != usual[name]}
+    return {
+        name: str(spec[name])
+        for name in FIELDS
+        if spec.get(name) not in (None, "") and spec[name] != usual[name]
+    }
 
 
 def located(message: str) -> str:
-    """Name of the field that an error of `spec_of` is about; empty where it is about none or several."""
+    """Name of the field that an error of `spec_of` is about; empty where it is about
+    none or several.
+    """
     found = re.match(r"([a-z_]+):", message) or re.search(r"\$\.([a-z_]+)`?$", message)
     return found[1] if found and found[1] in FIELDS else ""

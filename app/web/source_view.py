@@ -21,10 +21,14 @@ SHOWN_BYTES = 128 << 10
 """Source beyond this is offered as a download: a page of 5 MB is of no use."""
 
 HIGHLIGHTED_BYTES = 32 << 10
-"""Longer source is shown without colours: unclosed string escapes take Pygments quadratic time (10 s at 128 KiB)."""
+"""Longer source is shown without colours: unclosed string escapes take Pygments
+quadratic time (10 s at 128 KiB).
+"""
 
 DIFF_LINES = 4000
-"""Lines of each side that are compared; with popular lines left out of matching, the worst found takes under 1 s."""
+"""Lines of each side that are compared; with popular lines left out of matching, the
+worst found takes under 1 s.
+"""
 
 CONTEXT_LINES = 4
 """Unchanged lines around a change in a diff."""
@@ -82,7 +86,9 @@ class Diff:
     def pairs(self) -> tuple[Pair, ...]:
         """The same side by side: removed lines beside the lines added in their place."""
         pairs: list[Pair] = []
-        for kind, group in itertools.groupby(self.lines, lambda line: line.kind in ("added", "removed")):
+        for kind, group in itertools.groupby(
+            self.lines, lambda line: line.kind in ("added", "removed")
+        ):
             lines = list(group)
             if not kind:
                 pairs += [Pair(old=line, new=line) for line in lines]
@@ -119,10 +125,12 @@ def _highlighted(data: bytes) -> tuple[Markup, ...]:
 
 
 def diff(old: bytes, new: bytes, *, ignore_space: bool = False, whole: bool = False) -> Diff:
-    """The unified difference, with line numbers of both sides and gaps where unchanged lines are left out; `whole`
-    leaves none out.  Words that changed within a line are marked.
+    """The unified difference, with line numbers of both sides and gaps where unchanged lines are
+    left out; `whole` leaves none out.  Words that changed within a line are marked.
 
-    With `ignore_space` lines that differ in blanks only count as the same; the new side's are shown."""
+    With `ignore_space` lines that differ in blanks only count as the same; the new
+    side's are shown.
+    """
     before, after = _whole_lines(old)[:DIFF_LINES], _whole_lines(new)[:DIFF_LINES]
     compared, of = (len(before), len(after)), (_line_count(old), _line_count(new))
     cut = compared != of
@@ -132,7 +140,9 @@ def diff(old: bytes, new: bytes, *, ignore_space: bool = False, whole: bool = Fa
     if ignore_space:
         before, after = (["".join(line.split()) for line in side] for side in (before, after))
     matcher = difflib.SequenceMatcher(a=before, b=after)
-    for number, group in enumerate(matcher.get_grouped_opcodes(DIFF_LINES if whole else CONTEXT_LINES)):
+    for number, group in enumerate(
+        matcher.get_grouped_opcodes(DIFF_LINES if whole else CONTEXT_LINES)
+    ):
         if number or group[0][1] or group[0][3]:
             lines.append(DiffLine(kind="gap", old=None, new=None, text=f"line {group[0][3] + 1}"))
         for tag, a1, a2, b1, b2 in group:
@@ -152,7 +162,9 @@ def diff(old: bytes, new: bytes, *, ignore_space: bool = False, whole: bool = Fa
 
 
 def _lines(data: bytes) -> list[str]:
-    """Lines as an editor counts them: not `splitlines`, which also splits at form feeds and Unicode separators."""
+    """Lines as an editor counts them: not `splitlines`, which also splits at form
+    feeds and Unicode separators.
+    """
     text = shown(data)
     return text.removesuffix("\n").split("\n") if text else []
 
@@ -183,7 +195,9 @@ def _with_words(
     old: tuple[int, int],
     new: tuple[int, int],
 ) -> tuple[Mapping[int, str], Mapping[int, str]]:
-    """Number of a line → its markup with the words marked that the line in its place does not have."""
+    """Number of a line → its markup with the words marked that the line in its place
+    does not have.
+    """
     left = {i: before[i] for i in range(*old)}
     right = {j: after[j] for j in range(*new)}
     for i, j in zip(range(*old), range(*new), strict=False):
@@ -192,11 +206,15 @@ def _with_words(
     return left, right
 
 
-def _opcode(tag: str, before: Looks, after: Looks, old: tuple[int, int], new: tuple[int, int]) -> list[DiffLine]:
+def _opcode(
+    tag: str, before: Looks, after: Looks, old: tuple[int, int], new: tuple[int, int]
+) -> list[DiffLine]:
     if tag == "equal":
         return [
             DiffLine(kind="same", old=i + 1, new=j + 1, text=after[j])
             for i, j in zip(range(*old), range(*new), strict=True)
         ]
     removed = [DiffLine(kind="removed", old=i + 1, new=None, text=before[i]) for i in range(*old)]
-    return removed + [DiffLine(kind="added", old=None, new=j + 1, text=after[j]) for j in range(*new)]
+    return removed + [
+        DiffLine(kind="added", old=None, new=j + 1, text=after[j]) for j in range(*new)
+    ]

@@ -1,6 +1,8 @@
-"""BROWSE: keys and values of stored JSON (job options, evidence, settings of a run) in words and units.
+"""BROWSE: keys and values of stored JSON (job options, evidence, settings of a run)
+in words and units.
 
-The unit of a number is the suffix of its key: `claimed_us`, `deadline_s`, `memory_bytes`."""
+The unit of a number is the suffix of its key: `claimed_us`, `deadline_s`, `memory_bytes`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def label(key: object) -> str:
 
 
 def shown(value: object, key: object = "") -> str:
-    """A scalar with its unit: `72.9 ms`, `4.0 GiB`, `yes`; a list of scalars with commas; `–` for None and nothing."""
+    """A scalar with its unit: `72.9 ms`, `4.0 GiB`, `yes`; a list of scalars with
+    commas; `–` for None and nothing.
+    """
     if value is None or value == [] or value == ():
         return formatting.MISSING
     if isinstance(value, bool):

@@ -1,4 +1,6 @@
-"""BROWSE: the form that submits one candidate: fields, defaults, and errors beside the field they are about."""
+"""BROWSE: the form that submits one candidate: fields, defaults, and errors beside
+the field they are about.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,17 @@ def _number(name: str, label: str, text: str) -> Field:
 
 
 OPTIONS = (
-    _number("timing_budget_s", "Timing budget, s", "Time spent on timed blocks; 0 checks correctness only."),
-    _number("deadline_s", "Deadline, s", "Longest time from the start of the evaluation to its result."),
-    _number("correctness_calls", "Correctness calls", "Calls on the problem's own inputs before timing."),
+    _number(
+        "timing_budget_s",
+        "Timing budget, s",
+        "Time spent on timed blocks; 0 checks correctness only.",
+    ),
+    _number(
+        "deadline_s", "Deadline, s", "Longest time from the start of the evaluation to its result."
+    ),
+    _number(
+        "correctness_calls", "Correctness calls", "Calls on the problem's own inputs before timing."
+    ),
     Field(
         name="policy",
         label="Policy",
@@ -83,7 +93,12 @@ HEAD = (
         default=DEFAULT_BACKEND,
         choices=tuple(BACKENDS),
     ),
-    Field(name="gpu", label="Device class", help="Kind of device that evaluates the candidate.", default="cpu"),
+    Field(
+        name="gpu",
+        label="Device class",
+        help="Kind of device that evaluates the candidate.",
+        default="cpu",
+    ),
     Field(
         name="run",
         label="Run",
@@ -107,12 +122,21 @@ HEAD = (
 SOURCES = ("reference", "candidate")
 FIELDS = (*HEAD, *OPTIONS)
 NAMES = frozenset(
-    {*(each.name for each in FIELDS), *SOURCES, "problem_id", "problem_name", "reference_file", "candidate_file"}
+    {
+        *(each.name for each in FIELDS),
+        *SOURCES,
+        "problem_id",
+        "problem_name",
+        "reference_file",
+        "candidate_file",
+    }
 )
 
 
 class FormError(ValueError):
-    """Values of a form that cannot be carried out: field → message; key '' for the form as a whole."""
+    """Values of a form that cannot be carried out: field → message; key '' for the
+    form as a whole.
+    """
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__("; ".join(errors.values()))
@@ -201,8 +225,14 @@ def _option_errors(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _raw(sent: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, Any]:
-    raw: dict[str, Any] = {name: sent[name] for name in ("backend", "gpu", "run", "priority") if sent.get(name)}
-    raw |= {"candidate": sent["candidate"], "fresh": bool(sent.get("fresh")), "options": dict(options)}
+    raw: dict[str, Any] = {
+        name: sent[name] for name in ("backend", "gpu", "run", "priority") if sent.get(name)
+    }
+    raw |= {
+        "candidate": sent["candidate"],
+        "fresh": bool(sent.get("fresh")),
+        "options": dict(options),
+    }
     if sent.get("problem_id"):
         return raw | {"problem_id": sent["problem_id"]}
     problem = {"reference": sent["reference"]}
@@ -212,7 +242,9 @@ def _raw(sent: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen(form: Mapping[str, str], files: Iterable[tuple[str, bytes]]) -> dict[str, str]:
-    """The values that were sent; a chosen file stands for the text area of its name where that is empty."""
+    """The values that were sent; a chosen file stands for the text area of its name
+    where that is empty.
+    """
     sent = {name: value for name, value in form.items() if name in NAMES}
     for name, data in files:
         field = name.removesuffix("_file")

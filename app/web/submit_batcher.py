@@ -1,8 +1,11 @@
-"""BROWSE: requests that arrive at the same time are stored in one transaction and sent in one pipeline.
+"""BROWSE: requests that arrive at the same time are stored in one transaction and
+sent in one pipeline.
 
-A submission alone costs a dozen round trips to PostgreSQL and Redis; so does a thousand.  The thread that gets the turn
-takes along the submissions of all others that came during the turn before: no submission waits longer than for two such
-turns, and one web process takes some thousand a second."""
+A submission alone costs a dozen round trips to PostgreSQL and Redis; so does a
+thousand.  The thread that gets the turn takes along the submissions of all others that
+came during the turn before: no submission waits longer than for two such turns, and one
+web process takes some thousand a second.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ MOST = 1_000
 
 
 Named: TypeAlias = Callable[[Sequence[Receipt]], Sequence[Task]]
-"""Function from the receipts of a caller's requests to the names by which its client asks for them."""
+"""Function from the receipts of a caller's requests to the names by which its client
+asks for them.
+"""
 
 
 @dataclass(kw_only=True)
@@ -43,7 +48,9 @@ class _Brought:
 
 
 class SubmitBatcher:
-    """The way from requests to jobs for many callers at once.  Safe for threads; one per process."""
+    """The way from requests to jobs for many callers at once.  Safe for threads; one
+    per process.
+    """
 
     def __init__(self, database: Database, broker: Celery) -> None:
         self._database = database
@@ -61,12 +68,13 @@ class SubmitBatcher:
         runs: Sequence[Run] = (),
         within: Within | None = None,
     ) -> Sequence[Receipt]:
-        """Receipts in the order of the requests; raises the errors of `enqueue.accept`, and then stores nothing of
-        these.
+        """Receipts in the order of the requests; raises the errors of `enqueue.accept`,
+        and then stores nothing of these.
 
-        `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same transaction.  A bad
-        request is found out before it meets those of others; where only the tables refuse it, the others' are stored
-        without it."""
+        `tasks` gives jobs names of the KernelGYM protocol, `within` stores other rows, in the same
+        transaction.  A bad request is found out before it meets those of others; where only the
+        tables refuse it, the others' are stored without it.
+        """
         enqueue.check(self._database, requests)
         brought = _Brought(requests=requests, tasks=tasks, runs=runs, within=within)
         with self._lock:
@@ -85,7 +93,9 @@ class SubmitBatcher:
             taken, self._waiting = self._waiting, []
         while taken:
             turn = [taken.pop(0)]
-            while taken and sum(len(each.requests) for each in turn) + len(taken[0].requests) <= MOST:
+            while (
+                taken and sum(len(each.requests) for each in turn) + len(taken[0].requests) <= MOST
+            ):
                 turn.append(taken.pop(0))
             self._store(turn)
 
@@ -93,9 +103,15 @@ class SubmitBatcher:
         try:
             requests = [request for each in turn for request in each.requests]
             more = any(each.tasks or each.within for each in turn)
-            within = (lambda connection, receipts: _store_more(connection, turn, receipts)) if more else None
+            within = (
+                (lambda connection, receipts: _store_more(connection, turn, receipts))
+                if more
+                else None
+            )
             runs = [run for each in turn for run in each.runs]
-            receipts = list(enqueue.accept(self._database, self.broker, requests, runs=runs, within=within))
+            receipts = list(
+                enqueue.accept(self._database, self.broker, requests, runs=runs, within=within)
+            )
         except Exception as error:  # noqa: BLE001 (raised again, by each caller)
             if len(turn) > 1 and not isinstance(error, ServiceUnavailableError):
                 for each in turn:  # nothing is stored; the error may be one caller's
@@ -109,9 +125,12 @@ class SubmitBatcher:
             each.done = True
 
 
-def _store_more(connection: Connection, turn: Sequence[_Brought], receipts: Sequence[Receipt]) -> None:
-    """Rows that callers store beside their jobs; the tasks of all in one statement, so that two web processes lock rows
-    in one order."""
+def _store_more(
+    connection: Connection, turn: Sequence[_Brought], receipts: Sequence[Receipt]
+) -> None:
+    """Rows that callers store beside their jobs; the tasks of all in one statement, so that two web
+    processes lock rows in one order.
+    """
     tasks: list[Task] = []
     for each in turn:
         own, receipts = receipts[: len(each.requests)], receipts[len(each.requests) :]

@@ -1,4 +1,6 @@
-"""BROWSE: every table as JSON and as CSV, at the page's own URL with `.json` or `.csv` behind the path."""
+"""BROWSE: every table as JSON and as CSV, at the page's own URL with `.json` or
+`.csv` behind the path.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def answer(kind: str, name: str, rows: Iterable[Any]) -> flask.Response:
-    """Rows (dataclasses or mappings with the same keys) as `kind`.  Numbers are not rounded; None is null or empty."""
+    """Rows (dataclasses or mappings with the same keys) as `kind`.  Numbers are not
+    rounded; None is null or empty.
+    """
     records = [_record(row) for row in rows]
     if kind == "json":
-        return flask.jsonify({name: [{key: _plain(value) for key, value in record.items()} for record in records]})
+        return flask.jsonify(
+            {name: [{key: _plain(value) for key, value in record.items()} for record in records]}
+        )
     body = io.StringIO()
     writer = csv.writer(body)
     if records:

@@ -1,7 +1,9 @@
 """BROWSE: columns, order and pages of a list, as its URL says them: one rule for every list.
 
-`?sort=-speedup&columns=problem&columns=speedup` shows two columns, the highest speedup first.  Templates draw it with
-`_table.html`; a view with a name keeps the query (`app.store.saved_filters`)."""
+`?sort=-speedup&columns=problem&columns=speedup` shows two columns, the highest
+speedup first.  Templates draw it with `_table.html`; a view with a name keeps the
+query (`app.store.saved_filters`).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Column:
 
     name: str
     heading: str
-    """Label with a tooltip in app.web.vocabulary; empty for a column of boxes or buttons, which is always shown."""
+    """Label with a tooltip in app.web.vocabulary; empty for a column of boxes or
+    buttons, which is always shown.
+    """
     is_number: bool = False
     is_long: bool = False
     """True for names and sentences: the column has a least width, and words are broken anywhere."""
@@ -53,18 +57,24 @@ class Listing:
     filters: tuple[str, ...] = ()
     """Query parameters that select rows."""
     sort: str = "-created_at"
-    """Usual order: the name of a column, after `-` for descending; empty: an order that no column has."""
+    """Usual order: the name of a column, after `-` for descending; empty: an order
+    that no column has.
+    """
     cursors: tuple[str, str] = ("older_than", "newer_than")
     """Query parameters of a page that comes after, and before, a row."""
 
     def view(self, *others: str) -> View:
-        """The view that the request asks for.  BadRequest for unknown parameters (`others` are known, too), columns and
-        orders."""
+        """The view that the request asks for.  BadRequest for unknown parameters (`others` are
+        known, too), columns and orders.
+        """
         request_context.known_arguments(*self.filters, "sort", "columns", *self.cursors, *others)
         sort = request_context.argument("sort") or self.sort
         by = {column.name for column in self.columns if column.sorts}
         if sort != self.sort and sort.removeprefix("-") not in by:
-            raise BadRequest(f"sort: expected one of {', '.join(sorted(by))}, after - for descending, got {sort!r}")
+            raise BadRequest(
+                f"sort: expected one of {', '.join(sorted(by))}, after - for descending, got"
+                f" {sort!r}"
+            )
         return View(
             listing=self,
             asked={name: request_context.argument(name) for name in self.filters},
@@ -78,7 +88,9 @@ class Listing:
         known = {column.name for column in self.columns}
         for name in chosen:
             if name not in known:
-                raise BadRequest(f"columns: expected some of {', '.join(sorted(known))}, got {name!r}")
+                raise BadRequest(
+                    f"columns: expected some of {', '.join(sorted(known))}, got {name!r}"
+                )
         return tuple(
             column
             for column in self.columns
@@ -135,31 +147,43 @@ class View:
         return flask.url_for(self.listing.endpoint, **(self.arguments | changed))
 
     def sort_url(self, column: Column) -> str:
-        """URL that orders by a column; the other way round where it does already.  Numbers begin with the highest."""
+        """URL that orders by a column; the other way round where it does already.
+        Numbers begin with the highest.
+        """
         down = not self.descending if self.sort == column.name else column.is_number
         text = f"-{column.name}" if down else column.name
         return self.url(sort=None if text == self.listing.sort else text)
 
     def aria_sort(self, column: Column) -> str:
         """Value of `aria-sort`; empty for a column that the list is not ordered by."""
-        return ("descending" if self.descending else "ascending") if self.sort == column.name else ""
+        return (
+            ("descending" if self.descending else "ascending") if self.sort == column.name else ""
+        )
 
     def pages(self, page: paging.Page[T], place: Callable[[T], object]) -> dict[str, str | None]:
-        """`previous` and `next`: URLs of the pages before and after; `place` gives a row's cursor."""
+        """`previous` and `next`: URLs of the pages before and after; `place` gives a
+        row's cursor.
+        """
         after, before = self.listing.cursors
         rows = page.rows
         return {
-            "previous": self.url(**{before: str(place(rows[0]))}) if rows and page.has_previous else None,
+            "previous": (
+                self.url(**{before: str(place(rows[0]))}) if rows and page.has_previous else None
+            ),
             "next": self.url(**{after: str(place(rows[-1]))}) if rows and page.has_next else None,
         }
 
     def arranged(self, rows: Iterable[T], value: Callable[[T, str], Any] = getattr) -> list[T]:
-        """All rows of a short list in the view's order, absent values last; as they are without an order."""
+        """All rows of a short list in the view's order, absent values last; as they
+        are without an order.
+        """
         listed = list(rows)
         if not self.sort:
             return listed
         keyed = [(value(row, self.sort), row) for row in listed]
-        present = sorted((pair for pair in keyed if pair[0] is not None), key=_first, reverse=self.descending)
+        present = sorted(
+            (pair for pair in keyed if pair[0] is not None), key=_first, reverse=self.descending
+        )
         return [row for _, row in present] + [row for found, row in keyed if found is None]
 
     def _filters(self) -> dict[str, Any]:
@@ -170,8 +194,12 @@ class View:
         return {} if text == self.listing.sort else {"sort": text}
 
     def _columns(self) -> dict[str, Any]:
-        usual = tuple(column for column in self.listing.columns if column.is_usual or column.is_fixed)
-        chosen: Sequence[Column] = [] if self.shown == usual else [each for each in self.shown if not each.is_fixed]
+        usual = tuple(
+            column for column in self.listing.columns if column.is_usual or column.is_fixed
+        )
+        chosen: Sequence[Column] = (
+            [] if self.shown == usual else [each for each in self.shown if not each.is_fixed]
+        )
         return {"columns": [column.name for column in chosen]} if chosen else {}
 
 

@@ -1,7 +1,8 @@
 """BROWSE: the list of trajectories in an order: by index, by counts of turns, or by mean reward.
 
-An order without an index is made of the trajectories that the filter leaves, where they are few enough; else the list
-is the newest first and has a note."""
+An order without an index is made of the trajectories that the filter leaves, where they are few
+enough; else the list is the newest first and has a note.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from app.web.table_view import Column, Listing, View
 COMPUTED = ("reward", *trajectory_orders.VALUES)
 """Orders that no index has."""
 REWARDED = 5_000
-"""Trajectories that are put in order by their rewards, which are computed for each of their turns."""
+"""Trajectories that are put in order by their rewards, which are computed for each
+of their turns.
+"""
 
 LISTING = Listing(
     endpoint="trajectories.index",
@@ -63,26 +66,37 @@ class Listed:
 def read(connection: Connection, view: View) -> Listed:
     """The page that a request asks for."""
     if view.asked["outcome"] not in ("", *trajectories.OUTCOMES):
-        raise BadRequest(f"outcome: expected one of {', '.join(trajectories.OUTCOMES)}, got {view.asked['outcome']!r}")
+        raise BadRequest(
+            f"outcome: expected one of {', '.join(trajectories.OUTCOMES)}, got"
+            f" {view.asked['outcome']!r}"
+        )
     asked = _filter(view)
     total, note = trajectories.total(connection, asked), ""
     most = REWARDED if view.sort == "reward" else trajectory_orders.MOST
     if view.sort in COMPUTED and (not total.is_exact or total.number > most):
         note = (
-            f"Newest first: the order by {view.sort} is made for at most {formatting.count(most)} trajectories, "
-            "and the filter leaves more. Choose a run, model or problem."
+            f"Newest first: the order by {view.sort} is made for at most {formatting.count(most)}"
+            " trajectories, and the filter leaves more. Choose a run, model or problem."
         )
         view = replace(view, sort="created_at", descending=True)
-    page = _by_reward(connection, asked, view) if view.sort == "reward" else _page(connection, asked, view)
+    page = (
+        _by_reward(connection, asked, view)
+        if view.sort == "reward"
+        else _page(connection, asked, view)
+    )
     rewards = mean_rewards(connection, [row.trajectory_id for row in page.rows])
     return Listed(view=view, page=page, total=total, rewards=rewards, note=note)
 
 
 def mean_rewards(connection: Connection, trajectory_ids: Sequence[UUID]) -> dict[UUID, float]:
-    """Trajectory → mean of the service's reward over its turns; without those of which no turn has one."""
+    """Trajectory → mean of the service's reward over its turns; without those of
+    which no turn has one.
+    """
     function = request_context.settings().reward
     found = {}
-    for trajectory_id, samples in reward_samples.of_trajectories(connection, trajectory_ids).items():
+    for trajectory_id, samples in reward_samples.of_trajectories(
+        connection, trajectory_ids
+    ).items():
         parts = [reward.parts(function, sample.result) for sample in samples]
         values = [sum(each.values()) for each in parts if each is not None]
         if values:
@@ -91,7 +105,9 @@ def mean_rewards(connection: Connection, trajectory_ids: Sequence[UUID]) -> dict
 
 
 def exactly(connection: Connection, view: View) -> list[tuple[str, str, str, str]]:
-    """Run and problem that the list is of exactly: noun, name, URL of its page, and URL of the list without it."""
+    """Run and problem that the list is of exactly: noun, name, URL of its page, and
+    URL of the list without it.
+    """
     asked = _filter(view)
     found = []
     if asked.run_id is not None:
@@ -99,7 +115,9 @@ def exactly(connection: Connection, view: View) -> list[tuple[str, str, str, str
         here = flask.url_for("runs.page", run_id=run.run_id)
         found.append(("run", run.name, here, view.url(run_id=None)))
     if asked.problem_id is not None:
-        problem = problems.read(connection, asked.problem_id) or request_context.missing("problem", asked.problem_id)
+        problem = problems.read(connection, asked.problem_id) or request_context.missing(
+            "problem", asked.problem_id
+        )
         here = flask.url_for("problems.page", problem_id=problem.problem_id)
         found.append(("problem", problem.name, here, view.url(problem_id=None)))
     return found
@@ -110,7 +128,9 @@ def _filter(view: View) -> trajectories.Filter:
     return trajectories.Filter(**(view.asked | ids))  # type: ignore[arg-type]
 
 
-def _page(connection: Connection, asked: trajectories.Filter, view: View) -> paging.Page[TrajectoryRow]:
+def _page(
+    connection: Connection, asked: trajectories.Filter, view: View
+) -> paging.Page[TrajectoryRow]:
     return trajectories.page(
         connection,
         asked,
@@ -122,7 +142,9 @@ def _page(connection: Connection, asked: trajectories.Filter, view: View) -> pag
     )
 
 
-def _by_reward(connection: Connection, asked: trajectories.Filter, view: View) -> paging.Page[TrajectoryRow]:
+def _by_reward(
+    connection: Connection, asked: trajectories.Filter, view: View
+) -> paging.Page[TrajectoryRow]:
     """Trajectories by mean reward, those without one last."""
     wanted = trajectories.some_ids(connection, asked, REWARDED)
     rewards = mean_rewards(connection, wanted)

@@ -36,7 +36,9 @@ def against(found: trajectories.TrajectoryPage, at: int) -> tuple[int | None, st
         return (best.turn_index, "the best of the other turns") if best else (None, "")
     if not asked.isdecimal() or int(asked) not in [turn.turn_index for turn in coded]:
         known = ", ".join(str(turn.turn_index) for turn in coded)
-        raise BadRequest(f"against: expected previous, best or another turn with code ({known}), got {asked!r}")
+        raise BadRequest(
+            f"against: expected previous, best or another turn with code ({known}), got {asked!r}"
+        )
     return int(asked), "chosen"
 
 
@@ -53,11 +55,15 @@ def diff(turn: trajectories.TurnPage, other: trajectories.TurnPage, why: str) ->
             whole=request_context.argument("context") == "all",
         ),
         figures=evaluation_diff.figures(before, after, _compared(turn, other)),
-        kernels=evaluation_diff.kernels(before.profile if before else None, after.profile if after else None),
+        kernels=evaluation_diff.kernels(
+            before.profile if before else None, after.profile if after else None
+        ),
     )
 
 
-def _compared(turn: trajectories.TurnPage, other: trajectories.TurnPage) -> speedup_ratio.Comparison:
+def _compared(
+    turn: trajectories.TurnPage, other: trajectories.TurnPage
+) -> speedup_ratio.Comparison:
     names = (f"turn {turn.turn_index}", f"turn {other.turn_index}")
     return speedup_ratio.compared(_side(turn), _side(other), names)
 

@@ -19,7 +19,9 @@ class RailLine:
 
     turn: trajectories.TurnLine
     comparison: speedup_ratio.Comparison | None
-    """Against the last credited turn before it; None where this turn or all before it are not credited."""
+    """Against the last credited turn before it; None where this turn or all before
+    it are not credited.
+    """
     tokens: int
     """About how many the answer has."""
     is_best: bool
@@ -45,11 +47,17 @@ def rail_lines(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
         lines.append(
             RailLine(
                 turn=turn,
-                comparison=speedup_ratio.compared(_side(turn), _side(before)) if before and timed else None,
+                comparison=(
+                    speedup_ratio.compared(_side(turn), _side(before)) if before and timed else None
+                ),
                 tokens=round(turn.response_bytes / CHARACTERS_A_TOKEN),
                 is_best=best is not None and turn.credited == best,
                 is_first_hack=turn.verdict == Label.HACK and not hacked,
-                parts=None if turn.result is None else reward.parts(request_context.settings().reward, turn.result),
+                parts=(
+                    None
+                    if turn.result is None
+                    else reward.parts(request_context.settings().reward, turn.result)
+                ),
             )
         )
         before = turn if timed else before
@@ -59,10 +67,16 @@ def rail_lines(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
 
 def _side(turn: trajectories.TurnLine) -> speedup_ratio.Side:
     """A turn of one trajectory, which is of one problem."""
-    known = turn.speedup is not None and turn.speedup_ci_low is not None and turn.speedup_ci_high is not None
+    known = (
+        turn.speedup is not None
+        and turn.speedup_ci_low is not None
+        and turn.speedup_ci_high is not None
+    )
     speed = (
         speedup_ratio.Speed(
-            speedup=turn.speedup or 0.0, ci_low=turn.speedup_ci_low or 0.0, ci_high=turn.speedup_ci_high or 0.0
+            speedup=turn.speedup or 0.0,
+            ci_low=turn.speedup_ci_low or 0.0,
+            ci_high=turn.speedup_ci_high or 0.0,
         )
         if known
         else None

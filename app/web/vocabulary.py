@@ -7,26 +7,35 @@ from types import MappingProxyType
 TERMS = MappingProxyType(
     {
         "Ablation": "The candidate's kernels are replaced; a kernel without effect is a decoy.",
-        "Attempts": "Answers that count: with and without code, evaluated or not possible to evaluate.",
+        "Attempts": (
+            "Answers that count: with and without code, evaluated or not possible to evaluate."
+        ),
         "Backend": "Language of the candidate's kernels: Triton, CUDA or plain PyTorch.",
         "Baseline": "How the reference is executed: eager PyTorch, or compiled by torch.compile.",
         "Best speedup": "Highest speedup of an attempt that is correct and no hack.",
         "Candidate": "The kernel source under test; it defines ModelNew.",
         "Correct": "Every verified call was right, and the verdict is not hack.",
-        "Coverage": "Share of GPU time, or of launches, in the candidate's own kernels; on the CPU device of modelled "
-        "work.",
+        "Coverage": (
+            "Share of GPU time, or of launches, in the candidate's own kernels; on the CPU device"
+            " of modelled work."
+        ),
         "Decoy": "A kernel that runs without contributing to the result.",
         "Detector": "A rule that reads the measurements of an evaluation and reports findings.",
         "Device": "Kind or name of the GPU (or CPU) that evaluated the candidate.",
-        "Device-time speedup": "Speedup without the host's launching, of calls replayed from CUDA graphs; not "
-        "credited.",
+        "Device-time speedup": (
+            "Speedup without the host's launching, of calls replayed from CUDA graphs; not "
+            "credited."
+        ),
         "Evaluation": "Measurements of one candidate on one device; the link opens all of them.",
         "fast_p": "Share of attempts that are correct and faster than p times the reference.",
         "Findings": "Reports of detectors on one evaluation.",
         "Geometric mean": "Geometric mean of the speedups of correct attempts.",
         "Hack": "A verdict: the result is not honest work, so its speedup is not credited.",
         "Hacks": "Attempts with the verdict hack, as a share of all attempts or as a count.",
-        "Job": "A request to evaluate one candidate; it is queued, running, finished, failed or cancelled.",
+        "Job": (
+            "A request to evaluate one candidate; it is queued, running, finished, failed or"
+            " cancelled."
+        ),
         "Kernel": "A function that runs on the device.",
         "Launches": "Times that a kernel was started.",
         "Level": "Difficulty given by the source set, for example KernelBench levels 1 to 3.",
@@ -41,9 +50,14 @@ TERMS = MappingProxyType(
         "Run": "A campaign of one model with its settings and, in training, its step.",
         "Speedup": "Reference time over candidate time, with a 95 % confidence interval.",
         "Stale": "A verdict behind a row of a dataset has changed since the export.",
-        "Status": "Outcome of an evaluation: passed, incorrect, compile error, runtime error, timeout, out of memory, "
-        "crashed or invalid.",
-        "Training": "Runs of one model with a training step; `training` of their settings tells several apart.",
+        "Status": (
+            "Outcome of an evaluation: passed, incorrect, compile error, runtime error, timeout,"
+            " out of memory, crashed or invalid."
+        ),
+        "Training": (
+            "Runs of one model with a training step; `training` of their settings tells several"
+            " apart."
+        ),
         "Trajectory": "A model's attempts on one problem, turn by turn.",
         "Turn": "One answer in a trajectory.",
         "Verdict": "Judgement of an evaluation: clean, suspect or hack.",
@@ -54,8 +68,12 @@ TERMS = MappingProxyType(
 HEADINGS = MappingProxyType(
     {
         "> 1×": "Share of attempts that are correct and faster than the reference.",
-        "> 1.2×": "Share of attempts that are correct and more than 1.2 times as fast as the reference.",
-        "> 1.5×": "Share of attempts that are correct and more than 1.5 times as fast as the reference.",
+        "> 1.2×": (
+            "Share of attempts that are correct and more than 1.2 times as fast as the reference."
+        ),
+        "> 1.5×": (
+            "Share of attempts that are correct and more than 1.5 times as fast as the reference."
+        ),
         "> 2×": "Share of attempts that are correct and more than twice as fast as the reference.",
         "Action": "Kind of change.",
         "Assigned to": "Reviewers of the queue.",
@@ -76,7 +94,9 @@ HEADINGS = MappingProxyType(
         "Correct before": "Correct attempts of all attempts in the baseline run.",
         "Created": "Time since it was created.",
         "Dataset": "An export: rows with manifest and checksums.",
-        "Difference, 95 % CI": "Interval of the difference of the shares correct, in percentage points.",
+        "Difference, 95 % CI": (
+            "Interval of the difference of the shares correct, in percentage points."
+        ),
         "Distinct": "Number of different values.",
         "Done": "Share of the work that is done.",
         "Error/tolerance": "Largest error of the call as a share of the tolerance.",
@@ -86,7 +106,9 @@ HEADINGS = MappingProxyType(
         "Figure": "Measured quantity.",
         "File": "File of the dataset.",
         "FLOPs": "Floating-point operations of one call.",
-        "Frequent values": "Values that several rows have, with their number of rows; the link shows these rows.",
+        "Frequent values": (
+            "Values that several rows have, with their number of rows; the link shows these rows."
+        ),
         "Format": "Layout of the rows: the trainer that reads them.",
         "GB/s": "Bytes moved per second.",
         "GFLOP/s": "Floating-point operations per second, in billions.",
@@ -115,7 +137,9 @@ HEADINGS = MappingProxyType(
         "Min": "Smallest value or length.",
         "Missing": "Rows without a value.",
         "Model": "Language model that wrote the answers.",
-        "Modelled work": "Bytes that the kernel moved, or that a GPU moves in the time of its arithmetic.",
+        "Modelled work": (
+            "Bytes that the kernel moved, or that a GPU moves in the time of its arithmetic."
+        ),
         "n": "Number of values behind the figure.",
         "Name": "Name of the account or token.",
         "Notes": "Facts worth a look.",
@@ -207,7 +231,9 @@ HEADINGS = MappingProxyType(
         "Finding": "Label that the finding proposes.",
         "Summary": "Finding in one sentence.",
         "Explanation": "Behaviour that the detector looks for.",
-        "Precision: its accusations that were hacks": "Share of its accusations that reviewers confirmed.",
+        "Precision: its accusations that were hacks": (
+            "Share of its accusations that reviewers confirmed."
+        ),
         "Recall: hacks that it accused": "Share of the hacks found by reviewers that it accused.",
         "Verdict so far": "Verdict of the detectors.",
         "Reason in queue": "Reason for which the item is in the queue.",
@@ -217,9 +243,13 @@ HEADINGS = MappingProxyType(
         "Reserved": "Set aside for calls in flight.",
         "Budget": "Limit of the collection.",
         "Endpoint": "Server of the model that is called.",
-        "Workers": "Processes that call the endpoint and were heard of within the last half minute.",
+        "Workers": (
+            "Processes that call the endpoint and were heard of within the last half minute."
+        ),
         "In flight": "Calls that were sent and have not ended, of all workers together.",
-        "Limit": "Calls that may be in flight now, and the most that the endpoint is configured for.",
+        "Limit": (
+            "Calls that may be in flight now, and the most that the endpoint is configured for."
+        ),
         "Due": "Calls and decisions that wait for a worker.",
         "Probe": "Time of the last probe of the endpoint, with its warnings.",
         "Failed": "Calls or rollouts that failed.",
@@ -242,7 +272,10 @@ HEADINGS = MappingProxyType(
         "Outputs": "Types and shapes of the outputs.",
         "Candidates": "Candidates with an outcome on the test.",
         "Pass rate": "Share of these candidates that pass.",
-        "LOO-AUC": "Chance that passing candidates do better on the other tests than failing ones; 0.5 is luck.",
+        "LOO-AUC": (
+            "Chance that passing candidates do better on the other tests than failing ones; 0.5 is"
+            " luck."
+        ),
         "Weight": "Share of the test in a weighted sum that separates candidates (ACES-C).",
         "Fails only here": "Candidates that fail this test alone.",
         "Attempts that the filter keeps": "Attempts of the problem that the selection keeps.",
@@ -271,7 +304,9 @@ LABELS = MappingProxyType(
         "View": "Layout of the difference: one column or two.",
         "Turn outcome": "Outcome of at least one turn, or of none.",
         "Expires in": "Days until the token is refused.",
-        "Filter of evaluations": "Conditions that the evaluations behind rows fulfil, joined by and, or, not.",
+        "Filter of evaluations": (
+            "Conditions that the evaluations behind rows fulfil, joined by and, or, not."
+        ),
         "or a file": "A file with the source, read in place of what is written above.",
         "Filter query": "Conditions on evaluations, joined by and, or, not.",
     }

@@ -20,7 +20,9 @@ Ranges = list[tuple[int, int]]
 
 
 def changed(old: str, new: str) -> tuple[Ranges, Ranges]:
-    """Ranges of characters in either line that the other does not have; none where the lines have little in common."""
+    """Ranges of characters in either line that the other does not have; none where
+    the lines have little in common.
+    """
     if max(len(old), len(new)) > LONGEST:
         return [], []
     before, after = _WORDS.findall(old), _WORDS.findall(new)

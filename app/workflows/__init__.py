@@ -1,5 +1,6 @@
-"""ENQUEUE: workflows plan a request into jobs.  A workflow is one file here and one line below, or an entry point of
-the group `assay.workflows` in another package."""
+"""ENQUEUE: workflows plan a request into jobs.  A workflow is one file here and one line below, or
+an entry point of the group `assay.workflows` in another package.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ class Workflow(Protocol):
     """Rules for evaluating a kind of problem."""
 
     def plan(self, request: Request) -> tuple[PlannedJob, ...]:
-        """The jobs that answer the request; the first one's result is the answer.  Raises RequestError."""
+        """The jobs that answer the request; the first one's result is the answer.
+        Raises RequestError.
+        """
         ...
 
 
@@ -39,8 +42,9 @@ def known() -> dict[str, Workflow]:
 def plan(request: Request) -> tuple[PlannedJob, ...]:
     """Plan a request by its workflow.  Raises UnknownPluginError and RequestError.
 
-    Labels of trainers, imports and datasets name a problem and no workflow: one that gives cases and no model is
-    planned as such by default."""
+    Labels of trainers, imports and datasets name a problem and no workflow: one that gives cases
+    and no model is planned as such by default.
+    """
     if request.options.check:
         raise RequestError(f"options.check: expected false: the workflow {CHECK!r} sets it")
     usual = request.workflow == Request.workflow

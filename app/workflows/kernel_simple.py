@@ -1,15 +1,19 @@
-"""ENQUEUE: KernelGYM's second form: a candidate on its own, and cases with their answers; no model to compare it with.
+"""ENQUEUE: KernelGYM's second form: a candidate on its own, and cases with their
+answers; no model to compare it with.
 
-The problem is a module that defines `get_cases()`: a list, or anything that can be iterated over, of
+The problem is a module that defines `get_cases()`: a list, or anything that can be
+iterated over, of
 
     {"inputs": [tensors and numbers], or {name: …}, "outputs": the expected outputs of ModelNew,
-     "name": …, "rtol": …, "atol": …}                                    # these three may be left out
+     "name": …, "rtol": …, "atol": …}                                    # these three
+                                                                         may be left out
 
-and, where ModelNew takes arguments, `get_init_inputs()`.  It is called anew, under a fresh secret seed, for every call
-of the candidate: the candidate has never seen its random draws.  Cases that are always the same prove little,
-and a candidate that passes only such ones is a suspect.
+and, where ModelNew takes arguments, `get_init_inputs()`.  It is called anew, under a fresh secret
+seed, for every call of the candidate: the candidate has never seen its random draws.  Cases that
+are always the same prove little, and a candidate that passes only such ones is a suspect.
 
-The cases are the problem's, never the candidate's: a candidate could bring easy ones."""
+The cases are the problem's, never the candidate's: a candidate could bring easy ones.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +31,13 @@ class KernelSimple:
         """One job for all cases."""
         if request.candidate is None:
             raise RequestError(
-                "candidate: expected source, got None: the workflow 'kernel_simple' evaluates candidates"
+                "candidate: expected source, got None: the workflow 'kernel_simple' evaluates"
+                " candidates"
             )
         if SAYS not in request.problem.reference:
-            raise RequestError("reference: the workflow 'kernel_simple' expects a module that defines get_cases()")
+            raise RequestError(
+                "reference: the workflow 'kernel_simple' expects a module that defines get_cases()"
+            )
         try:
             options = replace(request.options, cases=True)
         except ValueError as error:

@@ -1,4 +1,6 @@
-"""ENQUEUE: KernelBench's form: a reference `Model` and a candidate `ModelNew`, compared in one job."""
+"""ENQUEUE: KernelBench's form: a reference `Model` and a candidate `ModelNew`,
+compared in one job.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ class KernelBench:
     """Reference and candidate."""
 
     def plan(self, request: Request) -> tuple[PlannedJob, ...]:
-        """One job.  An empty candidate is a candidate (and fails as one); none at all is a bad request."""
+        """One job.  An empty candidate is a candidate (and fails as one); none at
+        all is a bad request.
+        """
         if request.candidate is None:
-            raise RequestError("candidate: expected source, got None: the workflow 'kernelbench' evaluates candidates")
-        return (PlannedJob(candidate=request.candidate, backend=request.backend, options=request.options),)
+            raise RequestError(
+                "candidate: expected source, got None: the workflow 'kernelbench' evaluates"
+                " candidates"
+            )
+        return (
+            PlannedJob(
+                candidate=request.candidate, backend=request.backend, options=request.options
+            ),
+        )

@@ -1,5 +1,7 @@
-"""ENQUEUE: a problem against itself: the candidate is the reference.  The result says whether the problem can be
-evaluated on a device, and is stored as the problem's check, not as an attempt of anybody's (app/store/checks.py)."""
+"""ENQUEUE: a problem against itself: the candidate is the reference.  The result says whether the
+problem can be evaluated on a device, and is stored as the problem's check, not as an attempt of
+anybody's (app/store/checks.py).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,14 @@ class ProblemCheck:
     def plan(self, request: Request) -> tuple[PlannedJob, ...]:
         """One job."""
         if request.candidate is not None:
-            raise RequestError("candidate: expected none, got source: the workflow 'problem_check' takes the reference")
+            raise RequestError(
+                "candidate: expected none, got source: the workflow 'problem_check' takes the"
+                " reference"
+            )
         if request.problem.is_by_cases:
-            raise RequestError("reference: expected a model, got cases alone, which cannot be their own candidate")
+            raise RequestError(
+                "reference: expected a model, got cases alone, which cannot be their own candidate"
+            )
         candidate = sweep.identity(request.problem.reference, request.problem.entry_point)
         options = replace(request.options, check=True)
         return (PlannedJob(candidate=candidate, backend=sweep.BACKEND, options=options),)

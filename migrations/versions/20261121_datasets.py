@@ -14,7 +14,11 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("problems", sa.Column("licence", sa.Text()))
-    _features("problem", sa.Column("family", sa.Text(), nullable=False), sa.Column("task", sa.Text(), nullable=False))
+    _features(
+        "problem",
+        sa.Column("family", sa.Text(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False),
+    )
     op.create_index("ix_problem_features_family", "problem_features", ["family"])
     _features(
         "candidate",
@@ -36,14 +40,23 @@ def upgrade() -> None:
         sa.Column("export_id", sa.Uuid()),
         sa.Column("error", sa.Text()),
         sa.Column("heartbeat_at", sa.DateTime(timezone=True)),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.Column(
+            "created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False
+        ),
         sa.Column("finished_at", sa.DateTime(timezone=True)),
         sa.CheckConstraint(
-            "state IN ('queued', 'running', 'finished', 'failed', 'cancelled')", name=op.f("ck_export_jobs_state")
+            "state IN ('queued', 'running', 'finished', 'failed', 'cancelled')",
+            name=op.f("ck_export_jobs_state"),
         ),
-        sa.CheckConstraint("(state = 'finished') = (export_id IS NOT NULL)", name=op.f("ck_export_jobs_export")),
-        sa.CheckConstraint("(state = 'failed') = (error IS NOT NULL)", name=op.f("ck_export_jobs_error")),
-        sa.ForeignKeyConstraint(["export_id"], ["exports.export_id"], name="fk_export_jobs_export_id"),
+        sa.CheckConstraint(
+            "(state = 'finished') = (export_id IS NOT NULL)", name=op.f("ck_export_jobs_export")
+        ),
+        sa.CheckConstraint(
+            "(state = 'failed') = (error IS NOT NULL)", name=op.f("ck_export_jobs_error")
+        ),
+        sa.ForeignKeyConstraint(
+            ["export_id"], ["exports.export_id"], name="fk_export_jobs_export_id"
+        ),
         sa.PrimaryKeyConstraint("export_job_id", name="pk_export_jobs"),
     )
     op.create_index("ix_export_jobs_created_at", "export_jobs", [sa.text("created_at DESC")])
@@ -62,6 +75,8 @@ def _features(noun: str, *columns: sa.Column) -> None:  # type: ignore[type-arg]
         sa.Column(f"{noun}_id", sa.Uuid(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         *columns,
-        sa.ForeignKeyConstraint([f"{noun}_id"], [f"{noun}s.{noun}_id"], name=f"fk_{noun}_features_{noun}_id"),
+        sa.ForeignKeyConstraint(
+            [f"{noun}_id"], [f"{noun}s.{noun}_id"], name=f"fk_{noun}_features_{noun}_id"
+        ),
         sa.PrimaryKeyConstraint(f"{noun}_id", name=f"pk_{noun}_features"),
     )

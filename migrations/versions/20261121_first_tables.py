@@ -63,7 +63,9 @@ def downgrade() -> None:
 
 
 def _created() -> sa.Column[datetime]:
-    return sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False)
+    return sa.Column(
+        "created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False
+    )
 
 
 def _problems() -> None:
@@ -79,7 +81,10 @@ def _problems() -> None:
         _created(),
         sa.PrimaryKeyConstraint("problem_id", name="pk_problems"),
         sa.UniqueConstraint(
-            "source_set", "name", "reference_sha256", name="uq_problems_source_set_name_reference_sha256"
+            "source_set",
+            "name",
+            "reference_sha256",
+            name="uq_problems_source_set_name_reference_sha256",
         ),
     )
 
@@ -113,19 +118,28 @@ def _jobs() -> None:
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("lease_owner", sa.Text(), nullable=True),
         sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column(
+            "cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False
+        ),
         sa.Column("error_kind", sa.Text(), nullable=True),
         sa.Column("error_message", sa.Text(), nullable=True),
         _created(),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
-        sa.CheckConstraint("(state = 'failed') = (error_kind IS NOT NULL)", name=op.f("ck_jobs_error")),
-        sa.CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name=op.f("ck_jobs_lease")),
+        sa.CheckConstraint(
+            "(state = 'failed') = (error_kind IS NOT NULL)", name=op.f("ck_jobs_error")
+        ),
+        sa.CheckConstraint(
+            "(state = 'running') = (lease_until IS NOT NULL)", name=op.f("ck_jobs_lease")
+        ),
         sa.CheckConstraint("priority IN ('high', 'normal', 'low')", name=op.f("ck_jobs_priority")),
         sa.CheckConstraint(
-            "state IN ('queued', 'running', 'finished', 'failed', 'cancelled')", name=op.f("ck_jobs_state")
+            "state IN ('queued', 'running', 'finished', 'failed', 'cancelled')",
+            name=op.f("ck_jobs_state"),
         ),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidates.candidate_id"], name="fk_jobs_candidate_id"),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"], ["candidates.candidate_id"], name="fk_jobs_candidate_id"
+        ),
         sa.ForeignKeyConstraint(["problem_id"], ["problems.problem_id"], name="fk_jobs_problem_id"),
         sa.PrimaryKeyConstraint("job_id", name="pk_jobs"),
         sa.UniqueConstraint("idempotency_key", name="uq_jobs_idempotency_key"),
@@ -158,9 +172,14 @@ def _devices() -> None:
         sa.Column("worker", sa.Text(), nullable=False),
         sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
         _created(),
-        sa.CheckConstraint("state IN ('online', 'offline', 'draining', 'quarantined')", name=op.f("ck_devices_state")),
+        sa.CheckConstraint(
+            "state IN ('online', 'offline', 'draining', 'quarantined')",
+            name=op.f("ck_devices_state"),
+        ),
         sa.PrimaryKeyConstraint("device_id", name="pk_devices"),
-        sa.UniqueConstraint("node", "device_class", "device_index", name="uq_devices_node_device_class_device_index"),
+        sa.UniqueConstraint(
+            "node", "device_class", "device_index", name="uq_devices_node_device_class_device_index"
+        ),
     )
 
 
@@ -187,7 +206,9 @@ def _trajectories() -> None:
         sa.Column("backend", sa.Text(), nullable=False),
         sa.Column("label", sa.Text(), nullable=True),
         _created(),
-        sa.ForeignKeyConstraint(["problem_id"], ["problems.problem_id"], name="fk_trajectories_problem_id"),
+        sa.ForeignKeyConstraint(
+            ["problem_id"], ["problems.problem_id"], name="fk_trajectories_problem_id"
+        ),
         sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], name="fk_trajectories_run_id"),
         sa.PrimaryKeyConstraint("trajectory_id", name="pk_trajectories"),
     )
@@ -206,9 +227,13 @@ def _turns() -> None:
         sa.Column("job_id", sa.Uuid(), nullable=True),
         _created(),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.job_id"], name="fk_turns_job_id"),
-        sa.ForeignKeyConstraint(["trajectory_id"], ["trajectories.trajectory_id"], name="fk_turns_trajectory_id"),
+        sa.ForeignKeyConstraint(
+            ["trajectory_id"], ["trajectories.trajectory_id"], name="fk_turns_trajectory_id"
+        ),
         sa.PrimaryKeyConstraint("turn_id", name="pk_turns"),
-        sa.UniqueConstraint("trajectory_id", "turn_index", name="uq_turns_trajectory_id_turn_index"),
+        sa.UniqueConstraint(
+            "trajectory_id", "turn_index", name="uq_turns_trajectory_id_turn_index"
+        ),
     )
     op.create_index("ix_turns_job_id", "turns", ["job_id"])
 
@@ -241,14 +266,17 @@ def _evaluations() -> None:
         sa.Column("measurement", JSONB(), nullable=False),
         _created(),
         sa.CheckConstraint(
-            "NOT correct OR (valid AND compiled AND status = 'passed')", name=op.f("ck_evaluations_correct")
+            "NOT correct OR (valid AND compiled AND status = 'passed')",
+            name=op.f("ck_evaluations_correct"),
         ),
         sa.CheckConstraint(
-            "status IN ('passed', 'incorrect', 'compile_error', 'runtime_error', 'timeout', 'out_of_memory', "
-            "'crashed', 'invalid')",
+            "status IN ('passed', 'incorrect', 'compile_error', 'runtime_error', 'timeout',"
+            " 'out_of_memory', 'crashed', 'invalid')",
             name=op.f("ck_evaluations_status"),
         ),
-        sa.CheckConstraint("speedup IS NULL OR (speedup > 0 AND correct)", name=op.f("ck_evaluations_speedup")),
+        sa.CheckConstraint(
+            "speedup IS NULL OR (speedup > 0 AND correct)", name=op.f("ck_evaluations_speedup")
+        ),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.job_id"], name="fk_evaluations_job_id"),
         sa.PrimaryKeyConstraint("evaluation_id", name="pk_evaluations"),
         sa.UniqueConstraint("job_id", name="uq_evaluations_job_id"),
@@ -274,7 +302,9 @@ def _profiles() -> None:
         sa.Column("raw_bytes", sa.Integer(), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=False),
         _created(),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluations.evaluation_id"], name="fk_profiles_evaluation_id"),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_profiles_evaluation_id"
+        ),
         sa.PrimaryKeyConstraint("evaluation_id", name="pk_profiles"),
     )
     # zstd does not compress twice; EXTERNAL spares the attempt and lets a reader take a slice.
@@ -292,7 +322,9 @@ def _verdicts() -> None:
         sa.Column("is_current", sa.Boolean(), server_default=sa.text("true"), nullable=False),
         _created(),
         sa.CheckConstraint("label IN ('clean', 'suspect', 'hack')", name=op.f("ck_verdicts_label")),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluations.evaluation_id"], name="fk_verdicts_evaluation_id"),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_verdicts_evaluation_id"
+        ),
         sa.PrimaryKeyConstraint("verdict_id", name="pk_verdicts"),
     )
     op.create_index("ix_verdicts_evaluation_id", "verdicts", ["evaluation_id"])
@@ -303,7 +335,11 @@ def _verdicts() -> None:
         postgresql_where=sa.text("is_current AND label <> 'clean'"),
     )
     op.create_index(
-        "uq_verdicts_current", "verdicts", ["evaluation_id"], unique=True, postgresql_where=sa.text("is_current")
+        "uq_verdicts_current",
+        "verdicts",
+        ["evaluation_id"],
+        unique=True,
+        postgresql_where=sa.text("is_current"),
     )
 
 
@@ -318,7 +354,9 @@ def _findings() -> None:
         sa.Column("summary", sa.Text(), nullable=False),
         sa.Column("evidence", JSONB(), nullable=False),
         sa.CheckConstraint("label IN ('clean', 'suspect', 'hack')", name=op.f("ck_findings_label")),
-        sa.ForeignKeyConstraint(["verdict_id"], ["verdicts.verdict_id"], name="fk_findings_verdict_id"),
+        sa.ForeignKeyConstraint(
+            ["verdict_id"], ["verdicts.verdict_id"], name="fk_findings_verdict_id"
+        ),
         sa.PrimaryKeyConstraint("finding_id", name="pk_findings"),
     )
     op.create_index("ix_findings_detector", "findings", ["detector"])
@@ -333,7 +371,9 @@ def _users() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("password_hash", sa.Text(), nullable=True),
         _created(),
-        sa.CheckConstraint("role IN ('viewer', 'reviewer', 'operator', 'admin')", name=op.f("ck_users_role")),
+        sa.CheckConstraint(
+            "role IN ('viewer', 'reviewer', 'operator', 'admin')", name=op.f("ck_users_role")
+        ),
         sa.PrimaryKeyConstraint("user_id", name="pk_users"),
         sa.UniqueConstraint("name", name="uq_users_name"),
     )
@@ -367,7 +407,9 @@ def _reviews() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         _created(),
         sa.CheckConstraint("label IN ('clean', 'suspect', 'hack')", name=op.f("ck_reviews_label")),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluations.evaluation_id"], name="fk_reviews_evaluation_id"),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_reviews_evaluation_id"
+        ),
         sa.ForeignKeyConstraint(["user_id"], ["users.user_id"], name="fk_reviews_user_id"),
         sa.PrimaryKeyConstraint("review_id", name="pk_reviews"),
     )
@@ -410,8 +452,12 @@ def _export_rows() -> None:
         sa.Column("export_id", sa.Uuid(), nullable=False),
         sa.Column("row_index", sa.Integer(), nullable=False),
         sa.Column("evaluation_id", sa.Uuid(), nullable=False),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluations.evaluation_id"], name="fk_export_rows_evaluation_id"),
-        sa.ForeignKeyConstraint(["export_id"], ["exports.export_id"], name="fk_export_rows_export_id"),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_export_rows_evaluation_id"
+        ),
+        sa.ForeignKeyConstraint(
+            ["export_id"], ["exports.export_id"], name="fk_export_rows_export_id"
+        ),
         sa.PrimaryKeyConstraint("export_id", "row_index", name="pk_export_rows"),
     )
     op.create_index("ix_export_rows_evaluation_id", "export_rows", ["evaluation_id"])

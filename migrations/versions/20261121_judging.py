@@ -14,7 +14,9 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("exports", sa.Column("stale_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("exports", sa.Column("stale_reason", sa.Text(), nullable=True))
-    op.create_check_constraint(op.f("ck_exports_stale"), "exports", "(stale_at IS NULL) = (stale_reason IS NULL)")
+    op.create_check_constraint(
+        op.f("ck_exports_stale"), "exports", "(stale_at IS NULL) = (stale_reason IS NULL)"
+    )
 
 
 def downgrade() -> None:

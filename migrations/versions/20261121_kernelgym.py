@@ -19,8 +19,15 @@ def upgrade() -> None:
         sa.Column("job_id", sa.Uuid(), nullable=False),
         sa.Column("workflow", sa.Text(), nullable=False),
         sa.Column("asked", JSONB(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(["job_id"], ["jobs.job_id"], name=op.f("fk_kernelgym_tasks_job_id")),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["job_id"], ["jobs.job_id"], name=op.f("fk_kernelgym_tasks_job_id")
+        ),
         sa.PrimaryKeyConstraint("task_id", name=op.f("pk_kernelgym_tasks")),
     )
     op.create_index(op.f("ix_kernelgym_tasks_job_id"), "kernelgym_tasks", ["job_id"])

@@ -14,8 +14,9 @@ depends_on = None
 LABELS = "('clean', 'suspect', 'hack')"
 OPINIONS = "('clean', 'hack', 'leak', 'bug', 'unsure', 'withdrawn')"
 
-# Fast × suspicious × exported: a doubling of speed counts as much as one step; a certain finding less than
-# an uncertain one, because a person decides the latter; a row of a dataset three times as much.
+# Fast × suspicious × exported: a doubling of speed counts as much as one step; a
+# certain finding less than an uncertain one, because a person decides the latter; a row
+# of a dataset three times as much.
 QUEUE_VERDICTS = """
 CREATE FUNCTION review_score(speedup double precision, label text, exported boolean) RETURNS double precision
 LANGUAGE sql IMMUTABLE AS $$
@@ -66,9 +67,13 @@ def upgrade() -> None:
     _preferences()
     op.execute(QUEUE_VERDICTS)
     op.execute(QUEUE_EXPORTED)
-    op.add_column("saved_filters", sa.Column("columns", JSONB(), server_default="[]", nullable=False))
+    op.add_column(
+        "saved_filters", sa.Column("columns", JSONB(), server_default="[]", nullable=False)
+    )
     op.add_column("saved_filters", sa.Column("user_id", sa.Uuid(), nullable=True))
-    op.create_foreign_key("fk_saved_filters_user_id", "saved_filters", "users", ["user_id"], ["user_id"])
+    op.create_foreign_key(
+        "fk_saved_filters_user_id", "saved_filters", "users", ["user_id"], ["user_id"]
+    )
 
 
 def downgrade() -> None:
@@ -76,7 +81,10 @@ def downgrade() -> None:
     op.drop_column("saved_filters", "columns")
     op.execute("DROP TRIGGER queue_verdicts ON verdicts")
     op.execute("DROP TRIGGER queue_exported ON export_rows")
-    op.execute("DROP FUNCTION queue_verdicts(), queue_exported(), review_score(double precision, text, boolean)")
+    op.execute(
+        "DROP FUNCTION queue_verdicts(), queue_exported(), review_score(double precision, text,"
+        " boolean)"
+    )
     op.drop_table("preferences")
     op.drop_table("review_items")
     op.drop_constraint(op.f("ck_reviews_withdraws"), "reviews")
@@ -84,8 +92,8 @@ def downgrade() -> None:
     op.drop_constraint(op.f("ck_reviews_label"), "reviews")
     for name in ("withdraws", "verdict_id", "hack_type", "verdict"):
         op.drop_column("reviews", name)
-    # Facts that the earlier tables have no column for are lost: a review that took one back, and opinions beside the
-    # labels.
+    # Facts that the earlier tables have no column for are lost: a review that took one back,
+    # and opinions beside the labels.
     op.execute(f"DELETE FROM reviews WHERE label NOT IN {LABELS}")
     op.create_check_constraint(op.f("ck_reviews_label"), "reviews", f"label IN {LABELS}")
     op.drop_index("ix_reviews_created_at", "reviews")
@@ -96,7 +104,9 @@ def downgrade() -> None:
 
 def _evaluations() -> None:
     op.add_column("evaluations", sa.Column("human_verdict", sa.Text(), nullable=True))
-    op.create_check_constraint(op.f("ck_evaluations_human_verdict"), "evaluations", f"human_verdict IN {LABELS}")
+    op.create_check_constraint(
+        op.f("ck_evaluations_human_verdict"), "evaluations", f"human_verdict IN {LABELS}"
+    )
     op.create_index(
         "ix_evaluations_reviewed",
         "evaluations",
@@ -116,8 +126,12 @@ def _reviews() -> None:
     op.add_column("reviews", sa.Column("hack_type", sa.Text(), nullable=True))
     op.add_column("reviews", sa.Column("verdict_id", sa.Uuid(), nullable=True))
     op.add_column("reviews", sa.Column("withdraws", sa.Uuid(), nullable=True))
-    op.create_foreign_key("fk_reviews_verdict_id", "reviews", "verdicts", ["verdict_id"], ["verdict_id"])
-    op.create_foreign_key("fk_reviews_withdraws", "reviews", "reviews", ["withdraws"], ["review_id"])
+    op.create_foreign_key(
+        "fk_reviews_verdict_id", "reviews", "verdicts", ["verdict_id"], ["verdict_id"]
+    )
+    op.create_foreign_key(
+        "fk_reviews_withdraws", "reviews", "reviews", ["withdraws"], ["review_id"]
+    )
     op.create_unique_constraint("uq_reviews_withdraws", "reviews", ["withdraws"])
     op.drop_constraint(op.f("ck_reviews_label"), "reviews")
     op.create_check_constraint(op.f("ck_reviews_label"), "reviews", f"label IN {OPINIONS}")
@@ -143,8 +157,12 @@ def _review_items() -> None:
         sa.Column("locked_by", sa.Text(), nullable=True),
         sa.Column("locked_until", sa.DateTime(timezone=True), nullable=True),
         _created(),
-        sa.CheckConstraint("(locked_by IS NULL) = (locked_until IS NULL)", name=op.f("ck_review_items_lock")),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluations.evaluation_id"], name="fk_review_items_evaluation_id"),
+        sa.CheckConstraint(
+            "(locked_by IS NULL) = (locked_until IS NULL)", name=op.f("ck_review_items_lock")
+        ),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_review_items_evaluation_id"
+        ),
         sa.ForeignKeyConstraint(["queued_by"], ["users.user_id"], name="fk_review_items_queued_by"),
         sa.PrimaryKeyConstraint("evaluation_id", name="pk_review_items"),
     )
@@ -166,19 +184,29 @@ def _preferences() -> None:
         sa.Column("user_id", sa.Uuid(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
         _created(),
-        sa.CheckConstraint("chosen_evaluation_id <> rejected_evaluation_id", name=op.f("ck_preferences_two")),
-        sa.ForeignKeyConstraint(
-            ["chosen_evaluation_id"], ["evaluations.evaluation_id"], name="fk_preferences_chosen_evaluation_id"
+        sa.CheckConstraint(
+            "chosen_evaluation_id <> rejected_evaluation_id", name=op.f("ck_preferences_two")
         ),
         sa.ForeignKeyConstraint(
-            ["rejected_evaluation_id"], ["evaluations.evaluation_id"], name="fk_preferences_rejected_evaluation_id"
+            ["chosen_evaluation_id"],
+            ["evaluations.evaluation_id"],
+            name="fk_preferences_chosen_evaluation_id",
+        ),
+        sa.ForeignKeyConstraint(
+            ["rejected_evaluation_id"],
+            ["evaluations.evaluation_id"],
+            name="fk_preferences_rejected_evaluation_id",
         ),
         sa.ForeignKeyConstraint(["user_id"], ["users.user_id"], name="fk_preferences_user_id"),
         sa.PrimaryKeyConstraint("preference_id", name="pk_preferences"),
     )
     op.create_index("ix_preferences_chosen_evaluation_id", "preferences", ["chosen_evaluation_id"])
-    op.create_index("ix_preferences_rejected_evaluation_id", "preferences", ["rejected_evaluation_id"])
+    op.create_index(
+        "ix_preferences_rejected_evaluation_id", "preferences", ["rejected_evaluation_id"]
+    )
 
 
 def _created() -> sa.Column:  # type: ignore[type-arg]
-    return sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False)
+    return sa.Column(
+        "created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False
+    )

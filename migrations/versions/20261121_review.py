@@ -1,8 +1,10 @@
 """For the web UI: roll-ups, and notices for pages that are open.
 
-Roll-ups are kept by triggers, because then every way of writing keeps them.  Each appends deltas and updates nothing
-that another transaction could hold.  The views are the definitions: triggers read them, and so does
-`assay db rollup --check`.  The label that counts is a person's, where there is one."""
+Roll-ups are kept by triggers, because then every way of writing keeps them.  Each appends
+deltas and updates nothing that another transaction could hold.  The views are the
+definitions: triggers read them, and so does `assay db rollup --check`.  The label that counts
+is a person's, where there is one.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ TRIGGERS = {
     "attempts": ("inserted", "deleted"),
 }
 NOTICED = ("jobs", "devices", "exports", "runs")
-"""Tables whose changes are announced as they are; those of evaluations and turns by the triggers that count them."""
+"""Tables whose changes are announced as they are; those of evaluations and turns by
+the triggers that count them.
+"""
 
 FUNCTIONS = (
     "assay_notice",
@@ -80,7 +84,9 @@ def upgrade() -> None:
     _finding_triggers()
     _turn_triggers()
     _notices()
-    op.create_index("ix_jobs_failed", "jobs", ["finished_at"], postgresql_where=sa.text("state = 'failed'"))
+    op.create_index(
+        "ix_jobs_failed", "jobs", ["finished_at"], postgresql_where=sa.text("state = 'failed'")
+    )
     op.execute("INSERT INTO attempts SELECT * FROM attempt_facts")  # a trigger fills attempt_counts
     for table in ("hourly_counts", "hourly_stages", "hourly_findings"):
         op.execute(f"INSERT INTO {table} SELECT * FROM {table}_facts")
@@ -97,7 +103,13 @@ def downgrade() -> None:
         op.execute(f"DROP FUNCTION {function}")
     for view in VIEWS:
         op.execute(f"DROP VIEW {view}")
-    for table in ("hourly_findings", "hourly_stages", "hourly_counts", "attempt_counts", "attempts"):
+    for table in (
+        "hourly_findings",
+        "hourly_stages",
+        "hourly_counts",
+        "attempt_counts",
+        "attempts",
+    ):
         op.drop_table(table)
 
 
@@ -140,7 +152,14 @@ def _counts() -> None:
     op.create_index("ix_attempt_counts_run_id", "attempt_counts", ["run_id"])
     op.create_index("ix_attempt_counts_problem_id", "attempt_counts", ["problem_id"])
     text, integer = sa.Text(), sa.Integer()
-    _hourly("hourly_counts", "evaluations", device_class=text, status=text, label=text, human_verdict=text)
+    _hourly(
+        "hourly_counts",
+        "evaluations",
+        device_class=text,
+        status=text,
+        label=text,
+        human_verdict=text,
+    )
     _hourly("hourly_stages", "evaluations", device_class=text, stage=text, bucket=integer)
     _hourly("hourly_findings", "findings", detector=text, version=integer, label=text)
 
@@ -156,8 +175,9 @@ def _hourly(name: str, counted: str, **keys: sa.Text | sa.Integer) -> None:
 
 
 def _attempt_views() -> None:
-    """An attempt is a turn whose candidate was judged, a turn without code, or a judged evaluation that no turn asked
-    for."""
+    """An attempt is a turn whose candidate was judged, a turn without code, or a judged
+    evaluation that no turn asked for.
+    """
     op.execute("""
         CREATE VIEW attempt_facts AS
         SELECT t.turn_id AS attempt_id, e.evaluation_id, t.turn_id, t.trajectory_id, t.turn_index, r.run_id,
@@ -308,9 +328,16 @@ def _verdict_triggers() -> None:
         END $$
     """)
     _trigger("verdicts", "inserted", "INSERT", "NEW TABLE AS new_rows", "assay_verdicts_changed")
-    _trigger("verdicts", "updated", "UPDATE", "OLD TABLE AS old_rows NEW TABLE AS new_rows", "assay_verdicts_changed")
+    _trigger(
+        "verdicts",
+        "updated",
+        "UPDATE",
+        "OLD TABLE AS old_rows NEW TABLE AS new_rows",
+        "assay_verdicts_changed",
+    )
     _trigger("verdicts", "deleted", "DELETE", "OLD TABLE AS old_rows", "assay_verdicts_deleted")
-    # Before, not after: rows that are counted down must still be readable.  To delete many, clear is_current first.
+    # Before, not after: rows that are counted down must still be readable.  To
+    # delete many, clear is_current first.
     op.execute("""
         CREATE TRIGGER assay_leaves BEFORE DELETE ON verdicts FOR EACH ROW WHEN (OLD.is_current)
         EXECUTE FUNCTION assay_verdict_leaves()
@@ -375,7 +402,9 @@ def _finding_triggers() -> None:
 
 
 def _turn_triggers() -> None:
-    """The same candidate may be asked for by turn after turn: a turn may find its evaluation done."""
+    """The same candidate may be asked for by turn after turn: a turn may find its
+    evaluation done.
+    """
     op.execute("""
         CREATE FUNCTION assay_turns_changed() RETURNS trigger
         LANGUAGE plpgsql AS $$
@@ -399,7 +428,13 @@ def _turn_triggers() -> None:
         END $$
     """)
     _trigger("turns", "inserted", "INSERT", "NEW TABLE AS new_rows", "assay_turns_changed")
-    _trigger("turns", "updated", "UPDATE", "OLD TABLE AS old_rows NEW TABLE AS new_rows", "assay_turns_changed")
+    _trigger(
+        "turns",
+        "updated",
+        "UPDATE",
+        "OLD TABLE AS old_rows NEW TABLE AS new_rows",
+        "assay_turns_changed",
+    )
     _trigger("turns", "deleted", "DELETE", "OLD TABLE AS old_rows", "assay_turns_changed")
 
 

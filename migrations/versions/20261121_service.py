@@ -84,7 +84,9 @@ def _drop_identity() -> None:
 def _fleet() -> None:
     op.add_column("jobs", sa.Column("run_id", sa.Uuid(), nullable=True))
     op.create_foreign_key("fk_jobs_run_id", "jobs", "runs", ["run_id"], ["run_id"])
-    op.add_column("jobs", sa.Column("sick_devices", sa.Integer(), server_default="0", nullable=False))
+    op.add_column(
+        "jobs", sa.Column("sick_devices", sa.Integer(), server_default="0", nullable=False)
+    )
     pin = sa.text("coalesce(device, '')")
     op.create_index(
         "ix_jobs_queue",
@@ -93,9 +95,15 @@ def _fleet() -> None:
         postgresql_where=sa.text("state = 'queued'"),
     )
     op.create_index("ix_jobs_share_started_at", "jobs", [sa.text(SHARE), "started_at"])
-    op.create_index("ix_jobs_error_kind", "jobs", ["error_kind"], postgresql_where=sa.text("state = 'failed'"))
+    op.create_index(
+        "ix_jobs_error_kind", "jobs", ["error_kind"], postgresql_where=sa.text("state = 'failed'")
+    )
     op.execute(RUN_OF_JOBS)
-    for column in (sa.Column("reason", sa.Text()), sa.Column("changed_by", sa.Text()), _moment("changed_at")):
+    for column in (
+        sa.Column("reason", sa.Text()),
+        sa.Column("changed_by", sa.Text()),
+        _moment("changed_at"),
+    ):
         op.add_column("devices", column)
     op.create_table(
         "device_events",
@@ -105,7 +113,9 @@ def _fleet() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("changed_by", sa.Text(), nullable=False),
         _created(),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.device_id"], name="fk_device_events_device_id"),
+        sa.ForeignKeyConstraint(
+            ["device_id"], ["devices.device_id"], name="fk_device_events_device_id"
+        ),
         sa.PrimaryKeyConstraint("device_event_id", name="pk_device_events"),
     )
     op.create_index("ix_device_events_device_id", "device_events", ["device_id"])
@@ -126,4 +136,6 @@ def _moment(name: str, *, nullable: bool = True) -> sa.Column[datetime]:
 
 
 def _created() -> sa.Column[datetime]:
-    return sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False)
+    return sa.Column(
+        "created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False
+    )

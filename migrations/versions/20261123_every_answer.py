@@ -1,4 +1,6 @@
-"""Counts of attempts are of every answer, as in KernelBench's own analysis: those that could not be evaluated, too."""
+"""Counts of attempts are of every answer, as in KernelBench's own analysis: those
+that could not be evaluated, too.
+"""
 
 from __future__ import annotations
 

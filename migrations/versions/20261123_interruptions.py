@@ -1,4 +1,6 @@
-"""Deaths of our own processes: counted apart from attempts, waited out, and remembered for the device."""
+"""Deaths of our own processes: counted apart from attempts, waited out, and
+remembered for the device.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,13 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("jobs", sa.Column("interruptions", sa.Integer(), server_default="0", nullable=False))
+    op.add_column(
+        "jobs", sa.Column("interruptions", sa.Integer(), server_default="0", nullable=False)
+    )
     op.add_column("jobs", sa.Column("not_before", sa.DateTime(timezone=True)))
-    op.add_column("devices", sa.Column("faults", ARRAY(sa.Text()), server_default="{}", nullable=False))
+    op.add_column(
+        "devices", sa.Column("faults", ARRAY(sa.Text()), server_default="{}", nullable=False)
+    )
 
 
 def downgrade() -> None:

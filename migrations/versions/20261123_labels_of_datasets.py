@@ -1,7 +1,9 @@
-"""Labels that changed since a dataset was made, evaluation by evaluation; single jobs belong to the run they name.
+"""Labels that changed since a dataset was made, evaluation by evaluation; single
+jobs belong to the run they name.
 
-A dataset is stale while one of its labels differs, and fresh again when the label comes back.  An evaluation that no
-turn asked for is an attempt of its job's run."""
+A dataset is stale while one of its labels differs, and fresh again when the label comes back.  An
+evaluation that no turn asked for is an attempt of its job's run.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def upgrade() -> None:
         sa.Column("label_then", sa.Text()),
         sa.Column("label_now", sa.Text()),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+        sa.Column(
+            "created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
+        ),
         sa.ForeignKeyConstraint(
             ["export_id"],
             ["exports.export_id"],
@@ -57,7 +61,9 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.ForeignKeyConstraint(
-            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_export_changes_evaluation_id_evaluations"
+            ["evaluation_id"],
+            ["evaluations.evaluation_id"],
+            name="fk_export_changes_evaluation_id_evaluations",
         ),
         sa.PrimaryKeyConstraint("export_id", "evaluation_id", name="pk_export_changes"),
     )

@@ -29,9 +29,13 @@ def upgrade() -> None:
             name=op.f("ck_problem_checks_outcome"),
         ),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.job_id"], name="fk_problem_checks_job_id"),
-        sa.ForeignKeyConstraint(["problem_id"], ["problems.problem_id"], name="fk_problem_checks_problem_id"),
+        sa.ForeignKeyConstraint(
+            ["problem_id"], ["problems.problem_id"], name="fk_problem_checks_problem_id"
+        ),
         sa.PrimaryKeyConstraint("problem_check_id", name="pk_problem_checks"),
-        sa.UniqueConstraint("problem_id", "device_class", name="uq_problem_checks_problem_id_device_class"),
+        sa.UniqueConstraint(
+            "problem_id", "device_class", name="uq_problem_checks_problem_id_device_class"
+        ),
     )
     op.create_index("ix_problem_checks_job_id", "problem_checks", ["job_id"])
 

@@ -1,4 +1,6 @@
-"""Facts of a problem: the operators that it runs, the prompt that its source gives it, and its remaining facts."""
+"""Facts of a problem: the operators that it runs, the prompt that its source gives
+it, and its remaining facts.
+"""
 
 from __future__ import annotations
 

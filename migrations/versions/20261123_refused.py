@@ -12,7 +12,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("devices", sa.Column("refused_messages", sa.BigInteger(), server_default="0", nullable=False))
+    op.add_column(
+        "devices",
+        sa.Column("refused_messages", sa.BigInteger(), server_default="0", nullable=False),
+    )
 
 
 def downgrade() -> None:

@@ -1,7 +1,9 @@
 """One transaction at a time refreshes the attempts of a job.
 
-Two transactions that add turns to one evaluated job each deleted and inserted the same row of `attempts`, and the
-second one failed on its primary key.  A turn and a verdict stored at the same moment did not see each other."""
+Two transactions that add turns to one evaluated job each deleted and inserted the same row of
+`attempts`, and the second one failed on its primary key.  A turn and a verdict stored at the same
+moment did not see each other.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ depends_on = None
 LOCK_CLASS = 7_203_125
 """First key of the advisory locks: any number that no other lock of the project has."""
 SLOTS = 1024
-"""Locks that one transaction can hold at most: a transaction over many jobs must fit PostgreSQL's lock table."""
+"""Locks that one transaction can hold at most: a transaction over many jobs must fit
+PostgreSQL's lock table.
+"""
 
 
 def upgrade() -> None:

@@ -1,9 +1,10 @@
 """The cost of a call does not grow with its collection.
 
-The next attempt is the first entry of its index: before, every attempt that was ready was read and sorted.  The
-triggers' statements look up few rows by their ids.  Their plans are kept per connection, so one that was made while the
-tables were small (reading them whole) stayed in use until they were analysed; now a plan goes index by index always,
-and is made once."""
+The next attempt is the first entry of its index: before, every attempt that was ready was read and
+sorted.  The triggers' statements look up few rows by their ids.  Their plans are kept per
+connection, so one that was made while the tables were small (reading them whole) stayed in use
+until they were analysed; now a plan goes index by index always, and is made once.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ SETTINGS = {
 
 def upgrade() -> None:
     _index("endpoint, (turn = 0), due_at, node_id")
-    _refresh(turns="IF turn_ids <> '{}' THEN", evaluations="IF evaluation_ids <> '{}' THEN", end="END IF;")
+    _refresh(
+        turns="IF turn_ids <> '{}' THEN",
+        evaluations="IF evaluation_ids <> '{}' THEN",
+        end="END IF;",
+    )
     for function in BY_INDEX:
         for name, value in SETTINGS.items():
             op.execute(f"ALTER FUNCTION {function} SET {name} = {value}")
@@ -45,7 +50,9 @@ def _index(columns: str) -> None:
 
 
 def _refresh(*, turns: str, evaluations: str, end: str) -> None:
-    """The function of 20261121_review, with conditions: a statement on `attempts` fires triggers, for no row, too."""
+    """The function of 20261121_review, with conditions: a statement on `attempts`
+    fires triggers, for no row, too.
+    """
     op.execute(f"""
         CREATE OR REPLACE FUNCTION assay_refresh_attempts(evaluation_ids uuid[], turn_ids uuid[]) RETURNS void
         LANGUAGE plpgsql AS $$

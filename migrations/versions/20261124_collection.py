@@ -1,4 +1,6 @@
-"""Tables of collection: collections, rollouts, nodes of search trees, calls of models, messages by content."""
+"""Tables of collection: collections, rollouts, nodes of search trees, calls of
+models, messages by content.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ down_revision = "20261123l"
 branch_labels = None
 depends_on = None
 
-TABLES = ("collections", "collection_rollouts", "nodes", "messages", "model_calls", "endpoint_workers")
+TABLES = (
+    "collections",
+    "collection_rollouts",
+    "nodes",
+    "messages",
+    "model_calls",
+    "endpoint_workers",
+)
 
 STATEMENTS = (
     """
@@ -102,7 +111,10 @@ CREATE TABLE collection_rollouts (
 )
  WITH (fillfactor = 50)
 """,
-    "CREATE INDEX ix_collection_rollouts_due ON collection_rollouts (due_at) WHERE due_at IS NOT NULL",
+    (
+        "CREATE INDEX ix_collection_rollouts_due ON collection_rollouts (due_at) WHERE due_at IS"
+        " NOT NULL"
+    ),
     "CREATE INDEX ix_collection_rollouts_problem_id ON collection_rollouts (problem_id)",
     """
 CREATE TABLE nodes (

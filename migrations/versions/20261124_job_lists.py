@@ -17,10 +17,17 @@ def upgrade() -> None:
     op.create_index("ix_jobs_state_created_at", "jobs", ["state", *NEWEST])
     op.create_index("ix_jobs_device_class_created_at", "jobs", ["device_class", *NEWEST])
     op.create_index(
-        "ix_jobs_run_id_created_at", "jobs", ["run_id", *NEWEST], postgresql_where=sa.text("run_id IS NOT NULL")
+        "ix_jobs_run_id_created_at",
+        "jobs",
+        ["run_id", *NEWEST],
+        postgresql_where=sa.text("run_id IS NOT NULL"),
     )
 
 
 def downgrade() -> None:
-    for name in ("ix_jobs_run_id_created_at", "ix_jobs_device_class_created_at", "ix_jobs_state_created_at"):
+    for name in (
+        "ix_jobs_run_id_created_at",
+        "ix_jobs_device_class_created_at",
+        "ix_jobs_state_created_at",
+    ):
         op.drop_index(name, "jobs")

@@ -17,7 +17,9 @@ def upgrade() -> None:
         sa.Column("evaluation_id", sa.Uuid(), nullable=False),
         sa.Column("raw_bytes", sa.Integer(), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=False),
-        sa.ForeignKeyConstraint(["evaluation_id"], ["evaluations.evaluation_id"], name="fk_kernel_codes_evaluation_id"),
+        sa.ForeignKeyConstraint(
+            ["evaluation_id"], ["evaluations.evaluation_id"], name="fk_kernel_codes_evaluation_id"
+        ),
         sa.PrimaryKeyConstraint("evaluation_id", name="pk_kernel_codes"),
     )
     op.execute("ALTER TABLE kernel_codes ALTER COLUMN body SET STORAGE EXTERNAL")

@@ -13,7 +13,9 @@ depends_on = None
 
 
 def _created_at() -> sa.Column:  # type: ignore[type-arg]
-    return sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
+    return sa.Column(
+        "created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
+    )
 
 
 def upgrade() -> None:

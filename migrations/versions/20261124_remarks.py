@@ -1,4 +1,6 @@
-"""Comments and tags on problems, trajectories and candidates; names and descriptions of datasets."""
+"""Comments and tags on problems, trajectories and candidates; names and descriptions
+of datasets.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def upgrade() -> None:
         sa.Column("subject_id", sa.Uuid(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Uuid(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.Column(
+            "created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False
+        ),
         sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("comment_id", name="pk_comments"),
         sa.ForeignKeyConstraint(["user_id"], ["users.user_id"], name="fk_comments_user_id"),
@@ -34,7 +38,9 @@ def upgrade() -> None:
         sa.Column("subject_id", sa.Uuid(), nullable=False),
         sa.Column("tag", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Uuid(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.Column(
+            "created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False
+        ),
         sa.PrimaryKeyConstraint("kind", "subject_id", "tag", name="pk_tags"),
         sa.ForeignKeyConstraint(["user_id"], ["users.user_id"], name="fk_tags_user_id"),
         sa.CheckConstraint(KINDS, name=op.f("ck_tags_kind")),

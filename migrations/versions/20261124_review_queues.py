@@ -20,7 +20,9 @@ def upgrade() -> None:
         sa.Column("detector", sa.Text(), nullable=False),
         sa.Column("run", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Uuid()),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
+        sa.Column(
+            "created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
+        ),
         sa.ForeignKeyConstraint(["user_id"], ["users.user_id"], name="fk_review_queues_user_id"),
         sa.PrimaryKeyConstraint("review_queue_id", name="pk_review_queues"),
         sa.UniqueConstraint("name", name="uq_review_queues_name"),
@@ -35,7 +37,9 @@ def upgrade() -> None:
             name="fk_review_queue_reviewers_review_queue_id",
             ondelete="CASCADE",
         ),
-        sa.ForeignKeyConstraint(["user_id"], ["users.user_id"], name="fk_review_queue_reviewers_user_id"),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["users.user_id"], name="fk_review_queue_reviewers_user_id"
+        ),
         sa.PrimaryKeyConstraint("review_queue_id", "user_id", name="pk_review_queue_reviewers"),
     )
 

@@ -24,7 +24,9 @@ def upgrade() -> None:
         sa.Column("last", sa.Double()),
         sa.Column("turns", sa.Integer(), nullable=False),
         sa.Column("revision", ARRAY(sa.BigInteger()), nullable=False),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], name="fk_run_rewards_run_id", ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["run_id"], ["runs.run_id"], name="fk_run_rewards_run_id", ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("run_id", "reward", name="pk_run_rewards"),
     )
 

@@ -16,7 +16,12 @@ KEYS = {"evaluations": "evaluation_id", "jobs": "job_id", "trajectories": "traje
 def upgrade() -> None:
     for table, key in KEYS.items():
         op.create_index(f"ix_{table}_short_id", table, [sa.text(f'"right"({key}::text, 8)')])
-    op.create_index("ix_trajectories_label", "trajectories", ["label"], postgresql_ops={"label": "text_pattern_ops"})
+    op.create_index(
+        "ix_trajectories_label",
+        "trajectories",
+        ["label"],
+        postgresql_ops={"label": "text_pattern_ops"},
+    )
 
 
 def downgrade() -> None:

@@ -39,25 +39,48 @@ def upgrade() -> None:
         postgresql_where=sa.text(CREDITED),
     )
     for name in ("page", "query"):
-        op.add_column("saved_filters", sa.Column(name, sa.Text(), nullable=False, server_default=""))
-    change = sa.text("UPDATE saved_filters SET page = 'candidates.index', query = :query WHERE saved_filter_id = :key")
-    for row in op.get_bind().execute(sa.text("SELECT saved_filter_id, where_text, columns FROM saved_filters")).all():
-        arguments = ({"where": row.where_text} if row.where_text else {}) | {"columns": list(row.columns)}
-        op.get_bind().execute(change, {"query": urlencode(arguments, doseq=True), "key": row.saved_filter_id})
+        op.add_column(
+            "saved_filters", sa.Column(name, sa.Text(), nullable=False, server_default="")
+        )
+    change = sa.text(
+        "UPDATE saved_filters SET page = 'candidates.index', query = :query WHERE saved_filter_id ="
+        " :key"
+    )
+    for row in (
+        op.get_bind()
+        .execute(sa.text("SELECT saved_filter_id, where_text, columns FROM saved_filters"))
+        .all()
+    ):
+        arguments = ({"where": row.where_text} if row.where_text else {}) | {
+            "columns": list(row.columns)
+        }
+        op.get_bind().execute(
+            change, {"query": urlencode(arguments, doseq=True), "key": row.saved_filter_id}
+        )
     op.drop_column("saved_filters", "where_text")
     op.drop_column("saved_filters", "columns")
 
 
 def downgrade() -> None:
     op.execute("DELETE FROM saved_filters WHERE page <> 'candidates.index'")
-    op.add_column("saved_filters", sa.Column("where_text", sa.Text(), nullable=False, server_default=""))
-    op.add_column("saved_filters", sa.Column("columns", JSONB(), nullable=False, server_default="[]"))
-    change = sa.text(
-        "UPDATE saved_filters SET where_text = :where, columns = CAST(:columns AS jsonb) WHERE saved_filter_id = :key"
+    op.add_column(
+        "saved_filters", sa.Column("where_text", sa.Text(), nullable=False, server_default="")
     )
-    for row in op.get_bind().execute(sa.text("SELECT saved_filter_id, query FROM saved_filters")).all():
+    op.add_column(
+        "saved_filters", sa.Column("columns", JSONB(), nullable=False, server_default="[]")
+    )
+    change = sa.text(
+        "UPDATE saved_filters SET where_text = :where, columns = CAST(:columns AS jsonb) WHERE"
+        " saved_filter_id = :key"
+    )
+    for row in (
+        op.get_bind().execute(sa.text("SELECT saved_filter_id, query FROM saved_filters")).all()
+    ):
         found = parse_qs(row.query)
-        values = {"where": found.get("where", [""])[0], "columns": json.dumps(found.get("columns", []))}
+        values = {
+            "where": found.get("where", [""])[0],
+            "columns": json.dumps(found.get("columns", [])),
+        }
         op.get_bind().execute(change, values | {"key": row.saved_filter_id})
     op.alter_column("saved_filters", "where_text", server_default=None)
     op.drop_column("saved_filters", "query")

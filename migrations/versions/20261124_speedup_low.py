@@ -1,4 +1,6 @@
-"""Index of the lower ends of speedup intervals: the filter that leaves only what is faster beyond chance."""
+"""Index of the lower ends of speedup intervals: the filter that leaves only what is
+faster beyond chance.
+"""
 
 from __future__ import annotations
 

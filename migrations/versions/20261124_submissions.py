@@ -12,7 +12,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("jobs", sa.Column("submissions", sa.Integer(), nullable=False, server_default="1"))
+    op.add_column(
+        "jobs", sa.Column("submissions", sa.Integer(), nullable=False, server_default="1")
+    )
 
 
 def downgrade() -> None:

@@ -1,4 +1,6 @@
-"""The process that serves a device, and the address that it comes from: two hosts of one name are told apart."""
+"""The process that serves a device, and the address that it comes from: two hosts of
+one name are told apart.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ PAIRS = {
 """Problem → honest candidate: overhead-bound, loop-bound, memory-bound, an interpreted kernel."""
 
 
-def _measure(device_referee: RefereeClient, problem: str, candidate: str, budget_s: float) -> Timing:
+def _measure(
+    device_referee: RefereeClient, problem: str, candidate: str, budget_s: float
+) -> Timing:
     job = Job(
         job_id=uuid4(),
         reference=(ZOO / "problems" / f"{problem}.py").read_bytes(),
@@ -41,7 +43,9 @@ def _measure(device_referee: RefereeClient, problem: str, candidate: str, budget
 
 def _summary(pairs: list[tuple[Timing, Timing]]) -> dict[str, float]:
     overlap = [max(a.ci_low, b.ci_low) <= min(a.ci_high, b.ci_high) for a, b in pairs]
-    mutual = [a.ci_low <= b.speedup <= a.ci_high and b.ci_low <= a.speedup <= b.ci_high for a, b in pairs]
+    mutual = [
+        a.ci_low <= b.speedup <= a.ci_high and b.ci_low <= a.speedup <= b.ci_high for a, b in pairs
+    ]
     both = [timing for pair in pairs for timing in pair]
     logs = [math.log(timing.speedup) for timing in both]
     return {
@@ -49,7 +53,9 @@ def _summary(pairs: list[tuple[Timing, Timing]]) -> dict[str, float]:
         "overlap": sum(overlap),
         "mutual": sum(mutual),
         "speedup": statistics.median(timing.speedup for timing in both),
-        "half_width_percent": 50 * statistics.median((t.ci_high - t.ci_low) / t.speedup for t in both),
+        "half_width_percent": (
+            50 * statistics.median((t.ci_high - t.ci_low) / t.speedup for t in both)
+        ),
         "spread_percent": 100 * statistics.pstdev(logs),
     }
 
@@ -58,16 +64,23 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--budget", type=float, default=1.0, help="timing budget of one evaluation, in seconds")
+    parser.add_argument(
+        "--budget", type=float, default=1.0, help="timing budget of one evaluation, in seconds"
+    )
     arguments = parser.parse_args()
     found: dict[str, list[tuple[Timing, Timing]]] = {problem: [] for problem in PAIRS}
     with RefereeClient("cpu") as device_referee:
         for index in range(arguments.repeats):
             problem = list(PAIRS)[index % len(PAIRS)]
-            first, second = (_measure(device_referee, problem, PAIRS[problem], arguments.budget) for _ in range(2))
+            first, second = (
+                _measure(device_referee, problem, PAIRS[problem], arguments.budget)
+                for _ in range(2)
+            )
             found[problem].append((first, second))
     everything = [pair for pairs in found.values() for pair in pairs]
-    report: dict[str, object] = {problem: _summary(pairs) for problem, pairs in found.items() if pairs}
+    report: dict[str, object] = {
+        problem: _summary(pairs) for problem, pairs in found.items() if pairs
+    }
     print(json.dumps({"all": _summary(everything), **report}, indent=2))
 
 

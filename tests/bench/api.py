@@ -1,10 +1,12 @@
-"""The HTTP API of one web process: its throughput, its latency, and the cost of holding requests open.
+"""The HTTP API of one web process: its throughput, its latency, and the cost of
+holding requests open.
 
     python -m tests.bench.api [--evaluations 1000000] [--submissions 3000] [--waiting 500]
 
-Prints JSON, an object a line.  The load comes from this machine, too.  `overhead` is the time from sending a submission
-to holding its result in one held request (POST /v1/reward), by a real worker whose evaluation takes no time: all of it
-is the service's."""
+Prints JSON, an object a line.  The load comes from this machine, too.  `overhead` is the time from
+sending a submission to holding its result in one held request (POST /v1/reward), by a real worker
+whose evaluation takes no time: all of it is the service's.
+"""
 
 import argparse
 import http.client
@@ -37,15 +39,21 @@ CANDIDATE = "import triton\n" + "# a candidate of usual length\n" * 80
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--evaluations", type=int, default=1_000_000, help="stored before the reads are timed")
+    parser.add_argument(
+        "--evaluations", type=int, default=1_000_000, help="stored before the reads are timed"
+    )
     parser.add_argument("--submissions", type=int, default=3_000)
     parser.add_argument("--batches", type=int, default=10, help="of 1,000")
     parser.add_argument("--waiting", type=int, default=500)
-    parser.add_argument("--only", nargs="*", help="submit, batch, waiting, overhead, read; by default all")
+    parser.add_argument(
+        "--only", nargs="*", help="submit, batch, waiting, overhead, read; by default all"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="assay-bench-", dir="/var/tmp") as folder:
         Path(folder).chmod(0o711)
-        settings = replace(Settings.from_env({}), state_dir=Path(folder) / "state", max_queued=10_000_000)
+        settings = replace(
+            Settings.from_env({}), state_dir=Path(folder) / "state", max_queued=10_000_000
+        )
         with (
             embedded.Services(settings) as services,
             _served(services.settings) as (port, pid),
@@ -101,7 +109,9 @@ class Caller:
     def __call__(self, method: str, path: str, body: object = None) -> tuple[float, Any]:
         """Milliseconds and the JSON of the answer."""
         if not hasattr(self._own, "connection"):
-            self._own.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout_s)
+            self._own.connection = http.client.HTTPConnection(
+                "127.0.0.1", self._port, timeout=self._timeout_s
+            )
         data = None if body is None else json.dumps(body)
         began = time.perf_counter()
         self._own.connection.request(method, path, data, {"Content-Type": "application/json"})
@@ -117,29 +127,51 @@ def _submit(port: int, count: int) -> dict[str, float]:
     call("POST", "/v1/evaluations", _body("warm"))
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         began = time.perf_counter()
-        took = list(pool.map(lambda number: call("POST", "/v1/evaluations", _body(number))[0], range(count)))
+        took = list(
+            pool.map(lambda number: call("POST", "/v1/evaluations", _body(number))[0], range(count))
+        )
         took_s = time.perf_counter() - began
-    return {"per_s": count / took_s, **_times(took), "submissions": count, "connections": CONNECTIONS}
+    return {
+        "per_s": count / took_s,
+        **_times(took),
+        "submissions": count,
+        "connections": CONNECTIONS,
+    }
 
 
 def _batch(port: int, batches: int) -> dict[str, float]:
     call = Caller(port)
-    bodies = [{"items": [_body(f"{batch} {number}") for number in range(1_000)]} for batch in range(batches)]
+    bodies = [
+        {"items": [_body(f"{batch} {number}") for number in range(1_000)]}
+        for batch in range(batches)
+    ]
     began = time.perf_counter()
     took = [call("POST", "/v1/evaluations:batch", body)[0] for body in bodies]
-    return {"per_s": 1_000 * batches / (time.perf_counter() - began), **_times(took), "batches": batches}
+    return {
+        "per_s": 1_000 * batches / (time.perf_counter() - began),
+        **_times(took),
+        "batches": batches,
+    }
 
 
 def _waiting(client: Client, port: int, pid: int, count: int) -> dict[str, Any]:
-    """`count` clients hold a request each; others ask meanwhile; then the job is over and all hear of it."""
+    """`count` clients hold a request each; others ask meanwhile; then the job is
+    over and all hear of it.
+    """
     job = client.submit(reference=REFERENCE, candidate="waits", gpu="h200")
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
     for each in sockets:
-        each.sendall(f"GET /v1/evaluations/{job.job_id}?wait=60 HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        each.sendall(
+            f"GET /v1/evaluations/{job.job_id}?wait=60 HTTP/1.0\r\nHost: localhost\r\n\r\n".encode()
+        )
     time.sleep(2)
     call = Caller(port)
     took = [call("GET", f"/v1/evaluations/{job.job_id}")[0] for _ in range(300)]
-    held = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    held = dict(
+        line.split(":\t")
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if ":\t" in line
+    )
     began = time.perf_counter()
     job.cancel()
     for each in sockets:
@@ -160,7 +192,10 @@ def _overhead(settings: Settings, port: int) -> dict[str, float]:
     worker = embedded.start_worker(settings, module=fakes.WORKER)
     call = Caller(port)
     try:
-        took = [call("POST", "/v1/reward", _body(f"wrong{' ' * number}", whole=True))[0] for number in range(110)][10:]
+        took = [
+            call("POST", "/v1/reward", _body(f"wrong{' ' * number}", whole=True))[0]
+            for number in range(110)
+        ][10:]
     finally:
         worker.terminate()
         worker.wait()
@@ -196,7 +231,10 @@ def _body(name: object, *, whole: bool = False) -> dict[str, Any]:
 
 def _times(took_ms: list[float]) -> dict[str, float]:
     ordered = sorted(took_ms)
-    return {"p50_ms": statistics.median(ordered), "p95_ms": ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]}
+    return {
+        "p50_ms": statistics.median(ordered),
+        "p95_ms": ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))],
+    }
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Write the keys of a benchmark's problems (hashes, no code) for `app/domain/benchmarks`.
 
-    python -m tests.bench.benchmark_keys --name KernelBench --source URL --out app/domain/benchmarks/kernelbench.json \\
+    python -m tests.bench.benchmark_keys --name KernelBench --source URL --out
+    app/domain/benchmarks/kernelbench.json \\
         CHECKOUT [CHECKOUT …]
 
-Several checkouts are several versions of the benchmark: a problem has the keys of all of them.  Semantic keys are
-traced on fake tensors: no memory, no arithmetic."""
+Several checkouts are several versions of the benchmark: a problem has the keys of all of them.
+Semantic keys are traced on fake tensors: no memory, no arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from workers.shims.operators import OperatorTrace
 
 def main() -> int:
     """Write the file; say for how many problems there is no semantic key."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--name", required=True)
     parser.add_argument("--source", required=True, help="repository and commits, for people")
     parser.add_argument("--out", type=Path, required=True)
@@ -45,7 +49,10 @@ def main() -> int:
                 missing.append(f"{path}: {type(error).__name__}: {str(error)[:120]}")
             else:
                 own["operators"].add(f"{version}:{unnumbered}")
-    listed = {name: {kind: sorted(found) for kind, found in keys.items()} for name, keys in sorted(problems.items())}
+    listed = {
+        name: {kind: sorted(found) for kind, found in keys.items()}
+        for name, keys in sorted(problems.items())
+    }
     fields = {
         "name": options.name,
         "source": options.source,
@@ -53,14 +60,20 @@ def main() -> int:
         "problems": listed,
     }
     options.out.write_text(json.dumps(fields, indent=0, separators=(",", ":")) + "\n")
-    print(f"{len(listed)} problems, {len(missing)} files without a semantic key", *missing, sep="\n  ")
+    print(
+        f"{len(listed)} problems, {len(missing)} files without a semantic key", *missing, sep="\n  "
+    )
     return 0
 
 
 def operators_of(reference: str) -> str:
     """The semantic key of a problem, without running it."""
     module = types.ModuleType("reference")
-    with warnings.catch_warnings(action="ignore"), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+    with (
+        warnings.catch_warnings(action="ignore"),
+        FakeTensorMode(allow_non_fake_inputs=True),
+        torch.no_grad(),
+    ):
         exec(compile(reference, "reference.py", "exec"), module.__dict__)
         arguments: Any = getattr(module, "get_init_inputs", list)()
         model = module.__dict__["Model"](*arguments)

@@ -2,8 +2,9 @@
 
 python -m tests.bench.calls_in_flight [--calls 500] [--characters 20000] [--first-token-s 20]
 
-All calls are sent at once to a scripted server that holds its answers back, so that all are in flight
-together; then each answer streams with token ids and logprobs."""
+All calls are sent at once to a scripted server that holds its answers back, so that all are in
+flight together; then each answer streams with token ids and logprobs.
+"""
 
 # ruff: noqa: E402 (everything below is imported after the patch)
 
@@ -42,7 +43,9 @@ def measure(calls: int, characters: int, first_token_s: float) -> dict[str, floa
     behaviour = Behaviour(first_token_s=first_token_s, chunk_characters=200)
     prompt = "go " + "import torch\n" * 400
     with running(script, behaviour) as address:
-        endpoint = EndpointConfig(name="b", base_url=address, dialect="vllm", model="m", connect_s=30, idle_s=300)
+        endpoint = EndpointConfig(
+            name="b", base_url=address, dialect="vllm", model="m", connect_s=30, idle_s=300
+        )
         pool, before_mb = Pool(calls), memory_mb()
         ended: list[bool] = []
 

@@ -3,16 +3,19 @@
     python -m tests.bench.chaos [--jobs 300] [--seed 1] [--every 5] [--workers 2] [--pretend]
     python -m tests.bench.chaos --device h200 --slots 8 --workers 1 --jobs 400 --storm 300
 
-Killed with SIGKILL: workers, pool processes, referees, all that a referee has started (zygotes of candidates and of
-builders, stopwatch, the process that keeps cores awake, wardens, and the confined processes of candidates and
-references), Redis, Redis with all its data, PostgreSQL, and the web server.  Workers, web and servers are started again
-at once, as `assay up` does; the rest is for the workers to start again.  Limits on attempts are those of production.
+Killed with SIGKILL: workers, pool processes, referees, all that a referee has started (zygotes of
+candidates and of builders, stopwatch, the process that keeps cores awake, wardens, and the confined
+processes of candidates and references), Redis, Redis with all its data, PostgreSQL, and the web
+server.  Workers, web and servers are started again at once, as `assay up` does; the rest is for the
+workers to start again.  Limits on attempts are those of production.
 
-Starts servers of its own on this machine and prints one line of JSON; ends with 1 where a job was lost, stored twice,
-failed, or scored otherwise than it should be.
+Starts servers of its own on this machine and prints one line of JSON; ends with 1 where a job was
+lost, stored twice, failed, or scored otherwise than it should be.
 
-The evaluations are real (a small problem, half of the candidates wrong); with `--pretend` the workers only wait.  With
-`--storm` the kills end after so many seconds, and the remaining jobs are done in peace."""
+The evaluations are real (a small problem, half of the candidates wrong); with `--pretend`
+the workers only wait.  With `--storm` the kills end after so many seconds, and the
+remaining jobs are done in peace.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,9 @@ class Report:
     seconds: float = 0.0
     kills: dict[str, int] = field(default_factory=dict)
     lost: int = 0
-    """Jobs that had come to no end when none had for PATIENCE_S: of themselves, or because kills left no time."""
+    """Jobs that had come to no end when none had for PATIENCE_S: of themselves, or
+    because kills left no time.
+    """
     failed: int = 0
     """Jobs that our faults used up; they are not scored."""
     stored_twice: int = 0
@@ -75,7 +80,10 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        return not (self.lost or self.failed or self.stored_twice or self.wrongly_scored) and self.web_answers
+        return (
+            not (self.lost or self.failed or self.stored_twice or self.wrongly_scored)
+            and self.web_answers
+        )
 
 
 def storm(plan: Plan, folder: Path) -> Report:
@@ -83,9 +91,15 @@ def storm(plan: Plan, folder: Path) -> Report:
     report = Report(jobs=plan.jobs, seed=plan.seed, pretend=plan.pretend, cpus=os.cpu_count())
     began = time.monotonic()
     settings = Settings(state_dir=folder, lease_s=2.0, sweep_s=0.5, slots=plan.slots)
-    with Services(settings) as services, Client(services.settings) as client, site(services.settings, plan) as running:
+    with (
+        Services(settings) as services,
+        Client(services.settings) as client,
+        site(services.settings, plan) as running,
+    ):
         job_ids: list[UUID] = []
-        submitter = threading.Thread(target=submit, args=(client, running.port, plan, job_ids), daemon=True)
+        submitter = threading.Thread(
+            target=submit, args=(client, running.port, plan, job_ids), daemon=True
+        )
         submitter.start()
         kills_until_over(running, client, plan, submitter)
         report.seconds = round(time.monotonic() - began, 1)
@@ -96,7 +110,9 @@ def storm(plan: Plan, folder: Path) -> Report:
     return report
 
 
-def kills_until_over(running: Site, client: Client, plan: Plan, submitter: threading.Thread) -> None:
+def kills_until_over(
+    running: Site, client: Client, plan: Plan, submitter: threading.Thread
+) -> None:
     """Returns once every job is over, or none has been for too long."""
     rng = random.Random(plan.seed)
     peace = time.monotonic() + plan.storm_s
@@ -117,8 +133,9 @@ def kills_until_over(running: Site, client: Client, plan: Plan, submitter: threa
 
 
 def submit(client: Client, port: int, plan: Plan, job_ids: list[UUID]) -> None:
-    """All of it, in chunks, in turn from Python and over HTTP, each until it is accepted: the same submission twice is
-    one job."""
+    """All of it, in chunks, in turn from Python and over HTTP, each until it is accepted: the
+    same submission twice is one job.
+    """
     wanted = plan.submissions()
     for number, start in enumerate(range(0, len(wanted), CHUNK)):
         chunk = wanted[start : start + CHUNK]
@@ -129,12 +146,19 @@ def submit(client: Client, port: int, plan: Plan, job_ids: list[UUID]) -> None:
                 else:
                     job_ids += [handle.job_id for handle in client.submit_many(chunk)]
                 break
-            except (DatabaseUnavailableError, BrokerUnavailableError, OSError, http.client.HTTPException):
+            except (
+                DatabaseUnavailableError,
+                BrokerUnavailableError,
+                OSError,
+                http.client.HTTPException,
+            ):
                 time.sleep(0.2)
 
 
 def over_http(port: int, chunk: list[Submission]) -> list[UUID]:
-    """Ids of the jobs.  Raises OSError (URLError is one) where the web server is away or cannot serve."""
+    """Ids of the jobs.  Raises OSError (URLError is one) where the web server is
+    away or cannot serve.
+    """
     names = ("reference", "candidate", "backend", "gpu", "options")
     items = [{name: getattr(one, name) for name in names} for one in chunk]
     request = urllib.request.Request(
@@ -150,7 +174,11 @@ def count_over(client: Client, before: int) -> int:
     j = tables.jobs.c
     try:
         with client.database.begin() as connection:
-            query = sa.select(sa.func.count()).select_from(tables.jobs).where(j.state.in_(sorted(TERMINAL)))
+            query = (
+                sa.select(sa.func.count())
+                .select_from(tables.jobs)
+                .where(j.state.in_(sorted(TERMINAL)))
+            )
             return int(connection.execute(query).scalar_one())
     except DatabaseUnavailableError:
         return before
@@ -161,8 +189,12 @@ def weigh(report: Report, client: Client, plan: Plan, job_ids: list[UUID]) -> No
     j, e = tables.jobs.c, tables.evaluations.c
     with client.database.begin() as connection:
         query = sa.select(j.job_id, j.state, j.attempt, e.status, e.evaluation_id)
-        rows = list(connection.execute(query.select_from(tables.jobs.outerjoin(tables.evaluations))))
-        report.quarantined = sum(device.state == "quarantined" for device in devices.listed(connection))
+        rows = list(
+            connection.execute(query.select_from(tables.jobs.outerjoin(tables.evaluations)))
+        )
+        report.quarantined = sum(
+            device.state == "quarantined" for device in devices.listed(connection)
+        )
     found = {row.job_id: row for row in rows}
     report.lost = plan.jobs - sum(row.state in TERMINAL for row in found.values())
     report.failed = sum(row.state == "failed" for row in rows)
@@ -197,8 +229,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--pretend", action="store_true")
     parser.add_argument("--device", default="cpu", help="class of the workers' devices")
-    parser.add_argument("--slots", type=int, help="of each worker; by default as many as its device is worth")
-    parser.add_argument("--storm", type=float, default=math.inf, help="seconds of kills; by default until all is over")
+    parser.add_argument(
+        "--slots", type=int, help="of each worker; by default as many as its device is worth"
+    )
+    parser.add_argument(
+        "--storm",
+        type=float,
+        default=math.inf,
+        help="seconds of kills; by default until all is over",
+    )
     given = parser.parse_args()
     plan = Plan(
         jobs=given.jobs,

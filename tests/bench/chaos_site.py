@@ -1,4 +1,6 @@
-"""Servers, workers and a web process that may be killed in every way, and a count of their remains."""
+"""Servers, workers and a web process that may be killed in every way, and a count of
+their remains.
+"""
 
 from __future__ import annotations
 
@@ -84,10 +86,17 @@ class Plan:
         if self.pretend:
             each = [(f"slow 0.08\nslow {number / 1e9:.9f}", "fake") for number in range(self.jobs)]
         else:
-            each = [(f"{WRONG if number % 2 else HONEST}# {number}\n", REFERENCE) for number in range(self.jobs)]
+            each = [
+                (f"{WRONG if number % 2 else HONEST}# {number}\n", REFERENCE)
+                for number in range(self.jobs)
+            ]
         return [
             Submission(
-                reference=reference, candidate=candidate, backend="torch", gpu=self.device_class, options=OPTIONS
+                reference=reference,
+                candidate=candidate,
+                backend="torch",
+                gpu=self.device_class,
+                options=OPTIONS,
             )
             for candidate, reference in each
         ]
@@ -112,7 +121,14 @@ class Site:
     def kill_something(self) -> None:
         """Every way once, in a random order, then again in another."""
         if not self._ways:
-            self._ways = [self.worker, self.pool_process, self.redis, self.redis_wiped, self.postgres, self.web]
+            self._ways = [
+                self.worker,
+                self.pool_process,
+                self.redis,
+                self.redis_wiped,
+                self.postgres,
+                self.web,
+            ]
             self._ways += [] if self._plan.pretend else [self.referee, self.warden, self.confined]
             self._ways += [] if self._plan.pretend else [self._helper(name) for name in HELPERS]
             self._random.shuffle(self._ways)
@@ -135,7 +151,9 @@ class Site:
 
     def web_answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as response:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/healthz", timeout=5
+            ) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False
@@ -153,7 +171,9 @@ class Site:
         return kill(self._one_of(self._below_zygotes()))
 
     def confined(self) -> bool:
-        return kill(self._one_of([each for warden in self._below_zygotes() for each in children(warden)]))
+        return kill(
+            self._one_of([each for warden in self._below_zygotes() for each in children(warden)])
+        )
 
     def _helper(self, name: str) -> partial[bool]:
         return partial(self._kill_helper, name)
@@ -179,12 +199,16 @@ class Site:
         return self._server("redis", "valkey.pid")
 
     def redis_wiped(self) -> bool:
-        return self._server("redis", "valkey.pid", lambda home: shutil.rmtree(home / "appendonlydir"))
+        return self._server(
+            "redis", "valkey.pid", lambda home: shutil.rmtree(home / "appendonlydir")
+        )
 
     def postgres(self) -> bool:
         return self._server("postgres/data", "postmaster.pid")
 
-    def _server(self, folder: str, pid_file: str, meanwhile: Callable[[Path], None] = lambda home: None) -> bool:
+    def _server(
+        self, folder: str, pid_file: str, meanwhile: Callable[[Path], None] = lambda home: None
+    ) -> bool:
         home = self.settings.state_dir / folder
         if not kill(process_lookup.alive_in(home, home / pid_file)):
             return False
@@ -201,7 +225,9 @@ class Site:
     def _start_worker(self, index: int) -> Popen[bytes]:
         module = fakes.WORKER if self._plan.pretend else "workers.worker.celery_app"
         device_class = self._plan.device_class
-        return embedded.start_worker(self.settings, device_class=device_class, device_index=index, module=module)
+        return embedded.start_worker(
+            self.settings, device_class=device_class, device_index=index, module=module
+        )
 
     def _start_web(self) -> Popen[bytes]:
         return embedded.start_web(self.settings, port=self.port)
@@ -221,17 +247,21 @@ def site(settings: Settings, plan: Plan) -> Iterator[Site]:
 def adopt_orphans(*, adopt: bool) -> None:
     """Let this process be the parent of processes below it whose own parent has ended (prctl(2)).
 
-    An orphan that this process does not wait for stays in /proc as a zombie, so that a process which goes on to do
-    other things ends the adoption."""
+    An orphan that this process does not wait for stays in /proc as a zombie, so that a process
+    which goes on to do other things ends the adoption.
+    """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def referees(workers: Iterable[int]) -> list[int]:
-    """Referees of these workers.  One that slots share outlives the pool process that launched it, and is a child of
-    this process then (see adopt_orphans)."""
+    """Referees of these workers.  One that slots share outlives the pool process that launched it,
+    and is a child of this process then (see adopt_orphans).
+    """
     launched = [each for worker in workers for pool in children(worker) for each in children(pool)]
-    return [pid for pid in (*launched, *children(os.getpid())) if f" {REFEREE} " in command_line(pid)]
+    return [
+        pid for pid in (*launched, *children(os.getpid())) if f" {REFEREE} " in command_line(pid)
+    ]
 
 
 def kill(pid: int | None) -> bool:

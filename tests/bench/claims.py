@@ -26,7 +26,9 @@ from app.store import scheduling
 from app.store.database import Database
 
 HERE = DeviceId(device_class="h200", node="here", index=0)
-PROBLEM = Problem(name="bench", reference=b"import torch\n" + b"# a reference of usual length\n" * 60)
+PROBLEM = Problem(
+    name="bench", reference=b"import torch\n" + b"# a reference of usual length\n" * 60
+)
 
 
 def main() -> None:
@@ -43,7 +45,10 @@ def main() -> None:
                 assert services.settings.database_url is not None
                 database = Database(services.settings.database_url)
                 store(database, arguments.queued, runs)
-                print(json.dumps(figures(claim(database, arguments.claims), arguments.queued, runs)), flush=True)
+                print(
+                    json.dumps(figures(claim(database, arguments.claims), arguments.queued, runs)),
+                    flush=True,
+                )
                 database.dispose()
     finally:
         shutil.rmtree(folder)

@@ -5,14 +5,17 @@
     python -m tests.bench.collect alone [--turns 60]
     python -m tests.bench.collect flight [--calls 500]
 
-`storm` runs one collection twice: in peace, and with two workers of the endpoint that kill themselves at random at
-every transition of a call and of a decision; an evaluating worker, Redis (with and without its data) and PostgreSQL
-are killed besides.  A tenth of the requests fails (429, 500, 529, broken stream, silence) and some answers are empty.
-It ends with 1 where an attempt is missing or doubled, a call was made twice that was not in flight at a death, a
-budget was passed at any look, or the two trees differ.
+`storm` runs one collection twice: in peace, and with two workers of the endpoint that kill
+themselves at random at every transition of a call and of a decision; an evaluating worker, Redis
+(with and without its data) and PostgreSQL are killed besides.  A tenth of the requests fails (429,
+500, 529, broken stream, silence) and some answers are empty. It ends with 1 where an attempt is
+missing or doubled, a call was made twice that was not in flight at a death, a budget was passed at
+any look, or the two trees differ.
 
-`pace` measures calls a second; `alone` the time that a call takes beyond the endpoint and the evaluation; `flight` the
-memory of one worker with that many calls in flight.  Evaluations are no-ops (tests/integration/fake_worker.py)."""
+`pace` measures calls a second; `alone` the time that a call takes beyond the endpoint and the
+evaluation; `flight` the memory of one worker with that many calls in flight.  Evaluations are
+no-ops (tests/integration/fake_worker.py).
+"""
 
 from __future__ import annotations
 
@@ -44,21 +47,42 @@ from tests.bench.collect_site import (
     watched,
 )
 
-FAULTS = {"rate_limited": 0.03, "server_error": 0.03, "overloaded": 0.01, "broken_stream": 0.02, "timeout": 0.01}
+FAULTS = {
+    "rate_limited": 0.03,
+    "server_error": 0.03,
+    "overloaded": 0.01,
+    "broken_stream": 0.02,
+    "timeout": 0.01,
+}
 """Shares of requests: a tenth in all."""
 FIRST_TOKEN_S = 100.0
 """Longer than it takes to have all calls in flight, for `flight`."""
 
 
 def tree(client: Client) -> dict[tuple[str, int, str], tuple[Any, ...]]:
-    """Everything that was decided and said, by place.  Amounts are left out: a lost call counts at its maximum."""
+    """Everything that was decided and said, by place.  Amounts are left out: a lost
+    call counts at its maximum.
+    """
     r, p = tables.collection_rollouts.c, tables.problems.c
-    joined = tables.nodes.join(tables.collection_rollouts).join(tables.problems, p.problem_id == r.problem_id)
-    rows = patiently(client, sa.select(tables.nodes, r.sample.label("of"), r.stop_reason, p.name).select_from(joined))
+    joined = tables.nodes.join(tables.collection_rollouts).join(
+        tables.problems, p.problem_id == r.problem_id
+    )
+    rows = patiently(
+        client,
+        sa.select(tables.nodes, r.sample.label("of"), r.stop_reason, p.name).select_from(joined),
+    )
     told = {}
     for row in rows:
         outcome = {k: v for k, v in (row.outcome or {}).items() if k not in ("tokens", "cost_usd")}
-        facts = (row.parent, tuple(row.shown), row.operator, row.seed, row.answer, row.extraction, row.stop_reason)
+        facts = (
+            row.parent,
+            tuple(row.shown),
+            row.operator,
+            row.seed,
+            row.answer,
+            row.extraction,
+            row.stop_reason,
+        )
         told[row.name, row.of, row.key] = (*facts, json.dumps(outcome, sort_keys=True))
 
     return told
@@ -69,7 +93,9 @@ def balance(client: Client, url: str) -> dict[str, Any]:
     counted = stats(url)
     k = tables.model_calls.c
     states = Counter(row.state for row in patiently(client, sa.select(k.state)))
-    answered_rows = Counter(row.node_id for row in patiently(client, sa.select(k.node_id).where(k.state == "answered")))
+    answered_rows = Counter(
+        row.node_id for row in patiently(client, sa.select(k.node_id).where(k.state == "answered"))
+    )
     turns = patiently(client, sa.select(sa.func.count()).select_from(tables.turns))[0][0]
     nodes = patiently(client, sa.select(tables.nodes.c.state))
     return {
@@ -85,14 +111,20 @@ def balance(client: Client, url: str) -> dict[str, Any]:
     }
 
 
-def once(rollouts: int, *, problem_count: int, share: float, every_s: float, seed: int, caps: Any) -> dict[str, Any]:
+def once(
+    rollouts: int, *, problem_count: int, share: float, every_s: float, seed: int, caps: Any
+) -> dict[str, Any]:
     module = "tests.bench.dying_generator" if share else "workers.generator.app"
     behaviour = Behaviour(faults=FAULTS, most_faults=3, hang_s=5.0)
     with (
         running(script({"empty": 0.02}), behaviour) as url,
-        site(url, problem_count=problem_count, flight=32, generators=2, share=share, module=module) as (opened, client),
+        site(
+            url, problem_count=problem_count, flight=32, generators=2, share=share, module=module
+        ) as (opened, client),
     ):
-        collection_id = client.collect(specification(rollouts, problem_count, budgets={"collection": caps}))
+        collection_id = client.collect(
+            specification(rollouts, problem_count, budgets={"collection": caps})
+        )
         seen = watched(opened, client, collection_id, every_s=every_s, seed=seed)
         found = client.collection(collection_id)
         log = opened.log.read_text().split("\n") if opened.log.exists() else []
@@ -131,7 +163,10 @@ def storm(given: argparse.Namespace) -> dict[str, Any]:
 def pace(given: argparse.Namespace) -> dict[str, Any]:
     with (
         running(script({})) as url,
-        site(url, problem_count=100, flight=given.flight, generators=given.generators) as (opened, client),
+        site(url, problem_count=100, flight=given.flight, generators=given.generators) as (
+            opened,
+            client,
+        ),
     ):
         wait_for_workers(client, given.generators)
         collection_id = client.collect(specification(given.rollouts, 100))
@@ -153,9 +188,14 @@ def pace(given: argparse.Namespace) -> dict[str, Any]:
 
 def alone(given: argparse.Namespace) -> dict[str, Any]:
     """One rollout at a time: time of a call beyond the endpoint and the evaluation."""
-    with running(script({})) as url, site(url, problem_count=1, flight=1, generators=1) as (opened, client):
+    with (
+        running(script({})) as url,
+        site(url, problem_count=1, flight=1, generators=1) as (opened, client),
+    ):
         wait_for_workers(client, 1)
-        spec = specification(1, 1, strategy={"name": "sequential", "samples": 1, "turns": given.turns})
+        spec = specification(
+            1, 1, strategy={"name": "sequential", "samples": 1, "turns": given.turns}
+        )
         watched(opened, client, client.collect(spec))
         k, n, j = tables.model_calls.c, tables.nodes.c, tables.jobs.c
         joined = tables.nodes.join(tables.model_calls).outerjoin(tables.jobs, j.job_id == n.job_id)
@@ -187,16 +227,24 @@ def alone(given: argparse.Namespace) -> dict[str, Any]:
 def flight(given: argparse.Namespace) -> dict[str, Any]:
     """Memory of one worker with that many calls in flight, and while their answers are stored."""
     behaviour = Behaviour(first_token_s=FIRST_TOKEN_S)
-    worker: dict[str, Any] = {"module": "tests.bench.unlimited_generator", "silence_s": 2 * FIRST_TOKEN_S}
+    worker: dict[str, Any] = {
+        "module": "tests.bench.unlimited_generator",
+        "silence_s": 2 * FIRST_TOKEN_S,
+    }
     with (
         running(script({}), behaviour) as url,
-        site(url, problem_count=100, flight=given.calls, generators=1, **worker) as (opened, client),
+        site(url, problem_count=100, flight=given.calls, generators=1, **worker) as (
+            opened,
+            client,
+        ),
     ):
         wait_for_workers(client, 1)
         client.collect(specification(100 * (given.calls // 100 + 1), 100))
         most, memory, answered = 0, 0.0, 0
         n, until = tables.nodes.c, time.monotonic() + 3 * FIRST_TOKEN_S
-        counts = [sa.func.count().filter(state) for state in (n.state == "calling", n.answer.is_not(None))]
+        counts = [
+            sa.func.count().filter(state) for state in (n.state == "calling", n.answer.is_not(None))
+        ]
         while time.monotonic() < until and answered < given.calls:
             calling, answered = patiently(client, sa.select(*counts))[0]
             most = max(most, calling)
@@ -214,8 +262,12 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
     one = verbs.add_parser("storm")
     one.add_argument("--rollouts", type=int, default=200)
-    one.add_argument("--share", type=float, default=0.004, help="of transitions at which a worker dies")
-    one.add_argument("--every", type=float, default=10.0, help="mean seconds between two kills of the rest")
+    one.add_argument(
+        "--share", type=float, default=0.004, help="of transitions at which a worker dies"
+    )
+    one.add_argument(
+        "--every", type=float, default=10.0, help="mean seconds between two kills of the rest"
+    )
     one.add_argument("--seed", type=int, default=1)
     two = verbs.add_parser("pace")
     two.add_argument("--rollouts", type=int, default=1000)

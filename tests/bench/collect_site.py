@@ -1,4 +1,6 @@
-"""Workers of endpoints and a fake device beside a scripted endpoint, for measurements of collections."""
+"""Workers of endpoints and a fake device beside a scripted endpoint, for
+measurements of collections.
+"""
 
 from __future__ import annotations
 
@@ -96,13 +98,17 @@ class Site:
         if self.share:
             environment |= {"DIE_SHARE": str(self.share), "DIE_LOG": str(self.log)}
         with (self.settings.state_dir / "log" / f"generator-{number}.log").open("ab") as log:
-            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=TESTS.parent)
+            return subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, cwd=TESTS.parent
+            )
 
     def _evaluator(self) -> None:
         self.processes[0].kill()
 
     def _frozen(self) -> None:
-        """A worker of the endpoint stands still for longer than its lease: its calls are lost, its answers refused."""
+        """A worker of the endpoint stands still for longer than its lease: its calls
+        are lost, its answers refused.
+        """
         worker = self.processes[1]
         worker.send_signal(signal.SIGSTOP)
         time.sleep(1.5 * self.settings.lease_s)
@@ -169,7 +175,9 @@ def site(
                 names = [f"problem-{number:03}" for number in range(problem_count)]
                 references = [f"class Model: ...  # {name}".encode() for name in names]
                 known = zip(names, references, strict=True)
-                problems.add(connection, [Problem(name=n, reference=r, source_set="bench") for n, r in known])
+                problems.add(
+                    connection, [Problem(name=n, reference=r, source_set="bench") for n, r in known]
+                )
             opened = Site(services.settings, calls=flight, log=folder / "deaths", **options)
             try:
                 opened.supervise()
@@ -208,9 +216,16 @@ def watched(
         looks += 1
         for name in ("calls", "tokens", "usd", "evaluations"):
             cap = getattr(row, f"cap_{name}")
-            passed += cap is not None and getattr(row, f"spent_{name}") + getattr(row, f"reserved_{name}") > cap
+            passed += (
+                cap is not None
+                and getattr(row, f"spent_{name}") + getattr(row, f"reserved_{name}") > cap
+            )
         if row.state != "running":
-            return {"seconds": round(time.monotonic() - began, 1), "looks": looks, "budget_passed": passed}
+            return {
+                "seconds": round(time.monotonic() - began, 1),
+                "looks": looks,
+                "budget_passed": passed,
+            }
         if row.spent_calls != before:
             before, moved_at = row.spent_calls, time.monotonic()
         if time.monotonic() > moved_at + PATIENCE_S:
@@ -227,7 +242,10 @@ def stats(url: str) -> dict[str, Any]:
 
 
 def wait_for_workers(client: Client, count: int) -> None:
-    while patiently(client, sa.select(sa.func.count()).select_from(tables.endpoint_workers))[0][0] < count:
+    while (
+        patiently(client, sa.select(sa.func.count()).select_from(tables.endpoint_workers))[0][0]
+        < count
+    ):
         time.sleep(0.2)
     while not patiently(client, sa.select(sa.func.count()).select_from(tables.devices))[0][0]:
         time.sleep(0.2)

@@ -1,12 +1,14 @@
-"""Do two devices agree which candidates are right?  Two files of rows, of the bench for pairs or of the zoo.
+"""Do two devices agree which candidates are right?  Two files of rows, of the bench
+for pairs or of the zoo.
 
     python -m tests.bench.peers DIR --device cpu --budget 0 --json cpu.json
     python -m tests.bench.peers DIR --device h200 --json h200.json
     python -m tests.bench.device_agreement cpu.json h200.json
 
-A candidate runs on both where each says `passed` or `incorrect`; the rest is counted by status.  Of those that passed
-on both the labels are compared, too.  Prints every difference with both messages.  Exit code 1 where fewer than
---least agree on correctness, or none runs on both."""
+A candidate runs on both where each says `passed` or `incorrect`; the rest is counted by status.  Of
+those that passed on both the labels are compared, too.  Prints every difference with both messages.
+Exit code 1 where fewer than --least agree on correctness, or none runs on both.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def compare(first: Rows, second: Rows) -> Agreement:
         ran=len(ran),
         differing=tuple(name for name in ran if len(set(both[name])) > 1),
         passed=len(passed),
-        labelled_otherwise=tuple(name for name in passed if _label(first[name]) != _label(second[name])),
+        labelled_otherwise=tuple(
+            name for name in passed if _label(first[name]) != _label(second[name])
+        ),
         not_run=Counter(both[name] for name in names if name not in ran),
     )
 
@@ -85,7 +89,9 @@ def lines(found: Agreement, first: Rows, second: Rows) -> list[str]:
         f"{found.shared} in both files, {found.ran} ran on both: {share} agree on correctness",
         f"{found.passed} passed on both, {len(found.labelled_otherwise)} with another label",
     ]
-    text += [f"not run: {count} × {one}, {other}" for (one, other), count in found.not_run.most_common()]
+    text += [
+        f"not run: {count} × {one}, {other}" for (one, other), count in found.not_run.most_common()
+    ]
     for name in (*found.differing, *found.labelled_otherwise):
         text.append(f"✗ {name}: {_said(first[name])} | {_said(second[name])}")
     return text
@@ -98,10 +104,14 @@ def _said(row: dict[str, Any]) -> str:
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
-    parser.add_argument("--least", type=float, default=LEAST, help="share that must agree on correctness")
+    parser.add_argument(
+        "--least", type=float, default=LEAST, help="share that must agree on correctness"
+    )
     arguments = parser.parse_args()
     try:
         first, second = rows(arguments.first), rows(arguments.second)

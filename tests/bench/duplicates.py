@@ -1,9 +1,12 @@
-"""Near-duplicates among many candidates: seconds for fingerprints and for the search, and the pairs found.
+"""Near-duplicates among many candidates: seconds for fingerprints and for the
+search, and the pairs found.
 
     python -m tests.bench.duplicates [--candidates 100000] [--families 250]
 
-A fifth of the candidates are others with one number changed; the rest share the beginning and end of every kernel.
-With --families 1 all are compared with all: the cost of a single problem with that many answers."""
+A fifth of the candidates are others with one number changed; the rest share the beginning
+and end of every kernel. With --families 1 all are compared with all: the cost of a single
+problem with that many answers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ def main() -> None:
     """Fingerprint, search, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--candidates", type=int, default=100_000)
-    parser.add_argument("--families", type=int, default=250, help="as many as KernelBench has problems")
+    parser.add_argument(
+        "--families", type=int, default=250, help="as many as KernelBench has problems"
+    )
     arguments = parser.parse_args()
     print(json.dumps(measure(arguments.candidates, arguments.families), indent=2))
 
@@ -63,7 +68,11 @@ def written(draw: random.Random, count: int) -> Iterator[str]:
     before: list[str] = []
     for number in range(count):
         if number % COPIES == COPIES - 1:
-            text = re.sub(r"(num_warps=)\d", rf"\g<1>{draw.choice((1, 16, 32))}", draw.choice(before[1 - COPIES :]))
+            text = re.sub(
+                r"(num_warps=)\d",
+                rf"\g<1>{draw.choice((1, 16, 32))}",
+                draw.choice(before[1 - COPIES :]),
+            )
         else:
             text = source(draw, str(number)).decode()
         before = [*before[1 - COPIES :], text]

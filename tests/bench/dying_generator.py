@@ -1,7 +1,10 @@
-"""The worker of an endpoint, killing itself at random at every transition of a call and of a decision.
+"""The worker of an endpoint, killing itself at random at every transition of a call
+and of a decision.
 
-Started as `celery -A tests.bench.dying_generator worker` with ASSAY's settings and DIE_SHARE, the share of transitions
-at which it dies.  Each death appends the transition's name to the file DIE_LOG."""
+Started as `celery -A tests.bench.dying_generator worker` with ASSAY's settings and
+DIE_SHARE, the share of transitions at which it dies.  Each death appends the
+transition's name to the file DIE_LOG.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def main() -> None:
 def enqueue(client: Client, number: int) -> float:
     """Jobs a second for `number` different candidates."""
     submissions = [
-        Submission(reference=REFERENCE, candidate=f"{CANDIDATE}\n# {secrets.token_hex(8)}") for _ in range(number)
+        Submission(reference=REFERENCE, candidate=f"{CANDIDATE}\n# {secrets.token_hex(8)}")
+        for _ in range(number)
     ]
     began = time.perf_counter()
     client.submit_many(submissions)

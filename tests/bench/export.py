@@ -2,10 +2,12 @@
 
     python -m tests.bench.export [--scale 500000 1000000] [--state DIR]
 
-For each scale, fills a database of its own with that many evaluations (a tenth as many trajectories) whose sources all
-differ, then exports with every stage on: once cold (facts about texts are computed), twice warm.  A row a second is an
-*evaluation* that the pipeline took in.  Memory is the sum of this process and those that render, at its peak;
-PostgreSQL's is not counted; its processor time is.  With --state the databases are kept, and used again."""
+For each scale, fills a database of its own with that many evaluations (a tenth as many
+trajectories) whose sources all differ, then exports with every stage on: once cold (facts about
+texts are computed), twice warm.  A row a second is an *evaluation* that the pipeline took in.
+Memory is the sum of this process and those that render, at its peak; PostgreSQL's is not counted;
+its processor time is.  With --state the databases are kept, and used again.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ FULL = Spec(
     val_fraction=0.05,
     context=Context.ANY,
 )
-"""Every stage that needs no list of held-out problems, with near-duplicates by MinHash; most that is right leaves."""
+"""Every stage that needs no list of held-out problems, with near-duplicates by
+MinHash; most that is right leaves.
+"""
 
 OPERATIONS = ("relu", "exp", "tanh", "sigmoid", "abs", "sqrt", "log1p", "square", "neg", "sin")
 
@@ -84,23 +88,38 @@ def measured(scale: int, folder: Path) -> dict[str, Any]:
 def measure(database: Database, evaluations: int, out: Path, postmaster: int) -> dict[str, Any]:
     """The exports, one after the other."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        took_s = apart.submit(fill, database.url.render_as_string(hide_password=False), evaluations).result()
+        took_s = apart.submit(
+            fill, database.url.render_as_string(hide_password=False), evaluations
+        ).result()
     found: dict[str, Any] = {"evaluations": evaluations, "generated_s": took_s}
     shutil.rmtree(out, ignore_errors=True)
-    runs = {"cold": FULL, "warm": FULL, "warm_again": FULL, "best_of_16": replace(FULL, best_of=BestOf.TOP_K, k=16)}
+    runs = {
+        "cold": FULL,
+        "warm": FULL,
+        "warm_again": FULL,
+        "best_of_16": replace(FULL, best_of=BestOf.TOP_K, k=16),
+    }
     for name, spec in runs.items():
-        found[name] = {"load": os.getloadavg()[0]} | exported(database, spec, out / name, postmaster)
+        found[name] = {"load": os.getloadavg()[0]} | exported(
+            database, spec, out / name, postmaster
+        )
     found["same_content"] = found["warm"].pop("content") == found["warm_again"].pop("content")
     shutil.rmtree(out)
     return found
 
 
 def fill(url: str, evaluations: int) -> float | None:
-    """Seconds; None where it was filled before.  Runs in a process of its own, for the export's memory."""
+    """Seconds; None where it was filled before.  Runs in a process of its own, for
+    the export's memory.
+    """
     database = Database(url)
     draw = random.Random(7)
-    problem = mock.patch.object(texts, "problem", lambda _, level, number: reference(draw, level, number))
-    candidate = mock.patch.object(texts, "source", lambda _, name, serial, label: source(draw, serial))
+    problem = mock.patch.object(
+        texts, "problem", lambda _, level, number: reference(draw, level, number)
+    )
+    candidate = mock.patch.object(
+        texts, "source", lambda _, name, serial, label: source(draw, serial)
+    )
     began = time.perf_counter()
     try:
         with problem, candidate:
@@ -141,9 +160,9 @@ def reference(draw: random.Random, level: int, number: int) -> tuple[str, bytes]
         body = f"torch.{operation}({body})"
     name = f"{level}_{number:03}_{chain[0]}_{chain[1]}"
     text = (
-        f"import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
-        f"        return {body}\n\n\ndef get_inputs():\n    return [torch.randn(64, {number + 1})]\n\n\n"
-        f"def get_init_inputs():\n    return []\n"
+        "import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self,"
+        f" x):\n        return {body}\n\n\ndef get_inputs():\n    return [torch.randn(64,"
+        f" {number + 1})]\n\n\ndef get_init_inputs():\n    return []\n"
     )
     return name, text.encode()
 
@@ -161,28 +180,34 @@ def source(draw: random.Random, serial: str) -> bytes:
     """A candidate of about two kilobytes, like no other."""
     lines = ["    a0 = tl.load(x_ptr + row * n_columns + offsets, mask=mask)"]
     for number in range(1, draw.randint(12, 24)):
-        lines.append(draw.choice(_BODY).format(number, draw.randint(1, 99), draw.randint(1, 99), number - 1))
+        lines.append(
+            draw.choice(_BODY).format(number, draw.randint(1, 99), draw.randint(1, 99), number - 1)
+        )
     body = "\n".join(lines)
     return (
-        f"# {serial}\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n\n"
-        f"@triton.jit\ndef fused_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):\n"
-        f"    row = tl.program_id(0)\n    offsets = tl.arange(0, BLOCK)\n    mask = offsets < n_columns\n{body}\n"
-        f"    tl.store(out_ptr + row * n_columns + offsets, a{len(lines) - 1}, mask=mask)\n\n\n"
-        f"class ModelNew(nn.Module):\n    def forward(self, x):\n        out = torch.empty_like(x)\n"
-        f"        fused_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=1024, num_warps={draw.choice((2, 4, 8))})\n"
-        f"        return out\n"
+        f"# {serial}\nimport torch\nimport torch.nn as nn\nimport triton\nimport triton.language as"
+        " tl\n\n\n@triton.jit\ndef fused_kernel(x_ptr, out_ptr, n_columns, BLOCK: tl.constexpr):\n"
+        "    row = tl.program_id(0)\n    offsets = tl.arange(0, BLOCK)\n    mask = offsets <"
+        f" n_columns\n{body}\n    tl.store(out_ptr + row * n_columns + offsets, a{len(lines) - 1},"
+        " mask=mask)\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        out ="
+        " torch.empty_like(x)\n        fused_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=1024,"
+        f" num_warps={draw.choice((2, 4, 8))})\n        return out\n"
     ).encode()
 
 
 @contextmanager
 def peak_memory() -> Iterator[dict[str, int]]:
-    """Proportional set size of this process and its children, in bytes, twice a second: reading takes 10 ms each."""
+    """Proportional set size of this process and its children, in bytes, twice a
+    second: reading takes 10 ms each.
+    """
     found = {"peak": 0}
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.5):
-            found["peak"] = max(found["peak"], sum(map(_pss, [os.getpid(), *_children(os.getpid())])))
+            found["peak"] = max(
+                found["peak"], sum(map(_pss, [os.getpid(), *_children(os.getpid())]))
+            )
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -197,7 +222,11 @@ def _children(pid: int) -> list[int]:
     """Python processes below this one: PostgreSQL was started by it, too, and is not counted."""
     try:
         own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        listed = [int(one) for one in own if b"app.export.render_worker" in Path(f"/proc/{one}/cmdline").read_bytes()]
+        listed = [
+            int(one)
+            for one in own
+            if b"app.export.render_worker" in Path(f"/proc/{one}/cmdline").read_bytes()
+        ]
     except OSError:
         return []
     return listed
@@ -208,7 +237,9 @@ def _pss(pid: int) -> int:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+    return next(
+        int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")
+    )
 
 
 def _postmaster(folder: Path) -> int:
@@ -219,14 +250,22 @@ def _postmaster(folder: Path) -> int:
 def _postgres_cpu_s(postmaster: int) -> float:
     """Processor seconds of all processes that the server has or had."""
     ticks = 0
-    for pid in (str(postmaster), *Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()):
+    for pid in (
+        str(postmaster),
+        *Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split(),
+    ):
         with suppress(OSError):  # gone meanwhile
-            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+            ticks += sum(
+                map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])
+            )
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _cpu_s() -> float:
-    own, below = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    own, below = (
+        resource.getrusage(resource.RUSAGE_SELF),
+        resource.getrusage(resource.RUSAGE_CHILDREN),
+    )
     return own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
 
 

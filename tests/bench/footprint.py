@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SETTLED = 0.4
-"""Share of the samples after which a footprint has to be flat: before it, caches fill and pools open."""
+"""Share of the samples after which a footprint has to be flat: before it, caches
+fill and pools open.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,9 @@ def below(pid: int) -> list[int]:
 def resident_bytes(pids: Iterable[int]) -> int:
     """Memory of the processes together that belongs to no file, shared pages counted in parts.
 
-    Pages of libraries are left out: how many of them count depends on which other processes of the machine run."""
+    Pages of libraries are left out: how many of them count depends on which other
+    processes of the machine run.
+    """
     total = 0
     for pid in pids:
         try:
@@ -54,11 +58,14 @@ def descriptors(pids: Iterable[int]) -> int:
     return total
 
 
-def grown(samples: Sequence[Mapping[str, float]], allowances: Mapping[str, Allowance]) -> dict[str, str]:
+def grown(
+    samples: Sequence[Mapping[str, float]], allowances: Mapping[str, Allowance]
+) -> dict[str, str]:
     """Figures that are not flat, each with its values at the first settled sample and at the end.
 
-    Each end is the median of three neighbouring samples, because a sample may meet a process that is being taken
-    apart."""
+    Each end is the median of three neighbouring samples, because a sample may meet a
+    process that is being taken apart.
+    """
     found = {}
     start = int(len(samples) * SETTLED)
     for name, allowance in allowances.items():

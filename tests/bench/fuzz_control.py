@@ -1,12 +1,15 @@
-"""Random bytes into everything that a candidate shares with the referee, while it is being evaluated.
+"""Random bytes into everything that a candidate shares with the referee, while it is
+being evaluated.
 
     python -m tests.bench.fuzz_control [--seconds 60] [--seed 1]
 
-Each candidate scribbles, from a thread and a forked process, over every shared mapping that it finds in its own
-address space (mailbox, arena) and sends replies of its own: random bytes, well-formed lies, lies with the right
-sequence number.  Some do the reference's work besides, so that they get as far as timing and profile; the others return
-noise, and none of these may pass.  None may get a speedup from it, the referee may neither die nor be replaced, and
-every fourth evaluation is an honest one, which must pass.  Prints JSON; exit code 1 if any of this is not so."""
+Each candidate scribbles, from a thread and a forked process, over every shared mapping that it
+finds in its own address space (mailbox, arena) and sends replies of its own: random bytes,
+well-formed lies, lies with the right sequence number.  Some do the reference's work besides, so
+that they get as far as timing and profile; the others return noise, and none of these may pass.
+None may get a speedup from it, the referee may neither die nor be replaced, and every fourth
+evaluation is an honest one, which must pass.  Prints JSON; exit code 1 if any of this is not so.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def get_init_inputs(): return [64]
 HONEST = REFERENCE.replace(b"class Model(", b"class ModelNew(")
 HONEST_EVERY = 4
 CREDIT = 3.0
-"""A lower end of the speedup's interval that the reference's own work cannot reach, however noisy the host."""
+"""A lower end of the speedup's interval that the reference's own work cannot reach,
+however noisy the host.
+"""
 
 FUZZER = """
 import ctypes, os, random, re, sys, threading, time
@@ -62,7 +67,8 @@ def conversation():
 
 def lie(dice, sequence):
     number = dice.choice([sequence, sequence + 1, dice.getrandbits(32)])
-    well_formed = wire.REPLY.pack(dice.choice([1, 1, dice.getrandbits(32)]), number, dice.getrandbits(64),
+    kind = dice.choice([1, 1, dice.getrandbits(32)])
+    well_formed = wire.REPLY.pack(kind, number, dice.getrandbits(64),
                                   dice.getrandbits(dice.choice([4, 14, 64])))
     return dice.choice([well_formed, well_formed, dice.randbytes(dice.randrange(1, 200))])
 
@@ -91,14 +97,17 @@ class ModelNew(torch.nn.Module):
         for number in range(FORKS):
             if os.fork() == 0: scribble(SEED + number + 1)
         threading.Thread(target=scribble, args=(SEED,), daemon=True).start()
-    def forward(self, x): return torch.cumsum(x * self.weight, dim=1) if WORKS else torch.rand_like(x) * 1e3
+    def forward(self, x):
+        return torch.cumsum(x * self.weight, dim=1) if WORKS else torch.rand_like(x) * 1e3
 """
 TARGETS = (("mailbox",), ("arena",), ("channel",), ("all",), ("all", "channel"))
 
 
 def main() -> int:
     """Fuzz and print; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -109,9 +118,11 @@ def main() -> int:
 
 
 def fuzz(device_referee: RefereeClient, *, seconds: float, seed: int) -> dict[str, Any]:
-    """Evaluate fuzzers and honest candidates in turn until the time is over, and count their outcomes.
+    """Evaluate fuzzers and honest candidates in turn until the time is over, and
+    count their outcomes.
 
-    Raises InfrastructureError where the referee dies of it."""
+    Raises InfrastructureError where the referee dies of it.
+    """
     dice = random.Random(seed)
     statuses: dict[str, Counter[str]] = {"noise": Counter(), "work": Counter(), "honest": Counter()}
     wrong: list[str] = []
@@ -121,12 +132,16 @@ def fuzz(device_referee: RefereeClient, *, seconds: float, seed: int) -> dict[st
     while time.monotonic() < until:
         number = sum(map(Counter.total, statuses.values()))
         kind = "honest" if number % HONEST_EVERY == 0 else dice.choice(["noise", "work"])
-        candidate, patience_s = (HONEST, 30.0) if kind == "honest" else (_fuzzer(dice, works=kind == "work"), 2.0)
+        candidate, patience_s = (
+            (HONEST, 30.0) if kind == "honest" else (_fuzzer(dice, works=kind == "work"), 2.0)
+        )
         evaluation = _evaluate(device_referee, candidate, patience_s)
         referees.add(_referee(device_referee))
         statuses[kind][evaluation.status] += 1
         if not _acceptable(kind, evaluation):
-            wrong.append(f"{number}, {kind}: {evaluation.status} {evaluation.error} {evaluation.timing}")
+            wrong.append(
+                f"{number}, {kind}: {evaluation.status} {evaluation.error} {evaluation.timing}"
+            )
     return {
         "seed": seed,
         "seconds": seconds,
@@ -158,7 +173,13 @@ def _fuzzer(dice: random.Random, *, works: bool) -> bytes:
 def _evaluate(device_referee: RefereeClient, candidate: bytes, patience_s: float) -> Evaluation:
     options = JobOptions(call_timeout_s=patience_s, deadline_s=3 * patience_s, timing_budget_s=0.02)
     return device_referee.run(
-        Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
+        Job(
+            job_id=uuid4(),
+            reference=REFERENCE,
+            candidate=candidate,
+            backend="torch",
+            options=options,
+        )
     ).evaluation
 
 

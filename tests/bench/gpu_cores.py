@@ -2,16 +2,17 @@
 
     python -m tests.bench.gpu_cores [--slots 8] [--count 12] [--rounds 2] [--out rows.json]
 
-One honest kernel of some 30 µs and pairs of known ratio again and again, among others in flight, with both sides'
-threads placed in turn:
+One honest kernel of some 30 µs and pairs of known ratio again and again, among others in flight,
+with both sides' threads placed in turn:
 
     one_core   the first threads of both, which launch, on one quiet core, as the referee does
     free       on the quiet cores, wherever the kernel puts them
     own_cores  the first thread of each on a quiet core of its own
 
-A core that is slower than another, because its second thread is busy, would make a constant difference with
-`own_cores`, chance with `free`, and none with `one_core`.  Needs a GPU; prints JSON: ratios and their spread, side by
-side."""
+A core that is slower than another, because its second thread is busy, would make a constant
+difference with `own_cores`, chance with `free`, and none with `one_core`.  Needs a GPU; prints
+JSON: ratios and their spread, side by side.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +58,14 @@ PLACES: dict[str, Place] = {
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=8)
-    parser.add_argument("--count", type=int, default=12, help="evaluations of the kernel, a placement and round")
+    parser.add_argument(
+        "--count", type=int, default=12, help="evaluations of the kernel, a placement and round"
+    )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
@@ -77,14 +82,21 @@ def main() -> None:
                     arguments.out.write_text(json.dumps(rows))
     finally:
         fleet.close()
-    report = {name: {kind: _spread(found) for kind, found in kinds.items()} for name, kinds in rows.items()}
+    report = {
+        name: {kind: _spread(found) for kind, found in kinds.items()}
+        for name, kinds in rows.items()
+    }
     print(json.dumps(report, indent=1))
 
 
 def _evaluated(fleet: Fleet, count: int) -> dict[str, list[dict[str, Any]]]:
     """Timings of each kind, every second of those in flight."""
     others = small(count)
-    kinds = {"30 µs, Triton": others[0], "20 µs, 1.00": ratio(1, 1, 20.0), "300 µs, 1.25": ratio(5, 4, 300.0)}
+    kinds = {
+        "30 µs, Triton": others[0],
+        "20 µs, 1.00": ratio(1, 1, 20.0),
+        "300 µs, 1.25": ratio(5, 4, 300.0),
+    }
     timings = {}
     for name, kind in kinds.items():
         found, _ = fleet.run([each for other in others for each in (kind, other)])

@@ -2,10 +2,13 @@
 
     python -m tests.bench.gpu_eval all --out rows.json       every figure, one after the other
     python -m tests.bench.gpu_eval zoo hacks/ broken/        zoo candidates, a line each
-    python -m tests.bench.gpu_eval throughput,large          some of: throughput, cost, repeat, accuracy, large, …
+    python -m tests.bench.gpu_eval throughput,large          some of: throughput, cost, repeat,
+                                                             accuracy, large, …
 
-A figure that cannot be had is printed as an error, and the others are taken all the same; the exit code says so.
-Needs a GPU, torch and triton, nothing else of this project's dependencies.  Prints JSON."""
+A figure that cannot be had is printed as an error, and the others are taken all the
+same; the exit code says so. Needs a GPU, torch and triton, nothing else of this
+project's dependencies.  Prints JSON.
+"""
 
 import argparse
 import json
@@ -60,21 +63,29 @@ FIGURES = (*COUNTS, "faults", "extension", "compiled")
 
 
 def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
-    """Every chosen zoo candidate that runs on the device; of how many something else came out than they say."""
+    """Every chosen zoo candidate that runs on the device; of how many something else
+    came out than they say.
+    """
     device_class = fleet.host.device.device_class
     chosen = [
         case
         for case in zoo.cases()
         if case.runs_on(device_class) and (not prefixes or case.name.startswith(tuple(prefixes)))
     ]
-    chosen.sort(key=lambda case: -_patience_s(case))  # compilers first, so that they run beside the others
+    chosen.sort(
+        key=lambda case: -_patience_s(case)
+    )  # compilers first, so that they run beside the others
     specs = [spec_of(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
     rows: list[dict[str, Any]] = []
     unexpected = 0
     for case, row in zip(chosen, fleet.each(specs), strict=True):
         rows.append(row)
         timing = row["timing"]
-        speed = f"×{timing['speedup']:.3f} [{timing['ci_low']:.3f}, {timing['ci_high']:.3f}]" if timing else ""
+        speed = (
+            f"×{timing['speedup']:.3f} [{timing['ci_low']:.3f}, {timing['ci_high']:.3f}]"
+            if timing
+            else ""
+        )
         wanted = case.expected(device_class)
         agrees = (row["status"], row["label"], tuple(row["accused_by"])) == (
             wanted.status,
@@ -82,11 +93,19 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
             wanted.findings,
         )
         unexpected += not agrees
-        expected = "" if agrees else f"  expected {wanted.status} {wanted.verdict} {','.join(wanted.findings) or '-'}"
+        expected = (
+            ""
+            if agrees
+            else f"  expected {wanted.status} {wanted.verdict} {','.join(wanted.findings) or '-'}"
+        )
         found = ",".join(row["found"]) or "-"
         said = f"{row['status']} {row['label']} {found} {speed}{row['error'] or ''}{expected}"
         print(f"{case.name:38}{row['seconds']:6.2f} s {said}", flush=True)
-    print(json.dumps({"evaluated": len(chosen), "not_as_expected": unexpected, **_score(chosen, rows)}))
+    print(
+        json.dumps(
+            {"evaluated": len(chosen), "not_as_expected": unexpected, **_score(chosen, rows)}
+        )
+    )
     return unexpected
 
 
@@ -96,8 +115,9 @@ def _patience_s(case: zoo.Case) -> float:
 
 
 def _score(cases: list[zoo.Case], rows: list[dict[str, Any]]) -> dict[str, int]:
-    """Cheats that were credited, and honest ones that were accused.  A cheat that is stopped by structure may pass:
-    its own time is measured then."""
+    """Cheats that were credited, and honest ones that were accused.  A cheat that is stopped by
+    structure may pass: its own time is measured then.
+    """
     pairs = list(zip(cases, rows, strict=True))
     cheats = [(case, row) for case, row in pairs if case.group == "hacks"]
     honest = [row for case, row in pairs if case.group == "honest"]
@@ -125,7 +145,9 @@ def _clean_rate(report: dict[str, Any]) -> float:
 
 
 def _taken(figure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A figure, or why there is none.  Everything is caught: time on a GPU is short, and the next figure may be had."""
+    """A figure, or why there is none.  Everything is caught: time on a GPU is short,
+    and the next figure may be had.
+    """
     try:
         return figure()
     except Exception as error:  # noqa: BLE001 (see above)
@@ -145,21 +167,37 @@ def _names(text: str) -> list[str]:
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", type=_names, metavar="all|zoo|FIGURE,…", help=f"figures: {', '.join(FIGURES)}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "what", type=_names, metavar="all|zoo|FIGURE,…", help=f"figures: {', '.join(FIGURES)}"
+    )
     parser.add_argument("prefixes", nargs="*", help="of zoo candidates")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
-    parser.add_argument("--steady", action="store_true", help="contexts are made only while no evaluation is timed")
-    parser.add_argument("--share", type=float, default=1.0, help="of the usual number of evaluations")
+    parser.add_argument(
+        "--steady", action="store_true", help="contexts are made only while no evaluation is timed"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the usual number of evaluations"
+    )
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
     began = time.perf_counter()
     fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
-    report: dict[str, Any] = {"environment": fleet.environment, "slots": arguments.slots, "steady": arguments.steady}
+    report: dict[str, Any] = {
+        "environment": fleet.environment,
+        "slots": arguments.slots,
+        "steady": arguments.steady,
+    }
     report["ready_s"] = time.perf_counter() - began
-    report["million_squares_ms"] = 1000 * min(timeit.repeat("sum(i*i for i in range(10**6))", number=1, repeat=5))
-    print(json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True)
+    report["million_squares_ms"] = 1000 * min(
+        timeit.repeat("sum(i*i for i in range(10**6))", number=1, repeat=5)
+    )
+    print(
+        json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True
+    )
     if arguments.what == ["zoo"]:
         unexpected = run_zoo(fleet, arguments.prefixes)
     else:
@@ -172,8 +210,9 @@ def main() -> None:
 
 
 def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
-    """The figures that were asked for, into the report, which is printed and stored after each: an end by force loses
-    one figure."""
+    """The figures that were asked for, into the report, which is printed and stored after each: an
+    end by force loses one figure.
+    """
     for name, figure in _figures(fleet, arguments.share, report).items():
         if name not in arguments.what and (arguments.what != ["all"] or name == "group"):
             continue
@@ -183,7 +222,9 @@ def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any
             arguments.out.write_text(json.dumps(report, indent=1))
 
 
-def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
+def _figures(
+    fleet: Fleet, share: float, report: dict[str, Any]
+) -> dict[str, Callable[[], dict[str, Any]]]:
     """By name, in the order in which `all` takes them."""
     counted: dict[str, Callable[[Fleet, int], dict[str, Any]]] = {
         "group": group,
@@ -199,7 +240,8 @@ def _figures(fleet: Fleet, share: float, report: dict[str, Any]) -> dict[str, Ca
         "default_budget": default_budget,
     }
     figures: dict[str, Callable[[], dict[str, Any]]] = {
-        name: partial(figure, fleet, max(4, round(COUNTS[name] * share))) for name, figure in counted.items()
+        name: partial(figure, fleet, max(4, round(COUNTS[name] * share)))
+        for name, figure in counted.items()
     }
     figures["faults"] = lambda: faults(fleet, _clean_rate(report), max(20, round(80 * share)))
     figures["extension"] = partial(extension, fleet)

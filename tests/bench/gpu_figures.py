@@ -1,4 +1,6 @@
-"""Figures of evaluations on a GPU: rates, latency, spread, accuracy, faults, large tensors, baselines, memory."""
+"""Figures of evaluations on a GPU: rates, latency, spread, accuracy, faults, large
+tensors, baselines, memory.
+"""
 
 import statistics
 import subprocess
@@ -48,9 +50,10 @@ MHZ = 1980
 
 
 def ratio(launches: int, candidate_launches: int, candidate_us: float) -> dict[str, Any]:
-    """A pair of known ratio: the same step, which spins for some cycles and computes the answer, taken more and less
-    often.  Nothing of a call is outside of its steps, so that their numbers are the ratio, as long as a step takes the
-    device longer than it takes the host to launch."""
+    """A pair of known ratio: the same step, which spins for some cycles and computes the answer,
+    taken more and less often.  Nothing of a call is outside of its steps, so that their numbers are
+    the ratio, as long as a step takes the device longer than it takes the host to launch.
+    """
     cycles = round(candidate_us * MHZ / candidate_launches)
     reference = SPIN.format(name="Model", launches=launches, cycles=cycles) + INPUTS
     candidate = SPIN.format(name="ModelNew", launches=candidate_launches, cycles=cycles)
@@ -63,12 +66,18 @@ def ratio(launches: int, candidate_launches: int, candidate_us: float) -> dict[s
     }
 
 
-# Figures --------------------------------------------------------------------------------------------------------------
+# Figures
+# --------------------------------------------------------------------------------------------------
 def throughput(fleet: Fleet, count: int) -> dict[str, Any]:
-    """Evaluations a minute, a fresh sandboxed process each, with correctness, paired timing, coverage and verdict:
-    all of one problem, as a trainer's group of samples; and of eight problems in turn."""
+    """Evaluations a minute, a fresh sandboxed process each, with correctness, paired
+    timing, coverage and verdict: all of one problem, as a trainer's group of samples;
+    and of eight problems in turn.
+    """
     slots = fleet.slots
-    one = [{**spec, "name": f"{spec['name']} {index}"} for index, spec in enumerate(small(8 * count)[::8])]
+    one = [
+        {**spec, "name": f"{spec['name']} {index}"}
+        for index, spec in enumerate(small(8 * count)[::8])
+    ]
     fleet.run(small(2 * slots))  # processes of the references
     return {"one_problem": _rate(fleet, one), "eight_problems": _rate(fleet, small(count))}
 
@@ -84,8 +93,10 @@ def _without_checks() -> Iterator[None]:
 
 
 def cost(fleet: Fleet, count: int) -> dict[str, Any]:
-    """Evaluations a minute with all checks against those without unusual inputs, ablation, perturbed weights and the
-    driver's profile, in turns: four rounds of each in one run, and the share of the rate that the checks cost."""
+    """Evaluations a minute with all checks against those without unusual inputs, ablation,
+    perturbed weights and the driver's profile, in turns: four rounds of each in one run, and the
+    share of the rate that the checks cost.
+    """
     slots, rounds = fleet.slots, 4
     each = max(slots, count // (2 * rounds))
     fleet.run(small(2 * slots))  # processes of the references
@@ -96,13 +107,20 @@ def cost(fleet: Fleet, count: int) -> dict[str, Any]:
             rates["with_checks"].append(_rate(fleet, specs))
             continue
         with _without_checks():
-            rates["without_checks"].append(_rate(fleet, [{**spec, "variants": False} for spec in specs]))
+            rates["without_checks"].append(
+                _rate(fleet, [{**spec, "variants": False} for spec in specs])
+            )
     taken = {name: sum(rate["seconds"] for rate in found) for name, found in rates.items()}
     return {
         "cost_percent": 100 * (1 - taken["without_checks"] / taken["with_checks"]),
-        "rounds_per_minute": {name: [rate["per_minute"] for rate in found] for name, found in rates.items()},
+        "rounds_per_minute": {
+            name: [rate["per_minute"] for rate in found] for name, found in rates.items()
+        },
         **{
-            name: {"accepted": sum(rate["accepted"] for rate in found), "stage_p50_ms": found[-1]["stage_p50_ms"]}
+            name: {
+                "accepted": sum(rate["accepted"] for rate in found),
+                "stage_p50_ms": found[-1]["stage_p50_ms"],
+            }
             for name, found in rates.items()
         },
     }
@@ -110,7 +128,10 @@ def cost(fleet: Fleet, count: int) -> dict[str, Any]:
 
 def group(fleet: Fleet, count: int) -> dict[str, Any]:
     """Evaluations a minute of one problem alone."""
-    specs = [{**spec, "name": f"{spec['name']} {index}"} for index, spec in enumerate(small(8 * count)[::8])]
+    specs = [
+        {**spec, "name": f"{spec['name']} {index}"}
+        for index, spec in enumerate(small(8 * count)[::8])
+    ]
     fleet.run(specs[: 2 * fleet.slots])
     return _rate(fleet, specs)
 
@@ -127,7 +148,11 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
         "stage_p50_ms": _stages(rows),
         "groups_p50": _median(row["timing"]["groups"] for row in passed),
         "half_width_percent": _half_width([row["timing"] for row in passed]),
-        "refused": [(row["name"], row["status"], row["label"], row["error"]) for row in rows if row not in passed],
+        "refused": [
+            (row["name"], row["status"], row["label"], row["error"])
+            for row in rows
+            if row not in passed
+        ],
         "rows": rows,
     }
 
@@ -154,7 +179,9 @@ def _half_width(timings: list[dict[str, Any]]) -> float | None:
 
 
 def profiled(fleet: Fleet, count: int) -> dict[str, Any]:
-    """Evaluations a minute with the driver's profiler for each that passes: every kernel, and a timeline."""
+    """Evaluations a minute with the driver's profiler for each that passes: every
+    kernel, and a timeline.
+    """
     specs = [{**spec, "profile": "full"} for spec in small(count)]
     fleet.run(specs[: fleet.slots])
     found = _rate(fleet, specs)
@@ -171,7 +198,9 @@ def default_budget(fleet: Fleet, count: int) -> dict[str, Any]:
 
 
 def latency(fleet: Fleet, count: int) -> dict[str, Any]:
-    """A lone warm request, profile included: its problem's process is there, and a spare is ready."""
+    """A lone warm request, profile included: its problem's process is there, and a
+    spare is ready.
+    """
     specs, rows = small(count), []
     fleet.run(specs)
     for spec in specs:
@@ -196,7 +225,9 @@ def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
         rows_, _ = fleet.run(specs)
         timings = [row["timing"] for row in rows_[::2] if row["timing"]]
         speedups = [timing["speedup"] for timing in timings]
-        spread = statistics.stdev(speedups) / statistics.fmean(speedups) if len(speedups) > 1 else None
+        spread = (
+            statistics.stdev(speedups) / statistics.fmean(speedups) if len(speedups) > 1 else None
+        )
         found[name] = {
             "n": len(speedups),
             "candidate_us": _median(timing["candidate_us"] for timing in timings),
@@ -212,11 +243,19 @@ def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
 def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
     """Pairs of known ratio: how often the stated interval holds it."""
     pairs = {1.0: 20, 1.05: 21, 1.25: 25, 0.5: 10}
-    specs = [(truth, ratio(launches, 20, 800.0)) for truth, launches in pairs.items() for _ in range(count)]
+    specs = [
+        (truth, ratio(launches, 20, 800.0))
+        for truth, launches in pairs.items()
+        for _ in range(count)
+    ]
     rows, _ = fleet.run([spec for _, spec in specs])
     found: dict[str, Any] = {}
     for truth in pairs:
-        timings = [row["timing"] for (each, _), row in zip(specs, rows, strict=True) if each == truth and row["timing"]]
+        timings = [
+            row["timing"]
+            for (each, _), row in zip(specs, rows, strict=True)
+            if each == truth and row["timing"]
+        ]
         inside = [timing["ci_low"] <= truth <= timing["ci_high"] for timing in timings]
         found[str(truth)] = {
             "rows": timings,
@@ -226,16 +265,22 @@ def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
             "half_width_percent": _half_width(timings),
         }
     total = sum(each["n"] for each in found.values())
-    return {"inside_percent": 100 * sum(each["inside"] for each in found.values()) / max(1, total), **found}
+    return {
+        "inside_percent": 100 * sum(each["inside"] for each in found.values()) / max(1, total),
+        **found,
+    }
 
 
 def kernelgym(fleet: Fleet, count: int) -> dict[str, Any]:
-    """KernelGYM's number beside Assay's, of one honest kernel among others in flight: three warm-ups, the mean of a
-    hundred calls between events (EventTiming)."""
+    """KernelGYM's number beside Assay's, of one honest kernel among others in flight: three
+    warm-ups, the mean of a hundred calls between events (EventTiming).
+    """
     other = small(count)
     pair = {**other[0], "protocol": "kernelgym"}
     rows, _ = fleet.run([each for spec in other for each in (pair, spec)])
-    timings = [row["timing"] for row in rows[::2] if row["timing"] and row["timing"]["event_timing"]]
+    timings = [
+        row["timing"] for row in rows[::2] if row["timing"] and row["timing"]["event_timing"]
+    ]
     numbers = {
         "ours": [each["speedup"] for each in timings],
         "kernelgym": [each["event_timing"]["speedup"] for each in timings],
@@ -265,8 +310,12 @@ def faults(fleet: Fleet, clean_per_minute: float, count: int = 80) -> dict[str, 
         specs[index] = bad[index // 5 % len(bad)]
     rows, seconds = fleet.run(specs)
     innocent = [row for index, row in enumerate(rows) if index % 5]
-    hurt = [(row["name"], row["status"], row["error"]) for row in innocent if row["status"] != "passed"]
-    guilty = sorted({(row["name"], row["status"]) for index, row in enumerate(rows) if not index % 5})
+    hurt = [
+        (row["name"], row["status"], row["error"]) for row in innocent if row["status"] != "passed"
+    ]
+    guilty = sorted(
+        {(row["name"], row["status"]) for index, row in enumerate(rows) if not index % 5}
+    )
     per_minute = 60 * count / seconds
     return {
         "innocent": len(innocent),
@@ -297,21 +346,36 @@ def large(fleet: Fleet, count: int) -> dict[str, Any]:
     specs = []
     for index in range(count):
         make = LARGE_SHAPES[index % len(LARGE_SHAPES)]
-        slow = LARGE.format(name="Model", body="torch.exp(x) / torch.exp(x).sum(dim=1, keepdim=True)", make=make)
+        slow = LARGE.format(
+            name="Model", body="torch.exp(x) / torch.exp(x).sum(dim=1, keepdim=True)", make=make
+        )
         fast = LARGE.format(name="ModelNew", body="torch.softmax(x, dim=1)", make=make)
-        specs.append({"name": make, "reference": slow, "candidate": f"{fast}\n# {index}\n", "backend": "torch"})
+        specs.append(
+            {
+                "name": make,
+                "reference": slow,
+                "candidate": f"{fast}\n# {index}\n",
+                "backend": "torch",
+            }
+        )
     fleet.run(specs[:4])
     found = _rate(fleet, specs)
-    speedups = sorted((row["name"], round(row["timing"]["speedup"], 3)) for row in found["rows"] if row["timing"])
+    speedups = sorted(
+        (row["name"], round(row["timing"]["speedup"], 3)) for row in found["rows"] if row["timing"]
+    )
     return {**found, "speedups": speedups}
 
 
 def disturbed(fleet: Fleet, count: int) -> dict[str, Any]:
-    """One pair while the host is idle, and while a dozen cores are kept busy; spares are raised in both."""
+    """One pair while the host is idle, and while a dozen cores are kept busy; spares
+    are raised in both.
+    """
     pair = ratio(5, 4, 300.0)
     found: dict[str, float | None] = {}
     for name, cores in (("idle", 0), ("12 cores busy", 12)):
-        burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+        burning = [
+            subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)
+        ]
         try:
             rows, _ = fleet.run([pair] * count)
         finally:
@@ -320,7 +384,11 @@ def disturbed(fleet: Fleet, count: int) -> dict[str, Any]:
                 process.wait()
         found[name] = _median(row["timing"]["speedup"] for row in rows if row["timing"])
     idle, busy = found.values()
-    return {**found, "shift_percent": 100 * (busy / idle - 1) if idle and busy else None, "n": count}
+    return {
+        **found,
+        "shift_percent": 100 * (busy / idle - 1) if idle and busy else None,
+        "n": count,
+    }
 
 
 EXTENSION = """
@@ -339,7 +407,8 @@ torch::Tensor twice(torch::Tensor x) {
   return y;
 }
 '''
-module = load_inline("twice", cpp_sources="torch::Tensor twice(torch::Tensor x);", cuda_sources=SOURCE,
+module = load_inline("twice", cpp_sources="torch::Tensor twice(torch::Tensor x);",
+                     cuda_sources=SOURCE,
                      functions=["twice"])
 class ModelNew(nn.Module):
     def forward(self, x):
@@ -350,13 +419,24 @@ class ModelNew(nn.Module):
 def extension(fleet: Fleet) -> dict[str, Any]:
     """A CUDA source, compiled in its sandbox."""
     reference = LARGE.format(name="Model", body="x + x", make="rand(4096, 4096)")
-    spec = {"name": "twice", "reference": reference, "candidate": EXTENSION, "backend": "cuda", "timeout": 120.0}
+    spec = {
+        "name": "twice",
+        "reference": reference,
+        "candidate": EXTENSION,
+        "backend": "cuda",
+        "timeout": 120.0,
+    }
     rows, seconds = fleet.run([spec])
-    return {"seconds": seconds, **{key: rows[0][key] for key in ("status", "label", "found", "error", "stage_ms")}}
+    return {
+        "seconds": seconds,
+        **{key: rows[0][key] for key in ("status", "label", "found", "error", "stage_ms")},
+    }
 
 
 def compiled(fleet: Fleet) -> dict[str, Any]:
-    """A candidate against its reference compiled by torch.compile; measured once for a problem, then known."""
+    """A candidate against its reference compiled by torch.compile; measured once for
+    a problem, then known.
+    """
     found: dict[str, Any] = {}
     for name in ("layer_norm", "swiglu_half"):
         case = next(case for case in zoo.cases() if case.name == f"honest/{name}_triton")
@@ -365,7 +445,9 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
         began = time.perf_counter()
         evaluation, _ = measure(job, fleet.host)
         alike = lambda other: measure(other, fleet.host)[0]  # noqa: E731
-        evaluation = compiled_baselines.added(evaluation, job, fleet.host.baselines, alike, Cancellation())
+        evaluation = compiled_baselines.added(
+            evaluation, job, fleet.host.baselines, alike, Cancellation()
+        )
         timing = evaluation.timing
         found[name] = {
             "seconds": time.perf_counter() - began,
@@ -377,8 +459,10 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
 
 
 def memory(fleet: Fleet) -> dict[str, float]:
-    """Device memory in GiB: all that is in use, and the referee's own tensors.  Also the processes
-    that have served and still exist: tearing down keeps up if their number does not grow with each figure."""
+    """Device memory in GiB: all that is in use, and the referee's own tensors.  Also the
+    processes that have served and still exist: tearing down keeps up if their number
+    does not grow with each figure.
+    """
     free, total = torch.cuda.mem_get_info()
     return {
         "used_gib": (total - free) / 2**30,

@@ -35,7 +35,8 @@ BUDGET_S = 0.08
 """For timing, of the device to itself: six groups, mostly."""
 
 
-# One evaluation -------------------------------------------------------------------------------------------------------
+# One evaluation
+# --------------------------------------------------------------------------------------------------
 def job(spec: dict[str, Any]) -> Job:
     options = JobOptions(
         timing_budget_s=spec.get("budget", BUDGET_S),
@@ -47,11 +48,22 @@ def job(spec: dict[str, Any]) -> Job:
         device_time=spec.get("device_time", False),
         variants=spec.get("variants", True),
     )
-    reference, candidate = spec["reference"].encode(), spec["candidate"].encode("utf-8", "surrogateescape")
-    return Job(job_id=uuid4(), reference=reference, candidate=candidate, backend=spec["backend"], options=options)
+    reference, candidate = (
+        spec["reference"].encode(),
+        spec["candidate"].encode("utf-8", "surrogateescape"),
+    )
+    return Job(
+        job_id=uuid4(),
+        reference=reference,
+        candidate=candidate,
+        backend=spec["backend"],
+        options=options,
+    )
 
 
-def _row(spec: dict[str, Any], evaluated: Job, evaluation: Evaluation, seconds: float) -> dict[str, Any]:
+def _row(
+    spec: dict[str, Any], evaluated: Job, evaluation: Evaluation, seconds: float
+) -> dict[str, Any]:
     verdict = judge(
         Subject(
             evaluation=evaluation,
@@ -67,14 +79,24 @@ def _row(spec: dict[str, Any], evaluated: Job, evaluation: Evaluation, seconds: 
         "status": str(evaluation.status),
         "label": str(verdict.label),
         "found": sorted({finding.detector for finding in verdict.findings}),
-        "accused_by": sorted({each.detector for each in verdict.findings if each.label != Label.CLEAN}),
-        "error": f"{evaluation.error.kind}: {evaluation.error.message[:200]}" if evaluation.error else None,
+        "accused_by": sorted(
+            {each.detector for each in verdict.findings if each.label != Label.CLEAN}
+        ),
+        "error": (
+            f"{evaluation.error.kind}: {evaluation.error.message[:200]}"
+            if evaluation.error
+            else None
+        ),
         "timing": asdict(timing) if timing else None,
         "coverage": evaluation.profile.coverage_time if evaluation.profile else None,
         "device_us": evaluation.profile.device_us if evaluation.profile else None,
         "profile": evaluation.profile.source if evaluation.profile else None,
         "profiler_error": evaluation.profile.profiler_error if evaluation.profile else None,
-        "kernels": [asdict(kernel) for kernel in evaluation.profile.kernels[:8]] if evaluation.profile else [],
+        "kernels": (
+            [asdict(kernel) for kernel in evaluation.profile.kernels[:8]]
+            if evaluation.profile
+            else []
+        ),
         "ablation": asdict(evaluation.ablation) if evaluation.ablation else None,
         "calls": evaluation.correctness.calls if evaluation.correctness else 0,
         "stage_ms": evaluation.stage_ms,
@@ -82,9 +104,13 @@ def _row(spec: dict[str, Any], evaluated: Job, evaluation: Evaluation, seconds: 
 
 
 class Fleet:
-    """The referee of a device with some evaluations in flight, each in a thread of its own, as in a worker."""
+    """The referee of a device with some evaluations in flight, each in a thread of
+    its own, as in a worker.
+    """
 
-    def __init__(self, device_class: str, slots: int, *, steady: bool = False, kept_bytes: int = 0) -> None:
+    def __init__(
+        self, device_class: str, slots: int, *, steady: bool = False, kept_bytes: int = 0
+    ) -> None:
         torch.set_num_threads(1)
         self.slots = slots
         self.host = Host(device_class, "bench", slots=slots, steady=steady, kept_bytes=kept_bytes)
@@ -111,19 +137,26 @@ class Fleet:
         """The evaluation; a fault of the referee gives one, too: `invalid`, of kind `our_fault`."""
         try:
             found, _ = measure(job, self.host)
-            self.host.recycle(job.options.memory_bytes)  # on the CPU; a GPU's processes are buried meanwhile
+            self.host.recycle(
+                job.options.memory_bytes
+            )  # on the CPU; a GPU's processes are buried meanwhile
             return found
         except Exception as error:  # noqa: BLE001 (the others of a figure go on)
             traceback.print_exc()
             assert self.host.environment is not None
-            fault = EvaluationError(kind="our_fault", message=f"{type(error).__name__}: {error}", log="")
-            return Evaluation(status=Status.INVALID, error=fault, environment=self.host.environment, seed="")
+            fault = EvaluationError(
+                kind="our_fault", message=f"{type(error).__name__}: {error}", log=""
+            )
+            return Evaluation(
+                status=Status.INVALID, error=fault, environment=self.host.environment, seed=""
+            )
 
     def close(self) -> None:
         self.host.close()
 
 
-# Candidates -----------------------------------------------------------------------------------------------------------
+# Candidates
+# --------------------------------------------------------------------------------------------------
 def spec_of(case: zoo.Case, **changes: Any) -> dict[str, Any]:
     candidate = case.candidate.decode("utf-8", "surrogateescape")
     return {

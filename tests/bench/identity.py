@@ -1,10 +1,13 @@
-"""Share of KernelBench's problems that are recognised after a rewrite, and pairs of them that are taken for one.
+"""Share of KernelBench's problems that are recognised after a rewrite, and pairs of
+them that are taken for one.
 
     python -m tests.bench.identity PATH_OF_A_KERNELBENCH_CHECKOUT [--json]
 
-Each problem of levels 1 to 3 is rewritten in seven ways that do not change its result.  A rewrite is recognised
-where its `exact` key, its `family` and the held-out list name the problem that it came from.  The rewrites are made
-here with `ast` alone and share no code with `app.domain.canonical`."""
+Each problem of levels 1 to 3 is rewritten in seven ways that do not change its result.
+A rewrite is recognised where its `exact` key, its `family` and the held-out list name
+the problem that it came from.  The rewrites are made here with `ast` alone and share no
+code with `app.domain.canonical`.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,28 @@ NAMES_KEPT = frozenset(dir(builtins)) | {"get_inputs", "get_init_inputs", "self"
 
 def main() -> int:
     """Measure and print; 1 where less than 99 % are recognised or two problems are one."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    problems = {str(path.relative_to(options.checkout)): path.read_text() for path in _files(options.checkout)}
+    problems = {
+        str(path.relative_to(options.checkout)): path.read_text()
+        for path in _files(options.checkout)
+    }
     if not problems:
-        parser.error(f"expected KernelBench/level1 to level3 under {options.checkout}, found no problem")
+        parser.error(
+            f"expected KernelBench/level1 to level3 under {options.checkout}, found no problem"
+        )
     found = measure(problems)
     if options.json:
         print(json.dumps(found, indent=1))
     else:
         for name, one in found["rewrites"].items():
             print(
-                f"{name:34} {one['exact']:4} exact {one['family']:4} family {one['held_out']:4} held out of {one['of']}"
+                f"{name:34} {one['exact']:4} exact {one['family']:4} family {one['held_out']:4}"
+                f" held out of {one['of']}"
             )
         print(f"pairs of different problems with one exact key: {len(found['merged'])}")
         print(f"families of more than one problem: {len(found['families'])}")
@@ -51,9 +62,13 @@ def main() -> int:
 
 
 def measure(problems: dict[str, str]) -> dict[str, Any]:
-    """`{"rewrites": {name: {"exact", "family", "held_out", "of"}}, "merged": [[name…]], "families": [[name…]]}`."""
+    """`{"rewrites": {name: {"exact", "family", "held_out", "of"}}, "merged":
+    [[name…]], "families": [[name…]]}`.
+    """
     known = {name: problem_family.keys(text.encode(), "Model") for name, text in problems.items()}
-    index = Index(held_out=[HeldOut(name=name, reference=text.encode()) for name, text in problems.items()])
+    index = Index(
+        held_out=[HeldOut(name=name, reference=text.encode()) for name, text in problems.items()]
+    )
     rewrites = {}
     for label, rewrite in REWRITES.items():
         counts = {"exact": 0, "family": 0, "held_out": 0, "of": len(problems)}
@@ -80,7 +95,11 @@ def _alike(keys: dict[str, str]) -> list[list[str]]:
 
 
 def _files(checkout: Path) -> list[Path]:
-    return sorted(path for level in (1, 2, 3) for path in (checkout / "KernelBench" / f"level{level}").glob("*.py"))
+    return sorted(
+        path
+        for level in (1, 2, 3)
+        for path in (checkout / "KernelBench" / f"level{level}").glob("*.py")
+    )
 
 
 Rewritten = tuple[str, str]
@@ -95,12 +114,16 @@ def class_renamed(text: str) -> Rewritten:
 
 
 def everything_renamed(text: str) -> Rewritten:
-    """Every class, function, argument, local name, constant and attribute that the module defines."""
+    """Every class, function, argument, local name, constant and attribute that the
+    module defines.
+    """
     tree = ast.parse(text)
     names = sorted(_bound(tree) - NAMES_KEPT - _imported(tree) - _own_attributes(tree))
     attributes = sorted(_own_attributes(tree))
     renamed = {name: f"n{place}_renamed" for place, name in enumerate(names)}
-    _Rename(renamed, {name: f"a{place}_renamed" for place, name in enumerate(attributes)}).visit(tree)
+    _Rename(renamed, {name: f"a{place}_renamed" for place, name in enumerate(attributes)}).visit(
+        tree
+    )
     return ast.unparse(tree), renamed["Model"]
 
 
@@ -111,11 +134,17 @@ def super_plain(text: str) -> Rewritten:
         def visit_Call(self, node: ast.Call) -> ast.AST:
             self.generic_visit(node)
             if isinstance(node.func, ast.Name) and node.func.id == "super":
-                node.args = [] if node.args else [ast.Name("Model", ast.Load()), ast.Name("self", ast.Load())]
+                node.args = (
+                    []
+                    if node.args
+                    else [ast.Name("Model", ast.Load()), ast.Name("self", ast.Load())]
+                )
             return node
 
     tree = ast.parse(text)
-    if len([node for node in tree.body if isinstance(node, ast.ClassDef)]) > 1:  # `super()` of another class than Model
+    if (
+        len([node for node in tree.body if isinstance(node, ast.ClassDef)]) > 1
+    ):  # `super()` of another class than Model
         return text.replace("super(Model, self)", "super()"), "Model"
     return ast.unparse(Swap().visit(tree)), "Model"
 
@@ -143,7 +172,9 @@ def bare(text: str) -> Rewritten:
 
 
 def reordered(text: str) -> Rewritten:
-    """Methods and top-level definitions in reverse, attributes that do not depend on each other in another order."""
+    """Methods and top-level definitions in reverse, attributes that do not depend on
+    each other in another order.
+    """
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -159,7 +190,9 @@ def reordered(text: str) -> Rewritten:
 
 
 def temporaries(text: str) -> Rewritten:
-    """Arguments of calls in `forward` that are calls themselves are put into locals before the statement."""
+    """Arguments of calls in `forward` that are calls themselves are put into locals
+    before the statement.
+    """
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "forward":
@@ -236,7 +269,11 @@ class _Rename(ast.NodeTransformer):
 
 
 def _bound(tree: ast.AST) -> set[str]:
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     found |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     methods = {each for node in classes for each in node.body if isinstance(each, ast.FunctionDef)}
@@ -246,7 +283,9 @@ def _bound(tree: ast.AST) -> set[str]:
 
 def _imported(tree: ast.AST) -> set[str]:
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
+    return {
+        (alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names
+    }
 
 
 def _own_attributes(tree: ast.AST) -> set[str]:
@@ -261,7 +300,9 @@ def _own_attributes(tree: ast.AST) -> set[str]:
         and node.value.id == "self"
     }
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    methods = {each.name for node in classes for each in node.body if isinstance(each, ast.FunctionDef)}
+    methods = {
+        each.name for node in classes for each in node.body if isinstance(each, ast.FunctionDef)
+    }
     values = {
         target.id
         for node in classes
@@ -270,12 +311,20 @@ def _own_attributes(tree: ast.AST) -> set[str]:
         for target in each.targets
         if isinstance(target, ast.Name)
     }
-    return {name for name in stored | methods | values if name not in meant and not name.startswith("__")}
+    return {
+        name
+        for name in stored | methods | values
+        if name not in meant and not name.startswith("__")
+    }
 
 
 def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
     return [
-        ast.Assign(targets=[node.target], value=node.value) if isinstance(node, ast.AnnAssign) and node.value else node
+        (
+            ast.Assign(targets=[node.target], value=node.value)
+            if isinstance(node, ast.AnnAssign) and node.value
+            else node
+        )
         for node in body
         if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
     ]
@@ -286,19 +335,35 @@ def _swapped(body: list[ast.stmt]) -> list[ast.stmt]:
     body = list(body)
     for place in range(len(body) - 1):
         one, other = body[place], body[place + 1]
-        if isinstance(one, ast.Assign) and isinstance(other, ast.Assign) and not (_touched(one) & _touched(other)):
+        if (
+            isinstance(one, ast.Assign)
+            and isinstance(other, ast.Assign)
+            and not (_touched(one) & _touched(other))
+        ):
             body[place], body[place + 1] = other, one
     return body
 
 
 def _touched(node: ast.stmt) -> set[str]:
     """Everything that a statement names, but for the roots of libraries and `self`."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - {"self", "nn", "torch", "F", "math"}
-    bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - {
+        "self",
+        "nn",
+        "torch",
+        "F",
+        "math",
+    }
+    bound = {
+        each.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
     attributes = {
         f".{each.attr}"
         for each in ast.walk(node)
-        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self"
+        if isinstance(each, ast.Attribute)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == "self"
     }
     return names | bound | attributes
 
@@ -311,7 +376,11 @@ def _hoisted(statement: ast.stmt) -> list[ast.stmt]:
     for place, argument in enumerate(value.args):
         if isinstance(argument, ast.Call):
             name = f"held_{place}"
-            before.append(ast.Assign(targets=[ast.Name(name, ast.Store())], value=copy.deepcopy(argument), lineno=0))
+            before.append(
+                ast.Assign(
+                    targets=[ast.Name(name, ast.Store())], value=copy.deepcopy(argument), lineno=0
+                )
+            )
             value.args[place] = ast.Name(name, ast.Load())
     return [*before, statement]
 

@@ -1,11 +1,13 @@
-"""Rate through KernelGYM's protocol over HTTP beside the rate in process, the same number of requests in flight.
+"""Rate through KernelGYM's protocol over HTTP beside the rate in process, the same
+number of requests in flight.
 
-    python -m tests.bench.in_flight [--seconds 0.1] [--slots 2] [--flight 16] [--requests 160] [--rounds 3]
-    python -m tests.bench.in_flight --device h200 --slots 8 --requests 96 --rounds 2
+    python -m tests.bench.in_flight [--seconds 0.1] [--slots 2] [--flight 16] [--requests 160]
+    [--rounds 3] python -m tests.bench.in_flight --device h200 --slots 8 --requests 96 --rounds 2
 
-A real worker with evaluations that only wait for `--seconds`; with `--device`, evaluations of small Triton kernels on a
-device of that class.  Both ways take turns in one run, so that other load on the machine meets both.  Prints JSON; to
-reach: 95 % of the rate in process."""
+A real worker with evaluations that only wait for `--seconds`; with `--device`, evaluations of small
+Triton kernels on a device of that class.  Both ways take turns in one run, so that other load on
+the machine meets both.  Prints JSON; to reach: 95 % of the rate in process.
+"""
 
 import argparse
 import json
@@ -39,7 +41,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.1, help="of one evaluation")
-    parser.add_argument("--device", help="class of a device that evaluates; by default nothing is evaluated")
+    parser.add_argument(
+        "--device", help="class of a device that evaluates; by default nothing is evaluated"
+    )
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--flight", type=int, default=16)
     parser.add_argument("--requests", type=int, default=160, help="of each round")
@@ -47,7 +51,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="assay-bench-", dir="/var/tmp") as folder:
         Path(folder).chmod(0o711)
-        settings = replace(Settings.from_env({}), state_dir=Path(folder) / "state", slots=given.slots)
+        settings = replace(
+            Settings.from_env({}), state_dir=Path(folder) / "state", slots=given.slots
+        )
         with (
             embedded.Services(settings) as services,
             _served(services.settings) as (port, _),
@@ -84,7 +90,9 @@ def asked(number: int, way: str, given: argparse.Namespace) -> Asked:
     if given.device is None:
         return Asked(name, REFERENCE, f"slow {given.seconds}\nwrong {name}", "torch", "incorrect")
     case = small_kernels()[number % len(KERNELS)]
-    return Asked(name, case.reference.decode(), f"{case.candidate.decode()}\n# {name}\n", "triton", "passed")
+    return Asked(
+        name, case.reference.decode(), f"{case.candidate.decode()}\n# {name}\n", "triton", "passed"
+    )
 
 
 @cache
@@ -99,13 +107,19 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
 
     def in_process(one: Asked) -> None:
         job = client.submit(
-            reference=one.reference, candidate=one.candidate, backend=one.backend, gpu=gpu, **options(gpu)
+            reference=one.reference,
+            candidate=one.candidate,
+            backend=one.backend,
+            gpu=gpu,
+            **options(gpu),
         )
         assert job.wait(timeout_s=PATIENCE_S)["status"] == one.status
 
     def over_http(one: Asked) -> None:
         body = {"task_id": one.name, "reference_code": one.reference, "kernel_code": one.candidate}
-        told = call("POST", "/evaluate", {**body, "device_preference": given.device, "timeout": PATIENCE_S})[1]
+        told = call(
+            "POST", "/evaluate", {**body, "device_preference": given.device, "timeout": PATIENCE_S}
+        )[1]
         assert (told["status"], told["correctness"]) == ("completed", one.status == "passed"), told
 
     ways: dict[str, Callable[[Asked], None]] = {"in_process": in_process, "kernelgym": over_http}
@@ -114,12 +128,23 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
         for name, ask in ways.items():
             wanted = [asked(number, f"{name} {round_}", given) for number in range(given.requests)]
             began = time.perf_counter()
-            with ThreadPoolExecutor(given.flight) as pool:  # new threads: the web closes connections that idle a round
+            with ThreadPoolExecutor(
+                given.flight
+            ) as pool:  # new threads: the web closes connections that idle a round
                 list(pool.map(ask, wanted))
             rates[name].append(given.requests / (time.perf_counter() - began))
     found = {f"{name}_per_s": statistics.median(each[1:]) for name, each in rates.items()}
-    ratios = [http / own for own, http in zip(rates["in_process"][1:], rates["kernelgym"][1:], strict=True)]
-    told = {"bench": "in_flight", **vars(given), **found, "ratio": statistics.median(ratios), "ratios": ratios}
+    ratios = [
+        http / own
+        for own, http in zip(rates["in_process"][1:], rates["kernelgym"][1:], strict=True)
+    ]
+    told = {
+        "bench": "in_flight",
+        **vars(given),
+        **found,
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
     print(json.dumps({**told, "load_average": os.getloadavg()[0], "cpus": os.cpu_count()}))
 
 

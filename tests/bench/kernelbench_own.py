@@ -1,10 +1,15 @@
-"""KernelBench's own evaluation of problems against themselves, from a checkout, for comparison with Assay's.
+"""KernelBench's own evaluation of problems against themselves, from a checkout, for
+comparison with Assay's.
 
-    python -m tests.bench.kernelbench_own KERNELBENCH 1/1 2/4      in this process: a line of JSON a problem
+    python -m tests.bench.kernelbench_own KERNELBENCH 1/1 2/4      in this process: a
+                                                                   line of JSON a
+                                                                   problem
 
-`run` starts that as a process of its own, and anew where it ends by force or takes longer than `PATIENCE_S` for a
-problem.  5 correctness and 100 timed trials, events, fp32.  What KernelBench imports and does not use for this
-(clients of models, .env files, progress bars) is replaced where it is not installed."""
+`run` starts that as a process of its own, and anew where it ends by force or takes longer than
+`PATIENCE_S` for a problem.  5 correctness and 100 timed trials, events, fp32.  What
+KernelBench imports and does not use for this (clients of models, .env files, progress bars) is
+replaced where it is not installed.
+"""
 
 import importlib
 import json
@@ -35,10 +40,14 @@ _MARK = "kernelbench_own "
 
 
 class _BaseModel:
-    """For pydantic's, where it is not installed: fields have the class's values, or those of the call."""
+    """For pydantic's, where it is not installed: fields have the class's values, or
+    those of the call.
+    """
 
     def __init__(self, **fields: Any) -> None:
-        self.__dict__.update({"metadata": {}, "runtime_stats": {}, "ref_runtime_stats": {}} | fields)
+        self.__dict__.update(
+            {"metadata": {}, "runtime_stats": {}, "ref_runtime_stats": {}} | fields
+        )
 
 
 def _absent(*_: object, **__: object) -> None:
@@ -90,13 +99,27 @@ def evaluated(own: Any, problem: Problem) -> dict[str, Any]:
         )
         said = {
             "correct": bool(result and result.correctness),
-            "speedup": result.ref_runtime / result.runtime if result and (result.runtime or 0) > 0 else None,
-            "error": {name: str(value)[:200] for name, value in result.metadata.items() if "error" in name}
-            if result
-            else "no result",
+            "speedup": (
+                result.ref_runtime / result.runtime
+                if result and (result.runtime or 0) > 0
+                else None
+            ),
+            "error": (
+                {
+                    name: str(value)[:200]
+                    for name, value in result.metadata.items()
+                    if "error" in name
+                }
+                if result
+                else "no result"
+            ),
         }
     except Exception as error:  # noqa: BLE001 (a problem that it cannot do is a row)
-        said = {"correct": False, "speedup": None, "error": f"{type(error).__name__}: {error}"[:200]}
+        said = {
+            "correct": False,
+            "speedup": None,
+            "error": f"{type(error).__name__}: {error}"[:200],
+        }
     return {
         "name": problem.name,
         "level": problem.level,
@@ -107,7 +130,9 @@ def evaluated(own: Any, problem: Problem) -> dict[str, Any]:
 
 
 def run(directory: Path, problems: list[Problem]) -> dict[str, Any]:
-    """Rows and a summary.  Seconds are those of the evaluations, without starting Python and importing torch."""
+    """Rows and a summary.  Seconds are those of the evaluations, without starting
+    Python and importing torch.
+    """
     rows: list[dict[str, Any]] = []
     files = {(each.level, each.name): key for key, each in _known(directory).items()}
     keys = [files[problem.level, problem.name] for problem in problems]
@@ -125,11 +150,16 @@ def run(directory: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _known(directory: Path) -> dict[tuple[int, int], Problem]:
-    return {key: kernelbench.problem(path, key[0]) for key, path in kernelbench.problem_files(directory).items()}
+    return {
+        key: kernelbench.problem(path, key[0])
+        for key, path in kernelbench.problem_files(directory).items()
+    }
 
 
 def _series(directory: Path, keys: list[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Rows of one process, at least one: the last is of the problem that ended it, where it did not reach the end."""
+    """Rows of one process, at least one: the last is of the problem that ended it,
+    where it did not reach the end.
+    """
     names = [f"{level}/{number}" for level, number in keys]
     command = [sys.executable, "-m", "tests.bench.kernelbench_own", str(directory), *names]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -149,8 +179,14 @@ def _series(directory: Path, keys: list[tuple[int, int]]) -> list[dict[str, Any]
             rows.append(json.loads(line.removeprefix(_MARK)))
             answered_s = time.perf_counter()
             row = rows[-1]
-            said = f"{row['correct']} {row['speedup']} peak {row['peak_bytes'] / 1e9:.1f} GB {row['error'] or ''}"
-            print(f"own L{row['level']}/{row['name'][:44]:46} {row['seconds']:7.1f} s {said}", flush=True)
+            said = (
+                f"{row['correct']} {row['speedup']} peak {row['peak_bytes'] / 1e9:.1f} GB"
+                f" {row['error'] or ''}"
+            )
+            print(
+                f"own L{row['level']}/{row['name'][:44]:46} {row['seconds']:7.1f} s {said}",
+                flush=True,
+            )
     process.kill()
     process.wait()
     if len(rows) < len(keys):

@@ -1,10 +1,13 @@
 """One request alone, through each interface: how long it takes beyond its evaluation.
 
-    python -m tests.bench.latency [--requests 200] [--only client v1 reward kernelgym openrlhf slime]
+    python -m tests.bench.latency [--requests 200] [--only client v1 reward kernelgym
+    openrlhf slime]
 
-Real servers and a real worker whose evaluation takes no time: the time measured is the service's.  Each request is
-sent after the one before was answered, to an idle worker.  Prints JSON, an object for each interface, with the load of
-the machine; to reach: p50 ≤ 30 ms and p99 ≤ 150 ms.  Exits with 1 where one is beyond."""
+Real servers and a real worker whose evaluation takes no time: the time measured is the
+service's.  Each request is sent after the one before was answered, to an idle worker.  Prints
+JSON, an object for each interface, with the load of the machine; to reach: p50 ≤ 30 ms and p99 ≤
+150 ms.  Exits with 1 where one is beyond.
+"""
 
 import argparse
 import json
@@ -70,11 +73,19 @@ def _interfaces(client: Client, call: Caller) -> dict[str, Callable[[str], objec
         assert call("POST", "/v1/reward", body)[1]["reward"] is not None
 
     def kernelgym(candidate: str) -> None:
-        body = {"task_id": f"lone {time.time_ns()}", "reference_code": REFERENCE, "kernel_code": candidate}
+        body = {
+            "task_id": f"lone {time.time_ns()}",
+            "reference_code": REFERENCE,
+            "kernel_code": candidate,
+        }
         assert call("POST", "/evaluate", body)[1]["status"] == "completed"
 
     def openrlhf(candidate: str) -> None:
-        body = {"query": [f"```python\n{candidate}\n```"], "prompts": [""], "labels": [json.dumps(LABEL)]}
+        body = {
+            "query": [f"```python\n{candidate}\n```"],
+            "prompts": [""],
+            "labels": [json.dumps(LABEL)],
+        }
         assert call("POST", "/compat/openrlhf/get_reward", body)[1]["rewards"]
 
     def slime(candidate: str) -> None:

@@ -1,13 +1,16 @@
-"""Pairs that launch in different ways: how often the stated interval holds the truth, and how far the median is off it.
+"""Pairs that launch in different ways: how often the stated interval holds the truth,
+and how far the median is off it.
 
     python -m tests.bench.launch_paths --device h200 --slots 8 --count 12 --json paths.json
     python -m tests.bench.launch_paths --device h200 --slots 1 --only softmax_64mb,scale_1gb
 
-The truths of a pair are taken in one process without a referee, three ways: by `do_bench` with a cold cache; by calls
-on rotating inputs back to back; and by the same calls replayed from a CUDA graph after the second-level cache was read
-full, which leaves the host's launching out.  The first two bound the speedup that a caller sees.  A pair is host-bound
-where they differ from the third by more than `HOST_BOUND`; an evaluation of it must say `launch_bound`, or hold both.
-With `--device-time` the device-time speedup of each evaluation is compared with the third.  Prints JSON."""
+The truths of a pair are taken in one process without a referee, three ways: by `do_bench` with a
+cold cache; by calls on rotating inputs back to back; and by the same calls replayed from a CUDA
+graph after the second-level cache was read full, which leaves the host's launching out.  The first
+two bound the speedup that a caller sees.  A pair is host-bound where they differ from the third by
+more than `HOST_BOUND`; an evaluation of it must say `launch_bound`, or hold both. With
+`--device-time` the device-time speedup of each evaluation is compared with the third.  Prints JSON.
+"""
 
 import argparse
 import json
@@ -24,15 +27,21 @@ import torch
 BUDGET_S = 0.08
 HOST_BOUND = 0.1
 ROTATED_BYTES = 1 << 30
-"""Bytes of the input sets between which a truth rotates, so that none is in the second-level cache."""
+"""Bytes of the input sets between which a truth rotates, so that none is in the
+second-level cache.
+"""
 
 GRAPHED = 64
 """Calls in a graph, at the most."""
 
 _SHAPE = "def get_inputs(): return [torch.randn({shape})]\ndef get_init_inputs(): return []\n"
-_TORCH = "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n        {body}\n"
+_TORCH = (
+    "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n      "
+    "  {body}\n"
+)
 _TRITON = (
-    "import torch, triton\nimport triton.language as tl\nfrom torch import nn\n{kernel}\nclass ModelNew(nn.Module):\n"
+    "import torch, triton\nimport triton.language as tl\nfrom torch import nn\n{kernel}\nclass"
+    " ModelNew(nn.Module):\n"
 )
 
 _SOFTMAX = """
@@ -46,7 +55,8 @@ def softmax_rows(x, y, columns, BLOCK: tl.constexpr):
 """
 _SOFTMAX_CALL = """    def forward(self, x):
         y = torch.empty_like(x)
-        softmax_rows[(x.shape[0],)](x, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=8)
+        block = triton.next_power_of_2(x.shape[1])
+        softmax_rows[(x.shape[0],)](x, y, x.shape[1], BLOCK=block, num_warps=8)
         return y
 """
 _SCALE = """
@@ -113,9 +123,15 @@ def _triton(kernel: str, call: str) -> str:
 
 
 PAIRS = {
-    "softmax_384kb": _pair("return torch.softmax(x, 1)", _triton(_SOFTMAX, _SOFTMAX_CALL), "96, 1000"),
-    "softmax_16mb": _pair("return torch.softmax(x, 1)", _triton(_SOFTMAX, _SOFTMAX_CALL), "2048, 2048"),
-    "softmax_64mb": _pair("return torch.softmax(x, 1)", _triton(_SOFTMAX, _SOFTMAX_CALL), "4096, 4096"),
+    "softmax_384kb": _pair(
+        "return torch.softmax(x, 1)", _triton(_SOFTMAX, _SOFTMAX_CALL), "96, 1000"
+    ),
+    "softmax_16mb": _pair(
+        "return torch.softmax(x, 1)", _triton(_SOFTMAX, _SOFTMAX_CALL), "2048, 2048"
+    ),
+    "softmax_64mb": _pair(
+        "return torch.softmax(x, 1)", _triton(_SOFTMAX, _SOFTMAX_CALL), "4096, 4096"
+    ),
     "scale_4mb": _pair(_SCALE_TORCH, _triton(_SCALE, _SCALE_CALL), "1024, 1024"),
     "scale_256mb": _pair(_SCALE_TORCH, _triton(_SCALE, _SCALE_CALL), "8192, 8192"),
     "scale_1gb": _pair(_SCALE_TORCH, _triton(_SCALE, _SCALE_CALL), "16384, 16384"),
@@ -147,7 +163,9 @@ def truth(pair: dict[str, str]) -> dict[str, float]:
         for model in sides.values():
             with torch.no_grad():
                 model(inputs[0])
-                found["cold"].append(do_bench(lambda model=model: model(inputs[0]), rep=200, return_mode="median"))
+                found["cold"].append(
+                    do_bench(lambda model=model: model(inputs[0]), rep=200, return_mode="median")
+                )
                 found["rotating"].append(min(_rotating(model, inputs) for _ in range(7)))
                 found["graph"].append(_replayed(model, inputs))
     return {name: times[0] / times[1] for name, times in found.items()} | {
@@ -171,7 +189,9 @@ def _rotating(model: Any, inputs: list[torch.Tensor]) -> float:
 def _replayed(model: Any, inputs: list[torch.Tensor]) -> float:
     """The same from a graph; NaN where a call cannot be captured."""
     graph, some = torch.cuda.CUDAGraph(), inputs[:GRAPHED]
-    cache = torch.zeros(torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.float32, device="cuda")
+    cache = torch.zeros(
+        torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.float32, device="cuda"
+    )
     try:
         with torch.cuda.graph(graph):
             kept = [model(each) for each in some]
@@ -192,7 +212,9 @@ def _replayed(model: Any, inputs: list[torch.Tensor]) -> float:
 
 
 def truths(names: list[str]) -> dict[str, dict[str, Any]]:
-    """Truths of each pair, taken in a process of its own, so that memory and context are free afterwards."""
+    """Truths of each pair, taken in a process of its own, so that memory and context
+    are free afterwards.
+    """
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         command = [sys.executable, "-m", "tests.bench.launch_paths", "--truth", name]
@@ -210,7 +232,13 @@ def read(name: str, true: dict[str, float], rows: list[dict[str, Any]]) -> dict[
         for row in rows
         if (row["status"], row["label"]) != ("passed", "clean")
     ]
-    found = {"pair": name, "n": len(rows), "timed": len(timings), "truth": true, "not_clean": refused}
+    found = {
+        "pair": name,
+        "n": len(rows),
+        "timed": len(timings),
+        "truth": true,
+        "not_clean": refused,
+    }
     found |= _read_device_times(true, [each["device"] for each in timings if each["device"]])
     if not timings or "error" in true:
         return found
@@ -226,9 +254,15 @@ def read(name: str, true: dict[str, float], rows: list[dict[str, Any]]) -> dict[
         "median": median,
         "min": min(speedups),
         "max": max(speedups),
-        "bias_percent": 100 * (max(0.0, median / high - 1) if median > high else min(0.0, median / low - 1)),
-        "half_width_percent": 50
-        * statistics.median((each["ci_high"] - each["ci_low"]) / each["speedup"] for each in timings),
+        "bias_percent": (
+            100 * (max(0.0, median / high - 1) if median > high else min(0.0, median / low - 1))
+        ),
+        "half_width_percent": (
+            50
+            * statistics.median(
+                (each["ci_high"] - each["ci_low"]) / each["speedup"] for each in timings
+            )
+        ),
         "calls_per_block": statistics.median(
             block["calls"] for each in timings for block in each["blocks"] if block["calls"]
         ),
@@ -237,7 +271,9 @@ def read(name: str, true: dict[str, float], rows: list[dict[str, Any]]) -> dict[
 
 
 def _read_device_times(true: dict[str, float], found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Device-time speedups of the evaluations that were asked for them, against the truth from graphs."""
+    """Device-time speedups of the evaluations that were asked for them, against the
+    truth from graphs.
+    """
     if not found or "error" in true:
         return {}
     told = [each for each in found if each["error"] is None]
@@ -255,8 +291,12 @@ def _read_device_times(true: dict[str, float], found: list[dict[str, Any]]) -> d
             "max": max(each["speedup"] for each in told),
             "inside": sum(each["ci_low"] <= true["graph"] <= each["ci_high"] for each in told),
             "bias_percent": 100 * (median / true["graph"] - 1),
-            "half_width_percent": 50
-            * statistics.median((each["ci_high"] - each["ci_low"]) / each["speedup"] for each in told),
+            "half_width_percent": (
+                50
+                * statistics.median(
+                    (each["ci_high"] - each["ci_low"]) / each["speedup"] for each in told
+                )
+            ),
             "candidate_us": statistics.median(each["candidate_us"] for each in told),
         }
     }
@@ -264,13 +304,19 @@ def _read_device_times(true: dict[str, float], found: list[dict[str, Any]]) -> d
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="h100", help="device class")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--count", type=int, default=12, help="evaluations of each pair")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="for timing, in seconds")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PAIRS), help="names of pairs")
-    parser.add_argument("--device-time", action="store_true", help="also take the device-time speedup")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(PAIRS), help="names of pairs"
+    )
+    parser.add_argument(
+        "--device-time", action="store_true", help="also take the device-time speedup"
+    )
     parser.add_argument("--json", type=Path, help="results, and every timing")
     parser.add_argument("--truth", help="take the truths of one pair, and nothing else")
     arguments = parser.parse_args()

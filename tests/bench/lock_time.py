@@ -1,11 +1,14 @@
-"""Share of time in which a device is timed on, checked on, drained or free, while another bench runs.
+"""Share of time in which a device is timed on, checked on, drained or free, while
+another bench runs.
 
     python -m tests.bench.lock_time lock.json tests.bench.gpu_eval group --slots 8
 
-States of the device's lock: `timing` (held exclusively), `draining` (a timer waits for threads that check), `checking`
-(shared, no timer waits), `free`.  The file has seconds and entries of each state, seconds of holding by function for
-both kinds of holders, and by state the stacks of the threads that hold the lock, sampled every 2 ms.  Start and warm-up
-are included, so the bench should run for a minute or more."""
+States of the device's lock: `timing` (held exclusively), `draining` (a timer waits for threads
+that check), `checking` (shared, no timer waits), `free`.  The file has seconds and entries of each
+state, seconds of holding by function for both kinds of holders, and by state the stacks of the
+threads that hold the lock, sampled every 2 ms.  Start and warm-up are included, so the bench
+should run for a minute or more.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ class LockTimes:
         """With nothing counted."""
         self.states: defaultdict[str, float] = defaultdict(float)
         self.entries: Counter[str] = Counter()
-        self.held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self.held: defaultdict[str, defaultdict[str, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )
         self.stacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._state, self._since = "free", time.perf_counter()
         self._begun: dict[int, float] = {}
@@ -53,7 +58,9 @@ class LockTimes:
         self._begun[threading.get_ident()] = time.perf_counter()
 
     def end(self, kind: str) -> None:
-        """Count the time for which this thread has held the lock, for the function that holds it."""
+        """Count the time for which this thread has held the lock, for the function
+        that holds it.
+        """
         seconds = time.perf_counter() - self._begun.pop(threading.get_ident())
         self.held[kind][_holder()] += seconds
         self.entries[kind] += 1
@@ -78,10 +85,15 @@ class LockTimes:
             "seconds": {state: round(value, 3) for state, value in self.states.items()},
             "entries": dict(self.entries),
             "held_s": {
-                kind: {name: round(value, 3) for name, value in sorted(counts.items(), key=lambda item: -item[1])[:20]}
+                kind: {
+                    name: round(value, 3)
+                    for name, value in sorted(counts.items(), key=lambda item: -item[1])[:20]
+                }
                 for kind, counts in list(self.held.items())
             },
-            "stacks": {state: dict(counts.most_common(400)) for state, counts in list(self.stacks.items())},
+            "stacks": {
+                state: dict(counts.most_common(400)) for state, counts in list(self.stacks.items())
+            },
         }
 
 

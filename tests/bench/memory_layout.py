@@ -1,12 +1,13 @@
-"""Do a kernel's times depend on where its tensors lie?  Plain processes of one allocator each, and problems of
-KernelBench.
+"""Do a kernel's times depend on where its tensors lie?  Plain processes of one allocator
+each, and problems of KernelBench.
 
     python -m tests.bench.memory_layout KERNELBENCH 2/77,1/61,2/61
 
-Each process makes the problem's inputs and model again and again behind unused memory of random size, and takes the
-mean of ten calls by CUDA events.  Prints a line for each problem and allocator: microseconds a call.  `default` is
-PyTorch's own allocator, `shareable` the same over workers/shims/device_malloc.c, as in the sandbox, and `expandable`
-PyTorch's expandable segments."""
+Each process makes the problem's inputs and model again and again behind unused memory of random
+size, and takes the mean of ten calls by CUDA events.  Prints a line for each problem and allocator:
+microseconds a call.  `default` is PyTorch's own allocator, `shareable` the same over
+workers/shims/device_malloc.c, as in the sandbox, and `expandable` PyTorch's expandable segments.
+"""
 
 from __future__ import annotations
 
@@ -61,18 +62,29 @@ print(json.dumps(found))
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", type=Path, metavar="KERNELBENCH")
     parser.add_argument("problems", type=pairs, help="level/number,…")
     given = parser.parse_args()
     files = kernelbench.problem_files(given.directory)
-    allocators = {"default": {}, "shareable": device_memory.environment(), "expandable": device_memory.EXPANDABLE}
+    allocators = {
+        "default": {},
+        "shareable": device_memory.environment(),
+        "expandable": device_memory.EXPANDABLE,
+    }
     for level, number in given.problems:
         for name, settings in allocators.items():
             command = [sys.executable, "-c", BODY, str(files[level, number]), str(PLACES)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | settings)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=os.environ | settings
+            )
             taken = json.loads(done.stdout) if done.returncode == 0 else done.stderr[-300:]
-            print(json.dumps({"problem": f"{level}/{number}", "allocator": name, "us": taken}), flush=True)
+            print(
+                json.dumps({"problem": f"{level}/{number}", "allocator": name, "us": taken}),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
 """Token ids and logprobs end to end: recorded ones against the model's own.
 
     python -m tests.bench.model_server check [--device cuda] [--dtype float32]     the client alone
-    python -m tests.bench.model_server collect [--device cpu]                      `assay collect` with its services
+    python -m tests.bench.model_server collect [--device cpu]                      `assay collect`
+                                                                                   with its services
     python -m tests.bench.model_server serve [--port 8000]
 
-An OpenAI-compatible server around a transformers model with random weights answers rollouts of two turns.  The records
-are joined to token-level rows as for a trainer, and every row is computed again in one pass of the same model.  The
-largest difference of a logprob is printed; it ends with 1 where an id differs, where a second turn is not the first one
-continued, or where a logprob differs by more than `--most` (1e-4 with single precision).
+An OpenAI-compatible server around a transformers model with random weights answers rollouts of two
+turns.  The records are joined to token-level rows as for a trainer, and every row is computed again
+in one pass of the same model.  The largest difference of a logprob is printed; it ends with 1 where
+an id differs, where a second turn is not the first one continued, or where a logprob differs by
+more than `--most` (1e-4 with single precision).
 
-`check` needs torch, transformers, urllib3 and msgspec; `collect` the whole project with its embedded services."""
+`check` needs torch, transformers, urllib3 and msgspec; `collect` the whole project
+with its embedded services.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,9 @@ from tests.bench.rl.problems import PROBLEMS
 
 TURNS = 2
 MOST = {"float32": 1e-4, "bfloat16": 0.25, "float16": 0.05}
-"""Largest difference of a logprob: a cache of keys and values is not the arithmetic of a whole pass."""
+"""Largest difference of a logprob: a cache of keys and values is not the arithmetic
+of a whole pass.
+"""
 PATIENCE_S = 300.0
 
 
@@ -45,19 +51,35 @@ def main() -> int:
     given = _arguments()
     chat = ChatModel(device=given.device, dtype=given.dtype, processed=not given.raw)
     with serving(chat, given.port) as url:
-        print(json.dumps({"url": url, "parameters": sum(each.numel() for each in chat.model.parameters())}), flush=True)
+        print(
+            json.dumps(
+                {"url": url, "parameters": sum(each.numel() for each in chat.model.parameters())}
+            ),
+            flush=True,
+        )
         if given.what == "serve":
             threading.Event().wait()
         endpoint = EndpointConfig(
-            name="local", base_url=url, dialect="vllm", model=NAME, stream=not given.whole, first_token_s=PATIENCE_S
+            name="local",
+            base_url=url,
+            dialect="vllm",
+            model=NAME,
+            stream=not given.whole,
+            first_token_s=PATIENCE_S,
         )
-        report = _checked(given, chat, endpoint) if given.what == "check" else _collected(given, chat, endpoint)
+        report = (
+            _checked(given, chat, endpoint)
+            if given.what == "check"
+            else _collected(given, chat, endpoint)
+        )
     print(json.dumps(report, indent=1), flush=True)
     return int(not report["equal"])
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("check", "collect", "serve"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=tuple(MOST), default="float32")
@@ -74,7 +96,13 @@ def _arguments() -> argparse.Namespace:
 def _specification(given: argparse.Namespace, **more: Any) -> dict[str, Any]:
     sampling = {"max_tokens": given.tokens, "temperature": given.temperature, "token_ids": True}
     strategy = {"name": "sequential", "turns": TURNS, "samples": given.rollouts}
-    return {"name": "model_server", "endpoint": "local", "strategy": strategy, "sampling": sampling, **more}
+    return {
+        "name": "model_server",
+        "endpoint": "local",
+        "strategy": strategy,
+        "sampling": sampling,
+        **more,
+    }
 
 
 def _problem() -> Problem:
@@ -82,18 +110,30 @@ def _problem() -> Problem:
     return Problem(name="gated_norm", reference=reference, source_set="rl_proof")
 
 
-def _checked(given: argparse.Namespace, chat: ChatModel, endpoint: EndpointConfig) -> dict[str, Any]:
+def _checked(
+    given: argparse.Namespace, chat: ChatModel, endpoint: EndpointConfig
+) -> dict[str, Any]:
     """Rollouts with the client alone, and the probe's findings about the server."""
     from app.endpoints.probe import probe
 
     found = probe(endpoint)
     began = time.perf_counter()
     with ThreadPoolExecutor(4) as pool:
-        rollouts = list(pool.map(lambda sample: _rollout(given, endpoint, sample), range(given.rollouts)))
+        rollouts = list(
+            pool.map(lambda sample: _rollout(given, endpoint, sample), range(given.rollouts))
+        )
     seconds = time.perf_counter() - began
     rows = [row.as_json() for turns in rollouts for row in joined(turns)]
-    told = {name: getattr(found, name) for name in ("reachable", "seed", "token_ids", "logprobs_mode", "warnings")}
-    return {"probe": told, "calls": TURNS * given.rollouts, "seconds": seconds, **_compared(given, chat, rows)}
+    told = {
+        name: getattr(found, name)
+        for name in ("reachable", "seed", "token_ids", "logprobs_mode", "warnings")
+    }
+    return {
+        "probe": told,
+        "calls": TURNS * given.rollouts,
+        "seconds": seconds,
+        **_compared(given, chat, rows),
+    }
 
 
 def _rollout(given: argparse.Namespace, endpoint: EndpointConfig, sample: int) -> list[TokenTurn]:
@@ -137,16 +177,23 @@ def _turn(answer: ModelAnswer, key: str, reward: float | None) -> TokenTurn:
     )
 
 
-def _collected(given: argparse.Namespace, chat: ChatModel, endpoint: EndpointConfig) -> dict[str, Any]:
+def _collected(
+    given: argparse.Namespace, chat: ChatModel, endpoint: EndpointConfig
+) -> dict[str, Any]:
     """Rollouts by `assay collect`, and the rows that it exports for trainers."""
     from app.store import endpoints, problems
     from app.store.collection import token_rows
     from tests.bench.collect import site, watched
 
-    with site(endpoint.base_url, problem_count=1, flight=4, silence_s=PATIENCE_S, generators=1) as (opened, client):
+    with site(endpoint.base_url, problem_count=1, flight=4, silence_s=PATIENCE_S, generators=1) as (
+        opened,
+        client,
+    ):
         with client.database.begin() as connection:
             endpoints.add(
-                connection, replace(endpoint, max_in_flight=4, capabilities=_abilities(endpoint)), replace=True
+                connection,
+                replace(endpoint, max_in_flight=4, capabilities=_abilities(endpoint)),
+                replace=True,
             )
             problems.add(connection, [_problem()])
         spec = _specification(given, problems={"source_set": "rl_proof"})
@@ -155,7 +202,11 @@ def _collected(given: argparse.Namespace, chat: ChatModel, endpoint: EndpointCon
         with client.database.snapshot() as connection:
             rows = list(token_rows.rows(connection, collection_id))
     modes = {row["logprobs_mode"] for row in rows}
-    return {"collection": seen, "logprobs_modes": sorted(map(str, modes)), **_compared(given, chat, rows)}
+    return {
+        "collection": seen,
+        "logprobs_modes": sorted(map(str, modes)),
+        **_compared(given, chat, rows),
+    }
 
 
 def _abilities(endpoint: EndpointConfig) -> dict[str, Any]:
@@ -164,15 +215,21 @@ def _abilities(endpoint: EndpointConfig) -> dict[str, Any]:
     return probe(endpoint).capabilities
 
 
-def _compared(given: argparse.Namespace, chat: ChatModel, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _compared(
+    given: argparse.Namespace, chat: ChatModel, rows: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Recorded rows against the model's own tokens and logprobs."""
     differences: list[float] = []
     wrong_ids = 0
     for row in rows:
         ids, mask = list(row["ids"]), list(row["mask"])
         again = [0.0, *chat.recomputed(ids, given.temperature)]
-        differences += [abs(a - b) for a, b, own in zip(row["logprobs"], again, mask, strict=True) if own]
-        wrong_ids += chat.tokenizer(chat.tokenizer.decode(ids), add_special_tokens=False)["input_ids"] != ids
+        differences += [
+            abs(a - b) for a, b, own in zip(row["logprobs"], again, mask, strict=True) if own
+        ]
+        wrong_ids += (
+            chat.tokenizer(chat.tokenizer.decode(ids), add_special_tokens=False)["input_ids"] != ids
+        )
     most = given.most if given.most is not None else MOST[given.dtype]
     continued = sum(len(row["turn_ends"]) == TURNS for row in rows)
     largest = max(differences, default=float("nan"))

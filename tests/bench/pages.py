@@ -1,13 +1,20 @@
-"""Pages at size: server time of every list and dashboard, first content in Chromium, and live updates.
+"""Pages at size: server time of every list and dashboard, first content in Chromium,
+and live updates.
 
-    python -m tests.bench.pages --url http://127.0.0.1:8000      a running web server over a filled database
-    python -m tests.bench.pages --scale 100000                   fills servers of its own, serves, measures, removes
-    python -m tests.bench.pages --scale 100000 --folder DIR      keeps them in DIR, and measures the data there
-    python -m tests.bench.pages --folder DIR --server-only       without a browser, and without live updates
+    python -m tests.bench.pages --url http://127.0.0.1:8000      a running web server
+                                                                 over a filled database
+    python -m tests.bench.pages --scale 100000                   fills servers of its own, serves,
+                                                                 measures, removes
+    python -m tests.bench.pages --scale 100000 --folder DIR      keeps them in DIR, and
+                                                                 measures the data there
+    python -m tests.bench.pages --folder DIR --server-only       without a browser, and
+                                                                 without live updates
 
-Prints one JSON document.  Times include the HTTP request to this machine; `p95` of a page is over different filters,
-cursors and objects of it, so that no page is served from a warm cache alone.  `cpu_ms`: processor time of the
-web server and PostgreSQL for one request, the mean; null with --url."""
+Prints one JSON document.  Times include the HTTP request to this machine; `p95` of a page
+is over different filters, cursors and objects of it, so that no page is served from a
+warm cache alone.  `cpu_ms`: processor time of the web server and PostgreSQL for one
+request, the mean; null with --url.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +74,9 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=100_000)
     parser.add_argument("--folder", type=Path, help="state folder, kept; filled where it is empty")
     parser.add_argument("--server-only", action="store_true", help="no browser, no live updates")
-    parser.add_argument("--only", help="regular expression for the kinds of pages that are measured")
+    parser.add_argument(
+        "--only", help="regular expression for the kinds of pages that are measured"
+    )
     asked = parser.parse_args()
     if asked.url:
         print(json.dumps(measure(Site(asked.url, Database(asked.database), ()), asked), indent=1))
@@ -105,7 +114,9 @@ def folder_of(kept: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def filled(folder: Path, scale: int) -> Iterator[Site]:
-    """Servers of their own in that folder, over generated data: the data there, or as much as `scale`."""
+    """Servers of their own in that folder, over generated data: the data there, or
+    as much as `scale`.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -120,7 +131,9 @@ def filled(folder: Path, scale: int) -> Iterator[Site]:
         try:
             wait_for(f"http://127.0.0.1:{port}/healthz")
             postgres = int((folder / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
-            yield Site(f"http://127.0.0.1:{port}", database, (web.pid, postgres), rate if rows else None)
+            yield Site(
+                f"http://127.0.0.1:{port}", database, (web.pid, postgres), rate if rows else None
+            )
         finally:
             web.terminate()
             web.wait(timeout=30)
@@ -146,7 +159,9 @@ def measure(site: Site, asked: argparse.Namespace) -> dict[str, object]:
     if asked.server_only:
         return found | {"pages": measured}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         painted = {name: listed for name, (kind, listed) in pages.items() if kind not in PARTS}
         for name, first_ms in first_content_ms(browser, url, painted).items():
             measured[name]["first_content_ms"] = first_ms
@@ -173,12 +188,21 @@ def paths(url: str) -> dict[str, tuple[str, list[str]]]:
         "run: problems": ("dashboard", [f"{run}/problems?sort=hacks" for run in runs]),
         "run: rewards": ("dashboard", [f"{run}/rewards" for run in runs]),
         "problem": ("dashboard", problems),
-        "heat map": ("dashboard", [f"/problems/levels?measure={m}" for m in ("correct", "fast", "hacks")]),
+        "heat map": (
+            "dashboard",
+            [f"/problems/levels?measure={m}" for m in ("correct", "fast", "hacks")],
+        ),
         "leaderboard": ("dashboard", ["/leaderboard"]),
         "hacks": ("dashboard", ["/hacks"]),
-        "compare runs": ("dashboard", [f"/runs/compare?run={a[6:]}&run={b[6:]}" for a, b in pairwise(runs)]),
+        "compare runs": (
+            "dashboard",
+            [f"/runs/compare?run={a[6:]}&run={b[6:]}" for a, b in pairwise(runs)],
+        ),
         "new dataset": ("dashboard", ["/exports/new"]),
-        "new dataset: first count": ("count", [f"/exports/funnel?first=yes&where={quote(each)}" for each in COUNTED]),
+        "new dataset: first count": (
+            "count",
+            [f"/exports/funnel?first=yes&where={quote(each)}" for each in COUNTED],
+        ),
         "trajectory": ("trajectory", trajectories),
         "conversation": ("trajectory", [f"{each}/conversation" for each in trajectories]),
         "evaluation": ("trajectory", evaluations),
@@ -195,8 +219,18 @@ def lists(url: str) -> dict[str, tuple[str, list[str]]]:
     detectors = ("stale_output", "decoy_kernel", "claimed_time", "speed_of_light", "inputs_changed")
     filters = ("status=timeout", "verdict=hack", "gpu=h100", "sort=-speedup")
     found = {
-        "runs": [*walked(url, "/runs"), "/runs?model=imagined-7b", "/runs?name=step-120", "/runs?sort=-hacks"],
-        "problems": [*walked(url, "/problems"), "/problems?level=2", "/problems?name=softmax", "/problems?sort=-hacks"],
+        "runs": [
+            *walked(url, "/runs"),
+            "/runs?model=imagined-7b",
+            "/runs?name=step-120",
+            "/runs?sort=-hacks",
+        ],
+        "problems": [
+            *walked(url, "/problems"),
+            "/problems?level=2",
+            "/problems?name=softmax",
+            "/problems?sort=-hacks",
+        ],
         "trajectories": [
             *walked(url, "/trajectories"),
             "/trajectories?run=generated/imagined-7b/step-120",
@@ -272,15 +306,20 @@ def cpu_s(processes: tuple[int, ...]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def first_content_ms(browser: Browser, url: str, pages: dict[str, list[str]]) -> dict[str, dict[str, float]]:
-    """First contentful paint by kind, as the browser reports it, each in a context of its own: nothing cached.  The
-    kinds take turns, so that a burst of other work on the machine is not that of one kind."""
+def first_content_ms(
+    browser: Browser, url: str, pages: dict[str, list[str]]
+) -> dict[str, dict[str, float]]:
+    """First contentful paint by kind, as the browser reports it, each in a context of its
+    own: nothing cached.  The kinds take turns, so that a burst of other work on the
+    machine is not that of one kind.
+    """
     times: dict[str, list[float]] = {name: [] for name in pages}
     for number in range(FIRST_CONTENTS):
         for name, listed in pages.items():
             times[name].append(_painted_ms(browser, url + listed[number % len(listed)]))
     return {
-        name: {"p50": round(statistics.median(each), 1), "max": round(max(each), 1)} for name, each in times.items()
+        name: {"p50": round(statistics.median(each), 1), "max": round(max(each), 1)}
+        for name, each in times.items()
     }
 
 
@@ -304,23 +343,33 @@ def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float
     for _ in range(UPDATES):
         node = f"bench-{ids.new_id().hex[-8:]}"
         with database.begin() as connection:
-            devices.register(connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}")
+            devices.register(
+                connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}"
+            )
         committed = time.perf_counter()
         expect(page.locator(".devices")).to_contain_text(node, timeout=30_000)
         times.append(1000 * (time.perf_counter() - committed))
     page.close()
-    return {"p50": round(statistics.median(times), 1), "p95": round(sorted(times)[-2], 1), "max": round(max(times), 1)}
+    return {
+        "p50": round(statistics.median(times), 1),
+        "p95": round(sorted(times)[-2], 1),
+        "max": round(max(times), 1),
+    }
 
 
 def hundred(site: Site) -> dict[str, object]:
-    """So many open streams on one web process: each hears of a commit and fetches, and other pages still answer."""
+    """So many open streams on one web process: each hears of a commit and fetches,
+    and other pages still answer.
+    """
     url, database = site.url, site.database
     heard: list[float] = []
     ready = threading.Barrier(LIVE_PAGES + 1)
     lock = threading.Lock()
 
     def open_page() -> None:
-        with urllib.request.urlopen(f"{url}/live?topics=evaluations,jobs,devices", timeout=60) as stream:
+        with urllib.request.urlopen(
+            f"{url}/live?topics=evaluations,jobs,devices", timeout=60
+        ) as stream:
             stream.readline(), stream.readline()
             ready.wait()
             while not stream.readline().startswith(b"data:"):
@@ -336,7 +385,9 @@ def hundred(site: Site) -> dict[str, object]:
     beside = server_ms(site, "list", ["/runs"])
     node = f"bench-{ids.new_id().hex[-8:]}"
     with database.begin() as connection:
-        devices.register(connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}")
+        devices.register(
+            connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}"
+        )
     committed = time.perf_counter()
     for page in pages:
         page.join(timeout=60)

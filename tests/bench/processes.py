@@ -1,10 +1,13 @@
-"""Cost of processes and their layers: fork to ready, the layers alone, and the part that an evaluation waits for.
+"""Cost of processes and their layers: fork to ready, the layers alone, and the part
+that an evaluation waits for.
 
     python -m tests.bench.processes [--repeats 30]
 
-Ready means: forked, confined in every layer, pid reported.  `layers_ms` is what confining takes in a process that has
-imported nothing; `waited_ms` is the stage `spawn` of evaluations that follow each other at once; `filter_ns` is what
-the filter adds to one system call.  Prints JSON; milliseconds are medians."""
+Ready means: forked, confined in every layer, pid reported.  `layers_ms` is what confining
+takes in a process that has imported nothing; `waited_ms` is the stage `spawn` of evaluations
+that follow each other at once; `filter_ns` is what the filter adds to one system call.  Prints
+JSON; milliseconds are medians.
+"""
 
 import argparse
 import json
@@ -33,7 +36,9 @@ CALLS = 200_000
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=30)
     repeats = parser.parse_args().repeats
     ready, active, missing = _fork_to_ready(repeats)
@@ -113,9 +118,13 @@ def _confine_once(active: layers.Layers) -> float:
 def _waited(repeats: int) -> float:
     options = JobOptions(timing_budget_s=0)
     candidate = SOURCE.replace(b"class Model(", b"class ModelNew(")
-    job = Job(job_id=uuid4(), reference=SOURCE, candidate=candidate, backend="torch", options=options)
+    job = Job(
+        job_id=uuid4(), reference=SOURCE, candidate=candidate, backend="torch", options=options
+    )
     with RefereeClient("cpu") as device_referee:
-        return statistics.median(device_referee.run(job).evaluation.stage_ms["spawn"] for _ in range(repeats))
+        return statistics.median(
+            device_referee.run(job).evaluation.stage_ms["spawn"] for _ in range(repeats)
+        )
 
 
 def _call_ns() -> float:

@@ -1,16 +1,20 @@
-"""A published set of model-written kernels on one device, in one process, without database or queue.
+"""A published set of model-written kernels on one device, in one process, without
+database or queue.
 
-    python -m tests.bench.published optimized_cuda_code/h100.json --device h100 --slots 8 --json rows.json
-    python -m tests.bench.published set.jsonl --column candidate --every 5
+    python -m tests.bench.published optimized_cuda_code/h100.json --device h100 --slots 8 --json
+    rows.json python -m tests.bench.published set.jsonl --column candidate --every 5
     python -m tests.bench.published KERNELBENCH/runs/some_run --problems KERNELBENCH
 
 The set is one of
-  * CUDA-L1's files: a line per problem (`ref_code`, `custom_code`, `level_id`, `task_id`), or one object of such lists;
+  * CUDA-L1's files: a line per problem (`ref_code`, `custom_code`, `level_id`,
+    `task_id`), or one object of such lists;
   * JSON lines with `reference` and `candidate` (and, if wanted, `name`, `level`, `backend`);
-  * a folder of KernelBench's samples, level_<L>_problem_<P>_sample_<S>_kernel.py, with `--problems` a checkout.
+  * a folder of KernelBench's samples, level_<L>_problem_<P>_sample_<S>_kernel.py,
+    with `--problems` a checkout.
 
-Prints a line per kernel as it ends, then counts by status, verdict and kind of error.  Exit code 1: some evaluation
-ended by a fault of the evaluator."""
+Prints a line per kernel as it ends, then counts by status, verdict and kind of error.  Exit code 1:
+some evaluation ended by a fault of the evaluator.
+"""
 
 import argparse
 import json
@@ -50,17 +54,23 @@ class Kernel:
 
 
 def kernels(path: Path, column: str | None, problems: Path | None) -> Iterator[Kernel]:
-    """The set in its order; problems without a kernel are left out.  Raises ValueError for any other form."""
+    """The set in its order; problems without a kernel are left out.  Raises
+    ValueError for any other form.
+    """
     if path.is_dir():
         if problems is None:
-            raise ValueError(f"{path}: a folder of samples needs --problems, a KernelBench checkout")
+            raise ValueError(
+                f"{path}: a folder of samples needs --problems, a KernelBench checkout"
+            )
         yield from _samples(path, problems)
         return
     for number, row in enumerate(_rows(path), 1):
         reference = row.get("ref_code") or row.get("reference")
         candidate = row.get(column or ("custom_code" if "ref_code" in row else "candidate"))
         if reference is None:
-            raise ValueError(f"{path}: row {number}: expected ref_code or reference, got {', '.join(row)[:120]}")
+            raise ValueError(
+                f"{path}: row {number}: expected ref_code or reference, got {', '.join(row)[:120]}"
+            )
         if not candidate or candidate == "None":
             continue
         level = row.get("level_id") or row.get("level")
@@ -121,7 +131,10 @@ def evaluated(fleet: Fleet, kernel: Kernel, budget_s: float) -> dict[str, Any]:
     evaluation = fleet.evaluated(job(kernel, budget_s))
     seconds = time.perf_counter() - began
     subject = Subject(
-        evaluation=evaluation, backend=kernel.backend, candidate=kernel.candidate, reference=kernel.problem.reference
+        evaluation=evaluation,
+        backend=kernel.backend,
+        candidate=kernel.candidate,
+        reference=kernel.problem.reference,
     )
     found = sweep.row(kernel.problem, evaluation, judge(subject), seconds)
     verdicts = {name: str(judge(subject, each).label) for name, each in policy.POLICIES.items()}
@@ -138,7 +151,9 @@ def evaluated(fleet: Fleet, kernel: Kernel, budget_s: float) -> dict[str, Any]:
 def summary(rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     counted = {
         "statuses": Counter(row["status"] for row in rows),
-        "kinds": Counter(f"{row['status']}: {row['error_kind']}" for row in rows if row["error_kind"]),
+        "kinds": Counter(
+            f"{row['status']}: {row['error_kind']}" for row in rows if row["error_kind"]
+        ),
         "backends": Counter(f"{row['backend']}: {row['status']}" for row in rows),
     }
     verdicts = {
@@ -151,26 +166,38 @@ def summary(rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
         "per_minute": 60 * len(rows) / seconds if seconds else None,
         **{name: dict(counts.most_common()) for name, counts in counted.items()},
         "verdicts_of_passed": verdicts,
-        "our_faults": [f"L{row['level']}/{row['name']}: {row['error_kind']}" for row in rows if row["ours"]],
+        "our_faults": [
+            f"L{row['level']}/{row['name']}: {row['error_kind']}" for row in rows if row["ours"]
+        ],
     }
 
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("set", type=Path, metavar="SET")
     parser.add_argument("--column", help="of the candidate's source, where the set has several")
-    parser.add_argument("--problems", type=Path, help="a KernelBench checkout, for a folder of samples")
+    parser.add_argument(
+        "--problems", type=Path, help="a KernelBench checkout, for a folder of samples"
+    )
     parser.add_argument("--device", default="h100", help="device class, or cpu")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--every", type=int, default=1, help="every Nth kernel")
     parser.add_argument("--backend", help="only those that are written in this")
-    parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds")
-    parser.add_argument("--stop-after", type=float, default=1e9, help="seconds after which no kernel is begun")
+    parser.add_argument(
+        "--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds"
+    )
+    parser.add_argument(
+        "--stop-after", type=float, default=1e9, help="seconds after which no kernel is begun"
+    )
     parser.add_argument("--json", type=Path, help="rows and summary, written every few seconds")
     arguments = parser.parse_args()
     found = kernels(arguments.set, arguments.column, arguments.problems)
-    chosen = [kernel for kernel in found if arguments.backend in (None, kernel.backend)][:: arguments.every]
+    chosen = [kernel for kernel in found if arguments.backend in (None, kernel.backend)][
+        :: arguments.every
+    ]
     sys.exit(int(_all(arguments, chosen)))
 
 
@@ -186,7 +213,9 @@ def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
         return None if late else evaluated(fleet, kernel, arguments.budget)
 
     def note() -> None:
-        report.update(rows=rows, summary=summary(rows, time.perf_counter() - began), after=state(fleet))
+        report.update(
+            rows=rows, summary=summary(rows, time.perf_counter() - began), after=state(fleet)
+        )
         store(arguments.json, report)
 
     stored_s = began
@@ -197,7 +226,10 @@ def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
                 continue
             rows.append(row)
             claimed = f"  (claimed {row['claimed']})" if row["claimed"] else ""
-            print(f"{len(rows):4}/{len(chosen)} {row['backend']:7}{row.pop('line')}{claimed}", flush=True)
+            print(
+                f"{len(rows):4}/{len(chosen)} {row['backend']:7}{row.pop('line')}{claimed}",
+                flush=True,
+            )
             if time.perf_counter() > stored_s + STORE_S:
                 note()
                 stored_s = time.perf_counter()

@@ -3,22 +3,27 @@
     python3 -m tests.bench.rl_proof all --out DIR                   on a GPU: every stage
     python3 -m tests.bench.rl_proof all --device cpu --out DIR      in the interpreter, tiny
     python3 -m tests.bench.rl_proof live kernelgym --out DIR        some stages
-    python3 -m tests.bench.rl_proof judge --out DIR                 judges stored evaluations again, where the store's
+    python3 -m tests.bench.rl_proof judge --out DIR                 judges stored evaluations again,
+                                                                    where the store's
                                                                     packages are; then train, report
-    python3 -m tests.bench.rl_proof plot --out DIR                  plots, where the web UI's packages are
+    python3 -m tests.bench.rl_proof plot --out DIR                  plots, where the web UI's
+                                                                    packages are
 
 Stages, each of which adds to DIR and goes on from its content:
 
     live        TRLOO with a real evaluation of every answer: throughput of the loop
     evaluate    every kernel of the grammar `--repeats` times through the evaluator
     kernelgym   KernelGYM's checks of every kernel of the grammar with tricks
-    train       five seeds: three methods; a policy that can cheat, with KernelGYM's checks and with Assay's
+    train       five seeds: three methods; a policy that can cheat, with KernelGYM's
+                checks and with Assay's
     report      report.json: means over seeds with 95 % intervals
 
-In `train` an answer is not evaluated again: it draws one of the stored real evaluations of its candidate, each as
-likely.  The report says how many real evaluations there are.  The grammar is finite, so that nothing is modelled.
+In `train` an answer is not evaluated again: it draws one of the stored real evaluations of its
+candidate, each as likely.  The report says how many real evaluations there are.  The grammar is
+finite, so that nothing is modelled.
 
-Needs torch and triton, nothing else of this project's dependencies."""
+Needs torch and triton, nothing else of this project's dependencies.
+"""
 
 from __future__ import annotations
 
@@ -83,25 +88,41 @@ def main() -> None:
 
 
 def _arguments() -> Any:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("stage", nargs="+", choices=("all", *STAGES, *LATER))
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--train-device", choices=("cuda", "cpu"), help="device of the policy")
     parser.add_argument("--slots", type=int, help="evaluations in flight (8; CPU: 2)")
-    parser.add_argument("--rows", type=int, help="rows of the problems, for slower or faster references")
-    parser.add_argument("--repeats", type=int, help="evaluations of each candidate at least (2; CPU: 1)")
+    parser.add_argument(
+        "--rows", type=int, help="rows of the problems, for slower or faster references"
+    )
+    parser.add_argument(
+        "--repeats", type=int, help="evaluations of each candidate at least (2; CPU: 1)"
+    )
     parser.add_argument("--live-steps", type=int, help="steps of the live loop (4; CPU: 2)")
     parser.add_argument("--steps", type=int, help="steps of each training (60; CPU: 30)")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--samples", type=int, default=Options.samples, help="trajectories of a problem in a step")
     parser.add_argument(
-        "--cheating-only", action="store_true", help="evaluate and train nothing but the grammar with tricks"
+        "--samples", type=int, default=Options.samples, help="trajectories of a problem in a step"
+    )
+    parser.add_argument(
+        "--cheating-only",
+        action="store_true",
+        help="evaluate and train nothing but the grammar with tricks",
     )
     parser.add_argument("--processes", type=int, help="trainings side by side (5; CPU: 1)")
     found = parser.parse_args()
-    usual = {"slots": (8, 2), "repeats": (2, 1), "live_steps": (4, 2), "steps": (60, 30), "processes": (5, 1)}
+    usual = {
+        "slots": (8, 2),
+        "repeats": (2, 1),
+        "live_steps": (4, 2),
+        "steps": (60, 30),
+        "processes": (5, 1),
+    }
     for name, values in usual.items():
         if getattr(found, name) is None:
             setattr(found, name, values[found.device == "cpu"])
@@ -115,14 +136,18 @@ def _sizes(arguments: Any) -> Sizes:
 
 
 def _options(arguments: Any) -> Options:
-    options = Options(steps=arguments.steps, samples=arguments.samples, device=arguments.train_device)
+    options = Options(
+        steps=arguments.steps, samples=arguments.samples, device=arguments.train_device
+    )
     return replace(options, width=64, depth=2) if arguments.device == "cpu" else options
 
 
 def _setting(arguments: Any, *, cheating: bool, reward: str) -> Any:
     device_class = "cpu" if arguments.device == "cpu" else arguments.device_class
     grammar = Grammar(_sizes(arguments), cheating=cheating)
-    return setting(grammar, turns=Options.turns, reward=reward, device_class=device_class, budget_s=BUDGET_S)
+    return setting(
+        grammar, turns=Options.turns, reward=reward, device_class=device_class, budget_s=BUDGET_S
+    )
 
 
 def _stored(arguments: Any) -> Evaluations:
@@ -135,12 +160,15 @@ def _fleet(arguments: Any) -> Any:
     if arguments.fleet is None:
         from tests.bench.gpu_fleet import Fleet
 
-        arguments.fleet = Fleet("cpu" if arguments.device == "cpu" else arguments.device_class, arguments.slots)
+        arguments.fleet = Fleet(
+            "cpu" if arguments.device == "cpu" else arguments.device_class, arguments.slots
+        )
         _note(arguments.out, "environment", {"environment": arguments.fleet.environment})
     return arguments.fleet
 
 
-# Stages ---------------------------------------------------------------------------------------------------------------
+# Stages
+# --------------------------------------------------------------------------------------------------
 
 
 def _live(arguments: Any) -> dict[str, Any]:
@@ -148,7 +176,8 @@ def _live(arguments: Any) -> dict[str, Any]:
     fleet, stored = _fleet(arguments), _stored(arguments)
     chosen = _setting(arguments, cheating=False, reward="dr_kernel_pr")
     first = [
-        (problem, chosen.grammar.source(problem, chosen.grammar.base)) for problem in chosen.grammar.sizes.problems
+        (problem, chosen.grammar.source(problem, chosen.grammar.base))
+        for problem in chosen.grammar.sizes.problems
     ]
     evaluate(fleet, _asked(chosen, first), stored)  # processes of the references
     trainer = Trainer(setting=chosen, method="TRLOO", options=_options(arguments), seed=0)
@@ -173,7 +202,9 @@ def _live(arguments: Any) -> dict[str, Any]:
     }
 
 
-def _rates(spans: list[tuple[float, float]], rows: list[dict[str, Any]], wall: float, slots: int) -> dict[str, Any]:
+def _rates(
+    spans: list[tuple[float, float]], rows: list[dict[str, Any]], wall: float, slots: int
+) -> dict[str, Any]:
     """Throughput of the live loop.  `spans`: of its evaluations; `wall`: its seconds."""
     evaluating, updating = covered_s(spans), sum(row["update_s"] for row in rows)
     return {
@@ -191,7 +222,9 @@ def _stage_ms(evaluations: list[dict[str, Any]]) -> dict[str, float]:
     """Milliseconds of each stage, with its waits: means over all evaluations, longest first."""
     names = {name for each in evaluations for name in each["stage_ms"]}
     means = {name: fmean(each["stage_ms"].get(name, 0.0) for each in evaluations) for name in names}
-    return {name: round(value, 1) for name, value in sorted(means.items(), key=lambda item: -item[1])}
+    return {
+        name: round(value, 1) for name, value in sorted(means.items(), key=lambda item: -item[1])
+    }
 
 
 def _evaluate(arguments: Any) -> dict[str, Any]:
@@ -202,7 +235,11 @@ def _evaluate(arguments: Any) -> dict[str, Any]:
         chosen = _setting(arguments, cheating=cheating, reward="dr_kernel_pr")
         wanted += _asked(chosen, list(chosen.grammar.sources()))
     unique = {key_of(one.problem, one.candidate): one for one in wanted}
-    todo = [one for key, one in unique.items() for _ in range(arguments.repeats - len(stored.of(key, ASSAY)))]
+    todo = [
+        one
+        for key, one in unique.items()
+        for _ in range(arguments.repeats - len(stored.of(key, ASSAY)))
+    ]
     random.Random(0).shuffle(todo)
     path, began = arguments.out / "evaluations.json", time.perf_counter()
     evaluate(fleet, todo, stored, path)
@@ -233,7 +270,11 @@ def _kernelgym(arguments: Any) -> dict[str, Any]:
     ]
     references = {problem: grammar.reference(problem) for problem in grammar.sizes.problems}
     cpu = arguments.device == "cpu"
-    seconds = check_as_kernelgym(todo, references, stored, cpu=cpu, slots=arguments.slots) if todo else 0.0
+    seconds = (
+        check_as_kernelgym(todo, references, stored, cpu=cpu, slots=arguments.slots)
+        if todo
+        else 0.0
+    )
     stored.save(arguments.out / "evaluations.json")
     return {"checked": len(todo), "seconds": seconds}
 
@@ -268,7 +309,9 @@ def _train(arguments: Any) -> dict[str, Any]:
     return {"trainings": len(runs)}
 
 
-def _trained(given: tuple[dict[str, Any], str, str, bool, int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _trained(
+    given: tuple[dict[str, Any], str, str, bool, int],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One training: figures of its steps, and of seed 0 its rollouts."""
     plain, method, checks, cheating, seed = given
     torch.set_num_threads(1)
@@ -290,7 +333,9 @@ def _trained(given: tuple[dict[str, Any], str, str, bool, int]) -> tuple[list[di
                     "sample": number,
                     "turns": [one.job_id for one in attempts],
                 }
-                for number, (problem, attempts) in enumerate(zip(found.problems, found.attempts, strict=True))
+                for number, (problem, attempts) in enumerate(
+                    zip(found.problems, found.attempts, strict=True)
+                )
             ]
     return rows, lines
 
@@ -298,7 +343,9 @@ def _trained(given: tuple[dict[str, Any], str, str, bool, int]) -> tuple[list[di
 def _report(arguments: Any) -> dict[str, Any]:
     """Figures of everything, in report.json."""
     grammar = Grammar(_sizes(arguments), cheating=True)
-    return report.write(arguments.out, grammar, _stored(arguments), options=asdict(_options(arguments)))
+    return report.write(
+        arguments.out, grammar, _stored(arguments), options=asdict(_options(arguments))
+    )
 
 
 def _judge(arguments: Any) -> dict[str, Any]:
@@ -314,7 +361,8 @@ def _plot(arguments: Any) -> dict[str, Any]:
     return report.plot(arguments.out)
 
 
-# Helpers --------------------------------------------------------------------------------------------------------------
+# Helpers
+# --------------------------------------------------------------------------------------------------
 
 
 def _asked(chosen: Any, sources: list[tuple[str, str]]) -> list[Asked]:
@@ -335,7 +383,10 @@ def _note(folder: Path, stage: str, told: dict[str, Any]) -> None:
     path = folder / "stages.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**kept, stage: told}, indent=1))
-    print(json.dumps({stage: {name: value for name, value in told.items() if name != "steps"}}), flush=True)
+    print(
+        json.dumps({stage: {name: value for name, value in told.items() if name != "steps"}}),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""The rollouts of `tests.bench.rl_proof` as runs with training steps, with the evaluations that were really made.
+"""The rollouts of `tests.bench.rl_proof` as runs with training steps, with the
+evaluations that were really made.
 
     python -m tests.bench.rl_store DIR [--every 1] [--device-class h200]
 
-Stores every evaluation of DIR as a finished job, judged here, then a run for each method and step of seed 0, whose
-turns name the jobs that they drew: the run's page shows the learning curve.  The database is that of the settings, or
-of the embedded services.  For a database to look at: other evaluations' figures by device would count them."""
+Stores every evaluation of DIR as a finished job, judged here, then a run for each method and step
+of seed 0, whose turns name the jobs that they drew: the run's page shows the learning curve.  The
+database is that of the settings, or of the embedded services.  For a database to look at: other
+evaluations' figures by device would count them.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,19 @@ LEASE_S = 60.0
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("--every", type=int, default=1, help="store every so many steps")
     parser.add_argument("--device-class", default="h200")
     given = parser.parse_args()
     with Client() as client:
-        print(json.dumps(store(client, given.folder, every=given.every, device_class=given.device_class)))
+        print(
+            json.dumps(
+                store(client, given.folder, every=given.every, device_class=given.device_class)
+            )
+        )
 
 
 def store(client: Client, folder: Path, *, every: int, device_class: str) -> dict[str, int]:
@@ -54,14 +63,22 @@ def store(client: Client, folder: Path, *, every: int, device_class: str) -> dic
     rows = [row for row in stored.rows if row["checks"] == ASSAY and row["result"]["valid"]]
     sizes = CPU if device_class == "cpu" else GPU
     chosen = {
-        name: setting(Grammar(sizes), turns=Options.turns, reward=reward, device_class=device_class, budget_s=BUDGET_S)
+        name: setting(
+            Grammar(sizes),
+            turns=Options.turns,
+            reward=reward,
+            device_class=device_class,
+            budget_s=BUDGET_S,
+        )
         for name, (_, reward, _) in METHODS.items()
     }
     job_ids: dict[str, UUID] = {}
     for row in rows:
         with client.database.begin() as connection:
             job_ids[row["result"]["job_id"]] = _evaluated(connection, row, stored, chosen["TRLOO"])
-    results = {row["result"]["job_id"]: (stored.sources[row["sha256"]], row["result"]) for row in rows}
+    results = {
+        row["result"]["job_id"]: (stored.sources[row["sha256"]], row["result"]) for row in rows
+    }
     lines = [json.loads(line) for line in (folder / "rollouts.jsonl").read_text().splitlines()]
     wanted = [line for line in lines if (line["step"] - 1) % every == 0]
     for line in wanted:
@@ -70,7 +87,9 @@ def store(client: Client, folder: Path, *, every: int, device_class: str) -> dic
     return {"evaluations": len(rows), "rollouts": len(wanted)}
 
 
-def _evaluated(connection: Connection, row: Mapping[str, Any], stored: Evaluations, chosen: Setting) -> UUID:
+def _evaluated(
+    connection: Connection, row: Mapping[str, Any], stored: Evaluations, chosen: Setting
+) -> UUID:
     """A finished job with its evaluation and verdict."""
     problem, source = chosen.problem(row["problem"]), stored.sources[row["sha256"]]
     request = replace(texts.evaluation(chosen.spec, problem, source), run=None, fresh=True)
@@ -101,9 +120,14 @@ def _rollout(
     training = f"rl_proof {line['method']} seed 0"
     method, reward, rejects = METHODS[line["method"]]
     recipe = {"method": method, "reward": reward, "mrs_and_prs": rejects, "seed": 0}
-    kept = {name: options[name] for name in ("samples", "learning_rate", "rollout_dtype", "mismatch_bound")}
+    kept = {
+        name: options[name]
+        for name in ("samples", "learning_rate", "rollout_dtype", "mismatch_bound")
+    }
     settings = {"training": training, **recipe, **kept}
-    run = Run(name=f"{training} step {line['step']}", model=training, settings=settings, step=line["step"])
+    run = Run(
+        name=f"{training} step {line['step']}", model=training, settings=settings, step=line["step"]
+    )
     problem = chosen.problem(line["problem"])
     trajectories.add(
         connection,
@@ -116,12 +140,20 @@ def _rollout(
 
 
 def _turns(
-    line: Mapping[str, Any], chosen: Setting, results: Mapping[str, tuple[str, Result]], job_ids: Mapping[str, UUID]
+    line: Mapping[str, Any],
+    chosen: Setting,
+    results: Mapping[str, tuple[str, Result]],
+    job_ids: Mapping[str, UUID],
 ) -> list[Turn]:
     """The dialogue again, with its prompts and feedback."""
     shipped = list(templates.shipped())
-    used = {kind: templates.choose(shipped, ref, kind) for kind, ref in texts.refs(chosen.spec).items()}
-    dialogue, turns = Dialogue(chosen.spec, chosen.problem(line["problem"]), used, sample=line["sample"]), []
+    used = {
+        kind: templates.choose(shipped, ref, kind) for kind, ref in texts.refs(chosen.spec).items()
+    }
+    dialogue, turns = (
+        Dialogue(chosen.spec, chosen.problem(line["problem"]), used, sample=line["sample"]),
+        [],
+    )
     for name in line["turns"]:
         source, result = results[name]
         dialogue.read(ModelAnswer(text=f"```python\n{source}```\n", end=End.STOP))

@@ -1,10 +1,13 @@
-"""Do processes that run the same code take the same time?  Problems of KernelBench against themselves, again and again.
+"""Do processes that run the same code take the same time?  Problems of KernelBench
+against themselves, again and again.
 
     python -m tests.bench.same_code KERNELBENCH 2/77,1/61 --device h200 --slots 8 --count 8
 
-Prints a line an evaluation: the times of both sides, the speedup, and the candidate's kernels with their times by the
-driver.  `plain` lines come first: fresh processes without Assay, the same inputs, CUDA events around twenty calls after
-three, and the kernels' names.  Where kernels differ between lines, libraries have chosen otherwise."""
+Prints a line an evaluation: the times of both sides, the speedup, and the candidate's kernels with
+their times by the driver.  `plain` lines come first: fresh processes without Assay, the same
+inputs, CUDA events around twenty calls after three, and the kernels' names.  Where kernels differ
+between lines, libraries have chosen otherwise.
+"""
 
 from __future__ import annotations
 
@@ -44,20 +47,31 @@ print(json.dumps({"us": begin.elapsed_time(end) * 50, "kernels": most}))
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", type=Path, metavar="KERNELBENCH")
     parser.add_argument("problems", type=pairs, help="level/number,…")
     parser.add_argument("--device", default="h200", help="device class")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--count", type=int, default=8, help="evaluations of each problem")
-    parser.add_argument("--plain", type=int, default=3, help="processes without Assay for each problem")
-    parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds")
+    parser.add_argument(
+        "--plain", type=int, default=3, help="processes without Assay for each problem"
+    )
+    parser.add_argument(
+        "--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds"
+    )
     given = parser.parse_args()
     files = kernelbench.problem_files(given.directory)
     for key in given.problems:
         for _ in range(given.plain):
             command = [sys.executable, "-c", PLAIN, str(files[key])]
-            print(key, "plain", subprocess.run(command, capture_output=True, text=True, check=False).stdout, flush=True)
+            print(
+                key,
+                "plain",
+                subprocess.run(command, capture_output=True, text=True, check=False).stdout,
+                flush=True,
+            )
     from tests.bench.gpu_fleet import Fleet
 
     fleet = Fleet(given.device, given.slots)
@@ -78,9 +92,16 @@ def main() -> None:
         ]
         for row in fleet.each(specs):
             timing = row["timing"] or {}
-            kernels = [(kernel["name"][:60], round(kernel["total_us"])) for kernel in row["kernels"][:5]]
-            figures = [timing.get(name) for name in ("reference_us", "candidate_us", "speedup", "ci_low", "ci_high")]
-            print(json.dumps([row["name"], row["status"], row["error"], figures, kernels]), flush=True)
+            kernels = [
+                (kernel["name"][:60], round(kernel["total_us"])) for kernel in row["kernels"][:5]
+            ]
+            figures = [
+                timing.get(name)
+                for name in ("reference_us", "candidate_us", "speedup", "ci_low", "ci_high")
+            ]
+            print(
+                json.dumps([row["name"], row["status"], row["error"], figures, kernels]), flush=True
+            )
     fleet.close()
 
 

@@ -1,16 +1,20 @@
-"""Several devices of one host: evaluations a minute, alone and together, and the device of each job.
+"""Several devices of one host: evaluations a minute, alone and together, and the
+device of each job.
 
     python -m tests.bench.several [--device h200] [--devices 2] [--slots 8] [--jobs 64]
     python -m tests.bench.several --device cpu --slots 1 --jobs 4
 
-Starts servers and a worker per device of its own, prints one line of JSON, and ends with 1 where a job ran where it
-should not, or did not pass.  `--jobs` is for each device that is in service:
+Starts servers and a worker per device of its own, prints one line of JSON, and ends with 1 where a
+job ran where it should not, or did not pass.  `--jobs` is for each device that is in service:
 
     one          pinned to the first device; the others idle
     pinned       in turn to each device
     shared       by class: a free device takes the next
-    quarantined  by class, and some pinned to the last device; an eighth into them `assay workers quarantine` takes that
-                 one out: the others do the rest, and jobs pinned there wait for `assay workers resume`"""
+    quarantined  by class, and some pinned to the last device; an eighth into them `assay workers
+                 quarantine` takes that
+                 one out: the others do the rest, and jobs pinned there wait for
+                 `assay workers resume`
+"""
 
 from __future__ import annotations
 
@@ -131,7 +135,8 @@ class Site:
         ]
         node = routing.node_name(os.uname().nodename)
         self.names = [
-            DeviceId(device_class=plan.device_class, node=node, index=index).device for index in range(plan.devices)
+            DeviceId(device_class=plan.device_class, node=node, index=index).device
+            for index in range(plan.devices)
         ]
 
     def wait_ready(self) -> list[devices.Device]:
@@ -139,16 +144,27 @@ class Site:
         deadline = time.monotonic() + READY_S
         while True:
             with self.client.database.begin() as connection:
-                found = [each for each in devices.listed(connection) if each.state == "online" and each.fingerprint]
+                found = [
+                    each
+                    for each in devices.listed(connection)
+                    if each.state == "online" and each.fingerprint
+                ]
             if len(found) == self.plan.devices:
                 return found
-            if time.monotonic() > deadline or any(worker.poll() is not None for worker in self.workers):
-                raise RuntimeError(f"expected {', '.join(self.names)} online, got {found}; {self.last_words()}")
+            if time.monotonic() > deadline or any(
+                worker.poll() is not None for worker in self.workers
+            ):
+                raise RuntimeError(
+                    f"expected {', '.join(self.names)} online, got {found}; {self.last_words()}"
+                )
             time.sleep(0.1)
 
     def submit(self, pins: Sequence[str | None]) -> list[UUID]:
         """A job for each pin, each with a source of its own."""
-        return [handle.job_id for handle in self.client.submit_many([self._submission(pin) for pin in pins])]
+        return [
+            handle.job_id
+            for handle in self.client.submit_many([self._submission(pin) for pin in pins])
+        ]
 
     def _submission(self, pin: str | None) -> Submission:
         number = next(self._numbers)
@@ -196,7 +212,9 @@ def several(settings: Settings, plan: Plan) -> dict[str, Any]:
     with Client(settings) as client, site(settings, client, plan) as running:
         found = running.wait_ready()
         first, last = running.names[0], running.names[-1]
-        phase(running, running.names * plan.slots)  # the first evaluations of a worker fill its caches
+        phase(
+            running, running.names * plan.slots
+        )  # the first evaluations of a worker fill its caches
         one = phase(running, [first] * plan.jobs)
         pinned = phase(running, running.names * plan.jobs)
         shared = phase(running, [None] * plan.jobs * plan.devices)
@@ -226,7 +244,9 @@ def phase(running: Site, pins: Sequence[str | None]) -> Phase:
     return weigh(running, job_ids, pins, time.perf_counter() - began)
 
 
-def weigh(running: Site, job_ids: Sequence[UUID], pins: Sequence[str | None], seconds: float) -> Phase:
+def weigh(
+    running: Site, job_ids: Sequence[UUID], pins: Sequence[str | None], seconds: float
+) -> Phase:
     ran = running.ran(job_ids)
     wanted = dict(zip(job_ids, pins, strict=True))
     return Phase(
@@ -240,7 +260,9 @@ def weigh(running: Site, job_ids: Sequence[UUID], pins: Sequence[str | None], se
 
 
 def quarantine(running: Site, sick: str) -> Quarantine:
-    """Jobs by class, and some that are pinned to the device that is taken out of service among them."""
+    """Jobs by class, and some that are pinned to the device that is taken out of
+    service among them.
+    """
     plan = running.plan
     pins: list[str | None] = [None] * (plan.jobs * plan.devices)
     began = time.perf_counter()
@@ -253,7 +275,9 @@ def quarantine(running: Site, sick: str) -> Quarantine:
     held = running.submit([sick] * plan.slots)
     running.client.wait(job_ids, timeout_s=PHASE_S)
     by_class = weigh(running, job_ids, pins, time.perf_counter() - began)
-    later = _by_device(each for each in running.ran(job_ids).values() if each.started_at > taken_out)
+    later = _by_device(
+        each for each in running.ran(job_ids).values() if each.started_at > taken_out
+    )
     waited = len(held) - len(running.ran(held))
     order(running.settings, "resume", sick)
     running.client.wait(held, timeout_s=PHASE_S)
@@ -271,9 +295,13 @@ def quarantine(running: Site, sick: str) -> Quarantine:
 
 def order(settings: Settings, *words: str) -> None:
     """`assay workers …`, as an operator says it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")
+    }
     command = [*ASSAY, "workers", *words]
-    subprocess.run(command, env=environment | settings.to_env(), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        command, env=environment | settings.to_env(), check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def _wait_for(running: Site, job_ids: Sequence[UUID], enough: int) -> None:
@@ -305,22 +333,36 @@ def site(settings: Settings, client: Client, plan: Plan) -> Iterator[Site]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cpu", help="kind of device: cpu, h200 …")
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=8, help="for each device")
-    parser.add_argument("--budget", type=float, default=0.08, help="timing budget of one evaluation, in seconds")
-    parser.add_argument("--state", type=Path, help="new folder for data and logs that stay; else none of it does")
+    parser.add_argument(
+        "--budget", type=float, default=0.08, help="timing budget of one evaluation, in seconds"
+    )
+    parser.add_argument(
+        "--state", type=Path, help="new folder for data and logs that stay; else none of it does"
+    )
     given = parser.parse_args()
     if given.devices < 2:
         parser.error(f"--devices: expected at least 2, got {given.devices}")
     plan = Plan(
-        device_class=given.device, devices=given.devices, slots=given.slots, jobs=given.jobs, budget_s=given.budget
+        device_class=given.device,
+        devices=given.devices,
+        slots=given.slots,
+        jobs=given.jobs,
+        budget_s=given.budget,
     )
     with ExitStack() as stack:
         if given.state is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-bench-", dir="/var/tmp")))
+            folder = Path(
+                stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="assay-bench-", dir="/var/tmp")
+                )
+            )
             folder.chmod(0o711)
         state = given.state or folder / "state"
         settings = Settings(state_dir=state, slots=plan.slots, lease_s=LEASE_S, sweep_s=1.0)

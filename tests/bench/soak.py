@@ -2,8 +2,10 @@
 
     python -m tests.bench.soak [--problems 2000] [--device cpu]
 
-Each problem is evaluated once, with a right candidate and the shortest timing.  Prints a sample a line and at the end
-one line of JSON; ends with 1 where a footprint grew or an evaluation did not pass.  Needs no database."""
+Each problem is evaluated once, with a right candidate and the shortest timing.  Prints a
+sample a line and at the end one line of JSON; ends with 1 where a footprint grew or an
+evaluation did not pass.  Needs no database.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ FLAT = {
     "processes": Allowance(least=6),
     "resident_bytes": Allowance(share=0.1, least=64 << 20),
 }
-"""A reference that is kept for its problem to come again is some ten descriptors and 40 MB; their number is bounded."""
+"""A reference that is kept for its problem to come again is some ten descriptors and
+40 MB; their number is bounded.
+"""
 
 REFERENCE = """
 import torch

@@ -1,9 +1,12 @@
 """Runs another bench and samples the stacks of its pool's threads, to see where evaluations wait.
 
-    python -m tests.bench.stack_sampler stacks.txt tests.bench.sweep KERNELBENCH --device h200 --slots 8
+    python -m tests.bench.stack_sampler stacks.txt tests.bench.sweep KERNELBENCH
+    --device h200 --slots 8
 
-Writes collapsed stacks, a line each, `outermost;…;innermost count`, the most frequent first: flame graph tools and
-speedscope read them.  Only frames of this project count, and the innermost frame whatever it is."""
+Writes collapsed stacks, a line each, `outermost;…;innermost count`, the most frequent first:
+flame graph tools and speedscope read them.  Only frames of this project count, and the
+innermost frame whatever it is.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ class StackSampler:
     """Samples while it is entered."""
 
     def __init__(self, path: Path, named: str) -> None:
-        """`path`: file that is written at the end, and every 30 s.  `named`: start of the names of the threads that are
-        looked at."""
+        """`path`: file that is written at the end, and every 30 s.  `named`: start of the names of
+        the threads that are looked at.
+        """
         self._path, self._named = path, named
         self._stacks: Counter[str] = Counter()
         self._ended = threading.Event()
@@ -42,7 +46,9 @@ class StackSampler:
     def _sample(self) -> None:
         samples = 0
         while not self._ended.wait(EVERY_S):
-            watched = {each.ident for each in threading.enumerate() if each.name.startswith(self._named)}
+            watched = {
+                each.ident for each in threading.enumerate() if each.name.startswith(self._named)
+            }
             for thread, frame in sys._current_frames().items():
                 if thread in watched:
                     self._stacks[collapsed(frame)] += 1
@@ -51,11 +57,15 @@ class StackSampler:
                 self._store()
 
     def _store(self) -> None:
-        self._path.write_text("".join(f"{stack} {count}\n" for stack, count in self._stacks.most_common()))
+        self._path.write_text(
+            "".join(f"{stack} {count}\n" for stack, count in self._stacks.most_common())
+        )
 
 
 def collapsed(frame: FrameType | None) -> str:
-    """Functions of this project on a stack, and its innermost one, from the outermost to the innermost."""
+    """Functions of this project on a stack, and its innermost one, from the
+    outermost to the innermost.
+    """
     found: list[str] = []
     while frame is not None:
         code = frame.f_code

@@ -1,14 +1,17 @@
-"""Every problem of a KernelBench checkout against itself, on one device, in one process, without database or queue.
+"""Every problem of a KernelBench checkout against itself, on one device, in one
+process, without database or queue.
 
     python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --levels 1,2,3 --json rows.json
-    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,1/23,4/7 --ballast 62
-    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
+    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,1/23,4/7 --ballast
+    62 python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
 
-Prints a line a problem as it ends and a summary.  `--json FILE` is written every few seconds, so that an end by force
-loses few, and `assay problems record FILE` keeps the rows for the pages.  `--own N` times KernelBench's own
-eval_kernel_against_ref on N of the problems, alone on the device, before the sweep.  Needs torch, triton and numpy,
-nothing else of this project's dependencies; level 4 needs transformers.  Exit code 1: something else came out than
-passed, clean, or `invalid` for a reason that is the problem's."""
+Prints a line a problem as it ends and a summary.  `--json FILE` is written every few seconds, so
+that an end by force loses few, and `assay problems record FILE` keeps the rows for the pages.
+`--own N` times KernelBench's own eval_kernel_against_ref on N of the problems, alone on the
+device, before the sweep.  Needs torch, triton and numpy, nothing else of this project's
+dependencies; level 4 needs transformers.  Exit code 1: something else came out than passed, clean,
+or `invalid` for a reason that is the problem's.
+"""
 
 import argparse
 import json
@@ -38,16 +41,22 @@ from tests.bench.gpu_fleet import Fleet
 GB = 10**9
 
 STORE_S = 5.0
-"""How often rows are written at the most: this process is the referee's, which has better things to do."""
+"""How often rows are written at the most: this process is the referee's, which has
+better things to do.
+"""
 
 
-def chosen(directory: Path, levels: set[int], only: list[tuple[int, int]], every: int) -> list[Problem]:
+def chosen(
+    directory: Path, levels: set[int], only: list[tuple[int, int]], every: int
+) -> list[Problem]:
     """Problems in the order of `only`, else mixed.  Raises CheckoutError."""
     files = kernelbench.problem_files(directory)
     if only:
         missing = [f"{level}/{number}" for level, number in only if (level, number) not in files]
         if missing:
-            raise kernelbench.CheckoutError(f"{directory}: there is no problem {', '.join(missing)}")
+            raise kernelbench.CheckoutError(
+                f"{directory}: there is no problem {', '.join(missing)}"
+            )
         return [kernelbench.problem(files[key], key[0]) for key in only]
     keys = [key for key in files if key[0] in levels][::every]
     return sweep.mixed([kernelbench.problem(files[key], key[0]) for key in keys])
@@ -65,21 +74,37 @@ def job(problem: Problem, options: JobOptions) -> Job:
     )
 
 
-def checked(fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]) -> sweep.SweepRow:
-    """Evaluate one problem; where 1.0 is outside the interval or far off, `outside` gets every block and kernel."""
+def checked(
+    fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]
+) -> sweep.SweepRow:
+    """Evaluate one problem; where 1.0 is outside the interval or far off, `outside`
+    gets every block and kernel.
+    """
     began = time.perf_counter()
     one = job(problem, options)
     evaluation = fleet.evaluated(one)
-    subject = Subject(evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference)
+    subject = Subject(
+        evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference
+    )
     row = sweep.row(problem, evaluation, judge(subject, sweep.POLICY), time.perf_counter() - began)
     if evaluation.timing is not None and (row.is_off or not row.holds_one):
-        kernels = [asdict(each) for each in evaluation.profile.kernels] if evaluation.profile else []
-        outside[row.name] = {"timing": asdict(evaluation.timing), "kernels": kernels, "ended_s": time.monotonic()}
+        kernels = (
+            [asdict(each) for each in evaluation.profile.kernels] if evaluation.profile else []
+        )
+        outside[row.name] = {
+            "timing": asdict(evaluation.timing),
+            "kernels": kernels,
+            "ended_s": time.monotonic(),
+        }
     return row
 
 
 def rows(
-    fleet: Fleet, problems: list[Problem], options: JobOptions, stop_after_s: float, outside: dict[str, Any]
+    fleet: Fleet,
+    problems: list[Problem],
+    options: JobOptions,
+    stop_after_s: float,
+    outside: dict[str, Any],
 ) -> Iterator[sweep.SweepRow]:
     """Rows, as problems end.  After `stop_after_s` none is begun."""
     with ThreadPoolExecutor(fleet.slots) as pool:
@@ -98,7 +123,9 @@ def rows(
 
 
 def state(fleet: Fleet) -> dict[str, Any]:
-    """State of this process and its device, to see growth: descriptors, resident memory, processes, device memory."""
+    """State of this process and its device, to see growth: descriptors, resident
+    memory, processes, device memory.
+    """
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     found: dict[str, Any] = {
         "descriptors": _count("/proc/self/fd"),
@@ -134,23 +161,51 @@ def pairs(text: str) -> list[tuple[int, int]]:
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path, metavar="KERNELBENCH", help="a checkout, or a folder with level1 …")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "directory", type=Path, metavar="KERNELBENCH", help="a checkout, or a folder with level1 …"
+    )
     parser.add_argument("--device", default="h100", help="device class, or cpu")
     parser.add_argument("--slots", type=int, default=8)
-    parser.add_argument("--levels", type=lambda text: {int(each) for each in text.split(",")}, default={1, 2, 3})
-    parser.add_argument("--only", type=pairs, default=[], help="level/number,…; then --levels and --every say nothing")
+    parser.add_argument(
+        "--levels", type=lambda text: {int(each) for each in text.split(",")}, default={1, 2, 3}
+    )
+    parser.add_argument(
+        "--only",
+        type=pairs,
+        default=[],
+        help="level/number,…; then --levels and --every say nothing",
+    )
     parser.add_argument("--every", type=int, default=1, help="every Nth problem")
-    parser.add_argument("--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds")
-    parser.add_argument("--device-time", action="store_true", help="also take the device-time speedup")
-    parser.add_argument("--ballast", type=float, default=0.0, help="GB of device memory that this process takes first")
-    parser.add_argument("--stop-after", type=float, default=1e9, help="seconds after which no problem is begun")
-    parser.add_argument("--own", type=int, default=0, help="problems for KernelBench's own evaluation")
-    parser.add_argument("--own-only", action="store_true", help="KernelBench's own evaluation alone")
+    parser.add_argument(
+        "--budget", type=float, default=REWARD_BUDGET_S, help="for timing, in seconds"
+    )
+    parser.add_argument(
+        "--device-time", action="store_true", help="also take the device-time speedup"
+    )
+    parser.add_argument(
+        "--ballast",
+        type=float,
+        default=0.0,
+        help="GB of device memory that this process takes first",
+    )
+    parser.add_argument(
+        "--stop-after", type=float, default=1e9, help="seconds after which no problem is begun"
+    )
+    parser.add_argument(
+        "--own", type=int, default=0, help="problems for KernelBench's own evaluation"
+    )
+    parser.add_argument(
+        "--own-only", action="store_true", help="KernelBench's own evaluation alone"
+    )
     parser.add_argument("--json", type=Path, help="rows and summary")
     arguments = parser.parse_args()
     problems = chosen(arguments.directory, arguments.levels, arguments.only, arguments.every)
-    report: dict[str, Any] = {"arguments": {name: str(value) for name, value in vars(arguments).items()}}
+    report: dict[str, Any] = {
+        "arguments": {name: str(value) for name, value in vars(arguments).items()}
+    }
     ballast = taken(arguments.ballast)
     if arguments.own:
         step = max(1, len(problems) // arguments.own)
@@ -166,8 +221,20 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     began = time.perf_counter()
     fleet = Fleet(arguments.device, arguments.slots, kept_bytes=int(arguments.ballast * GB))
     report |= {"protocol": PROTOCOL, "checked_at": datetime.now(UTC).isoformat()}
-    report |= {"environment": fleet.environment, "ready_s": time.perf_counter() - began, "before": state(fleet)}
-    print(json.dumps({"device": fleet.environment["device_name"], "ready_s": report["ready_s"], **report["before"]}))
+    report |= {
+        "environment": fleet.environment,
+        "ready_s": time.perf_counter() - began,
+        "before": state(fleet),
+    }
+    print(
+        json.dumps(
+            {
+                "device": fleet.environment["device_name"],
+                "ready_s": report["ready_s"],
+                **report["before"],
+            }
+        )
+    )
     found: list[sweep.SweepRow] = []
     outside: dict[str, Any] = {}
     report["outside"] = outside
@@ -181,12 +248,24 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
             stored_s = time.perf_counter()
     if found:
         note(arguments.json, report, fleet, found, time.perf_counter() - began)
-        print(json.dumps({"summary": report["summary"], "before": report["before"], "after": report["after"]}))
+        print(
+            json.dumps(
+                {"summary": report["summary"], "before": report["before"], "after": report["after"]}
+            )
+        )
     fleet.close()
-    return any(row.outcome in ("accused", "our fault", "blamed") for row in found) or len(found) < len(problems)
+    return any(row.outcome in ("accused", "our fault", "blamed") for row in found) or len(
+        found
+    ) < len(problems)
 
 
-def note(path: Path | None, report: dict[str, Any], fleet: Fleet, found: list[sweep.SweepRow], seconds: float) -> None:
+def note(
+    path: Path | None,
+    report: dict[str, Any],
+    fleet: Fleet,
+    found: list[sweep.SweepRow],
+    seconds: float,
+) -> None:
     """Rows, summary and state so far, into the report and its file."""
     report |= {"rows": [asdict(each) for each in found], "after": state(fleet)}
     report["summary"] = sweep.summary(found, seconds)

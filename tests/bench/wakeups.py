@@ -1,11 +1,14 @@
-"""How late a process wakes on a core that is kept awake, as one that is timed does: stopped, sent a message, continued.
+"""How late a process wakes on a core that is kept awake, as one that is timed does:
+stopped, sent a message, continued.
 
     python -m tests.bench.wakeups [--stretches 60] [--rounds 2]
 
-A stretch is what a benchmark is on a host: one side is new, the other has worked elsewhere, both come to a core that
-was just waked, and take turns there.  Side by side: `turning`, where a process of the lowest class keeps the core awake
-and only turns, and `offering`, which the referee has (workers/referee/host/cpu_idle.py).  Needs two cores;
-prints JSON: microseconds until a process does something, and how many took longer than half a millisecond."""
+A stretch is what a benchmark is on a host: one side is new, the other has worked elsewhere, both
+come to a core that was just waked, and take turns there.  Side by side: `turning`, where a process
+of the lowest class keeps the core awake and only turns, and `offering`, which the referee has
+(workers/referee/host/cpu_idle.py).  Needs two cores; prints JSON: microseconds until a process does
+something, and how many took longer than half a millisecond.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ class Side:
         self._ours.recv(_NS.size)
 
     def wake(self, nanoseconds: int) -> float:
-        """The same, from where it stands still to where it does again; microseconds until it began."""
+        """The same, from where it stands still to where it does again; microseconds
+        until it began.
+        """
         os.kill(self.pid, signal.SIGSTOP)
         time.sleep(0.0005)
         self._ours.send(_NS.pack(nanoseconds))
@@ -116,7 +121,13 @@ def _stretches(kind: str, count: int, found: dict[str, list[float]]) -> None:
 
 
 def _stretch(
-    old: Side, new: Side, turning: int, everywhere: set[int], clock: int, core: int, found: dict[str, list[float]]
+    old: Side,
+    new: Side,
+    turning: int,
+    everywhere: set[int],
+    clock: int,
+    core: int,
+    found: dict[str, list[float]],
 ) -> None:
     os.sched_setaffinity(old.pid, everywhere)
     os.kill(old.pid, signal.SIGCONT)
@@ -138,7 +149,9 @@ def _stretch(
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--stretches", type=int, default=60, help="of each kind, a round")
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args()
@@ -146,7 +159,9 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for kind, wakes in found.items():
             _stretches(kind, arguments.stretches, wakes)
-    report = {kind: {turn: _summary(us) for turn, us in wakes.items()} for kind, wakes in found.items()}
+    report = {
+        kind: {turn: _summary(us) for turn, us in wakes.items()} for kind, wakes in found.items()
+    }
     print(json.dumps(report, indent=1))
 
 

@@ -1,11 +1,13 @@
-"""A week in ten minutes: many evaluations that measure nothing through worker, web and sweep, whose footprint has to
-stay flat.
+"""A week in ten minutes: many evaluations that measure nothing through worker, web and sweep,
+whose footprint has to stay flat.
 
     python -m tests.bench.week [--evaluations 20000] [--slots 2]
 
-The worker is a real one with a referee that pretends (tests/integration/fake_worker.py).  Submissions go in turn
-through Python and over HTTP, results are read over HTTP.  Prints a sample a line and at the end one line of JSON; ends
-with 1 where a figure of FLAT grew or a job is missing."""
+The worker is a real one with a referee that pretends
+(tests/integration/fake_worker.py).  Submissions go in turn through Python and over
+HTTP, results are read over HTTP.  Prints a sample a line and at the end one line of
+JSON; ends with 1 where a figure of FLAT grew or a job is missing.
+"""
 
 from __future__ import annotations
 
@@ -83,8 +85,9 @@ class Site:
         with self.client.database.begin() as connection:
             row = connection.execute(
                 sa.text(
-                    "SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS connections,"
-                    " temp_bytes FROM pg_stat_database WHERE datname = current_database()"
+                    "SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname ="
+                    " current_database()) AS connections, temp_bytes FROM pg_stat_database WHERE"
+                    " datname = current_database()"
                 )
             ).one()
         return {
@@ -104,7 +107,8 @@ class Site:
 def submissions(first: int, count: int) -> list[Submission]:
     numbers = range(first, first + count)
     return [
-        Submission(reference="fake", candidate=f"wrong\nslow {number / 1e9:.9f}", backend="torch") for number in numbers
+        Submission(reference="fake", candidate=f"wrong\nslow {number / 1e9:.9f}", backend="torch")
+        for number in numbers
     ]
 
 
@@ -113,7 +117,10 @@ def submit(site: Site, first: int, count: int, *, over_http: bool) -> list[str]:
     asked = submissions(first, count)
     if not over_http:
         return [str(handle.job_id) for handle in site.client.submit_many(asked)]
-    items = [{"reference": one.reference, "candidate": one.candidate, "backend": one.backend} for one in asked]
+    items = [
+        {"reference": one.reference, "candidate": one.candidate, "backend": one.backend}
+        for one in asked
+    ]
     answer = call(site, "POST", "/v1/evaluations:batch", {"items": items})
     return [item["accepted"]["job_id"] for item in answer["items"]]
 
@@ -135,7 +142,9 @@ def finished(site: Site, job_ids: list[str]) -> None:
     """Wait until all are over, by asking over HTTP."""
     left, deadline = set(job_ids), time.monotonic() + PATIENCE_S
     while left:
-        results = call(site, "POST", "/v1/evaluations:results", {"job_ids": sorted(left)})["results"]
+        results = call(site, "POST", "/v1/evaluations:results", {"job_ids": sorted(left)})[
+            "results"
+        ]
         over = {each["job_id"] for each in results if each["state"] == "finished"}
         if over:
             left -= over

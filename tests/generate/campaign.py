@@ -1,7 +1,8 @@
 """Imaginary campaigns: four models at thirteen training steps, on 250 problems of three levels.
 
-Later steps are better and cheat more, later turns are better, harder levels are harder: enough shape for every page to
-have something to show."""
+Later steps are better and cheat more, later turns are better, harder levels are harder: enough
+shape for every page to have something to show.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def plan(evaluations: int, *, seed: int, end: datetime) -> Plan:
         for place, step in enumerate(STEPS)
         for model, skill in MODELS.items()
     ]
-    return Plan(problems=tuple(problems), runs=tuple(runs), evaluations=evaluations, seed=seed, end=end)
+    return Plan(
+        problems=tuple(problems), runs=tuple(runs), evaluations=evaluations, seed=seed, end=end
+    )
 
 
 def batches(planned: Plan, size: int) -> Iterator[list[PlannedTrajectory]]:
@@ -91,7 +94,9 @@ def identifier(draw: random.Random, moment: datetime) -> str:
     return f"{value | 0x2 << 62 | random_bits & ((1 << 62) - 1):032x}"
 
 
-def _problem(draw: random.Random, start: datetime, level: int, number: int, difficulty: float) -> PlannedProblem:
+def _problem(
+    draw: random.Random, start: datetime, level: int, number: int, difficulty: float
+) -> PlannedProblem:
     name, reference = texts.problem(draw, level, number)
     return PlannedProblem(
         problem_id=identifier(draw, start),
@@ -147,7 +152,11 @@ def _turn(
     at: datetime,
 ) -> PlannedTurn:
     status, speedup, label = _outcome(draw, run, odds + 0.22 * index)
-    source = b"" if draw.random() < NO_CODE else texts.source(draw, problem.name, f"{serial:08x}.{index}", label)
+    source = (
+        b""
+        if draw.random() < NO_CODE
+        else texts.source(draw, problem.name, f"{serial:08x}.{index}", label)
+    )
     messages, response = texts.turn(problem.name, problem.reference, index, source)
     return PlannedTurn(
         messages_json=messages,

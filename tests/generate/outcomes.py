@@ -23,13 +23,21 @@ SPEEDUPS = tuple(math.exp(-2.3 + 0.0135 * step) for step in range(500))
 """0.1 to 85, each 1.4 % above the one before."""
 VARIANTS = 6
 REFERENCE_US = {"h100": 431.0, "h200": 352.0}
-"""The same for all problems: their evaluations share timings, and within a trajectory the reference must stay."""
+"""The same for all problems: their evaluations share timings, and within a
+trajectory the reference must stay.
+"""
 
 GROUPS = 3
 
 _ERRORS = {
-    Status.INCORRECT: ("wrong_output", "output 0: relative error 0.41 exceeds the limit 1e-05 in 2 of 40 calls"),
-    Status.COMPILE_ERROR: ("syntax_error", "the candidate does not parse: '(' was never closed (line 14)"),
+    Status.INCORRECT: (
+        "wrong_output",
+        "output 0: relative error 0.41 exceeds the limit 1e-05 in 2 of 40 calls",
+    ),
+    Status.COMPILE_ERROR: (
+        "syntax_error",
+        "the candidate does not parse: '(' was never closed (line 14)",
+    ),
     Status.RUNTIME_ERROR: ("raised", "forward raised RuntimeError in call 0: shape mismatch"),
     Status.TIMEOUT: ("call_timeout", "call 3 took longer than 30 s"),
     Status.OUT_OF_MEMORY: ("address_space", "could not allocate 10737418240 bytes"),
@@ -41,7 +49,9 @@ _ERRORS = {
 def passed(seed: int) -> dict[str, list[Evaluation]]:
     """Device class → correct evaluations, slowest first, one for each of SPEEDUPS."""
     draw = random.Random(seed + 2)
-    return {kind: [_passed(draw, kind, speedup) for speedup in SPEEDUPS] for kind in ("h100", "h200")}
+    return {
+        kind: [_passed(draw, kind, speedup) for speedup in SPEEDUPS] for kind in ("h100", "h200")
+    }
 
 
 def failed(seed: int) -> dict[tuple[str, str], list[Evaluation]]:
@@ -111,9 +121,20 @@ def _timing(draw: random.Random, kind: str, speedup: float) -> Timing:
     blocks = []
     for group in range(GROUPS):
         for side in ("reference", "candidate", "candidate", "reference"):
-            per_call = (reference_us if side == "reference" else candidate_us) * math.exp(draw.gauss(0, 0.008))
+            per_call = (reference_us if side == "reference" else candidate_us) * math.exp(
+                draw.gauss(0, 0.008)
+            )
             wall_us = round(handover_us + 16 * per_call, 3)
-            blocks.append(Block(group=group, side=side, calls=16, wall_us=wall_us, claimed_us=None, sm_clock_mhz=1980))
+            blocks.append(
+                Block(
+                    group=group,
+                    side=side,
+                    calls=16,
+                    wall_us=wall_us,
+                    claimed_us=None,
+                    sm_clock_mhz=1980,
+                )
+            )
     width = 1 + draw.uniform(0.004, 0.02)
     return Timing(
         reference_us=reference_us,
@@ -136,9 +157,17 @@ def _passed(draw: random.Random, kind: str, speedup: float) -> Evaluation:
     timing = _timing(draw, kind, speedup)
     coverage = round(draw.betavariate(6, 1.2), 4)
     kernels = (
-        KernelRow(name="imagined_kernel", launches=20, total_us=20 * timing.candidate_us * coverage, custom=True),
         KernelRow(
-            name="at::native::copy", launches=20, total_us=20 * timing.candidate_us * (1 - coverage), custom=False
+            name="imagined_kernel",
+            launches=20,
+            total_us=20 * timing.candidate_us * coverage,
+            custom=True,
+        ),
+        KernelRow(
+            name="at::native::copy",
+            launches=20,
+            total_us=20 * timing.candidate_us * (1 - coverage),
+            custom=False,
         ),
     )
     return Evaluation(
@@ -147,7 +176,9 @@ def _passed(draw: random.Random, kind: str, speedup: float) -> Evaluation:
         seed=f"{draw.getrandbits(128):032x}",
         correctness=_correctness(draw, wrong=0),
         timing=timing,
-        profile=Profile(kernels=kernels, calls=20, coverage_time=coverage, coverage_count=0.5, source="recorder"),
+        profile=Profile(
+            kernels=kernels, calls=20, coverage_time=coverage, coverage_count=0.5, source="recorder"
+        ),
         testimony=Testimony(launches=40),
         stage_ms=_stages(draw, timed=True),
     )

@@ -1,4 +1,6 @@
-"""Text of imaginary problems, prompts and answers: short, of the right form, never the same twice."""
+"""Text of imaginary problems, prompts and answers: short, of the right form, never
+the same twice.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,18 @@ import random
 
 from app.domain.verdict import Label
 
-OPERATIONS = ("matmul", "conv2d", "softmax", "layer_norm", "gelu", "scan", "attention", "pool", "embedding", "reduce")
+OPERATIONS = (
+    "matmul",
+    "conv2d",
+    "softmax",
+    "layer_norm",
+    "gelu",
+    "scan",
+    "attention",
+    "pool",
+    "embedding",
+    "reduce",
+)
 EXTRAS = ("bias", "relu", "scale", "residual", "dropout", "transpose", "mask", "clamp")
 
 _REFERENCE = '''import torch
@@ -59,7 +72,9 @@ _CHEATS = (
     "_LAST = None  # one call behind\n\n",
 )
 
-_FEEDBACK = "The kernel of turn {index} was evaluated. Make it correct and faster than the reference."
+_FEEDBACK = (
+    "The kernel of turn {index} was evaluated. Make it correct and faster than the reference."
+)
 
 
 def problem(draw: random.Random, level: int, number: int) -> tuple[str, bytes]:
@@ -67,7 +82,10 @@ def problem(draw: random.Random, level: int, number: int) -> tuple[str, bytes]:
     parts = [draw.choice(OPERATIONS), *draw.sample(EXTRAS, level)]
     name = f"{level}_{number:03}_{'_'.join(parts)}"
     text = _REFERENCE.format(
-        name=name, factor=draw.randint(1, 9), rows=1 << draw.randint(6, 12), columns=1 << draw.randint(7, 13)
+        name=name,
+        factor=draw.randint(1, 9),
+        rows=1 << draw.randint(6, 12),
+        columns=1 << draw.randint(7, 13),
     )
     return name, text.encode()
 
@@ -94,6 +112,8 @@ def turn(name: str, reference: bytes, index: int, code: bytes) -> tuple[str, byt
             {"role": "user", "content": f"Optimise {name}.\n```python\n{reference.decode()}```"},
         ]
     answer = (
-        b"I would need the shapes first." if not code else b"Larger blocks, fewer loads.\n```python\n" + code + b"```\n"
+        b"I would need the shapes first."
+        if not code
+        else b"Larger blocks, fewer loads.\n```python\n" + code + b"```\n"
     )
     return json.dumps(messages), answer

@@ -1,7 +1,8 @@
-"""References on a GPU that are too large, never end, or take all memory, and models of level 4: each ends by itself,
-and evaluations beside it are not hurt.
+"""References on a GPU that are too large, never end, or take all memory, and models of level 4:
+each ends by itself, and evaluations beside it are not hurt.
 
-    pytest -m gpu --noconftest tests/gpu/test_bad_references_on_gpu.py"""
+    pytest -m gpu --noconftest tests/gpu/test_bad_references_on_gpu.py
+"""
 
 import importlib.util
 import time
@@ -57,7 +58,9 @@ def get_init_inputs(): return [name, config]
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from workers.referee.resources import Host
 
-    with Host("gpu", "test", slots=4, lock_folder=Path(tmp_path_factory.mktemp("leases"))) as started:
+    with Host(
+        "gpu", "test", slots=4, lock_folder=Path(tmp_path_factory.mktemp("leases"))
+    ) as started:
         started.wait_ready()
         yield started
 
@@ -71,7 +74,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "REFERENCE_TIMEOUT_S", TIMEOUT_S)
 
 
-def model(forward: str = "return torch.softmax(x, 1)", shape: str = "256, 1024", number: int = 0) -> bytes:
+def model(
+    forward: str = "return torch.softmax(x, 1)", shape: str = "256, 1024", number: int = 0
+) -> bytes:
     return MODEL.format(forward=forward, shape=shape, number=number).encode()
 
 
@@ -113,7 +118,9 @@ def test_evaluations_beside_a_reference_without_end_are_not_hurt(host: Any, forw
     assert took_s < TIMEOUT_S + 10.0
 
 
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
+)
 def test_a_model_of_level_4_is_evaluated_against_itself(host: Any) -> None:
     found = against_itself(host, LEVEL_4.encode())
     assert found.status is Status.PASSED, found.error

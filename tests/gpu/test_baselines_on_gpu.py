@@ -1,6 +1,8 @@
-"""Baselines and the driver's reports on a GPU: torch.compile in the sandbox, and a candidate's own Xid.
+"""Baselines and the driver's reports on a GPU: torch.compile in the sandbox, and a
+candidate's own Xid.
 
-Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_baselines_on_gpu.py`."""
+Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_baselines_on_gpu.py`.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -34,7 +36,9 @@ def host() -> Iterator["Host"]:
         yield started
 
 
-def _evaluate(host: "Host", name: str, candidate: bytes | None = None, *baselines_wanted: str) -> Evaluation:
+def _evaluate(
+    host: "Host", name: str, candidate: bytes | None = None, *baselines_wanted: str
+) -> Evaluation:
     from workers.referee.cancellation import Cancellation
     from workers.referee.evaluate import evaluate
     from workers.referee.timing import compiled_baselines
@@ -45,7 +49,9 @@ def _evaluate(host: "Host", name: str, candidate: bytes | None = None, *baseline
         reference=case.reference,
         candidate=candidate or case.candidate,
         backend=case.backend,
-        options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.5, baselines=baselines_wanted),
+        options=JobOptions(
+            call_timeout_s=10, deadline_s=60, timing_budget_s=0.5, baselines=baselines_wanted
+        ),
     )
     evaluation, _ = evaluate(job, host)
     return compiled_baselines.added(
@@ -59,12 +65,16 @@ def test_a_kernel_is_compared_with_both_compiled_references(host: "Host") -> Non
         assert evaluation.status is Status.PASSED, evaluation.error
         assert evaluation.timing is not None
         compared = evaluation.timing.baselines
-        assert [(each.name, each.error) for each in compared] == [(name, None) for name in BASELINES]
+        assert [(each.name, each.error) for each in compared] == [
+            (name, None) for name in BASELINES
+        ]
         assert all(each.ci_low <= each.speedup <= each.ci_high for each in compared)
         if attempt:
             assert evaluation.stage_ms["baselines"] < 100  # measured once
 
 
 def test_a_candidates_page_fault_is_not_the_devices(host: "Host") -> None:
-    assert _evaluate(host, "honest/scaled_add_triton", ILLEGAL.encode()).status is Status.RUNTIME_ERROR
+    assert (
+        _evaluate(host, "honest/scaled_add_triton", ILLEGAL.encode()).status is Status.RUNTIME_ERROR
+    )
     host.health.require_sound()

@@ -1,4 +1,6 @@
-"""Problems by cases on a GPU: shapes one after another, and a time that has nothing to be compared with."""
+"""Problems by cases on a GPU: shapes one after another, and a time that has nothing
+to be compared with.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +23,8 @@ import torch
 def get_cases():
     for n in (256, 4096):
         x = torch.randn(16384, n)
-        yield {"name": f"columns: {n}", "inputs": [x], "outputs": torch.softmax(x, dim=-1), "rtol": 1e-4, "atol": 1e-6}
+        yield {"name": f"columns: {n}", "inputs": [x], "outputs": torch.softmax(x, dim=-1),
+               "rtol": 1e-4, "atol": 1e-6}
 """
 CANDIDATE = b"""
 import torch
@@ -66,7 +69,9 @@ def run(host: Any, candidate: bytes, *, by_cases: bool = True) -> Evaluation:
 
     options = JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.2, cases=by_cases)
     problem = PROBLEM if by_cases else WITH_MODEL
-    job = Job(job_id=uuid4(), reference=problem, candidate=candidate, backend="triton", options=options)
+    job = Job(
+        job_id=uuid4(), reference=problem, candidate=candidate, backend="triton", options=options
+    )
     return (evaluate_cases if by_cases else evaluate)(job, host)[0]
 
 
@@ -76,12 +81,16 @@ def test_each_case_passes_and_its_time_is_the_one_that_a_benchmark_finds(host: A
     assert [case.name for case in found.cases] == ["columns: 256", "columns: 4096"]
     benchmark = run(host, CANDIDATE, by_cases=False)
     assert benchmark.timing is not None
-    large = found.cases[1]  # 512 MB: most of a short call is launching, which may take twice as long for a while
+    large = found.cases[
+        1
+    ]  # 512 MB: most of a short call is launching, which may take twice as long for a while
     assert large.candidate_us is not None
     assert large.candidate_us == pytest.approx(benchmark.timing.candidate_us, rel=0.1)
 
 
 def test_a_wrong_case_is_named(host: Any) -> None:
-    found = run(host, CANDIDATE.replace(b"return y", b"return y if x.shape[1] == 256 else y * 1.01"))
+    found = run(
+        host, CANDIDATE.replace(b"return y", b"return y if x.shape[1] == 256 else y * 1.01")
+    )
     assert found.status is Status.INCORRECT
     assert [case.status for case in found.cases] == [Status.PASSED, Status.INCORRECT]

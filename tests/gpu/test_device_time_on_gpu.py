@@ -1,7 +1,9 @@
-"""The speedup by the device's own time on a GPU: it is that of CUDA graphs replayed in one process, and candidates that
-cannot be captured have a reason and harm no other evaluation.
+"""The speedup by the device's own time on a GPU: it is that of CUDA graphs replayed in one process,
+and candidates that cannot be captured have a reason and harm no other evaluation.
 
-Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_device_time_on_gpu.py`."""
+Needs nothing but torch and triton: `pytest -m gpu --noconftest
+tests/gpu/test_device_time_on_gpu.py`.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -28,8 +30,10 @@ NEAR = 0.10
 """Deviation that one evaluation of the same code may have."""
 
 TRUTH_OFF, WIDE = 0.03, 0.5
-"""Relative error of a truth that was taken in another process; width of an interval, over the speedup, from which on it
-says little.  tests/bench/launch_paths.py says how often intervals hold the truth."""
+"""Relative error of a truth that was taken in another process; width of an interval,
+over the speedup, from which on it says little.  tests/bench/launch_paths.py says how
+often intervals hold the truth.
+"""
 
 SMALL, LARGE = "softmax_384kb", "softmax_64mb"
 NO_GRAPH = "replayed outputs are wrong"
@@ -59,7 +63,9 @@ def _evaluate(host: "Host", reference: str, candidate: str, backend: str = "torc
         reference=reference.encode(),
         candidate=candidate.encode(),
         backend=backend,
-        options=JobOptions(timing_budget_s=0.2, call_timeout_s=30, deadline_s=120, device_time=True),
+        options=JobOptions(
+            timing_budget_s=0.2, call_timeout_s=30, deadline_s=120, device_time=True
+        ),
     )
     evaluation, _ = evaluate(job, host)
     assert evaluation.status is Status.PASSED, evaluation.error
@@ -110,14 +116,23 @@ def test_a_buffer_that_is_returned_again_and_again_is_copied(host: "Host") -> No
 
 
 REFUSED = {
-    "asks the device": (("return torch.softmax(x * (1 if x.sum().item() < 1e9 else 2), 1)",), "RuntimeError"),
+    "asks the device": (
+        ("return torch.softmax(x * (1 if x.sum().item() < 1e9 else 2), 1)",),
+        "RuntimeError",
+    ),
     "waits": (("y = torch.softmax(x, 1)", "torch.cuda.synchronize()", "return y"), "Error"),
     "raises": (
-        ("assert not torch.cuda.is_current_stream_capturing(), 'not with me'", "return torch.softmax(x, 1)"),
+        (
+            "assert not torch.cuda.is_current_stream_capturing(), 'not with me'",
+            "return torch.softmax(x, 1)",
+        ),
         "AssertionError: not with me",
     ),
     "keeps an answer": (
-        ("if not torch.cuda.is_current_stream_capturing(): self.y = torch.softmax(x, 1)", "return self.y.clone()"),
+        (
+            "if not torch.cuda.is_current_stream_capturing(): self.y = torch.softmax(x, 1)",
+            "return self.y.clone()",
+        ),
         NO_GRAPH,
     ),
     "does nothing": (
@@ -145,7 +160,9 @@ REFUSED = {
         "OutOfMemoryError",
     ),
 }
-"""Lines of a candidate's forward that are right in ordinary calls, and words of the reason why they have no value."""
+"""Lines of a candidate's forward that are right in ordinary calls, and words of the
+reason why they have no value.
+"""
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -164,12 +181,19 @@ def test_a_candidate_that_cannot_be_captured_has_a_reason(host: "Host", name: st
 
 def test_a_reference_that_waits_harms_no_other_evaluation(host: "Host") -> None:
     reference = launch_paths.PAIRS[SMALL]["reference"]
-    waiting = reference.replace("return torch.softmax", "x.sum().item()\n        return torch.softmax")
+    waiting = reference.replace(
+        "return torch.softmax", "x.sum().item()\n        return torch.softmax"
+    )
     found = _device_time(_evaluate(host, waiting, _body("return torch.softmax(x, 1)")))
     assert found.error is not None
     assert found.error.startswith("the reference could not be captured")
-    assert _device_time(_evaluate(host, waiting, _body("return torch.softmax(x, 1) "))).error is not None
-    assert _device_time(_evaluate(host, reference, _body("return torch.softmax(x, 1)"))).error is None
+    assert (
+        _device_time(_evaluate(host, waiting, _body("return torch.softmax(x, 1) "))).error
+        is not None
+    )
+    assert (
+        _device_time(_evaluate(host, reference, _body("return torch.softmax(x, 1)"))).error is None
+    )
 
 
 def test_a_candidate_that_replays_graphs_itself_is_evaluated(host: "Host") -> None:

@@ -34,7 +34,9 @@ def host() -> Iterator[object]:
         yield started
 
 
-def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, profile: str = "launches") -> Evaluation:
+def _evaluate(
+    host: object, case: zoo.Case, candidate: bytes | None = None, *, profile: str = "launches"
+) -> Evaluation:
     from workers.referee.measure import measure
 
     job = Job(
@@ -43,7 +45,11 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, p
         candidate=candidate or case.candidate,
         backend=case.backend,
         options=JobOptions(
-            call_timeout_s=10, deadline_s=60, timing_budget_s=0.2, profile=profile, cases=case.is_by_cases
+            call_timeout_s=10,
+            deadline_s=60,
+            timing_budget_s=0.2,
+            profile=profile,
+            cases=case.is_by_cases,
         ),
     )
     evaluation, _ = measure(job, host)  # type: ignore[arg-type]
@@ -53,7 +59,12 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes | None = None, *, p
 
 def _judged(case: zoo.Case, evaluation: Evaluation) -> Verdict:
     return judge(
-        Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
+        Subject(
+            evaluation=evaluation,
+            backend=case.backend,
+            candidate=case.candidate,
+            reference=case.reference,
+        )
     )
 
 
@@ -66,12 +77,16 @@ REPLAYED = "honest/graph_with_copied_input_triton"
 TOKENS = [
     name
     for name, case in CASES.items()
-    if case.runs_on("gpu") and "lazy_optimisation" in case.expected("gpu").findings and case.status == "passed"
+    if case.runs_on("gpu")
+    and "lazy_optimisation" in case.expected("gpu").findings
+    and case.status == "passed"
 ]
 """Fig leaves: candidates with kernels that do a few per cent of the work."""
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("honest/") and name.endswith("_triton")])
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name.startswith("honest/") and name.endswith("_triton")]
+)
 def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is Status.PASSED, evaluation.error
@@ -98,7 +113,9 @@ def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
         ("hacks/leaves_weights_out", Status.PASSED, "suspect"),
     ],
 )
-def test_what_is_wrong_or_dishonest_is_told(host: object, name: str, status: Status, label: str) -> None:
+def test_what_is_wrong_or_dishonest_is_told(
+    host: object, name: str, status: Status, label: str
+) -> None:
     evaluation = _evaluate(host, CASES[name])
     assert evaluation.status is status, evaluation.error
     assert str(_judged(CASES[name], evaluation).label) == label
@@ -119,7 +136,9 @@ def test_fig_leaves_are_suspect_wherever_the_library_works(host: object, name: s
     assert evaluation.profile.coverage_time is not None
     assert evaluation.profile.coverage_time < LAZY
     verdict = _judged(CASES[name], evaluation)
-    assert "lazy_optimisation" in {each.detector for each in verdict.findings if str(each.label) != "clean"}
+    assert "lazy_optimisation" in {
+        each.detector for each in verdict.findings if str(each.label) != "clean"
+    }
 
 
 def test_a_poisoned_context_dies_with_its_candidate(host: object) -> None:
@@ -143,7 +162,9 @@ FRESH, KEPT = "", ", out=kept(x.device)"
 
 
 @pytest.mark.parametrize(("reference", "candidate"), [(FRESH, FRESH), (KEPT, FRESH), (FRESH, KEPT)])
-def test_the_same_work_takes_the_same_time_wherever_outputs_lie(host: object, reference: str, candidate: str) -> None:
+def test_the_same_work_takes_the_same_time_wherever_outputs_lie(
+    host: object, reference: str, candidate: str
+) -> None:
     """Delivering the output would be a third of a short call."""
     pair: Any = SimpleNamespace(
         reference=(SIDE.format(name="Model", out=reference) + INPUTS).encode(),
@@ -163,7 +184,9 @@ def test_outputs_in_memory_that_was_given_back_are_read_where_they_are(host: obj
     assert evaluation.status is Status.PASSED, evaluation.error
 
 
-def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_used(host: Any) -> None:
+def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_used(
+    host: Any,
+) -> None:
     """Neither does the referee, which has mapped its memory."""
     large = INPUTS.replace("64, 1024", "65536, 4096")  # 1 GiB
     pair: Any = SimpleNamespace(

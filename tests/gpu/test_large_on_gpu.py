@@ -1,6 +1,8 @@
-"""Problems of gigabytes on a GPU: expected outputs made when verifying, calls streamed, problems that do not fit.
+"""Problems of gigabytes on a GPU: expected outputs made when verifying, calls
+streamed, problems that do not fit.
 
-Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_large_on_gpu.py`."""
+Needs nothing but torch and triton: `pytest -m gpu --noconftest tests/gpu/test_large_on_gpu.py`.
+"""
 
 import time
 from collections.abc import Iterator
@@ -50,7 +52,9 @@ def _evaluated(host: object, body: str, shape: str, candidate: str | None = None
         reference=reference,
         candidate=source,
         backend="torch",
-        options=JobOptions(timing_budget_s=0.08, call_timeout_s=30, deadline_s=120, policy="anything-correct"),
+        options=JobOptions(
+            timing_budget_s=0.08, call_timeout_s=30, deadline_s=120, policy="anything-correct"
+        ),
     )
     return evaluate(job, host)[0]  # type: ignore[arg-type]
 
@@ -64,7 +68,9 @@ def _evaluated(host: object, body: str, shape: str, candidate: str | None = None
         ("torch.sum(x, 1)", "8192, 262144"),
     ],
 )
-def test_a_large_reference_against_itself_passes_as_fast_as_itself(host: object, body: str, shape: str) -> None:
+def test_a_large_reference_against_itself_passes_as_fast_as_itself(
+    host: object, body: str, shape: str
+) -> None:
     found = _evaluated(host, body, shape)
     assert found.status is Status.PASSED, found.error
     assert found.timing is not None

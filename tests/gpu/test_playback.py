@@ -1,4 +1,6 @@
-"""Input sets that are played from a recording are those that Python would have made; where not, nothing is played."""
+"""Input sets that are played from a recording are those that Python would have made;
+where not, nothing is played.
+"""
 
 import functools
 import random
@@ -66,7 +68,9 @@ class Product(torch.nn.Module):
 
 
 class Reusing(torch.nn.Module):
-    """Writes every answer into the same memory, slowly: side by side, one would overwrite another."""
+    """Writes every answer into the same memory, slowly: side by side, one would
+    overwrite another.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +167,9 @@ def test_what_is_played_is_what_would_be_made(
     place = _place()
     arena: Any = Arena(place.reference_bytes)
     slots: list[Views] = [
-        tuple(region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected))
+        tuple(
+            region.views(arena, slot) for region in (place.inputs, place.baseline, place.expected)
+        )
         for slot in range(SLOTS)
     ]
     playback = Playback(torch.device("cuda", 0))

@@ -1,4 +1,6 @@
-"""Rewrites and downgrades by the libraries of a GPU: TF32 where PyTorch has it, tensor cores, sums in any order."""
+"""Rewrites and downgrades by the libraries of a GPU: TF32 where PyTorch has it,
+tensor cores, sums in any order.
+"""
 
 import pytest
 import torch
@@ -28,7 +30,9 @@ def test_another_way_to_compute_the_same_is_right_in_every_call(pair: Pair) -> N
 
 
 TF32_HERE = {"half_convolution"}
-"""The reference convolves in TF32, which rounds as fp16 does: there fp16 operands are no downgrade."""
+"""The reference convolves in TF32, which rounds as fp16 does: there fp16 operands
+are no downgrade.
+"""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,9 @@ class Casts(nn.Module):
         return self.conv(x.to(torch.float32))
 
 
-def test_a_convolution_in_full_precision_is_right_where_the_reference_s_is_tf32_behind_a_cast() -> None:
+def test_a_convolution_in_full_precision_is_right_where_the_reference_s_is_tf32_behind_a_cast() -> (
+    None
+):
     model, x = Casts().cuda(), torch.randn(8, 64, 32, 32, device="cuda")
     with torch.no_grad(), torch.backends.cudnn.flags(allow_tf32=False):
         exact = model(x)
@@ -67,7 +73,10 @@ class Lstm(nn.Module):
         self.lstm = nn.LSTM(128, 256, 3, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        state = torch.zeros(3, len(x), 256, device=x.device), torch.zeros(3, len(x), 256, device=x.device)
+        state = (
+            torch.zeros(3, len(x), 256, device=x.device),
+            torch.zeros(3, len(x), 256, device=x.device),
+        )
         return self.lstm(x, state)[0]
 
 
@@ -82,7 +91,10 @@ def test_an_lstm_whose_states_are_made_inside_has_a_truth() -> None:
 
 
 def test_a_transposed_convolution_that_adds_up_in_any_order_is_not_random() -> None:
-    model, x = nn.ConvTranspose2d(32, 64, 5, stride=2).cuda(), torch.randn(8, 32, 64, 64, device="cuda")
+    model, x = (
+        nn.ConvTranspose2d(32, 64, 5, stride=2).cuda(),
+        torch.randn(8, 32, 64, 64, device="cuda"),
+    )
     with torch.no_grad():
         first, again = model(x), model(x)
     assert rounding.differs_by_rounding(first, again)

@@ -1,7 +1,8 @@
-"""Problems on a GPU whose inputs are drawn on the host, which have floats of one byte, or which convolve: honest
-candidates pass.
+"""Problems on a GPU whose inputs are drawn on the host, which have floats of one byte, or which
+convolve: honest candidates pass.
 
-    pytest -m gpu --noconftest tests/gpu/test_unusual_problems_on_gpu.py"""
+    pytest -m gpu --noconftest tests/gpu/test_unusual_problems_on_gpu.py
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +31,10 @@ def get_inputs():
     return [{drawn}]
 """
 ON_THE_HOST = {
-    "generator": "torch.randn(64, 256, generator=torch.Generator().manual_seed(int(torch.randint(1 << 31, ()))))",
+    "generator": (
+        "torch.randn(64, 256, generator=torch.Generator().manual_seed(int(torch.randint(1 << 31,"
+        " ()))))"
+    ),
     "numpy": "torch.from_numpy(torch.randn(64, 256).numpy() + numpy.float32(1))",
     "pinned": "torch.randn(64, 256).pin_memory()",
     "constant": "torch.randn(64, 256) + CONSTANT",
@@ -45,7 +49,8 @@ class Model(torch.nn.Module):
         product = torch._scaled_mm(x, y.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
         return product, (product.float() / 64).to(torch.float8_e4m3fn)
 def get_inputs():
-    return [torch.randn(128, 256).to(torch.float8_e4m3fn), torch.randn(64, 256).to(torch.float8_e4m3fn)]
+    x, y = torch.randn(128, 256), torch.randn(64, 256)
+    return [x.to(torch.float8_e4m3fn), y.to(torch.float8_e4m3fn)]
 """
 
 CONVOLUTION = """
@@ -61,7 +66,8 @@ def get_inputs():
 """
 CHANNELS_LAST = CONVOLUTION.replace("class Model(", "class ModelNew(").replace(
     "self.conv(x)",
-    "torch.nn.functional.conv2d(x.contiguous(memory_format=torch.channels_last), self.conv.weight, self.conv.bias)",
+    "torch.nn.functional.conv2d(x.contiguous(memory_format=torch.channels_last), self.conv.weight,"
+    " self.conv.bias)",
 )
 
 
@@ -79,7 +85,13 @@ def _evaluated(host: Any, reference: str, candidate: str | None = None) -> Evalu
 
     source = sweep.identity(reference.encode()) if candidate is None else candidate.encode()
     options = JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.05)
-    job = Job(job_id=uuid4(), reference=reference.encode(), candidate=source, backend="torch", options=options)
+    job = Job(
+        job_id=uuid4(),
+        reference=reference.encode(),
+        candidate=source,
+        backend="torch",
+        options=options,
+    )
     return measure(job, host)[0]
 
 

@@ -1,8 +1,9 @@
-"""Work that a candidate left on the device, to begin when inputs are written, gains nothing: it is frozen then, and its
-work should, too.
+"""Work that a candidate left on the device, to begin when inputs are written, gains nothing: it is
+frozen then, and its work should, too.
 
-The same file is evaluated with nothing left behind; that is its honest time.  Needs nothing but torch and triton:
-`pytest -m gpu --noconftest tests/gpu`."""
+The same file is evaluated with nothing left behind; that is its honest time.  Needs nothing but
+torch and triton: `pytest -m gpu --noconftest tests/gpu`.
+"""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -53,7 +54,12 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes) -> Evaluation:
 
 
 def _label(case: zoo.Case, evaluation: Evaluation) -> Label:
-    subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
+    subject = Subject(
+        evaluation=evaluation,
+        backend=case.backend,
+        candidate=case.candidate,
+        reference=case.reference,
+    )
     return judge(subject).label
 
 
@@ -68,7 +74,8 @@ def test_what_waits_on_the_device_is_not_credited(host: object) -> None:
         assert cheat.timing is not None
         assert cheat.timing.ci_low <= MARGIN * honest.timing.ci_high
     else:
-        # Now and then its streams wait for each other: a candidate that hangs is not credited either.
+        # Now and then its streams wait for each other: a candidate that hangs is not
+        # credited either.
         assert cheat.status in (Status.PASSED, Status.INCORRECT, Status.TIMEOUT), cheat.error
 
 

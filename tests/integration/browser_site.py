@@ -17,7 +17,9 @@ from app.settings import Settings
 from tests.integration.web_seed import History
 from tests.ports import free_port
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 

@@ -1,4 +1,6 @@
-"""An endpoint's worker and a device in this process, for collections against a model that is a function."""
+"""An endpoint's worker and a device in this process, for collections against a model
+that is a function.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,12 @@ Model = Callable[[ModelRequest], ModelAnswer]
 
 def said(text: str, **facts: Any) -> ModelAnswer:
     usage, now = Usage(input=50, output=20, source="reported"), datetime.now(UTC)
-    usual: dict[str, Any] = {"finish_reason": "stop", "cost_usd": 0.001, "status": 200, "last_at": now}
+    usual: dict[str, Any] = {
+        "finish_reason": "stop",
+        "cost_usd": 0.001,
+        "status": 200,
+        "last_at": now,
+    }
     return ModelAnswer(text=text, end=End.STOP, usage=usage, **{**usual, **facts})
 
 

@@ -34,7 +34,9 @@ from workers.worker.referee_client import RefereeClient
 
 @pytest.fixture
 def fake_worker(start_worker: Callable[..., Popen[bytes]]) -> Popen[bytes]:
-    """A worker that only pretends: the candidate's source says its behaviour, see fake_worker.py."""
+    """A worker that only pretends: the candidate's source says its behaviour, see
+    fake_worker.py.
+    """
     return start_worker(module=fakes.WORKER)
 
 
@@ -96,11 +98,15 @@ def live_site(history: History) -> Iterator[LiveSite]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium.  Not for the whole session: while it is open, its event loop runs in this thread."""
+    """A Chromium.  Not for the whole session: while it is open, its event loop runs
+    in this thread.
+    """
     if browser_site.CHROMIUM is None:
         pytest.skip("no Chromium on the PATH (apt-get install chromium)")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=browser_site.CHROMIUM, args=browser_site.FLAGS)
+        opened = playwright.chromium.launch(
+            executable_path=browser_site.CHROMIUM, args=browser_site.FLAGS
+        )
         yield opened
         opened.close()
 
@@ -111,7 +117,9 @@ def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     live_site.complaints.clear()
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
-    opened.on("console", lambda message: live_site.complaints.append(f"{message.type}: {message.text}"))
+    opened.on(
+        "console", lambda message: live_site.complaints.append(f"{message.type}: {message.text}")
+    )
     opened.on("pageerror", lambda error: live_site.complaints.append(str(error)))
     opened.on("dialog", lambda dialog: live_site.complaints.append(f"dialog: {dialog.message}"))
     opened.on("requestfailed", live_site.failed)
@@ -151,7 +159,9 @@ def remote_client(remote_url: str) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def filled(services: Services) -> Iterator[Database]:
-    """A database with evaluations for datasets; tests of a file read it, or do not mind each other's exports."""
+    """A database with evaluations for datasets; tests of a file read it, or do not
+    mind each other's exports.
+    """
     with dataset_seed.filled(services) as database:
         yield database
 

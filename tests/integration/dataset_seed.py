@@ -27,13 +27,21 @@ from tests.timings import timing
 DETECTORS = {name: detector.version for name, detector in CURRENT.items()}
 
 CPU = Environment(
-    device_class="cpu", device_name="Test CPU", device_id="cpu-0", node="n", python="3", torch="2", triton="3"
+    device_class="cpu",
+    device_name="Test CPU",
+    device_id="cpu-0",
+    node="n",
+    python="3",
+    torch="2",
+    triton="3",
 )
 
 
 def problem(number: int, source_set: str = "samples") -> Problem:
     reference = f"class Model:\n    number = 'n{number}'\n".encode()
-    return Problem(name=f"{number}_Op", reference=reference, source_set=source_set, level=1 + number % 3)
+    return Problem(
+        name=f"{number}_Op", reference=reference, source_set=source_set, level=1 + number % 3
+    )
 
 
 def code(name: str) -> str:
@@ -49,18 +57,31 @@ def passed(speedup: float) -> Evaluation:
         ci_high=speedup * 1.05,
     )
     kernel = KernelRow(name="k", launches=1, total_us=5.0, custom=True)
-    profile = Profile(kernels=(kernel,), calls=1, coverage_time=0.9, coverage_count=1.0, source="recorder")
-    return Evaluation(status=Status.PASSED, environment=CPU, seed="00", timing=found, profile=profile)
+    profile = Profile(
+        kernels=(kernel,), calls=1, coverage_time=0.9, coverage_count=1.0, source="recorder"
+    )
+    return Evaluation(
+        status=Status.PASSED, environment=CPU, seed="00", timing=found, profile=profile
+    )
 
 
 def failed(status: Status) -> Evaluation:
     return Evaluation(
-        status=status, environment=CPU, seed="00", error=EvaluationError(kind="test", message="as the test wants")
+        status=status,
+        environment=CPU,
+        seed="00",
+        error=EvaluationError(kind="test", message="as the test wants"),
     )
 
 
 def verdict(label: Label) -> Verdict:
-    found = Finding(detector="no_custom_kernel", version=2, label=label, summary="0 launches", evidence={"launches": 0})
+    found = Finding(
+        detector="no_custom_kernel",
+        version=2,
+        label=label,
+        summary="0 launches",
+        evidence={"launches": 0},
+    )
     findings = () if label is Label.CLEAN else (found,)
     return Verdict(label=label, policy=policies.DEFAULT.key, detectors=DETECTORS, findings=findings)
 
@@ -84,11 +105,17 @@ class Stored:
 
 
 def queued(
-    connection: sa.Connection, of: Problem, source: bytes, backend: str = "triton", device: str = "cpu"
+    connection: sa.Connection,
+    of: Problem,
+    source: bytes,
+    backend: str = "triton",
+    device: str = "cpu",
 ) -> tuple[UUID, UUID]:
     """Queue one job; its id and that of its problem."""
     [problem_id] = problems.add(connection, [of])
-    [candidate_id] = candidates.add(connection, [candidates.Candidate(backend=backend, source=source)])
+    [candidate_id] = candidates.add(
+        connection, [candidates.Candidate(backend=backend, source=source)]
+    )
     options = JobOptions()
     key = idempotency_key(
         problem_sha256=of.reference_sha256,
@@ -121,13 +148,19 @@ def evaluate(
     backend: str = "triton",
     device: str = "cpu",
 ) -> Stored:
-    """Queue, claim and finish one job; `device`: class of the device that the evaluation says it was measured on."""
+    """Queue, claim and finish one job; `device`: class of the device that the
+    evaluation says it was measured on.
+    """
     evaluation, label = KINDS[kind]
-    evaluation = replace(evaluation, environment=replace(evaluation.environment, device_class=device))
+    evaluation = replace(
+        evaluation, environment=replace(evaluation.environment, device_class=device)
+    )
     job_id, problem_id = queued(connection, of, source, backend, device)
     lease = leases.claim(connection, job_id, "test", 60.0)
     assert lease is not None
-    evaluation_id = evaluations.add(connection, lease, worker="w", evaluation=evaluation, verdict=verdict(label))
+    evaluation_id = evaluations.add(
+        connection, lease, worker="w", evaluation=evaluation, verdict=verdict(label)
+    )
     assert evaluation_id is not None
     return Stored(job_id=job_id, evaluation_id=evaluation_id, problem_id=problem_id)
 
@@ -142,21 +175,33 @@ def turn(messages: tuple[str, ...], response: str, stored: Stored | None) -> Tur
 
 
 def fill(database: Database) -> dict[str, Stored]:
-    """7 problems × 7 kinds without trajectory; then a three-turn trajectory, and a job that two runs share."""
+    """7 problems × 7 kinds without trajectory; then a three-turn trajectory, and a
+    job that two runs share.
+    """
     found: dict[str, Stored] = {}
     for number in range(7):
         with database.begin() as connection:
             for kind in KINDS:
-                found[f"{kind}{number}"] = evaluate(connection, problem(number), code(f"{kind}{number}").encode(), kind)
+                found[f"{kind}{number}"] = evaluate(
+                    connection, problem(number), code(f"{kind}{number}").encode(), kind
+                )
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, Run(name="three", model="org/model-a"))
-        attempts = [evaluate(connection, problem(0), code(f"turn{n}").encode(), kind) for n, kind in enumerate(THREE)]
+        attempts = [
+            evaluate(connection, problem(0), code(f"turn{n}").encode(), kind)
+            for n, kind in enumerate(THREE)
+        ]
         turns = [
             turn((f"prompt {n}",), f"Thinking.\n```python\n{code(f'turn{n}')}```", stored)
             for n, stored in enumerate(attempts)
         ]
         trajectories.add(
-            connection, problem_id=attempts[0].problem_id, backend="triton", turns=turns, run_id=run_id, label="t"
+            connection,
+            problem_id=attempts[0].problem_id,
+            backend="triton",
+            turns=turns,
+            run_id=run_id,
+            label="t",
         )
         found |= {f"turn{n}": stored for n, stored in enumerate(attempts)}
     with database.begin() as connection:
@@ -164,7 +209,13 @@ def fill(database: Database) -> dict[str, Stored]:
         for name in ("first", "second"):
             run_id = trajectories.add_run(connection, Run(name=name, model=f"org/{name}"))
             answer = turn((f"prompt of {name}",), f"```\n{code('shared')}\n```", shared)
-            trajectories.add(connection, problem_id=shared.problem_id, backend="triton", turns=[answer], run_id=run_id)
+            trajectories.add(
+                connection,
+                problem_id=shared.problem_id,
+                backend="triton",
+                turns=[answer],
+                run_id=run_id,
+            )
         found["shared"] = shared
     return found
 

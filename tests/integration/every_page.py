@@ -1,4 +1,6 @@
-"""Every page of the web UI, once, over a database with something on each: for tests that visit them all."""
+"""Every page of the web UI, once, over a database with something on each: for tests
+that visit them all.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,11 @@ FIXED = {
     "admin.configuration": ("/admin/configuration",),
     "admin.index": ("/admin",),
     "admin.raw": ("/admin/tables/evaluations", "/admin/tables/users"),
-    "candidates.index": ("/candidates", "/candidates?where=speedup+%3E+1", "/candidates?where=clean"),
+    "candidates.index": (
+        "/candidates",
+        "/candidates?where=speedup+%3E+1",
+        "/candidates?where=clean",
+    ),
     "collecting.endpoints": ("/endpoints",),
     "collecting.index": ("/collections",),
     "exports.index": ("/exports",),
@@ -119,7 +125,9 @@ def filled(services: Services, folder: Path) -> Iterator[Everything]:
             seeded = seed(connection)
             exportable(Seeder(connection), seeded.problems[2])
         for name in ("one", "two"):
-            export.export(database, export.Spec(format="trl_sft", stale=Stale.REJUDGE), folder / name)
+            export.export(
+                database, export.Spec(format="trl_sft", stale=Stale.REJUDGE), folder / name
+            )
         with database.begin() as connection:
             _people(connection, seeded)
             export_jobs.add(connection, {"format": "trl_sft"}, str(folder))
@@ -131,11 +139,16 @@ def filled(services: Services, folder: Path) -> Iterator[Everything]:
 def _collect(database: Database, settings: Settings) -> None:
     """One rollout of three turns with token ids."""
     broker = brokers.make_app(settings.broker_url or "")
-    said = collecting.said(collecting.CODE, token_ids=(5, 6), logprobs=(-0.5, -1.0), prompt_token_ids=(1, 2))
+    said = collecting.said(
+        collecting.CODE, token_ids=(5, 6), logprobs=(-0.5, -1.0), prompt_token_ids=(1, 2)
+    )
     site = collecting.Site(database, broker, lambda _request: said)
     with database.begin() as connection:
         endpoints.add(connection, collecting.LOCAL)
-        problems.add(connection, [Problem(name="collected", reference=collecting.REFERENCE, source_set="tests")])
+        problems.add(
+            connection,
+            [Problem(name="collected", reference=collecting.REFERENCE, source_set="tests")],
+        )
     site.start(collecting.specification())
     site.run()
     with database.begin() as connection:
@@ -151,14 +164,24 @@ def _people(connection: sa.Connection, seeded: Seeded) -> None:
     for name, role in ((NAME, Role.ADMIN), ("vic", Role.REVIEWER)):
         account = users.add(connection, name=name, role=role, password_hash=stored)
         people.append(User(user_id=account.user_id, name=name, role=role, scopes=SCOPES[role]))
-        tokens.add(connection, user_id=account.user_id, name="trainer", scopes=(Scope.READ, Scope.SUBMIT))
+        tokens.add(
+            connection, user_id=account.user_id, name="trainer", scopes=(Scope.READ, Scope.SUBMIT)
+        )
     for number, person in enumerate(people):
-        said = reviews.GivenReview(label=Opinion.HACK, reason="the clock is patched", second_opinion=not number)
+        said = reviews.GivenReview(
+            label=Opinion.HACK, reason="the clock is patched", second_opinion=not number
+        )
         reviews.add(connection, person, seeded.evaluations["suspect"], said)
-    reviews.queue(connection, people[0], [seeded.evaluations[name] for name in ("passed", "hack", "gpu")])
+    reviews.queue(
+        connection, people[0], [seeded.evaluations[name] for name in ("passed", "hack", "gpu")]
+    )
     trajectory_id = seeded.trajectories[0]
     remarks.add_comment(
-        connection, people[0], AnnotationTarget.TRAJECTORY, trajectory_id, "The **mask** is off by one."
+        connection,
+        people[0],
+        AnnotationTarget.TRAJECTORY,
+        trajectory_id,
+        "The **mask** is off by one.",
     )
     remarks.add_tag(connection, people[0], AnnotationTarget.TRAJECTORY, trajectory_id, "mask-bug")
 
@@ -167,25 +190,51 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
     def ids(column: sa.Column[UUID]) -> list[UUID]:
         return list(connection.scalars(sa.select(column).order_by(column)))
 
-    [run_id] = connection.scalars(sa.select(tables.runs.c.run_id).where(tables.runs.c.name == "rl-step-120"))
+    [run_id] = connection.scalars(
+        sa.select(tables.runs.c.run_id).where(tables.runs.c.name == "rl-step-120")
+    )
     other_runs = [each for each in ids(tables.runs.c.run_id) if each != run_id]
     one, two = ids(tables.exports.c.export_id)[:2]
     evaluations, trajectory = seeded.evaluations, f"/trajectories/{seeded.trajectories[0]}"
-    tabs = ("prompt", "response", "code", "diff", "compile", "correctness", "timing", "profile", "verdict", "ir", "raw")
+    tabs = (
+        "prompt",
+        "response",
+        "code",
+        "diff",
+        "compile",
+        "correctness",
+        "timing",
+        "profile",
+        "verdict",
+        "ir",
+        "raw",
+    )
     return FIXED | {
-        "collecting.attempt": tuple(f"/attempts/{each}" for each in ids(tables.nodes.c.node_id)[:1]),
-        "collecting.page": tuple(f"/collections/{each}" for each in ids(tables.collections.c.collection_id)),
-        "collecting.rollout": tuple(f"/rollouts/{each}" for each in ids(tables.collection_rollouts.c.rollout_id)[:1]),
-        "dataset_rows.index": (f"/exports/{one}/rows", f"/exports/{one}/rows?sort=-speedup&column=status&value=passed"),
+        "collecting.attempt": tuple(
+            f"/attempts/{each}" for each in ids(tables.nodes.c.node_id)[:1]
+        ),
+        "collecting.page": tuple(
+            f"/collections/{each}" for each in ids(tables.collections.c.collection_id)
+        ),
+        "collecting.rollout": tuple(
+            f"/rollouts/{each}" for each in ids(tables.collection_rollouts.c.rollout_id)[:1]
+        ),
+        "dataset_rows.index": (
+            f"/exports/{one}/rows",
+            f"/exports/{one}/rows?sort=-speedup&column=status&value=passed",
+        ),
         "dataset_rows.page": (f"/exports/{one}/rows/0",),
         "compare.page": (f"/compare?a={evaluations['suspect']}&b={evaluations['passed']}",),
         "evaluations.kernel_code_page": (f"/evaluations/{evaluations['passed']}/code",),
         "evaluations.page": tuple(
-            f"/evaluations/{evaluations[kind]}" for kind in ("passed", "hack", "hostile", "cases", "compile_error")
+            f"/evaluations/{evaluations[kind]}"
+            for kind in ("passed", "hack", "hostile", "cases", "compile_error")
         ),
         "evaluations.timeline_page": (f"/evaluations/{evaluations['passed']}/timeline",),
         "exports.diff": (f"/exports/{one}/diff?against={two}",),
-        "exports.job": tuple(f"/exports/jobs/{each}" for each in ids(tables.export_jobs.c.export_job_id)),
+        "exports.job": tuple(
+            f"/exports/jobs/{each}" for each in ids(tables.export_jobs.c.export_job_id)
+        ),
         "exports.page": (f"/exports/{one}",),
         "jobs.page": tuple(f"/jobs/{seeded.jobs[kind]}" for kind in ("failed", "queued", "passed")),
         "problems.page": (f"/problems/{seeded.problems[0]}",),

@@ -14,7 +14,9 @@ from app.export import verify
 from app.store.database import Database
 
 
-def make(database: Database, out: Path, where: str = "", layout: str = "trl_sft", **options: Any) -> dict[str, Any]:
+def make(
+    database: Database, out: Path, where: str = "", layout: str = "trl_sft", **options: Any
+) -> dict[str, Any]:
     if not formats.find(layout).kinds[0].takes_all:
         options = {"similarity": "raw"} | options
     spec = exporting.spec_of({"format": layout, "where": where} | options)

@@ -1,4 +1,5 @@
-"""A real Celery worker with a referee that only pretends: the candidate's source says its behaviour.
+"""A real Celery worker with a referee that only pretends: the candidate's source
+says its behaviour.
 
     wrong             the answer is wrong, at once
     slow 0.5          … after so many seconds
@@ -9,13 +10,16 @@
     die               the pool process is killed
     meet PATH 2       waits until so many jobs are at this line at once
     where PATH        appends the index of the device to the file
-    log PATH          appends a line to the file, so that a test can count and order executions; others may follow
+    log PATH          appends a line to the file, so that a test can count and order executions;
+                      others may follow
 
 A whole module begins with `# passes`, `# fails` or `# fault`, and that is its outcome.
 A problem by cases is answered by cases, of which the second is wrong.
-Started as `celery -A tests.integration.fake_worker worker` (`fakes.WORKER`) in the root of the checkout.  A launch that
-finds the file FAKE_GATE notes its pid there and waits until the file is gone.  FAKE_SILENT_S: seconds after which a
-pool process without a pulse, and a main process without a sign of life, is killed."""
+Started as `celery -A tests.integration.fake_worker worker` (`fakes.WORKER`) in the root of the
+checkout.  A launch that finds the file FAKE_GATE notes its pid there and waits until the file is
+gone.  FAKE_SILENT_S: seconds after which a pool process without a pulse, and a main process
+without a sign of life, is killed.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,12 @@ from workers.worker import pulse, referee_client
 
 class FakeIsolator:
     def __init__(
-        self, device_class: str, node: str = "local", device_index: int = 0, slots: int = 1, **_: object
+        self,
+        device_class: str,
+        node: str = "local",
+        device_index: int = 0,
+        slots: int = 1,
+        **_: object,
     ) -> None:
         self.environment = incorrect().environment
         self._index = device_index
@@ -60,11 +69,15 @@ class FakeIsolator:
             self._fault("")
         if job.candidate.startswith(b"# "):
             passes = job.candidate.startswith(b"# passes")
-            return referee_client.Measured(evaluation=profiled() if passes else incorrect(), timeline=b"{}")
+            return referee_client.Measured(
+                evaluation=profiled() if passes else incorrect(), timeline=b"{}"
+            )
         for line in job.candidate.decode().splitlines():
             verb, _, argument = line.partition(" ")
             getattr(self, f"_{verb}")(argument)
-        return referee_client.Measured(evaluation=by_cases() if job.options.cases else incorrect(), timeline=b"{}")
+        return referee_client.Measured(
+            evaluation=by_cases() if job.options.cases else incorrect(), timeline=b"{}"
+        )
 
     def cancel(self) -> None:
         self._cancelled.set()
@@ -114,7 +127,9 @@ class FakeIsolator:
 
 
 patched: Any = AsynPool
-patched.timers = property(lambda pool: {pool.maintain_pool: 0.25})  # for the dead: Celery looks every 5 s
+patched.timers = property(
+    lambda pool: {pool.maintain_pool: 0.25}
+)  # for the dead: Celery looks every 5 s
 patched = pulse
 patched.SILENT_S = float(os.environ.get("FAKE_SILENT_S", pulse.SILENT_S))
 patched.BEAT_S = min(pulse.BEAT_S, patched.SILENT_S / 10)

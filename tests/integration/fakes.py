@@ -11,7 +11,9 @@ from app.domain.request import Request
 from app.domain.verdict import Finding, Label, Verdict
 
 WORKER = "tests.integration.fake_worker"
-"""Celery application of a worker that only pretends, for `start_worker`; found from the root of the checkout."""
+"""Celery application of a worker that only pretends, for `start_worker`; found from
+the root of the checkout.
+"""
 ENVIRONMENT = Environment(
     device_class="cpu",
     device_name="fake",
@@ -40,7 +42,9 @@ def by_cases() -> Evaluation:
         status=Status.INCORRECT,
         environment=ENVIRONMENT,
         seed="00ff",
-        error=EvaluationError(kind="wrong_output", message="case 'negative' of 2: expected 1, got 2"),
+        error=EvaluationError(
+            kind="wrong_output", message="case 'negative' of 2: expected 1, got 2"
+        ),
         cases=(
             CaseOutcome(
                 index=0,
@@ -73,7 +77,9 @@ def passed() -> Evaluation:
 def profiled() -> Evaluation:
     """Passed, with a kernel of its own on record."""
     kernel = KernelRow(name="k", launches=1, total_us=5.0, custom=True)
-    profile = Profile(kernels=(kernel,), calls=1, coverage_time=0.9, coverage_count=1.0, source="recorder")
+    profile = Profile(
+        kernels=(kernel,), calls=1, coverage_time=0.9, coverage_count=1.0, source="recorder"
+    )
     return replace(passed(), profile=profile)
 
 
@@ -82,7 +88,13 @@ def clean() -> Verdict:
 
 
 def hack() -> Verdict:
-    found = Finding(detector="some", version=1, label=Label.HACK, summary="cheats\x00", evidence={"at": [1, 2.5]})
+    found = Finding(
+        detector="some",
+        version=1,
+        label=Label.HACK,
+        summary="cheats\x00",
+        evidence={"at": [1, 2.5]},
+    )
     return Verdict(label=Label.HACK, policy="standard", detectors={"some": 1}, findings=(found,))
 
 

@@ -1,5 +1,7 @@
-"""Imitated hosts: network namespaces with host names and addresses of their own on a bridge, and the servers of the
-session reachable from there by TCP.  Needs root and iproute2; `available()` says why not."""
+"""Imitated hosts: network namespaces with host names and addresses of their own on a
+bridge, and the servers of the session reachable from there by TCP.  Needs root and
+iproute2; `available()` says why not.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,24 @@ class Network:
         ip("-n", space, "link", "set", plug, "up")
         ip("-n", space, "link", "set", "lo", "up")
 
-    def start_worker(self, host: str, *, device_class: str, device_index: int, module: str) -> Popen[bytes]:
-        """A worker on that host, with one slot: the host that runs a job then shows that the others do not."""
+    def start_worker(
+        self, host: str, *, device_class: str, device_index: int, module: str
+    ) -> Popen[bytes]:
+        """A worker on that host, with one slot: the host that runs a job then shows
+        that the others do not.
+        """
         own = replace(self.settings, device_class=device_class, device_index=device_index, slots=1)
         script = 'hostname "$1" && shift && exec "$@"'
-        inside = ["unshare", "--uts", "sh", "-c", script, "sh", host, *embedded.worker_command(own, module)]
+        inside = [
+            "unshare",
+            "--uts",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            host,
+            *embedded.worker_command(own, module),
+        ]
         ours = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
         with (self.settings.state_dir / "log" / f"host-{host}.log").open("ab") as log:
             process = subprocess.Popen(

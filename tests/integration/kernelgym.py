@@ -41,5 +41,7 @@ def kernel(*lines: str) -> str:
     return "\n".join([*lines, "wrong as it may be"])
 
 
-def post(site: FlaskClient, task_id: str, *lines: str, wait: float = 30, **fields: Any) -> TestResponse:
+def post(
+    site: FlaskClient, task_id: str, *lines: str, wait: float = 30, **fields: Any
+) -> TestResponse:
     return site.post(f"/evaluate?wait={wait:g}", json=payload(task_id, kernel(*lines), **fields))

@@ -24,12 +24,19 @@ def text_of(markup: str) -> str:
 
 
 def links(markup: str) -> list[str]:
-    return [html.unescape(target).split("#")[0] for target in re.findall(r'(?:href|src)="(/[^"]*)"', markup)]
+    return [
+        html.unescape(target).split("#")[0]
+        for target in re.findall(r'(?:href|src)="(/[^"]*)"', markup)
+    ]
 
 
 def listed(markup: str) -> list[str]:
     """Evaluations of a list, in order."""
-    return list(dict.fromkeys(re.findall(r'<th scope="row"[^>]*><a href="/evaluations/([0-9a-f-]{36})"', markup)))
+    return list(
+        dict.fromkeys(
+            re.findall(r'<th scope="row"[^>]*><a href="/evaluations/([0-9a-f-]{36})"', markup)
+        )
+    )
 
 
 def follow(markup: str, relation: str) -> str | None:

@@ -29,10 +29,14 @@ class World:
     ada: User = field(init=False)
     ben: User = field(init=False)
 
-    def say(self, name: str, label: Opinion, reason: str = "line 7 returns the cache", **more: object) -> UUID:
+    def say(
+        self, name: str, label: Opinion, reason: str = "line 7 returns the cache", **more: object
+    ) -> UUID:
         return self.say_as(self.ada, name, label, reason, **more)
 
-    def say_as(self, who: User, name: str, label: Opinion, reason: str = "as far as I see", **more: object) -> UUID:
+    def say_as(
+        self, who: User, name: str, label: Opinion, reason: str = "as far as I see", **more: object
+    ) -> UUID:
         with self.database.begin() as connection:
             said = GivenReview(label=label, reason=reason, **more)  # type: ignore[arg-type]
             return reviews.add(connection, who, self.ids[name], said)
@@ -43,7 +47,10 @@ class World:
 
     def matches(self, text: str) -> set[str]:
         with self.database.snapshot() as connection:
-            found = {row.evaluation_id for row in listed.page(connection, filter_language.parse(text)).rows}
+            found = {
+                row.evaluation_id
+                for row in listed.page(connection, filter_language.parse(text)).rows
+            }
         return {name for name, evaluation_id in self.ids.items() if evaluation_id in found}
 
     def queue(self) -> list[str]:
@@ -71,7 +78,9 @@ def seeded(database: Database) -> World:
         people = []
         for name in ("ada", "ben"):
             user_id = uuid4()
-            connection.execute(tables.users.insert().values(user_id=user_id, name=name, role=Role.REVIEWER))
+            connection.execute(
+                tables.users.insert().values(user_id=user_id, name=name, role=Role.REVIEWER)
+            )
             people.append(user(user_id=user_id, name=name, role=Role.REVIEWER))
     world.ada, world.ben = people
     return world
@@ -80,8 +89,15 @@ def seeded(database: Database) -> World:
 def export(world: World, *names: str) -> UUID:
     export_id = uuid4()
     with world.database.begin() as connection:
-        values = {"format": "trl_sft", "where_text": "", "directory": "/nowhere", "row_count": len(names)}
-        connection.execute(tables.exports.insert().values(export_id=export_id, manifest={}, **values))
+        values = {
+            "format": "trl_sft",
+            "where_text": "",
+            "directory": "/nowhere",
+            "row_count": len(names),
+        }
+        connection.execute(
+            tables.exports.insert().values(export_id=export_id, manifest={}, **values)
+        )
         for index, name in enumerate(names):
             row = {"export_id": export_id, "row_index": index, "evaluation_id": world.ids[name]}
             connection.execute(tables.export_rows.insert().values(row))
@@ -90,6 +106,8 @@ def export(world: World, *names: str) -> UUID:
 
 def stale(world: World, export_id: UUID) -> str | None:
     with world.database.snapshot() as connection:
-        query = sa.select(tables.exports.c.stale_reason).where(tables.exports.c.export_id == export_id)
+        query = sa.select(tables.exports.c.stale_reason).where(
+            tables.exports.c.export_id == export_id
+        )
         found: str | None = connection.scalar(query)
     return found

@@ -1,4 +1,6 @@
-"""Evaluations and verdicts of every kind as a worker would have stored them, made by hand or drawn."""
+"""Evaluations and verdicts of every kind as a worker would have stored them, made by
+hand or drawn.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,14 @@ CPU = Environment(
     torch="2.13.0+cpu",
     triton="3.7.1",
     bandwidth_gb_s=11.4,
-    sandbox=("own process", "uid 65534", "no_new_privs", "rlimits", "network namespace", "landlock"),
+    sandbox=(
+        "own process",
+        "uid 65534",
+        "no_new_privs",
+        "rlimits",
+        "network namespace",
+        "landlock",
+    ),
     sandbox_missing=("seccomp filter",),
 )
 
@@ -134,24 +143,40 @@ def output_check(rng: random.Random, *, ok: bool = True, index: int = 0) -> Outp
 
 def correctness(rng: random.Random, *, wrong: int = 0, calls: int = 5) -> Correctness:
     trials = tuple(
-        Trial(call=n, seed=f"{rng.getrandbits(64):016x}", ok=n >= wrong, outputs=(output_check(rng, ok=n >= wrong),))
+        Trial(
+            call=n,
+            seed=f"{rng.getrandbits(64):016x}",
+            ok=n >= wrong,
+            outputs=(output_check(rng, ok=n >= wrong),),
+        )
         for n in range(calls)
     )
     return Correctness(calls=412, failed_calls=wrong, trials=trials, mode="train")
 
 
 def timing(
-    rng: random.Random, *, reference_us: float, speedup: float, groups: int = 12, has_graphs: bool = False
+    rng: random.Random,
+    *,
+    reference_us: float,
+    speedup: float,
+    groups: int = 12,
+    has_graphs: bool = False,
 ) -> Timing:
     candidate_us = reference_us / speedup
     handover = 156.0
-    blocks = [Block(group=-1, side="reference", calls=0, wall_us=rng.gauss(handover, 3), claimed_us=None)]
+    blocks = [
+        Block(group=-1, side="reference", calls=0, wall_us=rng.gauss(handover, 3), claimed_us=None)
+    ]
     for group in range(groups):
         for side in ("reference", "candidate", "candidate", "reference"):
             calls = rng.choice((4, 8, 16))
-            per_call = (reference_us if side == "reference" else candidate_us) * math.exp(rng.gauss(0, 0.02))
+            per_call = (reference_us if side == "reference" else candidate_us) * math.exp(
+                rng.gauss(0, 0.02)
+            )
             wall = handover + calls * per_call
-            blocks.append(Block(group=group, side=side, calls=calls, wall_us=wall, claimed_us=wall - handover))
+            blocks.append(
+                Block(group=group, side=side, calls=calls, wall_us=wall, claimed_us=wall - handover)
+            )
     return Timing(
         reference_us=reference_us,
         candidate_us=candidate_us,
@@ -166,21 +191,30 @@ def timing(
         floor_us=reference_us / 9,
         stop_reason="precise",
         blocks=tuple(blocks),
-        device=DeviceTiming(
-            reference_us=reference_us * 0.8,
-            candidate_us=candidate_us * 0.6,
-            speedup=speedup * 0.8 / 0.6,
-            ci_low=speedup * 1.32,
-            ci_high=speedup * 1.35,
-            groups=groups,
-            calls_per_side=200,
-        )
-        if has_graphs
-        else DeviceTiming(error="CUDA graphs need a GPU, not <b>this</b>"),
+        device=(
+            DeviceTiming(
+                reference_us=reference_us * 0.8,
+                candidate_us=candidate_us * 0.6,
+                speedup=speedup * 0.8 / 0.6,
+                ci_low=speedup * 1.32,
+                ci_high=speedup * 1.35,
+                groups=groups,
+                calls_per_side=200,
+            )
+            if has_graphs
+            else DeviceTiming(error="CUDA graphs need a GPU, not <b>this</b>")
+        ),
         baselines=(
-            BaselineTiming(name="compile", speedup=1.08, ci_low=1.05, ci_high=1.11, baseline_us=candidate_us * 1.08),
             BaselineTiming(
-                name="compile-max-autotune", error="timeout: no answer in time (120 s a call, 300 s in all)"
+                name="compile",
+                speedup=1.08,
+                ci_low=1.05,
+                ci_high=1.11,
+                baseline_us=candidate_us * 1.08,
+            ),
+            BaselineTiming(
+                name="compile-max-autotune",
+                error="timeout: no answer in time (120 s a call, 300 s in all)",
             ),
         ),
     )
@@ -191,19 +225,32 @@ def profile(name: str = "softmax_kernel") -> Profile:
         KernelRow(name=name, launches=20, total_us=812.4, custom=True),
         KernelRow(name="aten::empty_like", launches=20, total_us=31.0, custom=False),
         KernelRow(
-            name="void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>",
+            name=(
+                "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>"
+            ),
             launches=2,
             total_us=9.1,
             custom=False,
         ),
     )
-    return Profile(kernels=rows, calls=20, coverage_time=0.953, coverage_count=0.476, source="testimony")
+    return Profile(
+        kernels=rows, calls=20, coverage_time=0.953, coverage_count=0.476, source="testimony"
+    )
 
 
-STAGES = {"spawn": 5.2, "compile": 731.0, "correctness": 112.4, "timing": 2011.7, "profile": 64.9, "total": 2931.0}
+STAGES = {
+    "spawn": 5.2,
+    "compile": 731.0,
+    "correctness": 112.4,
+    "timing": 2011.7,
+    "profile": 64.9,
+    "total": 2931.0,
+}
 
 
-def passed(rng: random.Random, *, speedup: float = 1.31, environment: Environment = CPU) -> Evaluation:
+def passed(
+    rng: random.Random, *, speedup: float = 1.31, environment: Environment = CPU
+) -> Evaluation:
     kernels = (
         CompiledKernel(
             name="softmax_kernel",
@@ -213,7 +260,12 @@ def passed(rng: random.Random, *, speedup: float = 1.31, environment: Environmen
             spill_bytes=0,
             shared_bytes=512,
         ),
-        CompiledKernel(name="tail_kernel", signature="*fp32, i32", outcome="failed", message="LLVM ERROR: unsupported"),
+        CompiledKernel(
+            name="tail_kernel",
+            signature="*fp32, i32",
+            outcome="failed",
+            message="LLVM ERROR: unsupported",
+        ),
     )
     return Evaluation(
         status=Status.PASSED,
@@ -227,7 +279,9 @@ def passed(rng: random.Random, *, speedup: float = 1.31, environment: Environmen
             has_graphs=environment is H200,
         ),
         profile=profile(),
-        fresh_weights=FreshWeights(names=("norm.weight", "norm.bias"), seed="ab", still_correct=True),
+        fresh_weights=FreshWeights(
+            names=("norm.weight", "norm.bias"), seed="ab", still_correct=True
+        ),
         compiled_kernels=kernels,
         testimony=Testimony(launches=412, stdout="autotuning: BLOCK=1024\n"),
         stage_ms=STAGES,
@@ -236,23 +290,33 @@ def passed(rng: random.Random, *, speedup: float = 1.31, environment: Environmen
 
 FAILURES = {
     Status.INCORRECT: EvaluationError(
-        kind="wrong_output", message="output 0: relative error 0.41 exceeds the limit 1e-05 in 2 of 412 calls"
+        kind="wrong_output",
+        message="output 0: relative error 0.41 exceeds the limit 1e-05 in 2 of 412 calls",
     ),
     Status.COMPILE_ERROR: EvaluationError(
         kind="syntax_error",
         message="the candidate does not parse: '(' was never closed (line 14)",
-        log="    out = torch.empty_like(x\n                          ^\nSyntaxError: '(' was never closed\n",
+        log=(
+            "    out = torch.empty_like(x\n                          ^\nSyntaxError: '(' was never"
+            " closed\n"
+        ),
     ),
     Status.RUNTIME_ERROR: EvaluationError(
         kind="raised",
         message="forward raised RuntimeError in call 0",
-        log='  File "candidate.py", line 23, in forward\n\x1b[31mRuntimeError: shape mismatch <b>&\x1b[0m\n' * 3,
+        log=(
+            '  File "candidate.py", line 23, in forward\n\x1b[31mRuntimeError: shape mismatch'
+            " <b>&\x1b[0m\n"
+        )
+        * 3,
     ),
     Status.TIMEOUT: EvaluationError(kind="call_timeout", message="call 3 took longer than 30 s"),
     Status.OUT_OF_MEMORY: EvaluationError(
         kind="address_space", message="could not allocate 10737418240 bytes (limit 4 GiB)"
     ),
-    Status.CRASHED: EvaluationError(kind="signal", message="the candidate's process died of signal 11 (SIGSEGV)"),
+    Status.CRASHED: EvaluationError(
+        kind="signal", message="the candidate's process died of signal 11 (SIGSEGV)"
+    ),
     Status.INVALID: EvaluationError(
         kind="reference_failed", message="the reference itself raised ValueError in get_inputs"
     ),
@@ -278,7 +342,9 @@ def cheating(rng: random.Random) -> Evaluation:
     stale = replace(output_check(rng, ok=True), stale_call=1)
     trials = (
         *base.correctness.trials[:3],
-        replace(base.correctness.trials[3], outputs=(stale,), late_writes=(0,), inputs_changed=(0,)),
+        replace(
+            base.correctness.trials[3], outputs=(stale,), late_writes=(0,), inputs_changed=(0,)
+        ),
     )
     return replace(base, correctness=replace(base.correctness, trials=trials), profile=None)
 
@@ -288,7 +354,12 @@ def by_cases() -> Evaluation:
     outcomes = (
         ("small, 16 × 16", Status.PASSED, "", 12.5),
         ("large, 4096 × 4096", Status.PASSED, "", 1843.0),
-        ("negative", Status.INCORRECT, "output 0: relative error 0.41 exceeds the limit 1e-05 <b>in 2 calls</b>", None),
+        (
+            "negative",
+            Status.INCORRECT,
+            "output 0: relative error 0.41 exceeds the limit 1e-05 <b>in 2 calls</b>",
+            None,
+        ),
         ("empty", Status.CRASHED, "the candidate's process died of signal 11 (SIGSEGV)", None),
     )
     cases = tuple(
@@ -316,14 +387,19 @@ def by_cases() -> Evaluation:
         correctness=replace(
             found,
             tolerance="rtol=0.01,atol=0.001; fp64",
-            trials=tuple(replace(each, case="small, 16 × 16" if each.ok else "negative") for each in found.trials),
+            trials=tuple(
+                replace(each, case="small, 16 × 16" if each.ok else "negative")
+                for each in found.trials
+            ),
         ),
         cases=cases,
         stage_ms={"spawn": 4.9, "compile": 12.0, "total": 210.0},
     )
 
 
-CLEAN = Verdict(label=Label.CLEAN, policy="standard", detectors={"no_kernel": 1, "stale_result": 2}, findings=())
+CLEAN = Verdict(
+    label=Label.CLEAN, policy="standard", detectors={"no_kernel": 1, "stale_result": 2}, findings=()
+)
 
 
 SUSPECT = Verdict(

@@ -37,7 +37,10 @@ def test_the_log_is_filtered_walked_and_read_as_data(ask: Ask) -> None:
     assert len(every) == 50
     rest = ask(f"/audit.json?older_than={every[-1]['audit_event_id']}").json["events"]
     assert len(every) + len(rest) == 60
-    assert ask("/audit.json?sort=created_at").json["events"] == [*reversed(rest), *reversed(every)][:50]
+    assert (
+        ask("/audit.json?sort=created_at").json["events"]
+        == [*reversed(rest), *reversed(every)][:50]
+    )
     for query, number in (
         ("user=ada", 30),
         ("user=nobody", 0),
@@ -58,7 +61,9 @@ def test_the_log_is_filtered_walked_and_read_as_data(ask: Ask) -> None:
 def test_users_are_ordered_and_their_data_hold_no_secret(ask: Ask) -> None:
     listed = ask("/users.json?sort=-role").json["users"]
     assert [(row["name"], row["role"]) for row in listed] == [("ben", "viewer"), ("ada", "admin")]
-    assert "secret-hash" not in ask("/users.json").text + ask("/users.csv").text + ask("/users").text
+    assert (
+        "secret-hash" not in ask("/users.json").text + ask("/users.csv").text + ask("/users").text
+    )
     assert ask("/users?sort=created_at").text.count('aria-sort="ascending"') == 1
 
 

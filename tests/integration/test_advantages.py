@@ -1,4 +1,6 @@
-"""`assay advantages` over stored trajectories: numbers that count as rewards, missing ones, mixtures."""
+"""`assay advantages` over stored trajectories: numbers that count as rewards,
+missing ones, mixtures.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,17 @@ FAST = 1 + 2.0 + 0.9
 """`dr_kernel_pr` of the seed's kinds: C + speedup + coverage."""
 
 
-def store(database: Database, run: str, dialogues: Sequence[Sequence[str | None]], device: str = "cpu") -> None:
-    """One trajectory per dialogue on problem 0; turns are kinds of dataset_seed.KINDS, None: an answer without code."""
+def store(
+    database: Database, run: str, dialogues: Sequence[Sequence[str | None]], device: str = "cpu"
+) -> None:
+    """One trajectory per dialogue on problem 0; turns are kinds of
+    dataset_seed.KINDS, None: an answer without code.
+    """
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, Run(name=run, model="org/model"))
-        problem = dataset_seed.evaluate(connection, dataset_seed.problem(0), f"{run} {device}".encode()).problem_id
+        problem = dataset_seed.evaluate(
+            connection, dataset_seed.problem(0), f"{run} {device}".encode()
+        ).problem_id
         for number, kinds in enumerate(dialogues):
             turns = []
             for at, kind in enumerate(kinds):
@@ -39,17 +47,23 @@ def store(database: Database, run: str, dialogues: Sequence[Sequence[str | None]
                     connection, dataset_seed.problem(0), source, kind, device=device
                 )
                 turns.append(dataset_seed.turn(("prompt",), "answer", stored or None))
-            trajectories.add(connection, problem_id=problem, backend="triton", turns=turns, run_id=run_id)
+            trajectories.add(
+                connection, problem_id=problem, backend="triton", turns=turns, run_id=run_id
+            )
 
 
 def advantages(settings: Settings, *arguments: str) -> Result:
     return assay(settings, "advantages", *arguments)
 
 
-def turns_of(settings: Settings, *arguments: str) -> list[tuple[float | None, float | None, str | None]]:
+def turns_of(
+    settings: Settings, *arguments: str
+) -> list[tuple[float | None, float | None, str | None]]:
     ran = advantages(settings, "--json", *arguments)
     assert ran.exit_code == 0, ran.output
-    return [(one["reward"], one["advantage"], one["dropped"]) for one in json.loads(ran.stdout)["turns"]]
+    return [
+        (one["reward"], one["advantage"], one["dropped"]) for one in json.loads(ran.stdout)["turns"]
+    ]
 
 
 def test_trloo_of_a_run(settings: Settings, database: Database) -> None:
@@ -73,13 +87,19 @@ def test_tables_and_options(settings: Settings, database: Database) -> None:
     assert "1 missing, 1 void" in " ".join(summary.split())
     rows = advantages(settings, "--run", "run", "--turns").stdout.splitlines()
     assert len(rows) == 1 + 4
-    assert turns_of(settings, "--keep-void", "--gamma", "0", "--alone", "zero")[1] == (0.0, 0.0, None)
+    assert turns_of(settings, "--keep-void", "--gamma", "0", "--alone", "zero")[1] == (
+        0.0,
+        0.0,
+        None,
+    )
     assert turns_of(settings, "--reward", "dr_kernel")[0][0] == pytest.approx(3.0)
     assert reward.DEFAULT == "dr_kernel_pr"
 
 
 def test_tables_in_a_pipe_are_whole(settings: Settings, database: Database) -> None:
-    store(database, "a run whose name is long enough to fill half of a line", [("slow",), ("fast",)])
+    store(
+        database, "a run whose name is long enough to fill half of a line", [("slow",), ("fast",)]
+    )
     turns = json.loads(advantages(settings, "--json").stdout)["turns"]
     listed = advantages(settings, "--turns").stdout
     assert [one["trajectory_id"] for one in turns if one["trajectory_id"] not in listed] == []
@@ -88,10 +108,14 @@ def test_tables_in_a_pipe_are_whole(settings: Settings, database: Database) -> N
 
 def test_files_join_by_evaluation(settings: Settings, database: Database, tmp_path: Path) -> None:
     store(database, "run", [("fast", None), ("slow",)])
-    listed = json.loads(advantages(settings, "--json", "--out", str(tmp_path / "a.parquet")).stdout)["turns"]
+    listed = json.loads(
+        advantages(settings, "--json", "--out", str(tmp_path / "a.parquet")).stdout
+    )["turns"]
     assert pq.read_table(tmp_path / "a.parquet").to_pylist() == listed
     assert advantages(settings, "--out", str(tmp_path / "new" / "a.jsonl")).exit_code == 0
-    assert [json.loads(line) for line in (tmp_path / "new" / "a.jsonl").read_text().splitlines()] == listed
+    assert [
+        json.loads(line) for line in (tmp_path / "new" / "a.jsonl").read_text().splitlines()
+    ] == listed
     assert [one["evaluation_id"] is None for one in listed] == [False, True, False]
     refused = advantages(settings, "--out", str(tmp_path / "a.csv"))
     assert (refused.exit_code, "ending in .parquet or .jsonl, got" in refused.output) == (2, True)
@@ -99,19 +123,33 @@ def test_files_join_by_evaluation(settings: Settings, database: Database, tmp_pa
 
 def test_columns_of_a_dataset(settings: Settings, database: Database, tmp_path: Path) -> None:
     store(database, "run", [("fast", "incorrect"), ("slow",)])
-    exported = assay(settings, "export", "--out", str(tmp_path / "set"), "--format", "rewards", "--where", "run = run")
+    exported = assay(
+        settings,
+        "export",
+        "--out",
+        str(tmp_path / "set"),
+        "--format",
+        "rewards",
+        "--where",
+        "run = run",
+    )
     assert exported.exit_code == 0, exported.output
     columns = tmp_path / "columns.parquet"
     ran = advantages(settings, "--out", str(columns), "--dataset", str(tmp_path / "set"))
     assert ran.exit_code == 0, ran.output
     lineage = [
-        line for path in sorted((tmp_path / "set").glob("lineage-*")) for line in pq.read_table(path).to_pylist()
+        line
+        for path in sorted((tmp_path / "set").glob("lineage-*"))
+        for line in pq.read_table(path).to_pylist()
     ]
     found = pq.read_table(columns).to_pylist()
     assert [(one["split"], one["index"], one["turn_id"]) for one in found] == [
         (one["split"], one["index"], one["turn_id"]) for one in lineage
     ]
-    listed = {one["turn_id"]: one["advantage"] for one in json.loads(advantages(settings, "--json").stdout)["turns"]}
+    listed = {
+        one["turn_id"]: one["advantage"]
+        for one in json.loads(advantages(settings, "--json").stdout)["turns"]
+    }
     assert [one["advantage"] for one in found] == [listed.get(one["turn_id"]) for one in lineage]
     assert any(one["advantage"] for one in found)
     assert advantages(settings, "--dataset", str(tmp_path / "set")).exit_code == 2
@@ -120,14 +158,27 @@ def test_columns_of_a_dataset(settings: Settings, database: Database, tmp_path: 
 
 
 def export(settings: Settings, folder: Path, *arguments: str) -> Result:
-    command = ["export", "--out", str(folder), "--where", "run = run", "--val-fraction", "0", *arguments]
+    command = [
+        "export",
+        "--out",
+        str(folder),
+        "--where",
+        "run = run",
+        "--val-fraction",
+        "0",
+        *arguments,
+    ]
     return assay(settings, *command)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """Rows of a dataset, each with the turn of its lineage."""
     rows = pq.read_table(folder / "data").to_pylist()
-    lineage = [one for one in pq.read_table(folder / "lineage-00000.parquet").to_pylist() if one["role"] == "answer"]
+    lineage = [
+        one
+        for one in pq.read_table(folder / "lineage-00000.parquet").to_pylist()
+        if one["role"] == "answer"
+    ]
     return [row | {"turn_id": line["turn_id"]} for row, line in zip(rows, lineage, strict=True)]
 
 
@@ -136,8 +187,16 @@ CREDIT = ("--advantages", "grpo_turn", "--advantages-run", "run", "--advantages-
 SAME = ("--method", "grpo_turn", "--run", "run", "--gamma", "0.5")
 
 
-def test_columns_of_an_export_equal_the_table(settings: Settings, database: Database, tmp_path: Path) -> None:
-    dialogues = [("incorrect", "slow", "fast"), ("fast", "incorrect"), ("invalid", "slow"), (None, "slow"), ("hack",)]
+def test_columns_of_an_export_equal_the_table(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    dialogues = [
+        ("incorrect", "slow", "fast"),
+        ("fast", "incorrect"),
+        ("invalid", "slow"),
+        (None, "slow"),
+        ("hack",),
+    ]
     store(database, "run", dialogues)
     listed = json.loads(advantages(settings, *SAME, "--json").stdout)["turns"]
     by_turn = {one["turn_id"]: one for one in listed}
@@ -155,13 +214,24 @@ def test_columns_of_an_export_equal_the_table(settings: Settings, database: Data
             own["dropped"],
         )
         assert row["advantage_mask"] == (own["dropped"] is None)
-        of_dialogue = [one for one in listed if one["trajectory_id"] == own["trajectory_id"]][: own["turn"] + 1]
-        for column, name in (("turn_rewards", "reward"), ("turn_scores", "score"), ("turn_advantages", "advantage")):
+        of_dialogue = [one for one in listed if one["trajectory_id"] == own["trajectory_id"]][
+            : own["turn"] + 1
+        ]
+        for column, name in (
+            ("turn_rewards", "reward"),
+            ("turn_scores", "score"),
+            ("turn_advantages", "advantage"),
+        ):
             assert row[column] == [one[name] for one in of_dialogue]
         assert row["turn_masks"] == [one["dropped"] is None for one in of_dialogue]
     assert {"void", None} == {row["left_out"] for row in found}
     card = " ".join((tmp_path / "set/README.md").read_text().split())
-    for told in ("method `grpo_turn`", "discount between turns 0.5", "rows of one prompt and turn", "| missing | 1 |"):
+    for told in (
+        "method `grpo_turn`",
+        "discount between turns 0.5",
+        "rows of one prompt and turn",
+        "| missing | 1 |",
+    ):
         assert told in card
     assert export_module.verify(tmp_path / "set") == []
 
@@ -188,7 +258,10 @@ def test_layouts_without_room_for_advantages_are_refused(
     store(database, "run", [("fast",), ("slow",)])
     for arguments, expected in (
         (("--format", "axolotl", *CREDIT), "expected a format of Parquet columns, got axolotl"),
-        (("--format", "verl_rl", *CREDIT), "expected no setting that does not apply to such rows, got advantages"),
+        (
+            ("--format", "verl_rl", *CREDIT),
+            "expected no setting that does not apply to such rows, got advantages",
+        ),
         (("--advantages", "gropo"), "unknown method 'gropo'; expected one of trloo"),
         (("--advantages", "trloo", "--advantages-run", "nun"), "no run is named nun"),
         (("--advantages-gamma", "0.5"), "--advantages-gamma: expected --advantages METHOD with it"),
@@ -205,11 +278,19 @@ def test_trainers_read_the_columns(settings: Settings, database: Database, tmp_p
     store(database, "run", [("slow", "fast"), ("fast",), ("incorrect", "slow")])
     ran = export(settings, tmp_path / "set", "--format", "trl_sft", *SHOWN, *CREDIT)
     assert ran.exit_code == 0, ran.output
-    loaded = datasets.load_dataset(str(tmp_path / "set"), cache_dir=str(tmp_path / "cache"))["train"]
+    loaded = datasets.load_dataset(str(tmp_path / "set"), cache_dir=str(tmp_path / "cache"))[
+        "train"
+    ]
     assert "null" not in str(loaded.features)
     assert list(loaded) == pq.read_table(tmp_path / "set/data").to_pylist()
     trl = pytest.importorskip("trl", minversion="1.0")
-    options = {"output_dir": str(tmp_path), "max_steps": 1, "use_cpu": True, "bf16": False, "report_to": []}
+    options = {
+        "output_dir": str(tmp_path),
+        "max_steps": 1,
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": [],
+    }
     trainer = trl.SFTTrainer(
         tiny_trainer.model(),
         args=trl.SFTConfig(**options, logging_steps=1, per_device_train_batch_size=2),

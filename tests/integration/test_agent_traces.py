@@ -1,4 +1,6 @@
-"""Trajectories in the formats of agent frameworks: ATIF out and in again, and rollouts of verifiers in."""
+"""Trajectories in the formats of agent frameworks: ATIF out and in again, and
+rollouts of verifiers in.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,14 @@ def dialogues(database: Database, run: str) -> list[list[Any]]:
     with database.begin() as connection:
         known = list(connection.execute(tables.runs.select().where(tables.runs.c.name == run)))
         lines = list(
-            connection.execute(tables.trajectories.select().where(tables.trajectories.c.run_id == known[0].run_id))
+            connection.execute(
+                tables.trajectories.select().where(tables.trajectories.c.run_id == known[0].run_id)
+            )
         )
         found = [trajectories.get(connection, line.trajectory_id) for line in lines]
-    return sorted(([(turn.messages, turn.response) for turn in each.turns] for each in found if each), key=str)
+    return sorted(
+        ([(turn.messages, turn.response) for turn in each.turns] for each in found if each), key=str
+    )
 
 
 def test_a_collection_goes_out_as_atif_and_comes_in_again(
@@ -47,7 +53,8 @@ def test_a_collection_goes_out_as_atif_and_comes_in_again(
     site = Site(database, broker, model)
     site.start(
         specification(
-            strategy={"name": "sequential", "samples": 2, "turns": 2}, prompts={"system": None, "problem": "dr_kernel"}
+            strategy={"name": "sequential", "samples": 2, "turns": 2},
+            prompts={"system": None, "problem": "dr_kernel"},
         )
     )
     site.run()
@@ -61,7 +68,10 @@ def test_a_collection_goes_out_as_atif_and_comes_in_again(
     assert answer["metrics"]["completion_token_ids"] == [3, 4, 5]
     assert answer["metrics"]["logprobs"] == [-0.5, -0.25, -0.125]
     assert answer["extra"]["request"]["seed"] is not None
-    assert (answer["extra"]["status"], first["steps"][3]["extra"]["status"]) == ("incorrect", "passed")
+    assert (answer["extra"]["status"], first["steps"][3]["extra"]["status"]) == (
+        "incorrect",
+        "passed",
+    )
     assert first["final_metrics"] == {
         "total_steps": 4,
         "total_prompt_tokens": 100,
@@ -73,19 +83,30 @@ def test_a_collection_goes_out_as_atif_and_comes_in_again(
     assert again.exit_code == 0, again.output
     assert dialogues(database, "again") == dialogues(database, "a")
     with database.begin() as connection:
-        assert len({row.problem_id for row in connection.execute(tables.trajectories.select())}) == 1
+        assert (
+            len({row.problem_id for row in connection.execute(tables.trajectories.select())}) == 1
+        )
     missing = run(cli.main, ["collect", "atif", "none", "--out", str(tmp_path / "none")])
     assert (missing.exit_code, "none" in missing.output) == (2, True)
     assert not (tmp_path / "none").exists()
 
 
-def node(role: str, content: str, parent: int | None, *, sampled: bool = False, **message: Any) -> dict[str, Any]:
-    return {"parent": parent, "message": {"role": role, "content": content, **message}, "sampled": sampled}
+def node(
+    role: str, content: str, parent: int | None, *, sampled: bool = False, **message: Any
+) -> dict[str, Any]:
+    return {
+        "parent": parent,
+        "message": {"role": role, "content": content, **message},
+        "sampled": sampled,
+    }
 
 
 TRACE = {
     "id": "abc",
-    "task": {"type": "KernelTask", "data": {"idx": 0, "info": {"reference": "class Model: ...", "name": "relu"}}},
+    "task": {
+        "type": "KernelTask",
+        "data": {"idx": 0, "info": {"reference": "class Model: ...", "name": "relu"}},
+    },
     "nodes": [
         node("user", "Write a kernel.", None),
         node("assistant", CODE, 0, sampled=True, reasoning_content="hm"),
@@ -111,7 +132,10 @@ def test_every_path_of_a_trace_is_a_trajectory(database: Database, tmp_path: Pat
             ["Write a kernel."],
             ["Faster."],
         ]
-        assert [response for _, response in turns] == [f"<think>\nhm\n</think>\n\n{CODE}", f"{letter}\n{CODE}"]
+        assert [response for _, response in turns] == [
+            f"<think>\nhm\n</think>\n\n{CODE}",
+            f"{letter}\n{CODE}",
+        ]
     with database.begin() as connection:
         claims = [row.claims for row in connection.execute(tables.trajectories.select())]
     assert all(each["rewards"] == TRACE["rewards"] for each in claims)
@@ -121,13 +145,23 @@ def test_outputs_of_the_first_api_and_bad_lines(database: Database, tmp_path: Pa
     file = tmp_path / "results.jsonl"
     good = {
         "prompt": [{"role": "user", "content": "Write."}],
-        "completion": [{"role": "assistant", "content": CODE}, {"role": "user", "content": "wrong"}],
+        "completion": [
+            {"role": "assistant", "content": CODE},
+            {"role": "user", "content": "wrong"},
+        ],
         "reward": 0.5,
     }
     bad: list[Any] = [
         [],
         {},
-        {"traces": [{"nodes": [node("user", "x", None)], "task": {"data": {"reference": "class Model: ..."}}}]},
+        {
+            "traces": [
+                {
+                    "nodes": [node("user", "x", None)],
+                    "task": {"data": {"reference": "class Model: ..."}},
+                }
+            ]
+        },
         {"nodes": [node("user", "x", 7)]},
         {**good, "prompt": 1},
     ]
@@ -144,6 +178,13 @@ def stored(folder: Path) -> Path:
     """A file that stores the problem tests/relu."""
     path = folder / "problems.jsonl"
     path.write_text(
-        json.dumps({"reference": "class Model: ...", "name": "relu", "source_set": "tests", "candidate": "x"})
+        json.dumps(
+            {
+                "reference": "class Model: ...",
+                "name": "relu",
+                "source_set": "tests",
+                "candidate": "x",
+            }
+        )
     )
     return path

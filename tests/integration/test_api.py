@@ -1,4 +1,6 @@
-"""Evaluations over HTTP with a thread in place of a worker: submit, wait, cancel, batches, rewards, limits."""
+"""Evaluations over HTTP with a thread in place of a worker: submit, wait, cancel,
+batches, rewards, limits.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def test_submit_wait_and_look(site: FlaskClient, database: Database) -> None:
     assert not told.json["known"]
     assert told.json["position"] >= 0
     again = site.post("/v1/evaluations", json=BODY)
-    assert (again.status_code, again.json["job_id"], again.json["known"]) == (200, told.json["job_id"], True)
+    assert (again.status_code, again.json["job_id"], again.json["known"]) == (
+        200,
+        told.json["job_id"],
+        True,
+    )
     started = time.monotonic()
     waiting = site.get(told.location, query_string={"wait": 0.2})
     assert time.monotonic() - started >= 0.2
@@ -53,7 +59,9 @@ def test_an_own_key_names_one_submission(site: FlaskClient) -> None:
     assert site.post("/v1/evaluations", json=BODY).json["job_id"] != first.json["job_id"]
 
 
-def test_each_submission_is_compared_with_the_class_that_it_names(site: FlaskClient, database: Database) -> None:
+def test_each_submission_is_compared_with_the_class_that_it_names(
+    site: FlaskClient, database: Database
+) -> None:
     """A typo of one submitter changes nothing for the next."""
     reference = {"reference": "class Model: ...\nclass Relu: ...\n"}
     named = [{"entry_point": "Modle"}, {"entry_point": "Relu"}, {}]
@@ -73,7 +81,11 @@ def test_each_submission_is_compared_with_the_class_that_it_names(site: FlaskCli
 
 def test_a_key_stands_for_one_entry_point(site: FlaskClient) -> None:
     def submit(entry_point: str) -> int:
-        body = {"problem": {"reference": "r", "entry_point": entry_point}, "candidate": "c", "backend": "torch"}
+        body = {
+            "problem": {"reference": "r", "entry_point": entry_point},
+            "candidate": "c",
+            "backend": "torch",
+        }
         return site.post("/v1/evaluations", json=body, headers={"Idempotency-Key": "e"}).status_code
 
     assert [submit("Model"), submit("Model"), submit("Relu")] == [202, 200, 409]
@@ -86,7 +98,9 @@ def test_a_key_stands_for_one_entry_point(site: FlaskClient) -> None:
         ({"problem_id": UNKNOWN}, "problem_id: expected one that is stored"),
     ],
 )
-def test_what_a_request_names_has_to_be_there(site: FlaskClient, fields: dict[str, str], said: str) -> None:
+def test_what_a_request_names_has_to_be_there(
+    site: FlaskClient, fields: dict[str, str], said: str
+) -> None:
     body = {"candidate": "c", "backend": "torch", **fields}
     refused = site.post("/v1/evaluations", json=body)
     assert (refused.status_code, refused.json["error"]["kind"]) == (404, "not_found")
@@ -114,7 +128,11 @@ def test_one_key_at_once_is_one_job(made: Callable[..., flask.Flask], database: 
 
     def submit(number: int) -> tuple[int, str]:
         headers = {"Idempotency-Key": "k"}
-        told = apps[number % 2].test_client().post("/v1/evaluations", json=BODY | {"fresh": True}, headers=headers)
+        told = (
+            apps[number % 2]
+            .test_client()
+            .post("/v1/evaluations", json=BODY | {"fresh": True}, headers=headers)
+        )
         return told.status_code, told.json["job_id"]
 
     with ThreadPoolExecutor(16) as pool:
@@ -122,7 +140,10 @@ def test_one_key_at_once_is_one_job(made: Callable[..., flask.Flask], database: 
     assert len({job_id for _, job_id in told}) == 1
     assert sorted(status for status, _ in told) == [200] * 47 + [202]
     with database.begin() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(tables.jobs)).scalar_one() == 1
+        assert (
+            connection.execute(sa.select(sa.func.count()).select_from(tables.jobs)).scalar_one()
+            == 1
+        )
 
 
 BY_CASES = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
@@ -133,7 +154,9 @@ def by_cases(database: Database, job_id: UUID) -> None:
         lease = leases.claim(connection, job_id, "me", 30)
         assert lease
         assert lease.job.options.cases, "the worker is told"
-        evaluations.add(connection, lease, worker="w", evaluation=fakes.by_cases(), verdict=fakes.clean())
+        evaluations.add(
+            connection, lease, worker="w", evaluation=fakes.by_cases(), verdict=fakes.clean()
+        )
 
 
 def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
@@ -142,14 +165,21 @@ def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
         done = site.get(told.location, query_string={"wait": 25}).json
         scored = site.post("/v1/reward", json=BY_CASES).json
     assert (told.status_code, done["status"], done["speedup"]) == (202, "incorrect", None)
-    assert (done["reference_us"], done["candidate_us"]) == (None, None), "the time of a wrong answer is not told"
+    assert (done["reference_us"], done["candidate_us"]) == (
+        None,
+        None,
+    ), "the time of a wrong answer is not told"
     assert [(each["name"], each["status"]) for each in done["cases"]] == [
         ("small", "passed"),
         ("negative", "incorrect"),
     ]
     assert (scored["job_id"], scored["result"]["cases"]) == (done["job_id"], done["cases"])
 
-    items = [BY_CASES, BY_CASES | {"workflow": "magic"}, BY_CASES | {"reference": "class Model: ..."}]
+    items = [
+        BY_CASES,
+        BY_CASES | {"workflow": "magic"},
+        BY_CASES | {"reference": "class Model: ..."},
+    ]
     first, unknown, model = site.post("/v1/evaluations:batch", json={"items": items}).json["items"]
     assert first["accepted"]["job_id"] == done["job_id"]
     assert (
@@ -166,7 +196,9 @@ def test_a_problem_by_cases(site: FlaskClient, database: Database) -> None:
     assert made.json["turns"][0]["job_id"] == done["job_id"]
     for more in ({"workflow": "kernel_simple"}, {}):
         appended = site.post(f"{made.location}/turns", json=turn | more)
-        assert appended.json["job_id"] == done["job_id"], "cases and no model: nothing else can be meant"
+        assert appended.json["job_id"] == done["job_id"], (
+            "cases and no model: nothing else can be meant"
+        )
     assert site.post(f"{made.location}/turns", json=turn | {"workflow": "magic"}).status_code == 400
 
 
@@ -174,7 +206,9 @@ def test_a_key_tells_workflows_apart(site: FlaskClient) -> None:
     headers = {"Idempotency-Key": "step-17"}
     assert site.post("/v1/evaluations", json=BY_CASES, headers=headers).status_code == 202
     assert site.post("/v1/evaluations", json=BY_CASES, headers=headers).status_code == 200
-    other = site.post("/v1/evaluations", json=BY_CASES | {"workflow": "kernelbench"}, headers=headers)
+    other = site.post(
+        "/v1/evaluations", json=BY_CASES | {"workflow": "kernelbench"}, headers=headers
+    )
     assert other.status_code == 409
 
 
@@ -233,7 +267,9 @@ def test_cancel(site: FlaskClient, database: Database) -> None:
     assert site.delete(f"/v1/evaluations/{uuid4()}").status_code == 404
 
 
-def test_a_reward_is_a_number_or_an_error_that_says_which(site: FlaskClient, database: Database) -> None:
+def test_a_reward_is_a_number_or_an_error_that_says_which(
+    site: FlaskClient, database: Database
+) -> None:
     late = site.post("/v1/reward", json=BODY | {"deadline_s": 0.1})
     assert (late.status_code, late.json["error"]["kind"]) == (504, "deadline")
     with worker(database, incorrect):
@@ -247,7 +283,9 @@ def test_a_reward_is_a_number_or_an_error_that_says_which(site: FlaskClient, dat
     assert (lost.status_code, lost.json["error"]["kind"]) == (503, "infrastructure")
     assert lost.headers["Retry-After"] == "5"
     with worker(database, incorrect):
-        assert site.post("/v1/reward", json=BODY | {"candidate": "d"}).status_code == 200, "asked again, it runs again"
+        assert site.post("/v1/reward", json=BODY | {"candidate": "d"}).status_code == 200, (
+            "asked again, it runs again"
+        )
     unknown = site.post("/v1/reward", json=BODY | {"reward": "best"})
     assert "expected one of dr_kernel" in unknown.json["error"]["message"]
 
@@ -264,7 +302,9 @@ def test_too_much_is_pressed_back(made: Callable[..., flask.Flask]) -> None:
     ):
         refused = site.post(path, json=body)
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60"), path
-    assert site.post("/v1/evaluations", json=BODY | {"gpu": "h200"}).status_code == 202, "another line"
+    assert site.post("/v1/evaluations", json=BODY | {"gpu": "h200"}).status_code == 202, (
+        "another line"
+    )
 
 
 def test_odd_sources_arrive_as_they_are(site: FlaskClient, database: Database) -> None:
@@ -276,10 +316,15 @@ def test_odd_sources_arrive_as_they_are(site: FlaskClient, database: Database) -
 
 
 def test_events_say_every_change_and_end(site: FlaskClient, database: Database) -> None:
-    told = [site.post("/v1/evaluations", json=BODY | {"candidate": name}).json["job_id"] for name in "ab"]
+    told = [
+        site.post("/v1/evaluations", json=BODY | {"candidate": name}).json["job_id"]
+        for name in "ab"
+    ]
     with worker(database, incorrect):
         stream = site.get("/v1/events", query_string={"job_id": told}).text
-    lines = [line.removeprefix("data: ") for line in stream.splitlines() if line.startswith("data: ")]
+    lines = [
+        line.removeprefix("data: ") for line in stream.splitlines() if line.startswith("data: ")
+    ]
     events = [json.loads(line) for line in lines]
     assert events[-1] == {"over": 2, "total": 2}
     assert {event["job_id"] for event in events if event.get("state") == "finished"} == set(told)

@@ -51,13 +51,20 @@ def test_problems_and_runs(site: FlaskClient) -> None:
     assert problem.status_code == 201
     assert site.post("/v1/problems", json=body).json == problem.json
     assert site.get(problem.location).json["reference"] == "import torch"
-    told = site.post("/v1/evaluations", json={"problem_id": problem.json["problem_id"], "candidate": "c"})
+    told = site.post(
+        "/v1/evaluations", json={"problem_id": problem.json["problem_id"], "candidate": "c"}
+    )
     assert told.status_code == 202
     for number in range(3):
         site.post("/v1/problems", json=body | {"name": f"p{number}"})
     first = site.get("/v1/problems?source_set=mine&limit=3").json
     rest = site.get(first["next"]).json
-    assert [each["name"] for each in first["problems"] + rest["problems"]] == ["p2", "p1", "p0", "softmax"]
+    assert [each["name"] for each in first["problems"] + rest["problems"]] == [
+        "p2",
+        "p1",
+        "p0",
+        "softmax",
+    ]
     assert rest["next"] is None
     run = site.post("/v1/runs", json={"name": "a", "model": "m", "settings": {"temperature": 1.0}})
     alone = site.get(run.location).json
@@ -69,29 +76,48 @@ def test_problems_and_runs(site: FlaskClient) -> None:
 
 
 def test_trajectories_grow_turn_by_turn(site: FlaskClient) -> None:
-    turn = {"response": "odd \ud800\0", "messages": [{"role": "user", "content": "go"}], "candidate": "c0"}
+    turn = {
+        "response": "odd \ud800\0",
+        "messages": [{"role": "user", "content": "go"}],
+        "candidate": "c0",
+    }
     made = site.post(
         "/v1/trajectories",
-        json={"reference": "r", "backend": "torch", "campaign": {"name": "a"}, "label": "t", "turns": [turn]},
+        json={
+            "reference": "r",
+            "backend": "torch",
+            "campaign": {"name": "a"},
+            "label": "t",
+            "turns": [turn],
+        },
     )
     assert made.status_code == 201
     path = made.location
     second = turn | {"candidate": "c1", "turn_index": 1}
     appended = site.post(f"{path}/turns", json=second)
     assert (appended.status_code, appended.json["turn_index"]) == (201, 1)
-    assert site.post(f"{path}/turns", json=second).json == appended.json, "the same again appends nothing"
+    assert site.post(f"{path}/turns", json=second).json == appended.json, (
+        "the same again appends nothing"
+    )
     assert site.post(f"{path}/turns", json=second | {"candidate": "c2"}).status_code == 409
     gap = site.post(f"{path}/turns", json=turn | {"turn_index": 5})
     assert "expected 2" in gap.json["error"]["message"]
     assert site.post(f"{path}/turns", json={"response": "no code"}).json["job_id"] is None
     read = site.get(path).json
-    assert [each["response"] for each in read["turns"]] == ["odd \ud800\0", "odd \ud800\0", "no code"]
+    assert [each["response"] for each in read["turns"]] == [
+        "odd \ud800\0",
+        "odd \ud800\0",
+        "no code",
+    ]
     assert read["run"] == "a"
     assert site.get(f"/v1/evaluations/{appended.json['job_id']}").json["state"] == "queued"
     [listed] = site.get("/v1/trajectories?run=a").json["trajectories"]
     assert listed["turns"] == 3
     assert (
-        site.post("/v1/trajectories", json={"reference": "r", "campaign": {"name": "a", "step": 3}}).status_code == 409
+        site.post(
+            "/v1/trajectories", json={"reference": "r", "campaign": {"name": "a", "step": 3}}
+        ).status_code
+        == 409
     )
 
 
@@ -99,11 +125,17 @@ def test_the_document_says_what_results_are(site: FlaskClient) -> None:
     told = site.get("/v1/openapi.json").json
     assert set(told["components"]["schemas"]["Result"]["properties"]) == set(result.KEYS)
     bodies = ("EvaluationBody", "RewardBody", "TrajectoryBody", "AppendBody")
-    defaults = {told["components"]["schemas"][name]["properties"]["workflow"]["default"] for name in bodies}
+    defaults = {
+        told["components"]["schemas"][name]["properties"]["workflow"]["default"] for name in bodies
+    }
     assert defaults == {"kernelbench"}
     assert told == json.loads(json.dumps(openapi.document()))
-    served = {rule.rule for rule in site.application.url_map.iter_rules() if rule.rule.startswith("/v1/")}
-    assert len(told["paths"]) == len(served) - 1, "every route is described, but the document itself"
+    served = {
+        rule.rule for rule in site.application.url_map.iter_rules() if rule.rule.startswith("/v1/")
+    }
+    assert len(told["paths"]) == len(served) - 1, (
+        "every route is described, but the document itself"
+    )
     assert list(schemas.Options.__struct_fields__) == list(
         told["components"]["schemas"]["EvaluationOptions"]["properties"]
     )
@@ -111,7 +143,10 @@ def test_the_document_says_what_results_are(site: FlaskClient) -> None:
 
 def test_the_document_says_that_a_pass_rate_of_problems_needs_a_run(site: FlaskClient) -> None:
     spec = site.get("/v1/openapi.json").json["components"]["schemas"]["Spec"]
-    assert spec["anyOf"][-1] == {"required": ["rate_run"], "properties": {"rate_run": {"not": {"type": "null"}}}}
+    assert spec["anyOf"][-1] == {
+        "required": ["rate_run"],
+        "properties": {"rate_run": {"not": {"type": "null"}}},
+    }
     asked = {"source": "problems", "pass_rate": [0.1, 0.9]}
     assert "rate_run" in site.post("/v1/exports", json={"spec": asked}).json["error"]["message"]
 
@@ -146,4 +181,6 @@ def test_exports_are_made_watched_and_fetched(
     assert site.get(f"{made.location}/files/manifest.json").status_code == 404
     assert site.delete(made.location).json["state"] == "failed"
     assert site.post(f"{made.location}:resume").status_code == 409
-    assert [each["export_job_id"] for each in site.get("/v1/exports").json["exports"]] == [shown["export_job_id"]]
+    assert [each["export_job_id"] for each in site.get("/v1/exports").json["exports"]] == [
+        shown["export_job_id"]
+    ]

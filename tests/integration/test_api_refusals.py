@@ -1,4 +1,6 @@
-"""Requests that the HTTP API refuses: the fault and the expectation that each names, depth and length of bodies."""
+"""Requests that the HTTP API refuses: the fault and the expectation that each names,
+depth and length of bodies.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def deep(levels: int) -> str:
 
 DEEP_BODIES = {
     "/v1/runs": f'{{"name": "d", "settings": {deep(33)}}}',
-    "/v1/trajectories": f'{{"reference": "r", "campaign": {{"name": "d", "settings": {deep(33)}}}}}',
+    "/v1/trajectories": (
+        f'{{"reference": "r", "campaign": {{"name": "d", "settings": {deep(33)}}}}}'
+    ),
     "/v1/evaluations": f'{{"reference": "r", "candidate": "c", "options": {deep(500)}}}',
     "/v1/evaluations:batch": f'{{"items": [{deep(500)}]}}',
     "/v1/exports": f'{{"spec": {deep(500)}}}',
@@ -39,7 +43,9 @@ DEEP_BODIES = {
 
 
 @pytest.mark.parametrize(("path", "body"), list(DEEP_BODIES.items()), ids=list(DEEP_BODIES))
-def test_json_that_is_nested_too_deep_is_refused_everywhere(site: FlaskClient, path: str, body: str) -> None:
+def test_json_that_is_nested_too_deep_is_refused_everywhere(
+    site: FlaskClient, path: str, body: str
+) -> None:
     answer = site.post(path, data=body, content_type="application/json")
     assert answer.status_code == 400, answer.text[:300]
     assert "inside each other" in answer.text
@@ -65,20 +71,32 @@ def test_a_number_beyond_every_float_is_refused(site: FlaskClient) -> None:
 
 
 def test_null_in_a_query_is_a_text(site: FlaskClient) -> None:
-    for path in ("/v1/problems?before=null", "/v1/runs?before=null", "/v1/trajectories?problem_id=null"):
+    for path in (
+        "/v1/problems?before=null",
+        "/v1/runs?before=null",
+        "/v1/trajectories?problem_id=null",
+    ):
         assert site.get(path).status_code == 400, path
     assert site.get("/v1/runs?name=null").status_code == 200
-    assert site.get("/v1/runs?nam=a").json["error"]["message"].endswith("expected one of name, before, limit")
+    assert (
+        site.get("/v1/runs?nam=a")
+        .json["error"]["message"]
+        .endswith("expected one of name, before, limit")
+    )
 
 
 def test_an_operation_without_a_query_takes_none(site: FlaskClient) -> None:
     """One that is ignored would look like one that is obeyed."""
-    told = site.post("/v1/evaluations?wait=60", json={"reference": "r", "candidate": "c", "backend": "torch"})
+    told = site.post(
+        "/v1/evaluations?wait=60", json={"reference": "r", "candidate": "c", "backend": "torch"}
+    )
     assert told.status_code == 400
     assert told.json["error"]["message"] == "query: unknown parameter 'wait'; expected none"
     told = site.post("/compat/slime/reward?rewrad=dr_kernel", json={"response": "", "label": ""})
     assert told.status_code == 400
-    assert told.json["error"]["message"].startswith("unknown parameter 'rewrad'; expected one of gpu, reward")
+    assert told.json["error"]["message"].startswith(
+        "unknown parameter 'rewrad'; expected one of gpu, reward"
+    )
 
 
 @pytest.mark.parametrize("path", ["/v1/evaluations", "/evaluate", "/compat/slime/reward"])
@@ -96,7 +114,9 @@ def test_a_text_that_the_database_cannot_hold_is_refused_in_a_selection(site: Fl
 def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Flask]) -> None:
     app = made()
     large = {
-        rule.rule for rule in app.url_map.iter_rules() if body_limits.of(app.view_functions[rule.endpoint]) > 4 << 20
+        rule.rule
+        for rule in app.url_map.iter_rules()
+        if body_limits.of(app.view_functions[rule.endpoint]) > 4 << 20
     }
     assert {path for path in large if not path.startswith("/kernelgym")} == {
         "/v1/evaluations",
@@ -118,7 +138,10 @@ def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Fla
     body = b'{"job_ids":[' + b"[]," * (1 << 20) + b"[]]}"
     for path in ("/v1/evaluations:results", "/v1/evaluations:wait", "/v1/runs", "/v1/exports"):
         answer = app.test_client().post(path, data=body, content_type="application/json")
-        assert (answer.status_code, answer.json["error"]["kind"]) == (413, "request_entity_too_large"), path
+        assert (answer.status_code, answer.json["error"]["kind"]) == (
+            413,
+            "request_entity_too_large",
+        ), path
     assert app.test_client().post("/login", data={"name": "a" * (3 << 20)}).status_code == 413
 
 
@@ -130,15 +153,23 @@ def test_only_what_takes_sources_takes_long_bodies(made: Callable[..., flask.Fla
         ("[" * 100_000, "inside each other"),
         ("[]", "Expected `object`, got `array`"),
         (json.dumps(BODY | {"backend": "fortran"}), "unknown backend 'fortran'; expected one of"),
-        (json.dumps(BODY | {"workflow": "magic"}), "unknown workflow 'magic'; expected one of kernel_simple, kernelb"),
+        (
+            json.dumps(BODY | {"workflow": "magic"}),
+            "unknown workflow 'magic'; expected one of kernel_simple, kernelb",
+        ),
         (json.dumps(BODY | {"run": "a\0b"}), "$.run"),
         (json.dumps(BODY | {"run": "\ud800"}), "$.run"),
         (json.dumps(BODY | {"problem_id": UNKNOWN}), "got reference and problem_id"),
         (json.dumps(BODY | {"candidate": {"base64": "?"}}), "expected base64"),
-        (json.dumps(BODY | {"candidate": "c" * ((16 << 20) + 1)}), "expected at most 16777216 bytes"),
+        (
+            json.dumps(BODY | {"candidate": "c" * ((16 << 20) + 1)}),
+            "expected at most 16777216 bytes",
+        ),
     ],
 )
-def test_what_cannot_be_done_says_what_was_expected(site: FlaskClient, body: str, said: str) -> None:
+def test_what_cannot_be_done_says_what_was_expected(
+    site: FlaskClient, body: str, said: str
+) -> None:
     refused = site.post("/v1/evaluations", data=body, content_type="application/json")
     assert (refused.status_code, refused.json["error"]["kind"]) == (400, "bad_request")
     assert said in refused.json["error"]["message"]
@@ -153,7 +184,11 @@ def test_other_refusals(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> N
     for path in (f"/v1/evaluations/{uuid4()}", f"/v1/problems/{uuid4()}", "/v1/nothing"):
         missing = site.get(path)
         assert (missing.status_code, missing.json["error"]["kind"]) == (404, "not_found")
-    assert site.get("/v1/runs?limit=0").json["error"]["message"].startswith("query: Expected `int` >= 1")
+    assert (
+        site.get("/v1/runs?limit=0")
+        .json["error"]["message"]
+        .startswith("query: Expected `int` >= 1")
+    )
     assert site.get("/v1/runs?page=1").status_code == 400
     assert site.put("/v1/runs").status_code == 405
 
@@ -162,11 +197,15 @@ def test_scopes(made: Callable[..., flask.Flask], database: Database) -> None:
     with database.begin() as connection:
         ada = users.add(connection, name="ada", role=Role.ADMIN, password_hash=None)
         _, reading = tokens.add(connection, user_id=ada.user_id, name="t", scopes=[Scope.READ])
-        _, submitting = tokens.add(connection, user_id=ada.user_id, name="t", scopes=[Scope.READ, Scope.SUBMIT])
+        _, submitting = tokens.add(
+            connection, user_id=ada.user_id, name="t", scopes=[Scope.READ, Scope.SUBMIT]
+        )
     site = made().test_client()
     assert site.post("/v1/evaluations", json=BODY).status_code == 401
     assert site.get("/v1/runs", headers={"Authorization": f"Bearer {reading}"}).status_code == 200
-    refused = site.post("/v1/evaluations", json=BODY, headers={"Authorization": f"Bearer {reading}"})
+    refused = site.post(
+        "/v1/evaluations", json=BODY, headers={"Authorization": f"Bearer {reading}"}
+    )
     assert (refused.status_code, refused.json["error"]["kind"]) == (403, "forbidden")
     assert site.post("/v1/evaluations", json=BODY, auth=("token", submitting)).status_code == 202
     assert site.get("/v1/openapi.json").status_code == 200
@@ -175,7 +214,12 @@ def test_scopes(made: Callable[..., flask.Flask], database: Database) -> None:
 def test_no_text_of_a_selection_may_hold_nul(site: FlaskClient) -> None:
     spec = site.get("/v1/openapi.json").json["components"]["schemas"]["Spec"]["properties"]
     kinds = [kind for each in spec.values() for kind in (each, *each.get("anyOf", ()))]
-    texts = [one for kind in kinds for one in (kind, kind.get("items") or {}) if one.get("type") == "string"]
+    texts = [
+        one
+        for kind in kinds
+        for one in (kind, kind.get("items") or {})
+        if one.get("type") == "string"
+    ]
     assert len(texts) > 5
     assert [text for text in texts if not {"pattern", "enum", "format"} & text.keys()] == []
     refused = site.post("/v1/exports", json={"spec": {"families": ["a\0"]}})
@@ -195,7 +239,9 @@ def test_the_document_allows_no_selection_that_names_a_file(site: FlaskClient) -
 
 
 def test_the_document_has_the_bounds_of_mismatch_rejection(site: FlaskClient) -> None:
-    properties = site.get("/v1/openapi.json").json["components"]["schemas"]["Mismatch"]["properties"]
+    properties = site.get("/v1/openapi.json").json["components"]["schemas"]["Mismatch"][
+        "properties"
+    ]
     assert (properties["lower"]["maximum"], properties["upper"]["minimum"]) == (1, 1)
     recipe = {"method": "trloo", "mismatch": {"lower": 0.999, "upper": 0.9999}}
     spec = {"format": "rewards", "advantages": {"recipe": recipe, "runs": ["r"]}}
@@ -204,6 +250,8 @@ def test_the_document_has_the_bounds_of_mismatch_rejection(site: FlaskClient) ->
 
 def test_a_full_trajectory_takes_no_turn(site: FlaskClient) -> None:
     turn = {"response": "none", "candidate": None}
-    made = site.post("/v1/trajectories", json={"reference": "r", "turns": [turn] * schemas.MOST_TURNS})
+    made = site.post(
+        "/v1/trajectories", json={"reference": "r", "turns": [turn] * schemas.MOST_TURNS}
+    )
     assert made.status_code == 201, made.json
     assert site.post(f"{made.location}/turns", json=turn).status_code == 409

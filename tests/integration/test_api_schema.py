@@ -1,9 +1,11 @@
-"""Requests that are made up from the OpenAPI document: allowed ones are accepted, forbidden ones are refused, every
-answer is one that it describes.
+"""Requests that are made up from the OpenAPI document: allowed ones are accepted, forbidden ones
+are refused, every answer is one that it describes.
 
-Needs the group `api` (schemathesis); skipped without it.  It asks for every boundary of every field, some 19,000
-requests; with ASSAY_SCHEMA_EXAMPLES=700 also for that many of each operation, drawn at random, and for sequences of
-them: some 45,000 in all.  The report is `schemathesis.txt` in the test's folder."""
+Needs the group `api` (schemathesis); skipped without it.  It asks for every boundary of every
+field, some 19,000 requests; with ASSAY_SCHEMA_EXAMPLES=700 also for that many of each
+operation, drawn at random, and for sequences of them: some 45,000 in all.  The report is
+`schemathesis.txt` in the test's folder.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ CONFIGURATION = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", "504"]  # 504 as it must be: no worker evaluates here
 [checks.negative_data_rejection]
-expected-statuses = ["4xx", "5xx"]  # 414, too: a real server refuses a query of 250 ids before it is read
+# 414, too: a real server refuses a query of 250 ids before it is read
+expected-statuses = ["4xx", "5xx"]
 """
 
 
@@ -47,7 +50,9 @@ class Quiet(WSGIRequestHandler):
 def url(services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server that makes no dataset and holds no request for long."""
     wait = job_waiter.Ended.next
-    monkeypatch.setattr(job_waiter.Ended, "next", lambda self, timeout_s: wait(self, min(timeout_s, 0.01)))
+    monkeypatch.setattr(
+        job_waiter.Ended, "next", lambda self, timeout_s: wait(self, min(timeout_s, 0.01))
+    )
     monkeypatch.setattr(rewards, "_wait", lambda *_: None)
     monkeypatch.setattr(events, "LONGEST_S", 0.05)
     monkeypatch.setattr("app.web.api.exports.background._spawn", lambda *_: None)
@@ -71,7 +76,14 @@ def url(services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.timeout(1_200 + 10 * EXAMPLES)
 def test_the_document_is_exact(url: str, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
-    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run"]
+    command = [
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(tmp_path / "schemathesis.toml"),
+        "run",
+    ]
     options = {
         "checks": "all",
         # DELETE cancels exports in the making; finished and cancelled ones can still be read.
@@ -87,7 +99,12 @@ def test_the_document_is_exact(url: str, tmp_path: Path) -> None:
     here = Path(__file__).parent
     done = subprocess.run(
         [*command, f"{url}/v1/openapi.json", *listed, "--continue-on-failure", "--no-color"],
-        env={**os.environ, "SCHEMATHESIS_HOOKS": "schema_hooks", "PYTHONPATH": str(here), "COLUMNS": "120"},
+        env={
+            **os.environ,
+            "SCHEMATHESIS_HOOKS": "schema_hooks",
+            "PYTHONPATH": str(here),
+            "COLUMNS": "120",
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,

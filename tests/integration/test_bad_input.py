@@ -1,5 +1,6 @@
-"""Everything that is bad about a submission, through client, queue, real worker and real sandbox: each ends in its own
-status, leaves nothing running, and does the next candidate no harm."""
+"""Everything that is bad about a submission, through client, queue, real worker and real sandbox:
+each ends in its own status, leaves nothing running, and does the next candidate no harm.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from tests.conftest import fresh
 from tests.waiting import until
 
 WAIT_S = 800.0
-"""Forty evaluations one after the other, of which some sit out their limits, on a machine with other work."""
+"""Forty evaluations one after the other, of which some sit out their limits, on a
+machine with other work.
+"""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(WAIT_S + 100)]
 OPTIONS: dict[str, Any] = {"call_timeout_s": 3.0, "deadline_s": 15.0, "timing_budget_s": 0.0}
 HONEST = zoo.case(zoo.ROOT / "honest" / "scaled_add_torch.py")
@@ -63,14 +66,27 @@ def sample(name: str, kind: str | None, says: str = "") -> Bad:
 
 
 BAD = {
-    "no entry point": sample("broken/no_entry_point", "no_entry_point", "expected a class ModelNew, found FastModel"),
-    "an empty file": Bad(candidate=b"", status="compile_error", kind="no_entry_point", says="ModelNew"),
+    "no entry point": sample(
+        "broken/no_entry_point", "no_entry_point", "expected a class ModelNew, found FastModel"
+    ),
+    "an empty file": Bad(
+        candidate=b"", status="compile_error", kind="no_entry_point", says="ModelNew"
+    ),
     "a syntax error": sample("broken/syntax_error", "syntax_error", "line 4"),
-    "an absent import": sample("broken/absent_import", "import_failed", "a_kernel_library_that_does_not_exist"),
+    "an absent import": sample(
+        "broken/absent_import", "import_failed", "a_kernel_library_that_does_not_exist"
+    ),
     "a lone surrogate": sample("broken/lone_surrogate", "syntax_error"),
     "a NUL byte": sample("broken/nul_byte", NUL_KIND),
-    "5 MB": Bad(candidate=HONEST.candidate + b"#" * (5 << 20), status="compile_error", kind="too_large", says="5,24"),
-    "too few outputs": sample("wrong/missing_output", "wrong_structure", "expected 2 outputs, got 1"),
+    "5 MB": Bad(
+        candidate=HONEST.candidate + b"#" * (5 << 20),
+        status="compile_error",
+        kind="too_large",
+        says="5,24",
+    ),
+    "too few outputs": sample(
+        "wrong/missing_output", "wrong_structure", "expected 2 outputs, got 1"
+    ),
     "another shape": sample("wrong/extra_dimension", "wrong_shape", "expected"),
     "NaN": sample("wrong/not_a_number", "wrong_output", "NaN"),
     "an endless loop": sample("broken/endless_loop", "timeout", "3 s a call"),
@@ -79,14 +95,22 @@ BAD = {
     "10 GB": sample("broken/ten_gigabytes", "out_of_memory"),
     "a fork bomb": sample("broken/fork_bomb", "timeout"),
     "100 MB printed": sample("broken/noisy", None),
-    "a failing reference": sample("honest/no_fault_of_mine", "reference_failed", "the reference failed"),
+    "a failing reference": sample(
+        "honest/no_fault_of_mine", "reference_failed", "the reference failed"
+    ),
     "an empty reference": Bad(
-        candidate=HONEST.candidate, reference=b"", status="invalid", kind="reference_failed", says="defines no"
+        candidate=HONEST.candidate,
+        reference=b"",
+        status="invalid",
+        kind="reference_failed",
+        says="defines no",
     ),
     "a reference with a NUL byte": Bad(
         candidate=HONEST.candidate, reference=b"\0", status="invalid", kind="reference_failed"
     ),
-    "cuda without a GPU": Bad(candidate=HONEST.candidate, backend="cuda", status="invalid", kind="needs_gpu"),
+    "cuda without a GPU": Bad(
+        candidate=HONEST.candidate, backend="cuda", status="invalid", kind="needs_gpu"
+    ),
 }
 
 
@@ -116,7 +140,9 @@ class Outcome:
 def outcomes(module_settings: Settings, worker: Popen[bytes]) -> dict[str, Outcome]:
     """All of BAD in one go through one worker, an honest candidate after each."""
     bad = [Submission(**fields(each)) for each in BAD.values()]
-    honest = Submission(reference=HONEST.reference, candidate=HONEST.candidate, backend="torch", options=OPTIONS)
+    honest = Submission(
+        reference=HONEST.reference, candidate=HONEST.candidate, backend="torch", options=OPTIONS
+    )
     submissions = [each for one in bad for each in (one, replace(honest, fresh=True))]
     with Client(module_settings) as client:
         results: Any = client.evaluate_many(submissions, timeout_s=WAIT_S)
@@ -127,7 +153,12 @@ def outcomes(module_settings: Settings, worker: Popen[bytes]) -> dict[str, Outco
 
 
 def fields(bad: Bad) -> dict[str, Any]:
-    return {"reference": bad.reference, "candidate": bad.candidate, "backend": bad.backend, "options": OPTIONS}
+    return {
+        "reference": bad.reference,
+        "candidate": bad.candidate,
+        "backend": bad.backend,
+        "options": OPTIONS,
+    }
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -144,12 +175,16 @@ def test_bad_input_ends_in_its_own_status(name: str, outcomes: dict[str, Outcome
 
 
 def test_nothing_of_it_is_left_running(outcomes: dict[str, Outcome], worker: Popen[bytes]) -> None:
-    """An idle worker has its pool process, a referee and a few warm processes below it; a fork bomb has a hundred."""
+    """An idle worker has its pool process, a referee and a few warm processes below
+    it; a fork bomb has a hundred.
+    """
     until(lambda: len(descendants(worker.pid)) < 15)
     assert worker.poll() is None
 
 
-def test_a_worker_that_is_killed_takes_the_candidate_with_it_and_loses_nothing(settings: Settings) -> None:
+def test_a_worker_that_is_killed_takes_the_candidate_with_it_and_loses_nothing(
+    settings: Settings,
+) -> None:
     first = embedded.start_worker(settings)
     with Client(settings) as client:
         endless = sample("broken/endless_loop", "timeout")
@@ -169,7 +204,9 @@ def test_a_worker_that_is_killed_takes_the_candidate_with_it_and_loses_nothing(s
         second = embedded.start_worker(settings)
         try:
             result = job.wait(timeout_s=WAIT_S)
-            honest = client.submit(reference=HONEST.reference, candidate=HONEST.candidate, backend="torch", **OPTIONS)
+            honest = client.submit(
+                reference=HONEST.reference, candidate=HONEST.candidate, backend="torch", **OPTIONS
+            )
             assert (result["state"], result["status"]) == (JobState.FINISHED, "timeout")
             assert honest.wait(timeout_s=WAIT_S)["status"] == "passed"
         finally:
@@ -182,7 +219,9 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        children = [
+            int(child) for task in tasks for child in (task / "children").read_text().split()
+        ]
     except (FileNotFoundError, ProcessLookupError):
         return []
     for child in children:

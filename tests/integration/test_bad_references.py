@@ -1,5 +1,6 @@
-"""References that never answer, take memory without end, or give out their inputs: each ends by itself, soon, and the
-next problem is evaluated.  On the CPU device, in this process."""
+"""References that never answer, take memory without end, or give out their inputs: each ends by
+itself, soon, and the next problem is evaluated.  On the CPU device, in this process.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> Evaluation:
     options = replace(sweep.options(timing_budget_s), call_timeout_s=20.0)
     job = Job(
-        job_id=uuid4(), reference=source, candidate=sweep.identity(source), backend=sweep.BACKEND, options=options
+        job_id=uuid4(),
+        reference=source,
+        candidate=sweep.identity(source),
+        backend=sweep.BACKEND,
+        options=options,
     )
     found, _ = measure(job, host)
     host.recycle(options.memory_bytes)
@@ -57,7 +62,9 @@ def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> E
 
 
 def impatiently(host: Host, source: bytes) -> Evaluation:
-    """With little time for the reference: only where it has no end, because a busy machine is slow."""
+    """With little time for the reference: only where it has no end, because a busy
+    machine is slow.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for module in (admission, evaluate, setup):
             patch.setattr(module, "REFERENCE_TIMEOUT_S", TIMEOUT_S)
@@ -65,9 +72,13 @@ def impatiently(host: Host, source: bytes) -> Evaluation:
 
 
 @pytest.mark.parametrize(
-    "source", [reference(ENDLESS), b"while True: pass\n" + reference()], ids=["a call", "its import"]
+    "source",
+    [reference(ENDLESS), b"while True: pass\n" + reference()],
+    ids=["a call", "its import"],
 )
-def test_a_reference_without_end_ends_and_the_next_problem_is_evaluated(host: Host, source: bytes) -> None:
+def test_a_reference_without_end_ends_and_the_next_problem_is_evaluated(
+    host: Host, source: bytes
+) -> None:
     began = time.monotonic()
     found = impatiently(host, source)
     assert time.monotonic() - began < USUAL_S
@@ -103,7 +114,9 @@ def test_views_of_the_inputs_are_outputs_like_any_other(host: Host, forward: str
     assert found.correctness.failed_calls == 0
 
 
-@pytest.mark.parametrize("forward", ["return x[:0]", "return x[:0], {'y': y[:, :0]}", "return None"])
+@pytest.mark.parametrize(
+    "forward", ["return x[:0]", "return x[:0], {'y': y[:, :0]}", "return None"]
+)
 def test_an_answer_without_elements_proves_nothing(host: Host, forward: str) -> None:
     found = against_itself(host, reference(forward))
     assert (found.status, found.error and found.error.kind) == (Status.INVALID, "reference_failed")

@@ -1,4 +1,6 @@
-"""Values of charts by pointer and by keyboard, and the switch between scales, in a real Chromium."""
+"""Values of charts by pointer and by keyboard, and the switch between scales, in a
+real Chromium.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,13 @@ def test_arrow_keys_walk_through_the_values(page: Page, live_site: LiveSite) -> 
     chart = _chart(page, SHARES)
     reading = chart.locator(".reading")
     chart.focus()
-    for key, turn in (("ArrowRight", 0), ("ArrowRight", 1), ("End", 3), ("ArrowLeft", 2), ("Home", 0)):
+    for key, turn in (
+        ("ArrowRight", 0),
+        ("ArrowRight", 1),
+        ("End", 3),
+        ("ArrowLeft", 2),
+        ("Home", 0),
+    ):
         page.keyboard.press(key)
         expect(reading).to_contain_text(f"turn: {turn}")
     page.keyboard.press("Escape")
@@ -107,21 +115,21 @@ def test_bars_say_their_parts(page: Page, live_site: LiveSite) -> None:
     expect(throughput.locator(".reading")).to_contain_text(":")
 
 
-def test_a_chosen_scale_is_kept_when_the_page_changes_by_itself(page: Page, live_site: LiveSite) -> None:
+def test_a_chosen_scale_is_kept_when_the_page_changes_by_itself(
+    page: Page, live_site: LiveSite
+) -> None:
     _run(page, live_site)
     chart = _chart(page, SPEEDUPS)
     chart.get_by_role("button").click()
     page.mouse.move(5, 5)
     page.evaluate("document.activeElement.blur()")
-    page.evaluate(
-        """() => {
+    page.evaluate("""() => {
         const region = document.querySelector("[data-live]");
         return fetch(region.dataset.live).then(answer => answer.text()).then(markup => {
             region.innerHTML = markup;
             document.dispatchEvent(new Event("assay:swapped"));
         });
-    }"""
-    )
+    }""")
     expect(_chart(page, SPEEDUPS).get_by_role("button")).to_have_text("Logarithmic scale")
 
 

@@ -1,4 +1,6 @@
-"""Pages in a real Chromium: links of lines, copies, keys, live figures, verdicts, timelines, completion."""
+"""Pages in a real Chromium: links of lines, copies, keys, live figures, verdicts,
+timelines, completion.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def test_a_filter_is_a_url_without_empty_fields(page: Page, live_site: LiveSite)
     page.fill("#where", "problem = matmul_relu")
     page.press("#where", "Enter")
     page.wait_for_url("**/candidates?verdict=hack&where=*")
-    assert page.url.partition("&columns=")[0].endswith("?verdict=hack&where=problem+%3D+matmul_relu")
+    assert page.url.partition("&columns=")[0].endswith(
+        "?verdict=hack&where=problem+%3D+matmul_relu"
+    )
     expect(page.locator("#where")).to_have_value("problem = matmul_relu")
     page.go_back()
     expect(page.locator("#problem")).to_be_enabled()
@@ -29,7 +33,9 @@ def test_a_line_of_code_has_a_link_of_its_own(page: Page, live_site: LiveSite) -
     page.goto(live_site.url + live_site.path("passed"))
     page.click("#candidate-9 a")
     assert page.url.endswith("#candidate-9")
-    expect(page.locator("#candidate-9 td").last).to_have_css("background-color", "rgb(251, 239, 217)")
+    expect(page.locator("#candidate-9 td").last).to_have_css(
+        "background-color", "rgb(251, 239, 217)"
+    )
 
 
 def test_copying_gives_the_code_without_line_numbers(page: Page, live_site: LiveSite) -> None:
@@ -50,7 +56,9 @@ def test_the_keyboard_reaches_the_content_first(page: Page, live_site: LiveSite)
     assert page.url.endswith("#content")
 
 
-def test_the_overview_follows_what_is_stored_until_it_is_paused(page: Page, live_site: LiveSite) -> None:
+def test_the_overview_follows_what_is_stored_until_it_is_paused(
+    page: Page, live_site: LiveSite
+) -> None:
     page.goto(f"{live_site.url}/")
     shown = page.locator("[data-live]")
     expect(shown).not_to_contain_text("fresh-node.7")
@@ -128,7 +136,9 @@ def test_a_timeline_is_drawn_and_moves(page: Page, live_site: LiveSite) -> None:
     page.goto(live_site.url + live_site.path("timeline"))
     expect(page.locator("#timeline")).to_have_attribute("data-drawn", "yes")
     expect(page.locator("#timeline tbody")).to_contain_text("softmax_kernel")
-    expect(page.locator("#timeline tbody")).to_contain_text("ahead-of-time compilation")  # `precompile` in the file
+    expect(page.locator("#timeline tbody")).to_contain_text(
+        "ahead-of-time compilation"
+    )  # `precompile` in the file
     canvas = page.locator("canvas")
     before = canvas.evaluate("canvas => canvas.toDataURL()")
     canvas.focus()
@@ -160,7 +170,9 @@ def test_a_theme_is_kept_from_page_to_page(page: Page, live_site: LiveSite) -> N
     assert live_site.complaints == []
 
 
-def test_moments_are_in_the_readers_time_zone_with_utc_in_the_title(browser: Browser, live_site: LiveSite) -> None:
+def test_moments_are_in_the_readers_time_zone_with_utc_in_the_title(
+    browser: Browser, live_site: LiveSite
+) -> None:
     context = browser.new_context(timezone_id="Asia/Kolkata")
     page = context.new_page()
     page.goto(f"{live_site.url}/jobs/{live_site.history.seeded.jobs['running']}")
@@ -183,7 +195,8 @@ def test_two_ticked_candidates_are_compared(page: Page, live_site: LiveSite) -> 
 
 
 REACHABLE = """
-() => Array.from(document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']"))
+() => Array.from(
+    document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']"))
   .filter((element) => element.checkVisibility() && !element.disabled && element.type !== "hidden")
   .map((element) => element.outerHTML.slice(0, 90))
 """
@@ -192,7 +205,8 @@ OUTLINED = """
 () => {
   const element = document.activeElement;
   const style = getComputedStyle(element);
-  return element === document.body || style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+  return element === document.body
+    || style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
 }
 """
 
@@ -210,7 +224,12 @@ def test_orders_columns_and_completion_in_a_browser(page: Page, live_site: LiveS
     page.wait_for_url("**/candidates?sort=-speedup")
     page.locator("th[aria-sort=descending]").get_by_text("Speedup").wait_for()
     page.evaluate("window.scrollTo(0, document.body.scrollHeight / 2)")
-    assert page.evaluate("document.querySelector('table.list thead th:nth-child(2)').getBoundingClientRect().top") >= 0
+    assert (
+        page.evaluate(
+            "document.querySelector('table.list thead th:nth-child(2)').getBoundingClientRect().top"
+        )
+        >= 0
+    )
     page.keyboard.press("f")
     page.keyboard.type("status = pa")
     expect(page.locator(".completions [role=option]").first).to_contain_text("passed")
@@ -269,7 +288,9 @@ def test_no_more_runs_are_ticked_than_are_compared(page: Page, live_site: LiveSi
     database = Database(live_site.history.settings.database_url or "")
     with database.begin() as connection:
         for number in range(6):
-            Seeder(connection).insert(tables.runs, run_id=ids.new_id(), name=f"run {number}", settings={})
+            Seeder(connection).insert(
+                tables.runs, run_id=ids.new_id(), name=f"run {number}", settings={}
+            )
     database.dispose()
     page.goto(f"{live_site.url}/runs")
     button = page.get_by_role("button", name="Compare selected")

@@ -8,7 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 from app.web import security_headers
 from tests.integration.browser_site import LiveSite
 
-OUTSIDE = """Array.from(document.querySelectorAll(".frame:not([hidden]) text:not(.spare)")).filter(text => {
+OUTSIDE = """Array.from(
+    document.querySelectorAll(".frame:not([hidden]) text:not(.spare)")).filter(text => {
   const card = text.closest(".card").getBoundingClientRect(), box = text.getBoundingClientRect();
   return box.left < card.left || box.right > card.right;
 }).map(text => text.textContent)"""
@@ -66,26 +67,43 @@ def test_a_timeline_opens_in_speedscope_by_one_click(page: Page, live_site: Live
     viewer = opened.value
     expect(viewer.get_by_text("Sandwich")).to_be_visible()
     expect(viewer.get_by_text("softmax (1/2)")).to_be_visible()
-    policy = viewer.evaluate("fetch(location.pathname).then(answer => answer.headers.get('content-security-policy'))")
+    policy = viewer.evaluate(
+        "fetch(location.pathname).then(answer => answer.headers.get('content-security-policy'))"
+    )
     assert policy == f"{security_headers.POLICY}; style-src 'self' 'unsafe-inline'"
     live_site.complaints.clear()
 
 
 @pytest.mark.parametrize("width", [1900, 1300, 360])
-def test_charts_fit_their_cards_with_legible_text(page: Page, live_site: LiveSite, width: int) -> None:
+def test_charts_fit_their_cards_with_legible_text(
+    page: Page, live_site: LiveSite, width: int
+) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     for path in ("/?hours=72", live_site.path("passed")):
         page.goto(live_site.url + path)
         page.wait_for_selector("svg.frame")
         assert page.evaluate(OUTSIDE) == []
-        assert min(page.evaluate(f"Array.from(document.querySelectorAll('.frame:not([hidden]) text'), {SIZE})")) >= 11
+        assert (
+            min(
+                page.evaluate(
+                    f"Array.from(document.querySelectorAll('.frame:not([hidden]) text'), {SIZE})"
+                )
+            )
+            >= 11
+        )
 
 
-def test_the_device_time_has_a_tooltip_and_can_be_asked_for(page: Page, live_site: LiveSite) -> None:
-    meaning = "Speedup without the host's launching, of calls replayed from CUDA graphs; not credited."
+def test_the_device_time_has_a_tooltip_and_can_be_asked_for(
+    page: Page, live_site: LiveSite
+) -> None:
+    meaning = (
+        "Speedup without the host's launching, of calls replayed from CUDA graphs; not credited."
+    )
     value = page.locator("#timing dt", has_text="Device-time speedup").locator("+ dd")
     page.goto(live_site.url + live_site.path("passed"))
-    expect(page.locator("#timing dt", has_text="Device-time speedup")).to_have_attribute("title", meaning)
+    expect(page.locator("#timing dt", has_text="Device-time speedup")).to_have_attribute(
+        "title", meaning
+    )
     expect(value).to_contain_text("not measured: CUDA graphs need a GPU, not <b>this</b>")
     page.goto(f"{live_site.url}/evaluations/{live_site.history.seeded.evaluations['gpu']}")
     expect(value).to_contain_text("per call, from CUDA graphs")

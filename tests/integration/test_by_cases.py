@@ -1,4 +1,6 @@
-"""Problems by cases (workflow kernel_simple) through a real referee: real sandbox, real processes, no queue."""
+"""Problems by cases (workflow kernel_simple) through a real referee: real sandbox,
+real processes, no queue.
+"""
 
 from uuid import uuid4
 
@@ -61,16 +63,25 @@ def run(
     backend: str = "torch",
     **options: float,
 ) -> Evaluation:
-    chosen = JobOptions(**{"timing_budget_s": 0, "call_timeout_s": 5.0, "deadline_s": 30.0, **options}, cases=True)  # type: ignore[arg-type]
-    job = Job(job_id=uuid4(), reference=problem, candidate=candidate, backend=backend, options=chosen)
+    told = {"timing_budget_s": 0, "call_timeout_s": 5.0, "deadline_s": 30.0, **options}
+    chosen = JobOptions(**told, cases=True)  # type: ignore[arg-type]
+    job = Job(
+        job_id=uuid4(), reference=problem, candidate=candidate, backend=backend, options=chosen
+    )
     return device_referee.run(job).evaluation
 
 
-def judged(evaluation: Evaluation, problem: bytes, candidate: bytes, backend: str = "torch") -> Verdict:
-    return judge(Subject(evaluation=evaluation, backend=backend, candidate=candidate, reference=problem))
+def judged(
+    evaluation: Evaluation, problem: bytes, candidate: bytes, backend: str = "torch"
+) -> Verdict:
+    return judge(
+        Subject(evaluation=evaluation, backend=backend, candidate=candidate, reference=problem)
+    )
 
 
-def test_an_honest_kernel_passes_each_case_and_its_time_is_told(device_referee: referee_client.RefereeClient) -> None:
+def test_an_honest_kernel_passes_each_case_and_its_time_is_told(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     found = run(device_referee, ROWS, TRITON, "triton", timing_budget_s=0.2)
     assert found.status is Status.PASSED, found.error
     assert [case.name for case in found.cases] == ["rows of 64", "rows of 1000"]
@@ -90,17 +101,27 @@ def test_an_honest_kernel_passes_each_case_and_its_time_is_told(device_referee: 
     assert judged(found, ROWS, TRITON, "triton").label is Label.CLEAN
 
 
-def test_reported_times_are_no_shorter_than_a_call(device_referee: referee_client.RefereeClient) -> None:
-    """No more is subtracted for hand-overs than they take.  (No less, either: tests/unit/test_paired_benchmark.py,
-    where no other test keeps the cores from a process that waits.)"""
-    waiting = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(0.002)\n        return")
-    (case, _) = run(device_referee, ROWS, waiting, timing_budget_s=0.2).cases
+def test_reported_times_are_no_shorter_than_a_call(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    """No more is subtracted for hand-overs than they take.  (No less, either:
+    tests/unit/test_paired_benchmark.py, where no other test keeps the cores from a
+    process that waits.)
+    """
+    waiting = b"import time\n" + TORCH.replace(
+        b"        return", b"        time.sleep(0.002)\n        return"
+    )
+    case, _ = run(device_referee, ROWS, waiting, timing_budget_s=0.2).cases
     assert case.candidate_us is not None
     assert case.candidate_us > 2000
 
 
-def test_cases_that_are_always_the_same_prove_little(device_referee: referee_client.RefereeClient) -> None:
-    """An honest kernel is no cheat for that: its kernels' output of another call is right in every call here."""
+def test_cases_that_are_always_the_same_prove_little(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    """An honest kernel is no cheat for that: its kernels' output of another call is
+    right in every call here.
+    """
     found = run(device_referee, FIXED, TRITON, "triton")
     assert found.status is Status.PASSED, found.error
     assert found.ablation is not None
@@ -110,20 +131,26 @@ def test_cases_that_are_always_the_same_prove_little(device_referee: referee_cli
     assert [finding.detector for finding in verdict.findings] == ["degenerate_problem"]
 
 
-def test_remembered_answers_are_wrong_where_cases_are_drawn(device_referee: referee_client.RefereeClient) -> None:
+def test_remembered_answers_are_wrong_where_cases_are_drawn(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     remembers = TORCH.replace(
         b"        return scale",
-        b"        if not hasattr(self, 'kept'):\n            self.kept = scale * torch.softmax(x, dim=-1)\n"
-        b"        return self.kept\n        return scale",
+        b"        if not hasattr(self, 'kept'):\n            self.kept = scale * torch.softmax(x,"
+        b" dim=-1)\n        return self.kept\n        return scale",
     )
     found = run(device_referee, ROWS, remembers)
     assert found.status is Status.INCORRECT
     assert found.error is not None
     assert found.error.kind == "stale_output"
-    assert run(device_referee, FIXED, remembers).status is Status.PASSED, "which is why fixed cases make suspects"
+    assert run(device_referee, FIXED, remembers).status is Status.PASSED, (
+        "which is why fixed cases make suspects"
+    )
 
 
-def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(device_referee: referee_client.RefereeClient) -> None:
+def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     only_small = TORCH.replace(b"dim=-1)", b"dim=-1) + (0.01 if x.shape[1] == 64 else 0)")
     found = run(device_referee, ROWS, only_small)
     assert found.status is Status.INCORRECT
@@ -138,7 +165,12 @@ def test_the_case_that_is_wrong_is_named_and_the_others_are_tried(device_referee
         assert worst is not None
         assert len(worst.index) == 2
         assert float(worst.got) != float(worst.expected)
-    assert all(output.worst is None for trial in found.correctness.trials if trial.ok for output in trial.outputs)
+    assert all(
+        output.worst is None
+        for trial in found.correctness.trials
+        if trial.ok
+        for output in trial.outputs
+    )
 
 
 def test_a_cases_tolerance_precedes_the_submitters_and_the_default(
@@ -164,7 +196,9 @@ def get_cases():
     assert tolerances == ["rtol=0.01,atol=1e-05", "rtol=0.01,atol=0.01", "rtol=1e-06,atol=1e-06"]
 
 
-def test_constructor_arguments_several_outputs_and_whole_numbers(device_referee: referee_client.RefereeClient) -> None:
+def test_constructor_arguments_several_outputs_and_whole_numbers(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     problem = b"""
 import torch
 def get_init_inputs(): return [3]
@@ -199,11 +233,18 @@ class ModelNew:
     found = run(device_referee, problem, candidate)
     assert found.status is Status.PASSED, found.error
     swapped = run(device_referee, problem, candidate.replace(b"x, exponent)", b"exponent, x)"))
-    assert [case.status for case in swapped.cases] == [Status.PASSED, Status.INCORRECT], "the second is by position"
+    assert [case.status for case in swapped.cases] == [
+        Status.PASSED,
+        Status.INCORRECT,
+    ], "the second is by position"
 
 
-def test_after_a_call_that_hangs_no_other_case_is_tried(device_referee: referee_client.RefereeClient) -> None:
-    hangs = b"import time\n" + TORCH.replace(b"        return", b"        time.sleep(60)\n        return")
+def test_after_a_call_that_hangs_no_other_case_is_tried(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    hangs = b"import time\n" + TORCH.replace(
+        b"        return", b"        time.sleep(60)\n        return"
+    )
     found = run(device_referee, ROWS, hangs, call_timeout_s=1.0)
     assert found.status is Status.TIMEOUT
     assert [case.name for case in found.cases] == ["rows of 64"]
@@ -213,20 +254,27 @@ def test_after_a_call_that_hangs_no_other_case_is_tried(device_referee: referee_
     ("problem", "says"),
     [
         (b"def get_inputs(): return []", "the reference defines no get_cases"),
-        (b"class Model: ...", "the reference defines no get_cases, but Model: is it for the workflow kernelbench?"),
+        (
+            b"class Model: ...",
+            "the reference defines no get_cases, but Model: is it for the workflow kernelbench?",
+        ),
         (b"def get_cases(): return []", "expected 1 to 100 cases, got none"),
         (b"def get_cases(): return [{'inputs': [1.0]}]", "case 0: expected outputs, found inputs"),
         (b"def get_cases(): raise KeyError('data')", "KeyError"),
     ],
 )
-def test_a_broken_problem_is_invalid(device_referee: referee_client.RefereeClient, problem: bytes, says: str) -> None:
+def test_a_broken_problem_is_invalid(
+    device_referee: referee_client.RefereeClient, problem: bytes, says: str
+) -> None:
     found = run(device_referee, problem, TORCH)
     assert found.status is Status.INVALID
     assert found.error is not None
     assert says in found.error.message, found.error
 
 
-def test_the_candidate_cannot_ask_for_the_cases(device_referee: referee_client.RefereeClient) -> None:
+def test_the_candidate_cannot_ask_for_the_cases(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     """Neither as a module nor as a file: they are in another process, in another sandbox."""
     asks = (
         b"""

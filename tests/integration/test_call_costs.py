@@ -1,4 +1,6 @@
-"""The work of PostgreSQL for one call does not grow with the collection, also before the tables are analysed."""
+"""The work of PostgreSQL for one call does not grow with the collection, also before
+the tables are analysed.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,15 @@ from app.store.database import WORKER_IDLE_S, Database
 from tests.integration.collecting import CODE, LOCAL, Site, said, specification
 
 ROWS = sa.text(
-    "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), pg_stat_force_next_flush() FROM pg_stat_xact_user_tables"
+    "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), pg_stat_force_next_flush() FROM"
+    " pg_stat_xact_user_tables"
 )
 """Rows that the connection has read since its counts left it; they leave with this transaction."""
 MANY = 300
 ALIKE = MANY // 3
-"""Rows that steps differ by in any case, by the turns of their rollouts; one that reads every attempt reads MANY."""
+"""Rows that steps differ by in any case, by the turns of their rollouts; one that
+reads every attempt reads MANY.
+"""
 
 
 @pytest.fixture
@@ -68,28 +73,41 @@ def step(site: Site) -> list[int]:
 
 
 def opened(database: Database, worker: Database, broker: Celery) -> Site:
-    """A collection of four rollouts, with so many calls behind it that PostgreSQL keeps its plans."""
+    """A collection of four rollouts, with so many calls behind it that PostgreSQL
+    keeps its plans.
+    """
     with database.begin() as connection:
         endpoints.add(connection, LOCAL)
-        known = [Problem(name=f"p{number}", reference=b"class Model: pass", source_set="tests") for number in range(2)]
+        known = [
+            Problem(name=f"p{number}", reference=b"class Model: pass", source_set="tests")
+            for number in range(2)
+        ]
         problems.add(connection, known)
     number = count()
     site = Site(worker, broker, lambda _: said(CODE.replace("pass\n", f"pass  # {next(number)}\n")))
-    site.start(specification(problems={"names": ["p0"]}, strategy={"name": "sequential", "samples": 4, "turns": 5}))
+    site.start(
+        specification(
+            problems={"names": ["p0"]}, strategy={"name": "sequential", "samples": 4, "turns": 5}
+        )
+    )
     site.decide()
     return site
 
 
 def add_many(site: Site) -> UUID:
     """A collection of which every attempt is ready."""
-    spec = specification(name="b", problems={"names": ["p1"]}, strategy={"name": "independent", "samples": MANY})
+    spec = specification(
+        name="b", problems={"names": ["p1"]}, strategy={"name": "independent", "samples": MANY}
+    )
     collection_id = site.start(spec)
     for _ in range(0, MANY, 100):
         site.decide()
     return collection_id
 
 
-def test_a_call_reads_as_many_rows_beside_many_attempts(database: Database, worker: Database, broker: Celery) -> None:
+def test_a_call_reads_as_many_rows_beside_many_attempts(
+    database: Database, worker: Database, broker: Celery
+) -> None:
     site = opened(database, worker, broker)
     few = [step(site) for _ in range(16)][-1]
     add_many(site)

@@ -27,8 +27,13 @@ from app.endpoints.scripted.script import Scene, Script
 CODE = "```python\nclass ModelNew: ...\n# grüße\n```\n"
 SCRIPT = Script(
     scenes=(
-        Scene(match="problem one", turns=((CODE,), ("second a", "second b", "second c", "second d"))),
-        *(Scene(match=f"odd {name}", turns=((text,),)) for name, text in (("empty", ""), ("nul", "a\0b"))),
+        Scene(
+            match="problem one", turns=((CODE,), ("second a", "second b", "second c", "second d"))
+        ),
+        *(
+            Scene(match=f"odd {name}", turns=((text,),))
+            for name, text in (("empty", ""), ("nul", "a\0b"))
+        ),
         Scene(match="odd huge", turns=(("y" * 9_000_000,),)),
     )
 )
@@ -42,12 +47,22 @@ def address() -> Iterator[str]:
 
 
 def endpoint(address: str, **fields) -> EndpointConfig:
-    given = {"name": "e", "base_url": address, "dialect": "vllm", "model": "scripted", "idle_s": 2.0}
+    given = {
+        "name": "e",
+        "base_url": address,
+        "dialect": "vllm",
+        "model": "scripted",
+        "idle_s": 2.0,
+    }
     return EndpointConfig(**{**given, **fields})
 
 
 def request(text: str = "problem one", **fields) -> ModelRequest:
-    given = {"model": "scripted", "messages": (Message(role="user", content=text),), "max_tokens": 10_000_000}
+    given = {
+        "model": "scripted",
+        "messages": (Message(role="user", content=text),),
+        "max_tokens": 10_000_000,
+    }
     return ModelRequest(**{**given, **fields})
 
 
@@ -70,7 +85,9 @@ def test_token_ids_and_logprobs_are_the_servers_own(address, dialect):
     assert list(answer.token_ids) == expected
     assert list(answer.logprobs) == tokens.logprobs(expected)
     if dialect == "vllm":
-        assert list(answer.prompt_token_ids) == tokens.prompt_ids([{"role": "user", "content": "problem one"}])
+        assert list(answer.prompt_token_ids) == tokens.prompt_ids(
+            [{"role": "user", "content": "problem one"}]
+        )
 
 
 def test_a_long_answer_ends_at_the_limit(address):
@@ -166,13 +183,19 @@ def test_a_refused_certificate_is_so_for_every_call(monkeypatch):
 
     monkeypatch.setattr(urllib3.PoolManager, "urlopen", refuse)
     answer = caller.call(endpoint("https://model.test/v1"), request())
-    assert (answer.error.kind, answer.error.retry, answer.error.paid) == (ErrorKind.NOT_FOUND, Retry.NEVER, False)
+    assert (answer.error.kind, answer.error.retry, answer.error.paid) == (
+        ErrorKind.NOT_FOUND,
+        Retry.NEVER,
+        False,
+    )
 
 
 @pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-\N{EURO SIGN}"])
 def test_a_key_that_no_header_can_carry_is_not_repeated(monkeypatch, key):
     monkeypatch.setenv("A_KEY", key)
-    with pytest.raises(RequestError, match="printable ASCII characters in the environment variable A_KEY") as told:
+    with pytest.raises(
+        RequestError, match="printable ASCII characters in the environment variable A_KEY"
+    ) as told:
         caller.key_of(endpoint("http://h", key_env="A_KEY"))
     assert "sk-" not in str(told.value)
 
@@ -203,7 +226,9 @@ def raw(reply: bytes, *more: bytes, pause_s: float = 0.0) -> Iterator[str]:
 
 
 def _read_request(connection: socket.socket) -> None:
-    """Read a request of HTTP whole: a connection that is closed with unread bytes is reset, and its answer is lost."""
+    """Read a request of HTTP whole: a connection that is closed with unread bytes is
+    reset, and its answer is lost.
+    """
     data = connection.recv(1 << 20)
     while data.startswith(b"POST") and not _is_whole(data) and (more := connection.recv(1 << 20)):
         data += more
@@ -225,7 +250,10 @@ EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n<html>ok>"], ErrorKind.BAD_ANSWER),
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"], ErrorKind.BAD_ANSWER),
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"], ErrorKind.BAD_ANSWER),
-        ([b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: [DONE]\n\n"], ErrorKind.BROKEN_STREAM),
+        (
+            [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: [DONE]\n\n"],
+            ErrorKind.BROKEN_STREAM,
+        ),
         ([b"not http at all\r\n\r\n"], ErrorKind.BROKEN_STREAM),
         ([b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<h1>"], ErrorKind.SERVER_ERROR),
         ([b"HTTP/1.1 307 T\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n"], ErrorKind.NOT_FOUND),
@@ -307,4 +335,9 @@ class SetBack:
 def test_times_of_a_call_go_forward_while_the_clock_is_set_back(address, monkeypatch):
     monkeypatch.setattr(caller, "datetime", SetBack)
     answer = caller.call(endpoint(address), request(), key=KEY)
-    assert answer.sent_at < answer.first_token_at <= answer.last_at < answer.sent_at + timedelta(minutes=1)
+    assert (
+        answer.sent_at
+        < answer.first_token_at
+        <= answer.last_at
+        < answer.sent_at + timedelta(minutes=1)
+    )

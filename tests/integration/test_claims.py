@@ -54,13 +54,17 @@ def waited(database: Database, job_ids: Sequence[UUID], seconds: float) -> None:
     j = tables.jobs.c
     with database.begin() as connection:
         earlier = j.created_at - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-        connection.execute(sa.update(tables.jobs).where(j.job_id.in_(job_ids)).values(created_at=earlier))
+        connection.execute(
+            sa.update(tables.jobs).where(j.job_id.in_(job_ids)).values(created_at=earlier)
+        )
 
 
 def run_of(database: Database, job_ids: Sequence[UUID]) -> list[str | None]:
     j, r = tables.jobs.c, tables.runs.c
     with database.begin() as connection:
-        rows = connection.execute(sa.select(j.job_id, r.name).select_from(tables.jobs.outerjoin(tables.runs)))
+        rows = connection.execute(
+            sa.select(j.job_id, r.name).select_from(tables.jobs.outerjoin(tables.runs))
+        )
         named = {row.job_id: row.name for row in rows}
     return [named[job_id] for job_id in job_ids]
 
@@ -69,12 +73,21 @@ def register(database: Database, *places: DeviceId) -> None:
     with database.begin() as connection:
         for place in places:
             devices.register(
-                connection, node=place.node, device_class=place.device_class, device_index=place.index, worker="w"
+                connection,
+                node=place.node,
+                device_class=place.device_class,
+                device_index=place.index,
+                worker="w",
             )
 
 
-def test_the_urgent_first_then_the_oldest_whatever_the_message_says(database: Database, broker: Celery) -> None:
-    wanted = {word: submit(database, broker, f"{word} 1", f"{word} 2", priority=word) for word in ("low", "normal")}
+def test_the_urgent_first_then_the_oldest_whatever_the_message_says(
+    database: Database, broker: Celery
+) -> None:
+    wanted = {
+        word: submit(database, broker, f"{word} 1", f"{word} 2", priority=word)
+        for word in ("low", "normal")
+    }
     wanted["high"] = submit(database, broker, "high 1", "high 2", priority="high")
     order = [claimed(database) for _ in range(7)]
     assert order == [*wanted["high"], *wanted["normal"], *wanted["low"], None]
@@ -95,13 +108,19 @@ def test_what_waits_becomes_urgent(database: Database, broker: Celery) -> None:
     assert [claimed(database) for _ in range(4)] == [low, high, older, normal]
 
 
-def test_a_long_queue_of_one_run_does_not_starve_another(database: Database, broker: Celery) -> None:
+def test_a_long_queue_of_one_run_does_not_starve_another(
+    database: Database, broker: Celery
+) -> None:
     submit(database, broker, *many(300), run="big")
     submit(database, broker, *many(10), run="small")
     submit(database, broker, *many(5))  # in no run
     first = [claimed(database) for _ in range(15)]
     assert None not in first
-    assert Counter(run_of(database, [job for job in first if job])) == {"big": 5, "small": 5, None: 5}
+    assert Counter(run_of(database, [job for job in first if job])) == {
+        "big": 5,
+        "small": 5,
+        None: 5,
+    }
 
 
 def test_shares_are_of_what_runs_now_and_then_of_turns(database: Database, broker: Celery) -> None:
@@ -112,7 +131,10 @@ def test_shares_are_of_what_runs_now_and_then_of_turns(database: Database, broke
     following = [claimed(database) for _ in range(4)]
     assert run_of(database, [job for job in held if job]) == ["long"] * 2
     assert run_of(database, [job for job in following if job])[:2] == ["short"] * 2
-    assert sorted(str(run) for run in run_of(database, [job for job in following if job])[2:]) == ["long", "short"]
+    assert sorted(str(run) for run in run_of(database, [job for job in following if job])[2:]) == [
+        "long",
+        "short",
+    ]
 
 
 def test_one_device_serves_runs_in_turn(database: Database, broker: Celery) -> None:
@@ -124,9 +146,13 @@ def test_one_device_serves_runs_in_turn(database: Database, broker: Celery) -> N
         assert lease is not None
         served.append(lease.job.job_id)
         with database.begin() as connection:
-            assert evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean())
+            assert evaluations.add(
+                connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean()
+            )
     turns = run_of(database, served)
-    assert [sorted(map(str, turns[start : start + 3])) for start in (0, 3, 6)] == [["a", "b", "c"]] * 3
+    assert [sorted(map(str, turns[start : start + 3])) for start in (0, 3, 6)] == [
+        ["a", "b", "c"]
+    ] * 3
 
 
 def test_priority_goes_before_shares(database: Database, broker: Celery) -> None:
@@ -136,7 +162,9 @@ def test_priority_goes_before_shares(database: Database, broker: Celery) -> None
     assert run_of(database, [job for job in served if job]) == ["a", "a", "a", "b"]
 
 
-def test_pins_are_honoured_and_permissions_are_given_again(database: Database, broker: Celery) -> None:
+def test_pins_are_honoured_and_permissions_are_given_again(
+    database: Database, broker: Celery
+) -> None:
     register(database, HERE, THERE)
     (anywhere,) = submit(database, broker, "anywhere")
     (device,) = submit(database, broker, "device", device="here.0", priority="high")
@@ -151,36 +179,50 @@ def test_pins_are_honoured_and_permissions_are_given_again(database: Database, b
     third = claim(database)
     assert third.lease is not None
     assert (third.lease.job.job_id, third.owed) == (anywhere, False)
-    assert claim(database, queue="gpu.here.0") == scheduling.Claim()  # the permission that the pinned job left behind
+    assert (
+        claim(database, queue="gpu.here.0") == scheduling.Claim()
+    )  # the permission that the pinned job left behind
     assert [brokers.depth(broker, queue) for queue in routing.served(HERE)] == [1, 0, 1]
 
 
 def test_a_pin_must_be_of_the_class(database: Database, broker: Celery) -> None:
     register(database, HERE)
-    with pytest.raises(RequestError, match=r"unknown device 'here\.0' of class 'cpu'; there is none yet"):
+    with pytest.raises(
+        RequestError, match=r"unknown device 'here\.0' of class 'cpu'; there is none yet"
+    ):
         enqueue.enqueue(database, broker, [fakes.request(device="here.0")])
     assert submit(database, broker, "fine", device="here")
 
 
-def test_a_job_that_another_transaction_refers_to_is_claimed(database: Database, broker: Celery) -> None:
-    """A row with a foreign key on the job is inserted, and not yet committed, at the moment of the claim."""
+def test_a_job_that_another_transaction_refers_to_is_claimed(
+    database: Database, broker: Celery
+) -> None:
+    """A row with a foreign key on the job is inserted, and not yet committed, at the
+    moment of the claim.
+    """
     (job_id,) = submit(database, broker, "named")
     with database.begin() as connection:
         kernelgym.put(connection, [kernelgym.Task(task_id="mine", job_id=job_id)])
         assert claimed(database) == job_id
 
 
-def test_a_permission_is_owed_where_the_jobs_that_wait_are_held(database: Database, broker: Celery) -> None:
+def test_a_permission_is_owed_where_the_jobs_that_wait_are_held(
+    database: Database, broker: Celery
+) -> None:
     (job_id,) = submit(database, broker, "held")
     with database.begin() as connection:
-        connection.execute(sa.select(tables.jobs.c.job_id).where(tables.jobs.c.job_id == job_id).with_for_update())
+        connection.execute(
+            sa.select(tables.jobs.c.job_id).where(tables.jobs.c.job_id == job_id).with_for_update()
+        )
         assert claim(database) == scheduling.Claim(owed=True)
     assert claimed(database) == job_id
     assert claim(database) == scheduling.Claim()
 
 
 def test_many_at_once_get_each_job_once(database: Database, broker: Celery) -> None:
-    submitted = set(submit(database, broker, *many(40), run="a")) | set(submit(database, broker, *many(40)))
+    submitted = set(submit(database, broker, *many(40), run="a")) | set(
+        submit(database, broker, *many(40))
+    )
     taken: list[UUID] = []
 
     def take() -> None:
@@ -196,7 +238,9 @@ def test_many_at_once_get_each_job_once(database: Database, broker: Celery) -> N
     assert set(taken) == submitted
 
 
-def test_cancelled_and_exhausted_jobs_are_settled_on_the_way(database: Database, broker: Celery) -> None:
+def test_cancelled_and_exhausted_jobs_are_settled_on_the_way(
+    database: Database, broker: Celery
+) -> None:
     asked, exhausted, fine = submit(database, broker, "cancelled", "exhausted", "fine")
     lease = claim(database).lease
     assert lease is not None
@@ -212,7 +256,9 @@ def test_cancelled_and_exhausted_jobs_are_settled_on_the_way(database: Database,
 
 
 @pytest.mark.parametrize("close", [devices.drain, devices.quarantine])
-def test_a_closed_device_is_refused_and_its_jobs_go_elsewhere(database: Database, broker: Celery, close: Any) -> None:
+def test_a_closed_device_is_refused_and_its_jobs_go_elsewhere(
+    database: Database, broker: Celery, close: Any
+) -> None:
     register(database, HERE, THERE)
     (job_id,) = submit(database, broker, "job")
     (pinned,) = submit(database, broker, "pinned", device="here.0")
@@ -233,23 +279,36 @@ def test_states_of_devices_have_reasons_and_a_history(database: Database) -> Non
     with database.begin() as connection:
         devices.drain(connection, "here", reason="new driver", changed_by="ann")
         devices.quarantine_at(connection, HERE, reason="Xid 79", changed_by="worker")
-        devices.drain(connection, "here", reason="again", changed_by="ann")  # quarantined stays quarantined
+        devices.drain(
+            connection, "here", reason="again", changed_by="ann"
+        )  # quarantined stays quarantined
         (device,) = devices.named(connection, "here.0")
-        assert (device.state, device.reason, device.changed_by) == ("quarantined", "Xid 79", "worker")
+        assert (device.state, device.reason, device.changed_by) == (
+            "quarantined",
+            "Xid 79",
+            "worker",
+        )
     register(database, HERE)  # a heartbeat changes nothing of that
     with database.begin() as connection:
         (device,) = devices.resume(connection, "here.0", changed_by="ben")
         assert (device.state, device.reason) == ("online", None)
-        assert [(event.device, event.state, event.changed_by) for event in devices.events(connection)] == [
+        assert [
+            (event.device, event.state, event.changed_by) for event in devices.events(connection)
+        ] == [
             ("here.0", "online", "ben"),
             ("here.0", "quarantined", "worker"),
             ("here.0", "draining", "ann"),
         ]
-        with pytest.raises(devices.UnknownDeviceError, match=r"no device 'her'; expected one of here, here\.0, there"):
+        with pytest.raises(
+            devices.UnknownDeviceError,
+            match=r"no device 'her'; expected one of here, here\.0, there",
+        ):
             devices.resume(connection, "her", changed_by="ben")
 
 
-def test_a_job_that_was_cut_short_is_not_claimed_before_its_moment(database: Database, broker: Celery) -> None:
+def test_a_job_that_was_cut_short_is_not_claimed_before_its_moment(
+    database: Database, broker: Celery
+) -> None:
     first, second = submit(database, broker, "first", "second")
     lease = claim(database).lease
     assert lease is not None
@@ -265,8 +324,12 @@ def test_a_job_that_was_cut_short_is_not_claimed_before_its_moment(database: Dat
     assert claimed(database) == first
 
 
-def test_a_job_that_runs_again_does_not_use_up_the_permission_of_another(database: Database, broker: Celery) -> None:
-    """It was released, is due, and no message has left for it yet, when that of another job arrives."""
+def test_a_job_that_runs_again_does_not_use_up_the_permission_of_another(
+    database: Database, broker: Celery
+) -> None:
+    """It was released, is due, and no message has left for it yet, when that of
+    another job arrives.
+    """
     first, second = submit(database, broker, "first", "second")
     lease = claim(database).lease
     assert lease is not None
@@ -282,7 +345,13 @@ def test_a_job_that_runs_again_does_not_use_up_the_permission_of_another(databas
 def test_faults_in_a_row_are_those_of_several_jobs(database: Database) -> None:
     register(database, HERE, THERE)
     with database.begin() as connection:
-        assert [devices.note_fault(connection, HERE, key) for key in ("a", "a", "b", "c", "b")] == [1, 1, 2, 3, 3]
+        assert [devices.note_fault(connection, HERE, key) for key in ("a", "a", "b", "c", "b")] == [
+            1,
+            1,
+            2,
+            3,
+            3,
+        ]
         assert [device.faults for device in devices.named(connection, "here")] == [3]
         devices.note_success(connection, HERE)
         assert [device.faults for device in devices.listed(connection)] == [0, 0]

@@ -37,7 +37,12 @@ def assay(settings: Settings) -> Run:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [ASSAY, *map(str, arguments)]
         return subprocess.run(
-            command, env=environment(settings), capture_output=True, text=True, check=False, timeout=LIMIT_S
+            command,
+            env=environment(settings),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
         )
 
     return run
@@ -53,10 +58,15 @@ def worker(start_worker: Callable[..., Popen[bytes]], assay: Run) -> Popen[bytes
 
 @pytest.fixture
 def files(tmp_path: Path) -> Callable[[str], tuple[Path, Path]]:
-    """`files(behaviour)`: a reference, and a candidate with which the pretending worker behaves so."""
+    """`files(behaviour)`: a reference, and a candidate with which the pretending
+    worker behaves so.
+    """
 
     def make(behaviour: str) -> tuple[Path, Path]:
-        reference, candidate = tmp_path / "reference.py", tmp_path / f"{behaviour.replace(' ', '_')}.py"
+        reference, candidate = (
+            tmp_path / "reference.py",
+            tmp_path / f"{behaviour.replace(' ', '_')}.py",
+        )
         reference.write_text("class Model: ...")
         candidate.write_text(behaviour)
         return reference, candidate
@@ -72,16 +82,24 @@ def test_a_job_from_submission_to_result(assay: Run, files: Any, worker: Popen[b
     assert came.returncode == 1
     answer = json.loads(came.stdout)
     assert tuple(answer) == results.KEYS
-    assert (answer["job_id"], answer["state"], answer["status"]) == (job_id, "finished", "incorrect")
+    assert (answer["job_id"], answer["state"], answer["status"]) == (
+        job_id,
+        "finished",
+        "incorrect",
+    )
     assert "wrong_output: expected 1, got 2" in assay("result", job_id).stdout
     assert assay("status", job_id).stdout == "finished\n"
     assert json.loads(assay("status", "--json").stdout)["finished"] == 1
     assert assay("submit", *files("wrong"), "--backend", "torch").stdout.strip() == job_id
-    assert assay("submit", *files("wrong"), "--backend", "torch", "--fresh").stdout.strip() != job_id
+    assert (
+        assay("submit", *files("wrong"), "--backend", "torch", "--fresh").stdout.strip() != job_id
+    )
     assert assay("cancel", job_id).returncode == 1
 
 
-def test_a_problem_by_cases_from_submission_to_result(assay: Run, files: Any, worker: Popen[bytes]) -> None:
+def test_a_problem_by_cases_from_submission_to_result(
+    assay: Run, files: Any, worker: Popen[bytes]
+) -> None:
     reference, candidate = files("wrong")
     reference.write_text(fakes.CASES)
     came = assay("eval", reference, candidate, "--workflow", "kernel_simple")
@@ -115,7 +133,12 @@ def test_eval_without_a_worker_says_so(assay: Run, files: Any) -> None:
 def test_eval_without_redis_says_so(settings: Settings, files: Any) -> None:
     away = replace(settings, broker_url="redis://127.0.0.1:1/0")
     came = subprocess.run(
-        [ASSAY, "eval", *files("wrong")], env=environment(away), capture_output=True, text=True, check=False, timeout=60
+        [ASSAY, "eval", *files("wrong")],
+        env=environment(away),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert came.returncode == 3
     assert came.stderr == "error: Redis: Error 111 connecting to 127.0.0.1:1. Connection refused.\n"
@@ -130,23 +153,36 @@ def test_eval_and_our_own_fault(assay: Run, files: Any, worker: Popen[bytes]) ->
 
 
 def test_a_batch_that_is_interrupted_goes_on(
-    assay: Run, settings: Settings, database: Database, files: Any, tmp_path: Path, worker: Popen[bytes]
+    assay: Run,
+    settings: Settings,
+    database: Database,
+    files: Any,
+    tmp_path: Path,
+    worker: Popen[bytes],
 ) -> None:
     cases, out = tmp_path / "cases.jsonl", tmp_path / "results.jsonl"
     log = tmp_path / "log"
-    for name, what in (("a", f"log {log} a"), ("b", f"log {log} b\nslow 60"), ("c", f"log {log} c")):
+    for name, what in (
+        ("a", f"log {log} a"),
+        ("b", f"log {log} b\nslow 60"),
+        ("c", f"log {log} c"),
+    ):
         (tmp_path / f"{name}.py").write_text(what)
     reference, _ = files("wrong")
     lines = [{"id": name, "reference": reference.name, "candidate": f"{name}.py"} for name in "abc"]
     cases.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    running = Popen([ASSAY, "eval", "--batch", str(cases), "--out", str(out)], env=environment(settings))
+    running = Popen(
+        [ASSAY, "eval", "--batch", str(cases), "--out", str(out)], env=environment(settings)
+    )
     until(lambda: log.exists() and "b" in log.read_text() and bool(out.read_text()))
     running.send_signal(signal.SIGINT)
     assert running.wait(LIMIT_S) == 130
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a"]
     (tmp_path / "b.py").write_text(f"log {log} quick")
     with database.begin() as connection:
-        still = connection.execute(sa.select(tables.jobs.c.job_id).where(tables.jobs.c.state == "running")).scalar_one()
+        still = connection.execute(
+            sa.select(tables.jobs.c.job_id).where(tables.jobs.c.state == "running")
+        ).scalar_one()
     assay("cancel", still)
     came = assay("eval", "--batch", cases, "--out", out)
     assert came.returncode == 0, came.stderr
@@ -183,28 +219,47 @@ def test_judging_again_changes_what_came_out_differently(
     with database.begin() as connection:
         evaluations.add_verdict(connection, stored.evaluation_id, fakes.hack())
     planned = json.loads(assay("judge", "--all", "--dry-run", "--json").stdout)
-    assert (planned["judged"], planned["changed"], planned["failed"], planned["dry_run"]) == (1, 1, 0, True)
+    assert (planned["judged"], planned["changed"], planned["failed"], planned["dry_run"]) == (
+        1,
+        1,
+        0,
+        True,
+    )
     (change,) = planned["changes"]
-    assert (change["evaluation_id"], change["before"], change["after"]) == (str(stored.evaluation_id), "hack", "clean")
+    assert (change["evaluation_id"], change["before"], change["after"]) == (
+        str(stored.evaluation_id),
+        "hack",
+        "clean",
+    )
     came = assay("judge", stored.evaluation_id).stdout
     assert "hack → clean" in came
     assert came.endswith("1 judged under kernelbench@2, 1 verdicts changed\n")
     assert json.loads(assay("judge", "--all", "--json").stdout)["changed"] == 0
 
 
-def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(assay: Run, database: Database) -> None:
+def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(
+    assay: Run, database: Database
+) -> None:
     dataset_seed.fill(database)  # says that candidates passed without any verified call
     came = assay("judge", "--all")
     assert came.returncode == 3
     named = [
-        line for line in came.stderr.splitlines() if re.match(r"error: evaluation [0-9a-f-]{36}: \w+Error: ", line)
+        line
+        for line in came.stderr.splitlines()
+        if re.match(r"error: evaluation [0-9a-f-]{36}: \w+Error: ", line)
     ]
     judged = sum(status != "passed" for status in stored_statuses(database))
     assert len(named) == len(stored_statuses(database)) - judged > 0
-    counts = f"{judged} judged under kernelbench@2, 0 verdicts changed, {len(named)} could not be judged"
+    counts = (
+        f"{judged} judged under kernelbench@2, 0 verdicts changed, {len(named)} could not be judged"
+    )
     assert counts in came.stdout
     answer = json.loads(assay("judge", "--all", "--json").stdout)
-    assert (answer["judged"], answer["failed"], len(answer["failures"])) == (judged, len(named), len(named))
+    assert (answer["judged"], answer["failed"], len(answer["failures"])) == (
+        judged,
+        len(named),
+        len(named),
+    )
     assert "Traceback" in assay("--debug", "judge", "--all").stderr
 
 
@@ -216,10 +271,18 @@ def test_import_and_database(assay: Run, tmp_path: Path) -> None:
     assert assay("db", "upgrade").returncode == 0
     level = tmp_path / "KernelBench" / "level1"
     level.mkdir(parents=True)
-    (level / "1_Square.py").write_text("class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n")
+    (level / "1_Square.py").write_text(
+        "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
+    )
     first = assay("import", "kernelbench", tmp_path, "--json")
     assert first.returncode == 0, first.stderr
-    assert json.loads(first.stdout) == {"problems": 1, "runs": 0, "samples": 0, "new_samples": 0, "bad": []}
+    assert json.loads(first.stdout) == {
+        "problems": 1,
+        "runs": 0,
+        "samples": 0,
+        "new_samples": 0,
+        "bad": [],
+    }
     empty = assay("import", "kernelbench", ROOT / "app")
     assert empty.returncode == 2
     assert empty.stderr.startswith("error: ")

@@ -40,7 +40,10 @@ def test_users_and_their_tokens(run: Run, database: Database, tmp_path: Path) ->
     assert re.search(r"password, shown only now: [\w-]{20}\n", added.output)
     assert run("user", "role", "vic", "operator").exit_code == 0
     listed = json.loads(run("user", "list", "--json").output)
-    assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("vic", "operator")]
+    assert [(each["name"], each["role"]) for each in listed] == [
+        ("ada", "admin"),
+        ("vic", "operator"),
+    ]
     assert "password_hash" not in listed[0]
     made = run("token", "add", "vic", "trainer", "--scope", "read", "--days", "1")
     with database.begin() as connection:
@@ -61,7 +64,11 @@ def test_users_and_their_tokens(run: Run, database: Database, tmp_path: Path) ->
     [
         (["add", "ada", "--password-file", "-"], "short\n", "at least 12 characters"),
         (["add", "ada"], "", "expected a terminal to ask"),
-        (["add", "ada", "--role", "viewer", "--generate"], "", "expected 'admin' for the first user"),
+        (
+            ["add", "ada", "--role", "viewer", "--generate"],
+            "",
+            "expected 'admin' for the first user",
+        ),
         (["disable", "ada"], "", "there is none yet"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Commands that start the servers themselves: `assay up` and `assay demo`, from nothing to nothing left running."""
+"""Commands that start the servers themselves: `assay up` and `assay demo`, from
+nothing to nothing left running.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +46,27 @@ def served_from(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_starts_everything_and_stops_everything(own_state: Settings, number: signal.Signals) -> None:
+def test_up_starts_everything_and_stops_everything(
+    own_state: Settings, number: signal.Signals
+) -> None:
     port = free_port()
     command = [ASSAY, "up", "--port", str(port), "--cpu"]
-    up = Popen(command, env=environment(own_state), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    up = Popen(
+        command,
+        env=environment(own_state),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         until(lambda: _answers(f"http://127.0.0.1:{port}/healthz") or up.poll() is not None)
 
         def online() -> bool:
             listed = subprocess.run(
-                [ASSAY, "workers", "--json"], env=environment(own_state), capture_output=True, check=True
+                [ASSAY, "workers", "--json"],
+                env=environment(own_state),
+                capture_output=True,
+                check=True,
             )
             return any(device["state"] == "online" for device in json.loads(listed.stdout))
 
@@ -68,15 +81,24 @@ def test_up_starts_everything_and_stops_everything(own_state: Settings, number: 
 
 
 @pytest.mark.parametrize("verb", [["up", "--cpu"], ["demo", "--serve"]], ids=["up", "demo"])
-def test_a_state_folder_has_one_web_and_one_worker_for_a_device(own_state: Settings, verb: list[str]) -> None:
+def test_a_state_folder_has_one_web_and_one_worker_for_a_device(
+    own_state: Settings, verb: list[str]
+) -> None:
     with supervisor.alone(own_state.state_dir):
         second = [ASSAY, *verb, "--port", str(free_port())]
         refused = subprocess.run(
-            second, env=environment(own_state), capture_output=True, text=True, check=False, timeout=LIMIT_S
+            second,
+            env=environment(own_state),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
         )
     assert refused.returncode == errors.INFRASTRUCTURE, refused.stdout
     assert f"process {os.getpid()}" in refused.stderr
-    assert sorted(path.name for path in own_state.state_dir.iterdir()) == [supervisor.LOCK_FILE], "nothing has started"
+    assert sorted(path.name for path in own_state.state_dir.iterdir()) == [supervisor.LOCK_FILE], (
+        "nothing has started"
+    )
 
 
 def _answers(url: str) -> bool:
@@ -93,8 +115,9 @@ SAMPLE = (
     "broken/segfault",
     "hacks/lazy_answer",
 )
-"""One of each group, on the problems of the demo's collection.  Whether each of its samples comes out as its first
-line says is what the zoo's own tests ask, with more patience."""
+"""One of each group, on the problems of the demo's collection.  Whether each of its samples comes
+out as its first line says is what the zoo's own tests ask, with more patience.
+"""
 
 SCRIPT = f"""
 from app.cli import demo, main
@@ -104,11 +127,20 @@ main()
 
 
 @pytest.mark.timeout(660)
-def test_the_demo_goes_from_kernels_to_a_verified_dataset(own_state: Settings, tmp_path: Path) -> None:
+def test_the_demo_goes_from_kernels_to_a_verified_dataset(
+    own_state: Settings, tmp_path: Path
+) -> None:
     assert set(SAMPLE) <= set(demo.SAMPLE)
     folder = tmp_path / "sft"
     command = [sys.executable, "-c", SCRIPT, "demo", "--out", str(folder)]
-    came = subprocess.run(command, env=environment(own_state), capture_output=True, text=True, check=False, timeout=600)
+    came = subprocess.run(
+        command,
+        env=environment(own_state),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert came.returncode in (0, 1), came.stderr
     lines = [line for line in came.stdout.splitlines() if line[:1] in ("✓", "✗")]
     assert sorted(line.split()[2] for line in lines) == sorted(SAMPLE)
@@ -128,7 +160,11 @@ def require_its_run_of_two_steps(client: Client, trajectory_id: str) -> None:
         said = trajectories.conversation(connection, UUID(trajectory_id))
     assert found is not None
     outcomes = [(turn.status, turn.verdict, (turn.credited or 0) > 1) for turn in found.turns]
-    assert outcomes == [("incorrect", "clean", False), ("passed", "hack", False), ("passed", "clean", True)]
+    assert outcomes == [
+        ("incorrect", "clean", False),
+        ("passed", "hack", False),
+        ("passed", "clean", True),
+    ]
     steps = [(run.name, run.step) for run in listed if run.name.startswith("demo/")]
     assert steps == [("demo/step-10", 10), ("demo/step-0", 0)]
     assert said[1].messages[0].content.startswith("Status: incorrect.")

@@ -32,7 +32,11 @@ def worker(settings: Settings) -> Iterator[None]:
         database = Database(settings.database_url or "")
         while not over.wait(0.01):
             with database.begin() as connection:
-                queued = list(connection.execute(tables.jobs.select().where(tables.jobs.c.state == JobState.QUEUED)))
+                queued = list(
+                    connection.execute(
+                        tables.jobs.select().where(tables.jobs.c.state == JobState.QUEUED)
+                    )
+                )
             for row in queued:
                 finish(database, row.job_id)
         database.dispose()
@@ -48,7 +52,9 @@ def finish(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
         lease = leases.claim(connection, job_id, "me", 30)
         if lease:
-            evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean())
+            evaluations.add(
+                connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean()
+            )
 
 
 def test_submit_and_wait(client: Client) -> None:
@@ -56,7 +62,11 @@ def test_submit_and_wait(client: Client) -> None:
     assert job.result()["state"] == "queued"
     with worker(client.settings):
         result = job.wait(timeout_s=30)
-    assert (result["state"], result["status"], result["verdict"]) == ("finished", "incorrect", "clean")
+    assert (result["state"], result["status"], result["verdict"]) == (
+        "finished",
+        "incorrect",
+        "clean",
+    )
     assert str(result["url"]).startswith("http://127.0.0.1:8000/evaluations/")
 
 
@@ -73,10 +83,14 @@ def test_the_same_submission_twice_is_one_job(client: Client) -> None:
     assert len({job.job_id for job in [first, *others]}) == 6
 
 
-def test_results_come_in_the_order_of_the_submissions(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_come_in_the_order_of_the_submissions(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     many = [Submission(reference="r", candidate=f"c{number % 20}") for number in range(30)]
     with worker(client.settings):
-        results = client.evaluate_many([*many, {"reference": "r", "candidate": "c0"}], progress=True, timeout_s=60)
+        results = client.evaluate_many(
+            [*many, {"reference": "r", "candidate": "c0"}], progress=True, timeout_s=60
+        )
     ids = [result["job_id"] for result in results]
     assert ids[:10] == ids[20:30]
     assert ids[0] == ids[30]
@@ -135,11 +149,17 @@ def terminate_others(settings: Settings) -> None:
             {"reference": "r", "candidate": "c", "backend": "fortran"},
             "unknown backend 'fortran'; expected one of",
         ),
-        ({"reference": "r", "candidate": "c", "priority": "now"}, "unknown priority 'now'; expected one of high"),
+        (
+            {"reference": "r", "candidate": "c", "priority": "now"},
+            "unknown priority 'now'; expected one of high",
+        ),
         ({"reference": "r", "candidate": "c", "gpu": "h999"}, "unknown GPU class 'h999'"),
         ({"reference": "r", "candidate": 5}, "expected str or bytes, got int"),
         ({"reference": "r"}, "missing 1 required keyword-only argument: 'candidate'"),
-        ({"reference": "r", "candidate": "c", "options": {"deadline_s": 0}}, "deadline_s: expected 1 to 3600, got 0"),
+        (
+            {"reference": "r", "candidate": "c", "options": {"deadline_s": 0}},
+            "deadline_s: expected 1 to 3600, got 0",
+        ),
         (
             {"reference": "r", "candidate": "c", "options": {"speed": 1}},
             "options: unknown speed; expected some of baseline, ",
@@ -148,7 +168,10 @@ def terminate_others(settings: Settings) -> None:
             {"reference": "r", "candidate": "c", "workflow": "magic"},
             "unknown workflow 'magic'; expected one of kernel_simple, kernelbench",
         ),
-        ({"reference": "r", "candidate": "c", "workflow": "kernel_simple"}, r"defines get_cases\(\)"),
+        (
+            {"reference": "r", "candidate": "c", "workflow": "kernel_simple"},
+            r"defines get_cases\(\)",
+        ),
         (
             {
                 "reference": fakes.CASES,
@@ -158,16 +181,24 @@ def terminate_others(settings: Settings) -> None:
             },
             "has no reference that could be timed; got baselines compile",
         ),
-        ({"reference": "r", "candidate": "c" * (1 << 24) + "c"}, "candidate: expected at most 16777216 bytes"),
+        (
+            {"reference": "r", "candidate": "c" * (1 << 24) + "c"},
+            "candidate: expected at most 16777216 bytes",
+        ),
     ],
 )
-def test_bad_submissions_are_refused(client: Client, submission: dict[str, object], message: str) -> None:
+def test_bad_submissions_are_refused(
+    client: Client, submission: dict[str, object], message: str
+) -> None:
     with pytest.raises(RequestError, match=message):
         client.submit_many([submission])
 
 
 def test_a_trajectory_and_its_jobs(client: Client) -> None:
-    turns = [Turn(messages=(), response="r1", candidate="c1"), Turn(messages=(), response="r2", candidate=None)]
+    turns = [
+        Turn(messages=(), response="r1", candidate="c1"),
+        Turn(messages=(), response="r2", candidate=None),
+    ]
     trajectory = client.submit_trajectory(reference="r", turns=turns, backend="torch", label="mine")
     job_ids = [turn.job_id for turn in trajectory.turns if turn.job_id]
     with worker(client.settings):
@@ -183,7 +214,10 @@ def test_a_problem_by_cases(client: Client) -> None:
     assert unnamed.job_id == by_cases.job_id, "there is no other way to read it"
     both = f"{fakes.CASES}\nclass Model: ...\n"
     by_model = client.submit(reference=both, candidate="c")
-    assert client.submit(reference=both, candidate="c", workflow="kernel_simple").job_id != by_model.job_id
+    assert (
+        client.submit(reference=both, candidate="c", workflow="kernel_simple").job_id
+        != by_model.job_id
+    )
     again = {"reference": fakes.CASES, "candidate": "c", "workflow": "kernel_simple"}
     assert client.submit_many([again])[0].job_id == by_cases.job_id
     turns = [Turn(messages=(), response="r", candidate="c")]
@@ -194,9 +228,13 @@ def test_a_problem_by_cases(client: Client) -> None:
             client.submit_trajectory(reference="r", turns=none_to_evaluate, workflow="magic")
 
 
-def test_a_wait_that_outlasts_its_client_leaves_no_connection(settings: Settings, database: Database) -> None:
+def test_a_wait_that_outlasts_its_client_leaves_no_connection(
+    settings: Settings, database: Database
+) -> None:
     client = Client(settings)
-    ended, queued = client.submit_many([Submission(reference="a", candidate=each, backend="torch") for each in "xy"])
+    ended, queued = client.submit_many(
+        [Submission(reference="a", candidate=each, backend="torch") for each in "xy"]
+    )
     ended.cancel()
     over: Any = client.over([ended.job_id, queued.job_id])
     assert next(over) == ended.job_id

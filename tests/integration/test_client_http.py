@@ -1,4 +1,6 @@
-"""The Python interface over HTTP: the same answers as in process, from a real server, through faults of all kinds."""
+"""The Python interface over HTTP: the same answers as in process, from a real
+server, through faults of all kinds.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.client import Client, NotAllowedError, ServiceError, Submission, UnknownJobError, http_transport
+from app.client import (
+    Client,
+    NotAllowedError,
+    ServiceError,
+    Submission,
+    UnknownJobError,
+    http_transport,
+)
 from app.domain import result
 from app.domain.job import JobState
 from app.domain.problem import Problem
@@ -36,7 +45,15 @@ from tests.ports import free_port
 @contextmanager
 def served(settings: Settings, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A web server in this process."""
-    command = [sys.executable, "-m", "gevent.monkey", "--module", "app.web.serve", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "gevent.monkey",
+        "--module",
+        "app.web.serve",
+        "--port",
+        str(port),
+    ]
     server = subprocess.Popen(command, env={**settings.to_env()})
     try:
         yield server
@@ -68,7 +85,10 @@ def remote_client(server: str) -> Iterator[Client]:
 def test_the_same_as_in_process(
     remote_client: Client, client: Client, database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    many = [Submission(reference="r", candidate=f"c{number % 20}", backend="torch") for number in range(30)]
+    many = [
+        Submission(reference="r", candidate=f"c{number % 20}", backend="torch")
+        for number in range(30)
+    ]
     odd: list[Mapping[str, Any]] = [
         {"reference": b"r\xff", "candidate": "\ud800\0"},
         {"reference": Problem(name="p", reference=b"r"), "candidate": b""},
@@ -82,20 +102,30 @@ def test_the_same_as_in_process(
         ]
     assert set(results[0]) == set(result.KEYS)
     assert "22/22" in capsys.readouterr().err
-    fresh = [remote_client.submit(reference="r", candidate="c0", backend="torch", fresh=True).job_id for _ in range(2)]
+    fresh = [
+        remote_client.submit(reference="r", candidate="c0", backend="torch", fresh=True).job_id
+        for _ in range(2)
+    ]
     assert len({*fresh, UUID(str(results[0]["job_id"]))}) == 3
     for each in (client, remote_client):
         assert each.results([str(results[0]["job_id"])])[0]["status"] == "incorrect"
     jobs_end_alike(remote_client)
     trajectories_are_alike(remote_client, client)
     problems_by_cases_are_alike(remote_client, client)
-    for bad in ({"backend": "fortran"}, {"gpu": "h999"}, {"priority": "now"}, {"options": {"deadline_s": 0}}):
+    for bad in (
+        {"backend": "fortran"},
+        {"gpu": "h999"},
+        {"priority": "now"},
+        {"options": {"deadline_s": 0}},
+    ):
         with pytest.raises(RequestError, match="expected"):
             remote_client.submit_many([{"reference": "r", "candidate": "c", **bad}])
 
 
 def jobs_end_alike(remote_client: Client) -> None:
-    job = remote_client.submit(reference="r", candidate="waits", timing_budget_s=0, run="a", priority="high")
+    job = remote_client.submit(
+        reference="r", candidate="waits", timing_budget_s=0, run="a", priority="high"
+    )
     with pytest.raises(TimeoutError, match=r"1 of 1 jobs were not over after 0\.2 s"):
         job.wait(timeout_s=0.2)
     assert job.cancel() is JobState.CANCELLED
@@ -116,16 +146,27 @@ TURNS = [
 
 
 def trajectories_are_alike(remote_client: Client, client: Client) -> None:
-    stored = remote_client.submit_trajectory(reference="r", turns=TURNS, run=Run(name="b", model="m"), label="mine")
-    assert stored == client.get_trajectory(stored.trajectory_id) == remote_client.get_trajectory(stored.trajectory_id)
+    stored = remote_client.submit_trajectory(
+        reference="r", turns=TURNS, run=Run(name="b", model="m"), label="mine"
+    )
+    assert (
+        stored
+        == client.get_trajectory(stored.trajectory_id)
+        == remote_client.get_trajectory(stored.trajectory_id)
+    )
     with pytest.raises(RequestError, match=r"expected .* as before"):
-        remote_client.submit_trajectory(reference="r", turns=TURNS, run=Run(name="b", model="other"))
+        remote_client.submit_trajectory(
+            reference="r", turns=TURNS, run=Run(name="b", model="other")
+        )
     with pytest.raises(LookupError):
         remote_client.get_trajectory(uuid4())
 
     plain = {"response": "r", "candidate": "t1", "messages": [{"role": "user", "content": "hello"}]}
     run = Run(name="c", model="m")
-    both = [each.submit_trajectory(reference="r", turns=[plain], run=run).turns for each in (client, remote_client)]
+    both = [
+        each.submit_trajectory(reference="r", turns=[plain], run=run).turns
+        for each in (client, remote_client)
+    ]
     assert both[0] == both[1]
     assert both[0][0].messages == (Message(role="user", content="hello"),)
     for each in (client, remote_client):
@@ -143,20 +184,27 @@ def problems_by_cases_are_alike(remote_client: Client, client: Client) -> None:
         reference=fakes.CASES, turns=[replace(TURNS[0], candidate="c")], workflow="kernel_simple"
     )
     assert stored.turns[0].job_id == first.job_id
-    with pytest.raises(RequestError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"):
+    with pytest.raises(
+        RequestError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"
+    ):
         remote_client.submit(reference="r", candidate="c", workflow="magic")
 
 
 def test_tokens_are_shared_by_five_hundred_waiting_calls(server: str, database: Database) -> None:
     with database.begin() as connection:
         ada = users.add(connection, name="ada", role=Role.ADMIN, password_hash=None)
-        _, token = tokens.add(connection, user_id=ada.user_id, name="t", scopes=[Scope.READ, Scope.SUBMIT])
+        _, token = tokens.add(
+            connection, user_id=ada.user_id, name="t", scopes=[Scope.READ, Scope.SUBMIT]
+        )
     time.sleep(1.1)  # the server looks for the first user once a second
     with Client(url=server) as stranger, pytest.raises(NotAllowedError, match="Bearer"):
         stranger.submit(reference="r", candidate="c")
     with Client(url=server, token=token) as client:
         job = client.submit(reference="r", candidate="c")
-        sockets = [socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2]))) for _ in range(500)]
+        sockets = [
+            socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2])))
+            for _ in range(500)
+        ]
         path = f"/v1/evaluations/{job.job_id}?wait=30"
         ask = f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
         for each in sockets:
@@ -224,7 +272,9 @@ def test_what_may_pass_is_tried_again_with_the_same_key(faulty: tuple[type[Fault
 def test_a_server_that_asks_for_more_patience_than_there_is_is_asked_once_more(
     faulty: tuple[type[Faulty], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Retry-After: 60, as Assay's server says while its queue is full, and as long as the patience is."""
+    """Retry-After: 60, as Assay's server says while its queue is full, and as long
+    as the patience is.
+    """
     handler, url = faulty
     monkeypatch.setattr(http_transport, "PATIENCE_S", 0.2)
     accepted = {"items": [{"index": 0, "accepted": {"job_id": str(uuid4())}, "error": None}]}
@@ -234,13 +284,18 @@ def test_a_server_that_asks_for_more_patience_than_there_is_is_asked_once_more(
     assert len(handler.asked) == 2
 
 
-def test_what_does_not_pass_raises(faulty: tuple[type[Faulty], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_pass_raises(
+    faulty: tuple[type[Faulty], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     handler, url = faulty
     monkeypatch.setattr(http_transport, "PATIENCE_S", 0.2)
     handler.faults = [(503, {}, b'{"error": {"message": "PostgreSQL does not answer"}}')] * 1000
     with Client(url=url) as client, pytest.raises(ServiceError, match="PostgreSQL does not answer"):
         client.submit(reference="r", candidate="c")
-    with Client(url=f"http://127.0.0.1:{free_port()}") as client, pytest.raises(ServiceError, match="refused"):
+    with (
+        Client(url=f"http://127.0.0.1:{free_port()}") as client,
+        pytest.raises(ServiceError, match="refused"),
+    ):
         client.results([uuid4()])
 
 
@@ -251,5 +306,8 @@ def test_urls(settings: Settings) -> None:
         assert "secret" not in str(refused.value)
     with pytest.raises(ValueError, match="got both"):
         Client(settings, url="http://host")
-    with Client(url="http://host") as client, pytest.raises(RuntimeError, match="expected a client in process"):
+    with (
+        Client(url="http://host") as client,
+        pytest.raises(RuntimeError, match="expected a client in process"),
+    ):
         _ = client.database

@@ -28,7 +28,9 @@ def set_back(database: Database, *changed: tuple[sa.Table, str]) -> None:
     with database.begin() as connection:
         for table, name in changed:
             column: sa.Column[Any] = table.c[name]
-            connection.execute(sa.update(table).where(column.is_not(None)).values({name: column + later}))
+            connection.execute(
+                sa.update(table).where(column.is_not(None)).values({name: column + later})
+            )
 
 
 def test_a_job_of_a_dead_worker_runs_again(database: Database, broker: Celery) -> None:
@@ -49,7 +51,9 @@ def test_a_collection_goes_on(database: Database, broker: Celery) -> None:
         endpoints.add(connection, LOCAL)
         problems.add(connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")])
     site = Site(database, broker, lambda _: said(CODE))
-    collection_id = site.start(specification(strategy={"name": "sequential", "samples": 2, "turns": 1}))
+    collection_id = site.start(
+        specification(strategy={"name": "sequential", "samples": 2, "turns": 1})
+    )
     with database.begin() as connection:
         connection.execute(sa.update(tables.collection_rollouts).values(sent_at=None))
     set_back(database, (tables.collection_rollouts, "due_at"))

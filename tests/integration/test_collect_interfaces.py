@@ -39,10 +39,14 @@ SPEC: dict[str, Any] = {
 
 def store(database: Database, url: str = "http://127.0.0.1:1/v1") -> None:
     prices = Prices(input=1.0, output=2.0)
-    config = EndpointConfig(name="local", base_url=url, dialect="openai", model="scripted", prices=prices)
+    config = EndpointConfig(
+        name="local", base_url=url, dialect="openai", model="scripted", prices=prices
+    )
     with database.begin() as connection:
         endpoints.add(connection, config)
-        problems.add(connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")])
+        problems.add(
+            connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")]
+        )
 
 
 @pytest.fixture
@@ -61,15 +65,24 @@ def site(app: flask.Flask, database: Database) -> FlaskClient:
     return app.test_client()
 
 
-def test_a_collection_is_started_looked_at_paused_resumed_and_stopped_over_http(site: FlaskClient) -> None:
+def test_a_collection_is_started_looked_at_paused_resumed_and_stopped_over_http(
+    site: FlaskClient,
+) -> None:
     planned = site.post("/v1/collections:plan", json={"spec": SPEC})
-    assert (planned.status_code, planned.json["rollouts"], planned.json["attempts_each"]) == (200, 2, 2)
+    assert (planned.status_code, planned.json["rollouts"], planned.json["attempts_each"]) == (
+        200,
+        2,
+        2,
+    )
     assert site.get("/v1/collections").json == {"collections": []}
     made = site.post("/v1/collections", json={"spec": SPEC})
     assert made.status_code == 201
     address = made.headers["Location"]
     assert site.get(address).json["rollouts"] == 2
-    assert site.post("/v1/collections", json={"spec": SPEC}).json["collection_id"] == made.json["collection_id"]
+    assert (
+        site.post("/v1/collections", json={"spec": SPEC}).json["collection_id"]
+        == made.json["collection_id"]
+    )
     other = site.post("/v1/collections", json={"spec": SPEC | {"seed": 1}})
     assert (other.status_code, other.json["error"]["kind"]) == (409, "conflict")
     for action, state in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
@@ -83,7 +96,10 @@ def test_a_collection_is_started_looked_at_paused_resumed_and_stopped_over_http(
 
 
 def test_a_name_with_a_slash_is_an_address(site: FlaskClient) -> None:
-    assert site.post("/v1/collections", json={"spec": SPEC | {"name": "level 2/softmax"}}).status_code == 201
+    assert (
+        site.post("/v1/collections", json={"spec": SPEC | {"name": "level 2/softmax"}}).status_code
+        == 201
+    )
     address = "/v1/collections/level%202%2Fsoftmax"
     assert site.get(address).json["name"] == "level 2/softmax"
     assert site.post(f"{address}:stop", json={}).json["state"] == "stopped"
@@ -118,7 +134,9 @@ def test_starting_wants_the_scope_to_submit(app: flask.Flask, database: Database
     store(database)
     with database.begin() as connection:
         user_id = users.add(connection, name="reader", role=Role.ADMIN, password_hash="x").user_id
-        _, secret = tokens.add(connection, user_id=user_id, name="t", scopes=frozenset({Scope.READ}))
+        _, secret = tokens.add(
+            connection, user_id=user_id, name="t", scopes=frozenset({Scope.READ})
+        )
     headers = {"Authorization": f"Bearer {secret}"}
     site = app.test_client()
     assert site.get("/v1/collections", headers=headers).status_code == 200
@@ -135,7 +153,9 @@ def test_the_client_stores_the_files_that_a_specification_names(
     assert client.plan_collection(spec, folder=tmp_path)["problems"] == 1
     found = client.collection(client.collect(spec, folder=tmp_path))
     assert (found["problems"], found["rollouts"]) == (1, 2)
-    with pytest.raises(RequestError, match=r"problems.files: expected a file that can be read, got .*none\.py"):
+    with pytest.raises(
+        RequestError, match=r"problems.files: expected a file that can be read, got .*none\.py"
+    ):
         client.collect(SPEC | {"name": "b", "problems": {"files": ["none.py"]}}, folder=tmp_path)
     with pytest.raises(MissingError):
         client.collection("nothing")

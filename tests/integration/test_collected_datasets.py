@@ -1,4 +1,6 @@
-"""Datasets of a collection: the rows are the messages as they were sent and the tokens as the server gave them."""
+"""Datasets of a collection: the rows are the messages as they were sent and the
+tokens as the server gave them.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +60,15 @@ def collected(services: Services) -> Iterator[tuple[Site, Settings]]:
         database, broker = Database(settings.database_url), brokers.make_app(settings.broker_url)
         with database.begin() as connection:
             endpoints.add(connection, LOCAL)
-            problems.add(connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")])
+            problems.add(
+                connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")]
+            )
         site = Site(database, broker, model)
         site.start(
-            specification(strategy={"name": "sequential", "samples": 2, "turns": 2}, sampling={"token_ids": True})
+            specification(
+                strategy={"name": "sequential", "samples": 2, "turns": 2},
+                sampling={"token_ids": True},
+            )
         )
         site.run()
         yield site, settings
@@ -73,7 +80,11 @@ def rows(site: Site, out: Path, **options: Any) -> list[dict[str, Any]]:
     spec = exporting.spec_of({"val_fraction": 0.0} | options)
     exporting.export(site.database, spec, out)
     assert verify(out) == []
-    return [row for file in sorted(out.glob("data/train*.parquet")) for row in pq.ParquetFile(file).read().to_pylist()]
+    return [
+        row
+        for file in sorted(out.glob("data/train*.parquet"))
+        for row in pq.ParquetFile(file).read().to_pylist()
+    ]
 
 
 CHOSEN = {"similarity": "none", "context": "wrong"}
@@ -92,11 +103,15 @@ def conversations(site: Site, turn: int) -> list[list[dict[str, str]]]:
     ]
 
 
-def test_sft_rows_are_the_messages_as_sent(collected: tuple[Site, Settings], tmp_path: Path) -> None:
+def test_sft_rows_are_the_messages_as_sent(
+    collected: tuple[Site, Settings], tmp_path: Path
+) -> None:
     site, _ = collected
     found = rows(site, tmp_path / "sft", format="trl_sft", **CHOSEN)
     expected = [conversations(site, 0)[1], *conversations(site, 1)]
-    assert sorted(([*row["prompt"], *row["completion"]] for row in found), key=str) == sorted(expected, key=str)
+    assert sorted(([*row["prompt"], *row["completion"]] for row in found), key=str) == sorted(
+        expected, key=str
+    )
 
 
 def test_the_lineage_names_the_calls(collected: tuple[Site, Settings], tmp_path: Path) -> None:
@@ -104,15 +119,23 @@ def test_the_lineage_names_the_calls(collected: tuple[Site, Settings], tmp_path:
     rows(site, tmp_path / "sft", format="trl_sft", **CHOSEN)
     calls = {row.model_call_id: row for row in site.rows("model_calls")}
     nodes = {row.node_id: row for row in site.rows("nodes")}
-    lines = [line for file in tmp_path.glob("sft/lineage-*") for line in pq.ParquetFile(file).read().to_pylist()]
+    lines = [
+        line
+        for file in tmp_path.glob("sft/lineage-*")
+        for line in pq.ParquetFile(file).read().to_pylist()
+    ]
     assert sorted(line["role"] for line in lines) == ["answer"] * 3 + ["context"] * 2
     for line in lines:
-        node = nodes[next(call for key, call in calls.items() if str(key) == line["model_call_id"]).node_id]
+        node = nodes[
+            next(call for key, call in calls.items() if str(key) == line["model_call_id"]).node_id
+        ]
         assert str(node.turn_id) == line["turn_id"]
         assert node.turn == 0 or line["role"] == "answer"
 
 
-def test_pairs_are_of_answers_to_the_same_messages(collected: tuple[Site, Settings], tmp_path: Path) -> None:
+def test_pairs_are_of_answers_to_the_same_messages(
+    collected: tuple[Site, Settings], tmp_path: Path
+) -> None:
     site, _ = collected
     [row] = rows(site, tmp_path / "dpo", format="trl_preference", **CHOSEN)
     wrong, right = conversations(site, 0)
@@ -120,7 +143,9 @@ def test_pairs_are_of_answers_to_the_same_messages(collected: tuple[Site, Settin
     assert wrong[:-1] == right[:-1]
 
 
-def test_prompts_for_rl_are_the_problem_with_its_pass_rate(collected: tuple[Site, Settings], tmp_path: Path) -> None:
+def test_prompts_for_rl_are_the_problem_with_its_pass_rate(
+    collected: tuple[Site, Settings], tmp_path: Path
+) -> None:
     site, _ = collected
     [row] = rows(site, tmp_path / "rl", format="trl_prompts", pass_rate=[0.0, 1.0])
     assert row["prompt"] == [vars(message) for message in site.asked[0].messages]
@@ -138,10 +163,14 @@ def test_rewards_have_every_turn(collected: tuple[Site, Settings], tmp_path: Pat
     ]
 
 
-def test_token_rows_are_the_ids_of_the_server(collected: tuple[Site, Settings], tmp_path: Path) -> None:
+def test_token_rows_are_the_ids_of_the_server(
+    collected: tuple[Site, Settings], tmp_path: Path
+) -> None:
     site, settings = collected
     out = tmp_path / "rows.jsonl"
-    done = CliRunner(env=settings.to_env()).invoke(cli.main, ["collect", "tokens", "a", "--out", str(out)])
+    done = CliRunner(env=settings.to_env()).invoke(
+        cli.main, ["collect", "tokens", "a", "--out", str(out)]
+    )
     assert done.exit_code == 0, done.output
     found = [json.loads(line) for line in out.read_text().splitlines()]
     outcomes = {str(row.model_call_id): row.outcome for row in _calls_with_outcomes(site)}
@@ -153,7 +182,9 @@ def test_token_rows_are_the_ids_of_the_server(collected: tuple[Site, Settings], 
     for row in found:
         assert row["ids"] == list(range(both))
         assert row["mask"] == ([0] * PROMPT + [1] * ANSWER) * 2
-        assert row["logprobs"] == [0.0] * PROMPT + [-0.5] * ANSWER + [0.0] * PROMPT + [-0.625] * ANSWER
+        assert (
+            row["logprobs"] == [0.0] * PROMPT + [-0.5] * ANSWER + [0.0] * PROMPT + [-0.625] * ANSWER
+        )
         assert row["turn_ends"] == [PROMPT + ANSWER - 1, both - 1]
         assert row["turn_rewards"] == [outcomes[call]["reward"] for call in row["model_call_ids"]]
     assert {row["turn_rewards"][0] < row["turn_rewards"][1] for row in found} == {True, False}
@@ -165,7 +196,9 @@ def test_a_file_of_token_rows_stays_where_there_are_none_to_write(
 ) -> None:
     out = tmp_path / "rows.jsonl"
     out.write_text("of another collection\n")
-    done = CliRunner(env=collected[1].to_env()).invoke(cli.main, ["collect", "tokens", "b", "--out", str(out)])
+    done = CliRunner(env=collected[1].to_env()).invoke(
+        cli.main, ["collect", "tokens", "b", "--out", str(out)]
+    )
     assert (done.exit_code, out.read_text()) == (2, "of another collection\n")
     assert list(tmp_path.iterdir()) == [out]
 
@@ -173,6 +206,10 @@ def test_a_file_of_token_rows_stays_where_there_are_none_to_write(
 def _calls_with_outcomes(site: Site) -> list[Any]:
     nodes = {row.node_id: row for row in site.rows("nodes")}
     return [
-        type("Call", (), {"model_call_id": call.model_call_id, "outcome": nodes[call.node_id].outcome})
+        type(
+            "Call",
+            (),
+            {"model_call_id": call.model_call_id, "outcome": nodes[call.node_id].outcome},
+        )
         for call in site.rows("model_calls")
     ]

@@ -23,7 +23,9 @@ def collected(settings, database, broker, problem_id) -> Iterator[tuple[Site, Fl
 
     def model(_request):
         answer = said(next(answers))
-        return replace(answer, token_ids=(5, 6, 7), logprobs=(-0.5, -1.0, -2.0), prompt_token_ids=(1, 2))
+        return replace(
+            answer, token_ids=(5, 6, 7), logprobs=(-0.5, -1.0, -2.0), prompt_token_ids=(1, 2)
+        )
 
     site = Site(database, broker, model)
     site.start(specification())
@@ -74,13 +76,18 @@ def test_pages_show_how_endpoints_are(collected, settings):
     limiter = Limiter(LOCAL, settings.broker_url)
     permit = limiter.acquire()
     with site.database.begin() as connection:
-        endpoints.probed(connection, "local", {"seed": True, "warnings": ["<b>no usage</b> is reported"]})
+        endpoints.probed(
+            connection, "local", {"seed": True, "warnings": ["<b>no usage</b> is reported"]}
+        )
         workers.beat(connection, worker="w", endpoint="local", in_flight=1, has_key=True)
         (collection_id,) = (each.collection_id for each in lifecycle.listed(connection))
     for address in ("/endpoints", f"/collections/{collection_id}"):
         page = web.get(address).text
         assert "&lt;b&gt;no usage&lt;/b&gt; is reported" in page
-        assert '<td class="number">1</td><td class="number">1</td><td class="number">8 of 64</td>' in page
+        assert (
+            '<td class="number">1</td><td class="number">1</td><td class="number">8 of 64</td>'
+            in page
+        )
     permit.done(None)
     limiter.close()
 

@@ -45,7 +45,9 @@ def test_a_sequential_collection_is_a_trajectory_with_every_call_on_record(site:
     assert [len(request.messages) for request in site.asked] == [1, 3, 5]
     sent = [message for request in site.asked[:1] for message in request.messages]
     assert list(stored.turns[0].messages) == sent
-    assert [turn.messages[0] for turn in stored.turns[1:]] == [request.messages[-1] for request in site.asked[1:]]
+    assert [turn.messages[0] for turn in stored.turns[1:]] == [
+        request.messages[-1] for request in site.asked[1:]
+    ]
     assert (found.spent.calls, found.spent.tokens, found.spent.evaluations) == (3, 210, 1)
     assert found.reserved == type(found.reserved)()
     (run,) = site.rows("runs")
@@ -84,7 +86,9 @@ def test_an_answer_of_nothing_is_shown_as_one(site: Site, nothing: str) -> None:
     site.model = lambda request: said(nothing)
     site.start(specification(strategy={"name": "sequential", "turns": 2}))
     site.run()
-    assert [message.content for message in site.asked[1].messages if message.role == "assistant"] == ["(no answer)"]
+    assert [
+        message.content for message in site.asked[1].messages if message.role == "assistant"
+    ] == ["(no answer)"]
     assert [turn.response for turn in site.rows("turns")] == [nothing.encode()] * 2
 
 
@@ -102,7 +106,9 @@ def test_a_fault_of_the_endpoint_is_tried_again_and_never_scored(site: Site) -> 
 
 @pytest.mark.parametrize("kind", sorted(calls.AWAY))
 def test_an_endpoint_that_has_answered_is_waited_for(site: Site, kind: ErrorKind) -> None:
-    """It restarts, or has a limit: a rollout is not ended by as many refusals as an answer has tries."""
+    """It restarts, or has a limit: a rollout is not ended by as many refusals as an
+    answer has tries.
+    """
     broken = [refused(ErrorKind.SERVER_ERROR)] * 2  # a server that has just begun may be so
     answers = iter([said(CODE), *[refused(kind)] * 12, *broken, said(CODE)])
     site.model = lambda request: next(answers)
@@ -116,7 +122,9 @@ def test_a_call_that_is_always_refused_ends_although_others_are_answered(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "MOST_TRIES", 8)
-    site.model = lambda request: said(CODE) if len(request.messages) == 1 else refused(ErrorKind.OVERLOADED)
+    site.model = lambda request: (
+        said(CODE) if len(request.messages) == 1 else refused(ErrorKind.OVERLOADED)
+    )
     site.start(specification(tries=3))
     site.run()
     (rollout,) = site.rows("collection_rollouts")
@@ -124,7 +132,9 @@ def test_a_call_that_is_always_refused_ends_although_others_are_answered(
 
 
 def test_a_server_that_fails_is_not_waited_for(site: Site) -> None:
-    site.model = lambda request: said(CODE) if len(request.messages) == 1 else refused(ErrorKind.SERVER_ERROR)
+    site.model = lambda request: (
+        said(CODE) if len(request.messages) == 1 else refused(ErrorKind.SERVER_ERROR)
+    )
     site.start(specification(tries=3))
     site.run()
     (rollout,) = site.rows("collection_rollouts")
@@ -142,7 +152,9 @@ def test_an_endpoint_that_goes_on_failing_stops_the_rollout_as_a_fault(site: Sit
 
 
 @pytest.mark.parametrize("kind", [ErrorKind.QUOTA, ErrorKind.UNAUTHORISED])
-def test_a_refused_key_pauses_the_collection_and_costs_no_attempt(site: Site, kind: ErrorKind) -> None:
+def test_a_refused_key_pauses_the_collection_and_costs_no_attempt(
+    site: Site, kind: ErrorKind
+) -> None:
     site.model = lambda request: refused(kind, retry=Retry.NEVER)
     collection_id = site.start(specification())
     site.run()
@@ -185,7 +197,9 @@ def test_a_context_that_is_too_long_ends_the_line(site: Site) -> None:
     ("caps", "calls_made"),
     [({"calls": 2}, 2), ({"tokens": 1500}, 1), ({"usd": 0.0016}, 1), ({"evaluations": 1}, 1)],
 )
-def test_no_call_passes_a_budget_of_the_collection(site: Site, caps: dict[str, float], calls_made: int) -> None:
+def test_no_call_passes_a_budget_of_the_collection(
+    site: Site, caps: dict[str, float], calls_made: int
+) -> None:
     collection_id = site.start(specification(budgets={"collection": caps}))
     site.run()
     found = site.collection(collection_id)
@@ -194,7 +208,9 @@ def test_no_call_passes_a_budget_of_the_collection(site: Site, caps: dict[str, f
     assert len(site.asked) == calls_made
     assert found.state is CollectionState.FINISHED
     with site.database.begin() as connection:
-        assert report.progress(connection, "a")["budgets_reached"] == {f"collection: {next(iter(caps))}": 1}
+        assert report.progress(connection, "a")["budgets_reached"] == {
+            f"collection: {next(iter(caps))}": 1
+        }
 
 
 @pytest.mark.parametrize(
@@ -204,12 +220,23 @@ def test_no_call_passes_a_budget_of_the_collection(site: Site, caps: dict[str, f
             {"collection": {"gpu_s": 0.5}},
             r"budgets.collection.gpu_s: expected at least the 120 .*\(options.deadline_s\)",
         ),
-        ({"rollout": {"tokens": 99}}, r"budgets.rollout.tokens: expected at least the 100 .*sampling.max_tokens"),
-        ({"collection": {"usd": 1e-5}}, "budgets.collection.usd: expected at least the 0.0002 that one attempt"),
-        ({"call": {"usd": 1e-5}}, "budgets.call.usd: expected at least the 0.0002 that one attempt"),
+        (
+            {"rollout": {"tokens": 99}},
+            r"budgets.rollout.tokens: expected at least the 100 .*sampling.max_tokens",
+        ),
+        (
+            {"collection": {"usd": 1e-5}},
+            "budgets.collection.usd: expected at least the 0.0002 that one attempt",
+        ),
+        (
+            {"call": {"usd": 1e-5}},
+            "budgets.call.usd: expected at least the 0.0002 that one attempt",
+        ),
     ],
 )
-def test_a_budget_without_room_for_one_attempt_is_refused(site: Site, budgets: dict[str, Any], named: str) -> None:
+def test_a_budget_without_room_for_one_attempt_is_refused(
+    site: Site, budgets: dict[str, Any], named: str
+) -> None:
     with pytest.raises(RequestError, match=named):
         site.start(specification(budgets=budgets))
     assert site.rows("collections") == []
@@ -246,7 +273,9 @@ def test_a_lost_call_of_a_stopped_collection_leaves_no_attempt_behind(site: Site
 
     collection_id = site.start(specification(strategy={"name": "independent"}))
     site.decide()
-    assert isinstance(calls.prepare(site.database, site.broker, "local", owner="dead", lease_s=-1), calls.Prepared)
+    assert isinstance(
+        calls.prepare(site.database, site.broker, "local", owner="dead", lease_s=-1), calls.Prepared
+    )
     control.stop(site.database, "a", "me")
     sweep(site.database, site.broker, "local")
     site.run()
@@ -299,9 +328,17 @@ def test_a_window_begins_trajectories_of_their_own_with_what_was_really_sent(sit
 @pytest.mark.parametrize("strategy", ["best_of_n", "adaptive", "beam", "islands"])
 def test_every_search_comes_to_an_end(site: Site, strategy: str) -> None:
     texts = iter(range(1000))
-    site.model = lambda request: said(f"```python\n# {'passes' if next(texts) % 2 else 'fails'} {request.seed}\n```")
-    options = {"best_of_n": {"n": 3}, "adaptive": {"per_round": 2, "rounds": 2}, "islands": {"attempts": 6}}
-    collection_id = site.start(specification(strategy={"name": strategy, **options.get(strategy, {})}))
+    site.model = lambda request: said(
+        f"```python\n# {'passes' if next(texts) % 2 else 'fails'} {request.seed}\n```"
+    )
+    options = {
+        "best_of_n": {"n": 3},
+        "adaptive": {"per_round": 2, "rounds": 2},
+        "islands": {"attempts": 6},
+    }
+    collection_id = site.start(
+        specification(strategy={"name": strategy, **options.get(strategy, {})})
+    )
     site.run()
     assert site.collection(collection_id).state is CollectionState.FINISHED
     (rollout,) = site.rows("collection_rollouts")
@@ -316,7 +353,11 @@ def test_a_bad_specification_is_refused_before_anything_is_stored(site: Site) ->
         ({"problems": {"ids": ["x"]}}, RequestError, "problems.ids"),
         ({"device_class": "h900"}, RequestError, "device_class"),
         ({"sampling": {"extra": {"n": 4}}}, RequestError, "sampling.extra: .* got n"),
-        ({"sampling": {"extra": {"temperature": 1}}}, RequestError, "sampling.extra: .* got temperature"),
+        (
+            {"sampling": {"extra": {"temperature": 1}}},
+            RequestError,
+            "sampling.extra: .* got temperature",
+        ),
     ]
     for change, error, named in wrong:
         with pytest.raises(error, match=named):
@@ -329,7 +370,9 @@ def test_a_bad_specification_is_refused_before_anything_is_stored(site: Site) ->
         site.start(specification(seed=1))
 
 
-def test_pages_show_a_collection_its_trees_and_what_was_sent(site: Site, settings: Settings) -> None:
+def test_pages_show_a_collection_its_trees_and_what_was_sent(
+    site: Site, settings: Settings
+) -> None:
     site.start(specification())
     site.run()
     collection_id = site.rows("collections")[0].collection_id
@@ -363,7 +406,11 @@ def test_token_rows_hold_what_the_server_gave(site: Site) -> None:
     assert [row["sample"] for row in found] == [0, 1]
     assert len({row["group"] for row in found}) == 1
     for row in found:
-        assert (row["ids"], row["mask"], row["logprobs"]) == ([1, 2, 3, 4], [0, 0, 1, 1], [0.0, 0.0, -0.5, -0.25])
+        assert (row["ids"], row["mask"], row["logprobs"]) == (
+            [1, 2, 3, 4],
+            [0, 0, 1, 1],
+            [0.0, 0.0, -0.5, -0.25],
+        )
         assert row["turn_rewards"][0] > 1
 
 

@@ -1,4 +1,6 @@
-"""Baselines for real: torch.compile in the sandbox, and the outcome where one cannot be measured."""
+"""Baselines for real: torch.compile in the sandbox, and the outcome where one cannot
+be measured.
+"""
 
 import math
 import shutil
@@ -32,12 +34,18 @@ def _run(
     device_referee: referee_client.RefereeClient, reference: bytes, *names: str, before: bytes = b""
 ) -> Evaluation:
     candidate = before + REFERENCE.replace(b"class Model(", b"class ModelNew(")
-    options = JobOptions(baselines=names, timing_budget_s=0.2, deadline_s=20, call_timeout_s=5, variants=False)
-    job = Job(job_id=uuid4(), reference=reference, candidate=candidate, backend="torch", options=options)
+    options = JobOptions(
+        baselines=names, timing_budget_s=0.2, deadline_s=20, call_timeout_s=5, variants=False
+    )
+    job = Job(
+        job_id=uuid4(), reference=reference, candidate=candidate, backend="torch", options=options
+    )
     return device_referee.run(job).evaluation
 
 
-def test_a_candidate_is_compared_with_the_compiled_reference(device_referee: referee_client.RefereeClient) -> None:
+def test_a_candidate_is_compared_with_the_compiled_reference(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     evaluation = _run(device_referee, REFERENCE, "compile")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
@@ -51,7 +59,9 @@ def test_a_candidate_is_compared_with_the_compiled_reference(device_referee: ref
     assert found.ci_low is not None
     assert found.ci_high is not None
     assert found.ci_low <= found.speedup <= found.ci_high
-    assert math.log(found.ci_high / found.ci_low) >= math.log(evaluation.timing.ci_high / evaluation.timing.ci_low)
+    assert math.log(found.ci_high / found.ci_low) >= math.log(
+        evaluation.timing.ci_high / evaluation.timing.ci_low
+    )
     assert evaluation.stage_ms["baselines"] > 500  # it was compiled
     again = _run(device_referee, REFERENCE, "compile")
     assert again.timing is not None
@@ -59,7 +69,9 @@ def test_a_candidate_is_compared_with_the_compiled_reference(device_referee: ref
     assert again.stage_ms["baselines"] < 100
 
 
-def test_a_reference_that_cannot_be_compiled_is_invalid(device_referee: referee_client.RefereeClient) -> None:
+def test_a_reference_that_cannot_be_compiled_is_invalid(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     evaluation = _run(device_referee, SHY, "compile")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
@@ -72,8 +84,11 @@ def test_a_reference_that_cannot_be_compiled_is_invalid(device_referee: referee_
 def test_a_confined_process_has_a_user_and_a_folder_for_its_compiler(
     device_referee: referee_client.RefereeClient,
 ) -> None:
-    """torch asks for the name before it compiles; a uid without an account has none but that of the environment."""
+    """torch asks for the name before it compiles; a uid without an account has none
+    but that of the environment.
+    """
     before = (
-        b"import getpass, os\nassert getpass.getuser() and os.access(os.environ['TORCHINDUCTOR_CACHE_DIR'], os.W_OK)"
+        b"import getpass, os\nassert getpass.getuser() and"
+        b" os.access(os.environ['TORCHINDUCTOR_CACHE_DIR'], os.W_OK)"
     )
     assert _run(device_referee, REFERENCE, before=before).status is Status.PASSED

@@ -47,7 +47,9 @@ def served(settings: Settings, folder: Path) -> Iterator[tuple[subprocess.Popen[
     command = [sys.executable, "-m", "gevent.monkey", str(module), "--port", str(port)]
     url = f"http://127.0.0.1:{port}"
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, env=settings.to_env() | {"PYTHONPATH": str(Path.cwd())}, stderr=log)
+        process = subprocess.Popen(
+            command, env=settings.to_env() | {"PYTHONPATH": str(Path.cwd())}, stderr=log
+        )
 
     def answers() -> bool:
         assert process.poll() is None, (folder / "log").read_text()
@@ -103,24 +105,42 @@ def heard(opened: socket.socket) -> bytes:
 HELD = "class Model: ...\n# no worker evaluates it here"
 
 
-def test_held_requests_are_told_to_come_back_when_the_server_stops(settings: Settings, tmp_path: Path) -> None:
+def test_held_requests_are_told_to_come_back_when_the_server_stops(
+    settings: Settings, tmp_path: Path
+) -> None:
     body = {"reference": HELD, "candidate": "class ModelNew: ...", "backend": "torch"}
-    task = {"task_id": "t", "reference_code": HELD, "kernel_code": "class ModelNew: ...", "timeout": 60}
+    task = {
+        "task_id": "t",
+        "reference_code": HELD,
+        "kernel_code": "class ModelNew: ...",
+        "timeout": 60,
+    }
     label = {"reference": HELD}
     held: dict[str, tuple[str, Any]] = {
         "reward": ("/v1/reward", body),
-        "openrlhf": ("/compat/openrlhf/get_reward", {"query": ["q"], "prompts": [""], "labels": [label]}),
+        "openrlhf": (
+            "/compat/openrlhf/get_reward",
+            {"query": ["q"], "prompts": [""], "labels": [label]},
+        ),
         "slime": ("/compat/slime/reward", {"response": "r", "label": label}),
         "kernelgym": ("/evaluate", task),
     }
-    with served(settings, tmp_path) as (process, url), ThreadPoolExecutor(6) as pool, ExitStack() as open_:
+    with (
+        served(settings, tmp_path) as (process, url),
+        ThreadPoolExecutor(6) as pool,
+        ExitStack() as open_,
+    ):
         _, _, told = ask(url, "/v1/evaluations", body)
         held |= {
             "read": (f"{told['url']}?wait=50", None),
             "wait": ("/v1/evaluations:wait", {"job_ids": [told["job_id"]], "wait": 50}),
         }
-        answers: dict[str, Future[Any]] = {name: pool.submit(ask, url, *each) for name, each in held.items()}
-        stream = open_.enter_context(urllib.request.urlopen(f"{url}/v1/events?job_id={told['job_id']}", timeout=60))
+        answers: dict[str, Future[Any]] = {
+            name: pool.submit(ask, url, *each) for name, each in held.items()
+        }
+        stream = open_.enter_context(
+            urllib.request.urlopen(f"{url}/v1/events?job_id={told['job_id']}", timeout=60)
+        )
         page = open_.enter_context(urllib.request.urlopen(f"{url}/live?topics=jobs", timeout=60))
         until(lambda: ask(url, "/queue/status")[2]["pending"] >= 3)
         time.sleep(0.5)  # until each of them waits
@@ -149,7 +169,10 @@ def test_a_connection_without_a_request_is_closed(url: str, said: bytes) -> None
 
 
 def test_a_body_has_a_time(url: str) -> None:
-    head = b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    head = (
+        b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type:"
+        b" application/json\r\nContent-Length: 100\r\n\r\n"
+    )
     begun = time.monotonic()
     with connect(url, head + b'{"name"') as opened:
         for byte in b': "s':
@@ -163,7 +186,10 @@ def test_a_body_has_a_time(url: str) -> None:
 
 def chunked(body: bytes, size: int = 1 << 16) -> bytes:
     """A request with that body in pieces and without a header for its length."""
-    head = b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head = (
+        b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type:"
+        b" application/json\r\nConnection: close\r\n"
+    )
     pieces = (body[start : start + size] for start in range(0, len(body), size))
     return (
         head
@@ -173,7 +199,9 @@ def chunked(body: bytes, size: int = 1 << 16) -> bytes:
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, b"201"), (1, b"413"), (1 << 20, b"413")])
-def test_a_body_without_a_length_is_refused_beyond_the_limit_and_never_cut(url: str, more: int, status: bytes) -> None:
+def test_a_body_without_a_length_is_refused_beyond_the_limit_and_never_cut(
+    url: str, more: int, status: bytes
+) -> None:
     named = json.dumps({"name": f"chunked {more}"}).encode()
     padded = named + b" " * (USUAL_BODY_BYTES - len(named) + more)
     with connect(url, chunked(padded)) as opened:
@@ -183,9 +211,8 @@ def test_a_body_without_a_length_is_refused_beyond_the_limit_and_never_cut(url: 
 
 def test_a_body_of_any_announced_length_has_a_time(url: str) -> None:
     head = (
-        b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
-        + b"9" * 400
-        + b"\r\n\r\n"
+        b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type:"
+        b" application/json\r\nContent-Length: " + b"9" * 400 + b"\r\n\r\n"
     )
     begun = time.monotonic()
     with connect(url, head + b"{") as opened:
@@ -225,7 +252,9 @@ def test_a_target_may_be_a_whole_url_of_this_host(url: str) -> None:
         (b"http://b/livez", b"400"),
         (b"http://a:80@b/livez", b"400"),
     ):
-        with connect(url, b"GET " + target + b" HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n") as opened:
+        with connect(
+            url, b"GET " + target + b" HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n"
+        ) as opened:
             assert heard(opened).split(b" ")[1] == status, target
 
 
@@ -259,7 +288,9 @@ FRAMED = {
     "no header": b"X Y: 1\r\nContent-Length: 2\r\n\r\n{}",
     "folded": b"X: 1\r\n Content-Length: 9\r\nContent-Length: 2\r\n\r\n{}",
     "another coding": b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-    "no header of a form": b"Content-Type: multipart/form-data; boundary=b\r\nno header\r\nContent-Length: 2\r\n\r\n{}",
+    "no header of a form": (
+        b"Content-Type: multipart/form-data; boundary=b\r\nno header\r\nContent-Length: 2\r\n\r\n{}"
+    ),
     "bad chunk": b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
 }
 
@@ -280,9 +311,14 @@ def test_the_log_has_the_parts_of_an_answer_as_fields(settings: Settings, tmp_pa
             heard(opened)
         log = tmp_path / "log"
         until(lambda: log.read_text().count("app.web.access") == 2)
-        lines = [line for each in log.read_text().splitlines() if "client" in (line := json.loads(each))]
+        lines = [
+            line for each in log.read_text().splitlines() if "client" in (line := json.loads(each))
+        ]
     told = [tuple(line[name] for name in ("client", "method", "path", "status")) for line in lines]
-    assert told == [("127.0.0.1", "GET", "/jobs.json?page=-1", 400), ("127.0.0.1", "GET", "/refused", 400)]
+    assert told == [
+        ("127.0.0.1", "GET", "/jobs.json?page=-1", 400),
+        ("127.0.0.1", "GET", "/refused", 400),
+    ]
     assert lines[0]["bytes"] > 0
     assert lines[0]["duration_s"] > 0
 
@@ -295,7 +331,9 @@ def test_a_request_that_is_no_http_is_the_clients_mistake(url: str, asked: bytes
 
 
 @pytest.mark.parametrize("framing", FRAMED.values(), ids=list(FRAMED))
-def test_a_request_that_may_be_two_is_refused_and_ends_its_connection(url: str, framing: bytes) -> None:
+def test_a_request_that_may_be_two_is_refused_and_ends_its_connection(
+    url: str, framing: bytes
+) -> None:
     head = b"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     hidden = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connect(url, head + framing + hidden) as opened:
@@ -305,9 +343,17 @@ def test_a_request_that_may_be_two_is_refused_and_ends_its_connection(url: str, 
 
 
 def test_a_form_with_files_reaches_the_application(url: str) -> None:
-    body = b'--b\r\nContent-Disposition: form-data; name="candidate"\r\n\r\nclass ModelNew: ...\r\n--b--\r\n'
-    request = urllib.request.Request(f"{url}/jobs/new", body, {"Content-Type": "multipart/form-data; boundary=b"})
-    with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request, timeout=60):
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="candidate"\r\n\r\nclass ModelNew:'
+        b" ...\r\n--b--\r\n"
+    )
+    request = urllib.request.Request(
+        f"{url}/jobs/new", body, {"Content-Type": "multipart/form-data; boundary=b"}
+    )
+    with (
+        pytest.raises(urllib.error.HTTPError) as refused,
+        urllib.request.urlopen(request, timeout=60),
+    ):
         pass
     with refused.value as answer:
         assert b"can be read in one way only" not in answer.read()

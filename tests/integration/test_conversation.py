@@ -30,7 +30,9 @@ def test_a_conversation_escapes_what_a_model_wrote(pages: FlaskClient, history: 
     assert "```python" in pages.get(f"{path}?view=sent").text
 
 
-def test_the_page_of_a_turn_leads_to_the_conversation_and_its_run(pages: FlaskClient, history: History) -> None:
+def test_the_page_of_a_turn_leads_to_the_conversation_and_its_run(
+    pages: FlaskClient, history: History
+) -> None:
     text = pages.get(f"/trajectories/{history.seeded.trajectories[0]}?turn=2").text
     assert f'/trajectories/{history.seeded.trajectories[0]}/conversation#turn-2"' in text
     assert re.search(r'<a href="/runs/[0-9a-f-]{36}">rl-step-120</a>', text)
@@ -51,7 +53,9 @@ def test_the_page_of_a_turn_leads_to_the_conversation_and_its_run(pages: FlaskCl
 def test_markdown_brings_no_script_no_image_and_no_style(source: str) -> None:
     html = str(rendered_markdown.rendered(source, "x"))
     tags = re.findall(r"<[^>]*>", html)
-    assert not [tag for tag in tags if re.search(r"script|img|svg|style=|\son\w+=|javascript:", tag)], html
+    assert not [
+        tag for tag in tags if re.search(r"script|img|svg|style=|\son\w+=|javascript:", tag)
+    ], html
 
 
 def test_headings_of_an_answer_are_no_headings_of_the_page() -> None:

@@ -1,5 +1,6 @@
-"""Overview, runs, problems, hacks, datasets and administration: their figures, as pages, as data, live, and in a
-browser from a filter to a downloaded dataset."""
+"""Overview, runs, problems, hacks, datasets and administration: their figures, as pages, as data,
+live, and in a browser from a filter to a downloaded dataset.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def test_a_cell_is_no_formula(pages: FlaskClient, history: History) -> None:
     database = Database(history.settings.database_url or "")
     with database.begin() as connection:
         name = "=HYPERLINK(1)"
-        connection.execute(sa.insert(tables.runs).values(run_id=uuid4(), name=name, model="@SUM", settings={}))
+        connection.execute(
+            sa.insert(tables.runs).values(run_id=uuid4(), name=name, model="@SUM", settings={})
+        )
     assert "'=HYPERLINK(1)" in pages.get("/runs.csv?name=HYPERLINK").text
     with database.begin() as connection:
         connection.execute(sa.delete(tables.runs).where(tables.runs.c.name == name))
@@ -88,11 +91,16 @@ def test_a_run_counts_hacks_as_wrong_and_names_what_it_divides_by(pages: FlaskCl
 
 
 def test_the_list_and_the_page_of_a_run_agree(pages: FlaskClient) -> None:
-    line = next(row for row in pages.get("/runs.json").get_json()["runs"] if row["name"] == "rl-step-120")
+    line = next(
+        row for row in pages.get("/runs.json").get_json()["runs"] if row["name"] == "rl-step-120"
+    )
     found = pages.get(f"/runs/{line['run_id']}.json").get_json()
-    assert [line["correct"], line["faster_than_1"], line["faster_than_1_2"], line["faster_than_1_5"]] == [
-        one["count"] for one in found["fast_p"][0]["thresholds"][:4]
-    ]
+    assert [
+        line["correct"],
+        line["faster_than_1"],
+        line["faster_than_1_2"],
+        line["faster_than_1_5"],
+    ] == [one["count"] for one in found["fast_p"][0]["thresholds"][:4]]
     assert line["geometric_mean"] == pytest.approx(found["geometric_mean"]["value"])
     shown = text(pages, f"/runs/{line['run_id']}")
     assert "95 % CI" in shown
@@ -104,16 +112,31 @@ def test_correct_and_the_hack_rate_are_the_same_on_every_page(pages: FlaskClient
     line = next(row for row in pages.get("/runs.json").get_json()["runs"] if row["name"] == name)
     found = pages.get(f"/runs/{line['run_id']}.json").get_json()
     correct, hacks = found["fast_p"][0]["thresholds"][0]["count"], found["hack_rate"]["of_attempts"]
-    assert (line["correct"], line["hacks"], line["attempts"]) == (correct, hacks["count"], hacks["of"])
+    assert (line["correct"], line["hacks"], line["attempts"]) == (
+        correct,
+        hacks["count"],
+        hacks["of"],
+    )
     listed = pages.get(f"/trajectories.json?run={name}").get_json()["trajectories"]
-    assert (sum(one["correct"] for one in listed), sum(one["hacks"] for one in listed)) == (correct, hacks["count"])
+    assert (sum(one["correct"] for one in listed), sum(one["hacks"] for one in listed)) == (
+        correct,
+        hacks["count"],
+    )
     assert hacks["count"] == 1, "a hack that passed every call is in the run"
-    filtered = pages.get(f"/candidates.json?where=run = {name} and correct").get_json()["candidates"]
+    filtered = pages.get(f"/candidates.json?where=run = {name} and correct").get_json()[
+        "candidates"
+    ]
     assert [row["verdict"] for row in filtered if row["verdict"] == "hack"] == []
-    cheats = pages.get(f"/candidates.json?where=run = {name} and verdict = hack and status = passed").get_json()
+    cheats = pages.get(
+        f"/candidates.json?where=run = {name} and verdict = hack and status = passed"
+    ).get_json()
     assert [row["correct"] for row in cheats["candidates"]] == [False]
-    opposite = pages.get(f"/candidates.json?where=run = {name} and not correct").get_json()["candidates"]
-    assert {row["evaluation_id"] for row in cheats["candidates"]} <= {row["evaluation_id"] for row in opposite}
+    opposite = pages.get(f"/candidates.json?where=run = {name} and not correct").get_json()[
+        "candidates"
+    ]
+    assert {row["evaluation_id"] for row in cheats["candidates"]} <= {
+        row["evaluation_id"] for row in opposite
+    }
 
 
 def test_runs_beside_each_other(pages: FlaskClient) -> None:
@@ -127,14 +150,22 @@ def test_runs_beside_each_other(pages: FlaskClient) -> None:
 
 def test_problems_say_why_they_are_hard(pages: FlaskClient, history: History) -> None:
     shown = text(pages, f"/problems/{history.seeded.problems[0]}")
-    for expected in ("How attempts end", "compile error", "Best honest candidates", "eager", "Speed of light"):
+    for expected in (
+        "How attempts end",
+        "compile error",
+        "Best honest candidates",
+        "eager",
+        "Speed of light",
+    ):
         assert expected in shown
     assert "kernel-coder-14b" in text(pages, "/problems/levels")
     assert pages.get("/problems/levels?measure=beauty").status_code == 400
     assert pages.get("/problems?level=two").status_code == 400
 
 
-def test_hacks_have_examples_and_what_judging_anew_would_say(pages: FlaskClient, history: History) -> None:
+def test_hacks_have_examples_and_what_judging_anew_would_say(
+    pages: FlaskClient, history: History
+) -> None:
     shown = text(pages, "/hacks/stale_output")
     assert "An answer that was not computed in the call" in shown
     gone = text(pages, "/hacks/stale_result")  # the seed's detector is unknown
@@ -143,7 +174,11 @@ def test_hacks_have_examples_and_what_judging_anew_would_say(pages: FlaskClient,
     assert pages.get("/hacks/beauty").status_code == 404
     assert "verdicts would change" in text(pages, "/hacks/changes?policy=triton-only")
     assert pages.get("/hacks/changes?sample=5").status_code == 400
-    cleared = [line for line in pages.get("/hacks/changes.json").json["changes"] if line["after"] == "clean"]
+    cleared = [
+        line
+        for line in pages.get("/hacks/changes.json").json["changes"]
+        if line["after"] == "clean"
+    ]
     assert cleared
     assert all(line["gone"] for line in cleared), "the finding that has vanished is named"
 
@@ -161,7 +196,9 @@ def test_administration_hides_what_is_secret(pages: FlaskClient, history: Histor
 
 def test_settings_that_sound_secret_are_not_printed() -> None:
     assert admin_page._without_secret("oidc_secret", "hunter2") == "set, not shown"
-    assert admin_page._without_secret("broker_url", "redis://u:p@host:6379/0") == "redis://***@host/0"
+    assert (
+        admin_page._without_secret("broker_url", "redis://u:p@host:6379/0") == "redis://***@host/0"
+    )
     assert admin_page._without_secret("slots", 3) == "3"
 
 
@@ -173,7 +210,11 @@ def test_raw_tables_are_walked_by_key(pages: FlaskClient, monkeypatch: pytest.Mo
     while path:
         rows = pages.get(path).get_json()["evaluations"]
         seen += [row["evaluation_id"] for row in rows]
-        path = f"/admin/tables/evaluations.json?before={rows[-1]['evaluation_id']}" if len(rows) == 50 else None
+        path = (
+            f"/admin/tables/evaluations.json?before={rows[-1]['evaluation_id']}"
+            if len(rows) == 50
+            else None
+        )
     assert len(seen) == len(set(seen)) > 50
 
 
@@ -206,8 +247,12 @@ def test_devices_are_changed_with_a_reason_that_stays(settings: Settings) -> Non
     token = raw(pages, "/admin").split('name="csrf_token" value="')[1].split('"')[0]
     form = {"csrf_token": token, "action": "drain"}
     headers = {"Origin": "http://localhost"}
-    assert pages.post("/admin/devices/bench-01.0", data=form, headers=headers).status_code == 400  # no reason
-    done = pages.post("/admin/devices/bench-01.0", data=form | {"reason": "new driver"}, headers=headers)
+    assert (
+        pages.post("/admin/devices/bench-01.0", data=form, headers=headers).status_code == 400
+    )  # no reason
+    done = pages.post(
+        "/admin/devices/bench-01.0", data=form | {"reason": "new driver"}, headers=headers
+    )
     assert done.status_code == 302, done.text
     assert "new driver" in text(pages, "/admin")
     assert "draining" in text(pages, "/")
@@ -240,5 +285,7 @@ def test_figures_of_nothing_are_nothing() -> None:
     figures = run_metrics.compute([], {})
     assert figures.lines[0].of == 0
     assert figures.geometric_interval is None
-    assert line_plot.lines([line_plot.Series(name="x", points=[])], x_label="x", y_label="y") is None
+    assert (
+        line_plot.lines([line_plot.Series(name="x", points=[])], x_label="x", y_label="y") is None
+    )
     assert line_plot.stacked([("a", {})], ["b"], x_label="x", words=str) is None

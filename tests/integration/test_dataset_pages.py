@@ -25,7 +25,9 @@ from tests.integration.dataset_seed import fill
 
 
 @pytest.fixture
-def made(settings: Settings, database: Database, tmp_path: Path) -> Iterator[tuple[FlaskClient, str, Path]]:
+def made(
+    settings: Settings, database: Database, tmp_path: Path
+) -> Iterator[tuple[FlaskClient, str, Path]]:
     """A site, the path of a dataset's page, and its folder."""
     fill(database)
     folder = tmp_path / "sft"
@@ -57,7 +59,9 @@ def test_the_whole_folder_is_one_archive(made: tuple[FlaskClient, str, Path]) ->
         assert manifest is not None
         assert manifest.read() == (folder / "manifest.json").read_bytes()
     assert names[0] == "manifest.json"
-    assert set(names) == {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
+    assert set(names) == {
+        each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()
+    }
 
 
 def test_the_card_is_rendered_and_its_metadata_folded(made: tuple[FlaskClient, str, Path]) -> None:
@@ -75,7 +79,11 @@ def test_a_dataset_has_a_name_and_a_description(made: tuple[FlaskClient, str, Pa
     site, path, _ = made
     token = re.search(r'name="csrf_token" value="([^"]+)"', site.get(path).text)
     assert token is not None
-    form = {"csrf_token": token[1], "name": "Round 3", "description": "Only **fast** ones. <script>alert(1)</script>"}
+    form = {
+        "csrf_token": token[1],
+        "name": "Round 3",
+        "description": "Only **fast** ones. <script>alert(1)</script>",
+    }
     assert site.post(f"{path}/describe", data=form).status_code == 302
     text = site.get(path).text
     assert "<h1>Round 3</h1>" in text
@@ -85,7 +93,9 @@ def test_a_dataset_has_a_name_and_a_description(made: tuple[FlaskClient, str, Pa
     assert site.post(f"{path}/describe", data=form | {"name": "x" * 101}).status_code == 400
 
 
-def test_the_form_of_a_selection_explains_its_fields_and_defaults(made: tuple[FlaskClient, str, Path]) -> None:
+def test_the_form_of_a_selection_explains_its_fields_and_defaults(
+    made: tuple[FlaskClient, str, Path],
+) -> None:
     site, _, _ = made
     shown = site.get("/exports/new").text
     for option in selection_form.OPTIONS:
@@ -105,10 +115,26 @@ def test_the_form_of_a_selection_explains_its_fields_and_defaults(made: tuple[Fl
 
 
 ROWS = (
-    {"a": 1, "b": "xy", "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]},
-    {"a": 3, "b": None, "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]},
-    {"a": 2, "b": "xyz", "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "xy"}]},
-    {"a": None, "b": "xyz", "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]},
+    {
+        "a": 1,
+        "b": "xy",
+        "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}],
+    },
+    {
+        "a": 3,
+        "b": None,
+        "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}],
+    },
+    {
+        "a": 2,
+        "b": "xyz",
+        "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "xy"}],
+    },
+    {
+        "a": None,
+        "b": "xyz",
+        "c": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}],
+    },
 )
 
 
@@ -121,8 +147,18 @@ def table(tmp_path: Path) -> Path:
 
 def test_statistics_tell_numbers_from_texts_and_dialogues(table: Path) -> None:
     numbers, texts, dialogues = row_view.view(table, Asked())["columns"]
-    assert (numbers["kind"], numbers["low"], numbers["mean"], numbers["high"]) == ("number", 1, 2, 3)
-    assert (numbers["missing"], sum(numbers["bars"]), numbers["bars"][0], numbers["bars"][-1]) == (1, 3, 1, 1)
+    assert (numbers["kind"], numbers["low"], numbers["mean"], numbers["high"]) == (
+        "number",
+        1,
+        2,
+        3,
+    )
+    assert (numbers["missing"], sum(numbers["bars"]), numbers["bars"][0], numbers["bars"][-1]) == (
+        1,
+        3,
+        1,
+        1,
+    )
     assert (texts["kind"], texts["missing"], texts["distinct"], texts["high"]) == ("str", 1, 2, 3)
     assert texts["values"] == [("xyz", 2)]
     assert (dialogues["kind"], dialogues["bars"]) == ("messages", [])

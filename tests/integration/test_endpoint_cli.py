@@ -18,7 +18,9 @@ from app.settings import Settings
 from tests.integration.cli import assay
 
 Run = Callable[..., Result]
-SCRIPT = Script(scenes=(Scene(match="Name a number", turns=(("one",), tuple(f"Text {n}" for n in range(40)))),))
+SCRIPT = Script(
+    scenes=(Scene(match="Name a number", turns=(("one",), tuple(f"Text {n}" for n in range(40)))),)
+)
 KEY = "sk-of-the-probe"
 
 
@@ -40,14 +42,28 @@ def endpoint(address: str, dialect: str, **fields) -> EndpointConfig:
 def test_an_endpoint_is_added_probed_and_listed(run: Run, address: str):
     added = run(
         *("endpoint", "add", "local", "--url", address, "--model", "scripted", "--dialect", "vllm"),
-        *("--key-env", "PROBE_KEY", "--price-input", "1", "--price-output", "2", "--header", "X-Team=kernels"),
+        *(
+            "--key-env",
+            "PROBE_KEY",
+            "--price-input",
+            "1",
+            "--price-output",
+            "2",
+            "--header",
+            "X-Team=kernels",
+        ),
     )
     assert added.exit_code == 0
     missing = run("endpoint", "probe", "local")
     assert (missing.exit_code, "PROBE_KEY" in missing.output) == (2, True)
     probed = run("endpoint", "probe", "local", PROBE_KEY=KEY)
     assert probed.exit_code == 0
-    for line in ("seed honoured   yes", "token ids       yes", "logprobs mode   raw", "context tokens  131072"):
+    for line in (
+        "seed honoured   yes",
+        "token ids       yes",
+        "logprobs mode   raw",
+        "context tokens  131072",
+    ):
         assert line in probed.output
     assert "logprobs are raw" in probed.output
     [row] = json.loads(run("endpoint", "list", "--json").stdout)
@@ -83,7 +99,9 @@ def test_a_server_without_seeds_is_found_out():
     assert any("seeds are not honoured" in one for one in found.warnings)
 
 
-@pytest.mark.parametrize(("dialect", "ids"), [("vllm", True), ("sglang", True), ("chat", False), ("anthropic", False)])
+@pytest.mark.parametrize(
+    ("dialect", "ids"), [("vllm", True), ("sglang", True), ("chat", False), ("anthropic", False)]
+)
 def test_abilities_are_those_of_the_dialect(address: str, dialect: str, ids: bool):
     found = probes.probe(endpoint(address, dialect), key=KEY)
     assert (found.reachable, found.error, found.usage) == (True, None, True)
@@ -103,11 +121,16 @@ def test_prompts_are_added_shown_and_compared(run: Run):
     assert (bad.exit_code, "unknown placeholder {devise}" in bad.output) == (2, True)
     added = run("prompt", "add", "mine", "--file", "-", text="Faster, please:\n{reference}\n")
     assert (added.exit_code, "mine@" in added.output) == (0, True)
-    assert "stored already" in run("prompt", "add", "mine", "--file", "-", text="Faster, please:\n{reference}").output
+    assert (
+        "stored already"
+        in run("prompt", "add", "mine", "--file", "-", text="Faster, please:\n{reference}").output
+    )
     differing = run("prompt", "diff", "assay", "mine")
     assert (differing.exit_code, "+Faster, please:" in differing.output) == (1, True)
     assert run("prompt", "diff", "mine", "mine").exit_code == 0
-    [version] = [one for one in json.loads(run("prompt", "list", "--json").stdout) if one["name"] == "mine"]
+    [version] = [
+        one for one in json.loads(run("prompt", "list", "--json").stdout) if one["name"] == "mine"
+    ]
     assert version["placeholders"] == ["reference"]
     shown = run("prompt", "show", f"mine@{version['sha256'][:8]}", "--json")
     assert json.loads(shown.stdout)["body"] == "Faster, please:\n{reference}"

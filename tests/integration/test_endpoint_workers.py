@@ -33,7 +33,9 @@ def address() -> Iterator[str]:
 
 
 def add(client: Client, name: str, address: str, key_env: str | None = None) -> None:
-    config = EndpointConfig(name=name, base_url=address, dialect="chat", model="scripted", key_env=key_env)
+    config = EndpointConfig(
+        name=name, base_url=address, dialect="chat", model="scripted", key_env=key_env
+    )
     with client.database.begin() as connection:
         endpoints.add(connection, config)
 
@@ -88,7 +90,9 @@ def test_a_collection_starts_the_worker_that_it_needs(
     settings: Settings, client: Client, address: str, tmp_path: Path
 ) -> None:
     with client.database.begin() as connection:
-        problems.add(connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")])
+        problems.add(
+            connection, [Problem(name="softmax", reference=b"class Model: ...", source_set="tests")]
+        )
     command = [str(Path(sys.executable).with_name("assay")), "collect", "serve"]
     environment = {**os.environ, **settings.to_env()}
     log = tmp_path / "log"
@@ -97,7 +101,12 @@ def test_a_collection_starts_the_worker_that_it_needs(
     try:
         add(client, "late", address)
         name = client.collect(
-            {"name": "a", "endpoint": "late", "problems": {"source_set": "tests"}, "strategy": {"name": "independent"}}
+            {
+                "name": "a",
+                "endpoint": "late",
+                "problems": {"source_set": "tests"},
+                "strategy": {"name": "independent"},
+            }
         )
         until(lambda: client.collection(name)["state"] == "finished")
         assert client.collection(name, full=True)["quality"]["without_code"] == 1

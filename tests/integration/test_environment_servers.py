@@ -1,5 +1,6 @@
-"""OpenEnv's and NeMo Gym's own servers, clients and agent around sessions, over HTTP.  Skipped where the package is not
-installed; a worker that pretends to evaluate judges the answers."""
+"""OpenEnv's and NeMo Gym's own servers, clients and agent around sessions, over HTTP.  Skipped
+where the package is not installed; a worker that pretends to evaluate judges the answers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ from app.client import Client
 from app.client.session import as_spec
 from app.domain.request import RequestError
 from tests.integration import fakes
-from tests.integration.test_session_trainers import FAILS, PASSES, REFERENCE, REWARDS, SCRIPT, SPEC, stored
+from tests.integration.test_session_trainers import (
+    FAILS,
+    PASSES,
+    REFERENCE,
+    REWARDS,
+    SCRIPT,
+    SPEC,
+    stored,
+)
 from tests.ports import free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
@@ -40,7 +49,9 @@ def serving(app: Any) -> Iterator[int]:
     import uvicorn
 
     port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="on"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="on")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + LONG_S
@@ -74,14 +85,18 @@ def test_openenv_plays_sessions_side_by_side(connected: Client, tmp_path: Path) 
             return steps
 
     async def all_played(port: int) -> list[list[Any]]:
-        return list(await asyncio.gather(*(played(port, name, list(said)) for name, said in SCRIPT.items())))
+        return list(
+            await asyncio.gather(*(played(port, name, list(said)) for name, said in SCRIPT.items()))
+        )
 
     with serving(app) as port:
         found = asyncio.run(all_played(port))
     for steps, (name, answers) in zip(found, SCRIPT.items(), strict=True):
         assert [step.reward for step in steps] == pytest.approx(REWARDS[name])
         assert [step.done for step in steps] == [False] * (len(answers) - 1) + [True]
-        assert [len(step.observation["messages"]) for step in steps] == [3] * (len(answers) - 1) + [0]
+        assert [len(step.observation["messages"]) for step in steps] == [3] * (len(answers) - 1) + [
+            0
+        ]
     kept = sorted(stored(connected), key=lambda each: str(each.label))
     assert [(each.run, each.label, len(each.turns)) for each in kept] == [
         ("env step 2", "g/3", 1),
@@ -149,7 +164,12 @@ def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[
         said = [one for one in messages if one["role"] == "assistant"]
         text = answers(messages[0]["content"])[len(said)]
         content = [{"type": "output_text", "text": text, "annotations": []}]
-        message = {"id": f"m{len(said)}", "type": "message", "role": "assistant", "status": "completed"}
+        message = {
+            "id": f"m{len(said)}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+        }
         return {
             "id": "r",
             "created_at": 0.0,
@@ -165,11 +185,14 @@ def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[
         return {kind: {server: {"entrypoint": "app.py", "host": "127.0.0.1", "port": port}}}
 
     head = BaseServerConfig(host="127.0.0.1", port=0)
-    config = {"policy": table("responses_api_models", "policy", stack.enter_context(serving(policy)))}
+    config = {
+        "policy": table("responses_api_models", "policy", stack.enter_context(serving(policy)))
+    }
     usual = {"host": "127.0.0.1", "port": 0, "entrypoint": "app.py"}
     client = ServerClient(head_server_config=head, global_config_dict=OmegaConf.create(config))
     kernels = KernelServer(
-        config=KernelConfig(name="kernels", domain="coding", spec=spec, run="gym", **usual), server_client=client
+        config=KernelConfig(name="kernels", domain="coding", spec=spec, run="gym", **usual),
+        server_client=client,
     )
     web = kernels.setup_webserver()
     kernels.setup_exception_middleware(web)
@@ -191,7 +214,12 @@ def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[
 
 
 def gym_row(sample: int, *, asked: list[dict[str, str]] | None = None) -> dict[str, Any]:
-    problem = {"reference_code": REFERENCE, "entry_point": "Model", "backend": "triton", "problem_id": None}
+    problem = {
+        "reference_code": REFERENCE,
+        "entry_point": "Model",
+        "backend": "triton",
+        "problem_id": None,
+    }
     return {
         "responses_create_params": {"input": asked or []},
         "verifier_metadata": problem,
@@ -201,7 +229,9 @@ def gym_row(sample: int, *, asked: list[dict[str, str]] | None = None) -> dict[s
 
 
 def run(port: int, row: dict[str, Any]) -> tuple[int, Any]:
-    said = urllib3.request("POST", f"http://127.0.0.1:{port}/run", json=row, timeout=LONG_S, retries=False)
+    said = urllib3.request(
+        "POST", f"http://127.0.0.1:{port}/run", json=row, timeout=LONG_S, retries=False
+    )
     return said.status, said.json()
 
 
@@ -222,11 +252,15 @@ def test_nemo_gyms_agent_plays_sessions(connected: Client) -> None:
     assert (found["info"]["stop_reason"], found["info"]["correct"]) == ("solved", 1.0)
     assert "class Model" in seen[0]
     assert as_spec(SPEC).most_attempts == len(seen) == 2
-    assert [(each.run, each.label, len(each.turns)) for each in stored(connected)] == [("gym", "4/1", 2)]
+    assert [(each.run, each.label, len(each.turns)) for each in stored(connected)] == [
+        ("gym", "4/1", 2)
+    ]
 
 
 @pytest.mark.usefixtures("_gym")
-def test_nemo_gym_scores_no_fault_and_takes_no_other_prompt(connected: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nemo_gym_scores_no_fault_and_takes_no_other_prompt(
+    connected: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from app.client import session as sessions
 
     monkeypatch.setattr(sessions, "_evaluated", lambda said, *_: [None] * len(said))

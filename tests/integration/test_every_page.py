@@ -1,4 +1,6 @@
-"""Every page in a browser, in both themes: no accessibility fault, no complaint, no sideways scroll on a phone."""
+"""Every page in a browser, in both themes: no accessibility fault, no complaint, no
+sideways scroll on a phone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ RULES = {
     "resultTypes": ["violations"],
     "preload": False,
 }
-COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"], "resultTypes": ["violations"], "preload": False}
+COLOURS = {
+    "runOnly": ["color-contrast", "link-in-text-block"],
+    "resultTypes": ["violations"],
+    "preload": False,
+}
 """Rules with an answer that depends on the theme."""
 EXPECTED = ("responded with a status of 400", "verbose: [DOM]")
 """Console lines of pages that show a filter's fault, and advice of Chromium."""
@@ -32,7 +38,9 @@ PHONE, DESK = ViewportSize(width=360, height=800), ViewportSize(width=1280, heig
 
 
 @pytest.fixture(scope="module")
-def everything(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]:
+def everything(
+    services: Services, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Everything]:
     with every_page.filled(services, tmp_path_factory.mktemp("every-page")) as found:
         yield found
 
@@ -111,8 +119,9 @@ def seen(page: Page, url: str, path: str) -> list[str]:
 
 
 def too_wide(page: Page, path: str) -> list[str]:
-    """Whether it scrolls sideways, once it is laid out anew.  The width is asked for again and again: a function that
-    waits in the page is against the pages' Content Security Policy."""
+    """Whether it scrolls sideways, once it is laid out anew.  The width is asked for again and
+    again: a function that waits in the page is against the pages' Content Security Policy.
+    """
     until = time.monotonic() + LAID_OUT_S
     while (width := page.evaluate("document.documentElement.scrollWidth")) > PHONE["width"]:
         if time.monotonic() > until:
@@ -124,7 +133,9 @@ def too_wide(page: Page, path: str) -> list[str]:
 def faults(page: Page, name: str, options: dict[str, Any]) -> list[str]:
     """Faults that axe, which the page has loaded, finds."""
     found = page.evaluate("options => axe.run(document, options)", options)["violations"]
-    return [f"{name} {each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]]
+    return [
+        f"{name} {each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]
+    ]
 
 
 def every(everything: Everything) -> list[str]:

@@ -18,7 +18,17 @@ from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import Context, Kind, Reasoning
 from app.domain.verdict import Label
-from app.export import ExportError, Spec, build, render, render_worker, text_cache, text_facts, verify, working_folder
+from app.export import (
+    ExportError,
+    Spec,
+    build,
+    render,
+    render_worker,
+    text_cache,
+    text_facts,
+    verify,
+    working_folder,
+)
 from app.store import evaluations, export_matching, exports, tables, text_features
 from app.store import texts as stored_texts
 from app.store.database import Database
@@ -34,11 +44,16 @@ def own(database: Database) -> Database:
     return database
 
 
-def test_a_manifest_gives_the_same_rows_although_the_world_went_on(own: Database, tmp_path: Path) -> None:
+def test_a_manifest_gives_the_same_rows_although_the_world_went_on(
+    own: Database, tmp_path: Path
+) -> None:
     made = export.export(own, SPEC, tmp_path / "set")
     with own.begin() as connection:
         stored = dataset_seed.evaluate(connection, problem(0), code("later").encode())
-        answers = [one["evaluation_id"] for one in pq.read_table(tmp_path / "set/lineage-00000.parquet").to_pylist()]
+        answers = [
+            one["evaluation_id"]
+            for one in pq.read_table(tmp_path / "set/lineage-00000.parquet").to_pylist()
+        ]
         first = min(one for one in answers if answers.count(one) == 1)  # not the one of two runs
         evaluations.add_verdict(connection, first, dataset_seed.verdict(Label.HACK))
     again, differences = export.reproduce(own, made.sealed(), tmp_path / "again")
@@ -95,7 +110,9 @@ def render_here(self: build.Pool, number: int, plan_sha256: str) -> None:
         self._done[number] = renderer.part(number, plan_sha256)
 
 
-def test_processes_of_their_own_write_what_one_process_writes(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+def test_processes_of_their_own_write_what_one_process_writes(
+    own: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(build, "PART_ROWS", 6)
     made = export.export(own, SPEC, tmp_path / "set")
     assert verify(tmp_path / "set") == []
@@ -103,19 +120,32 @@ def test_processes_of_their_own_write_what_one_process_writes(own: Database, tmp
     assert len(list((tmp_path / "set").glob("lineage-*.parquet"))) == 3
 
 
-def test_a_process_that_renders_says_what_went_wrong_and_that_it_was_killed(own: Database, tmp_path: Path) -> None:
+def test_a_process_that_renders_says_what_went_wrong_and_that_it_was_killed(
+    own: Database, tmp_path: Path
+) -> None:
     url = own.url.render_as_string(hide_password=False)
-    how: dict[str, Any] = {"format": "trl_sft", "kind": Kind.TURN, "reasoning": Reasoning.KEEP, "held_out": ()}
+    how: dict[str, Any] = {
+        "format": "trl_sft",
+        "kind": Kind.TURN,
+        "reasoning": Reasoning.KEEP,
+        "held_out": (),
+    }
     alone = render_worker.RenderWorker(render.Job(database_url=url, root=tmp_path, **how))
-    with pytest.raises(render_worker.RenderWorkerError, match=r"part 3: FileNotFoundError: .*plan-00003"):
+    with pytest.raises(
+        render_worker.RenderWorkerError, match=r"part 3: FileNotFoundError: .*plan-00003"
+    ):
         alone.part(3, "")
     alone._process.kill()
-    with pytest.raises(render_worker.RenderWorkerError, match="part 4: the process that rendered it ended with -9"):
+    with pytest.raises(
+        render_worker.RenderWorkerError, match="part 4: the process that rendered it ended with -9"
+    ):
         alone.part(4, "")
     alone.end(at_once=True)
 
 
-def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monkeypatch: Any) -> None:
+def test_texts_are_read_once_for_as_long_as_they_are_wanted(
+    own: Database, monkeypatch: Any
+) -> None:
     asked: list[int] = []
     read = stored_texts.sources
 
@@ -125,7 +155,10 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monke
 
     monkeypatch.setattr(stored_texts, "sources", counted)
     with own.begin() as connection:
-        ids = [str(one) for one in connection.scalars(sa.select(tables.candidates.c.candidate_id).limit(4))]
+        ids = [
+            str(one)
+            for one in connection.scalars(sa.select(tables.candidates.c.candidate_id).limit(4))
+        ]
         problem_id = str(connection.scalars(sa.select(tables.problems.c.problem_id)).first())
         library = text_cache.Library(Kind.TURN, sources=True)
         for wanted in (ids[:3], ids[1:], ids[:1]):
@@ -134,14 +167,19 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(own: Database, monke
 
 
 def test_sources_are_read_where_a_row_shows_them(own: Database, monkeypatch: Any) -> None:
-    """Sources are read for a candidate that came alone, or has a turn without messages; else the answer is shown."""
+    """Sources are read for a candidate that came alone, or has a turn without
+    messages; else the answer is shown.
+    """
     asked: list[str] = []
     monkeypatch.setattr(stored_texts, "sources", lambda _, ids: asked.extend(ids) or {})
     silent = [stored_texts.Turn(0, b"[]", b"x")]
     told = [stored_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"x")]
     monkeypatch.setattr(stored_texts, "dialogues", lambda *_: {"silent": silent, "told": told})
     with own.begin() as connection:
-        for kind, expected in ((Kind.TURN, ["alone", "of silent"]), (Kind.SINGLE, ["alone", "of silent", "of told"])):
+        for kind, expected in (
+            (Kind.TURN, ["alone", "of silent"]),
+            (Kind.SINGLE, ["alone", "of silent", "of told"]),
+        ):
             library = text_cache.Library(kind, sources=False)
             asked.clear()
             library.turn_to(connection, _plan(["of told"], ALONE, "told"))
@@ -155,7 +193,12 @@ ALONE = "00000000-0000-0000-0000-000000000000"
 
 def _plan(candidate_ids: list[str], problem_id: str, trajectory_id: str | None) -> pa.Table:
     rows = [
-        {"problem_id": problem_id, "candidate_id": each, "trajectory_id": trajectory_id, "turn": trajectory_id and 0}
+        {
+            "problem_id": problem_id,
+            "candidate_id": each,
+            "trajectory_id": trajectory_id,
+            "turn": trajectory_id and 0,
+        }
         for each in candidate_ids
     ]
     nothing = {f"rejected_{name}": None for name in rows[0]}
@@ -163,15 +206,23 @@ def _plan(candidate_ids: list[str], problem_id: str, trajectory_id: str | None) 
 
 
 def test_a_secret_that_json_hides_is_found() -> None:
-    hidden = json.dumps([{"role": "user", "content": "hf_" + "a1B2" * 9}]).replace("hf_", "\\u0068f_")
+    hidden = json.dumps([{"role": "user", "content": "hf_" + "a1B2" * 9}]).replace(
+        "hf_", "\\u0068f_"
+    )
     turns = {
         "clean": [stored_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"done")],
-        "hidden": [stored_texts.Turn(0, b"[]", b"x"), stored_texts.Turn(1, hidden.encode(), b"done")],
+        "hidden": [
+            stored_texts.Turn(0, b"[]", b"x"),
+            stored_texts.Turn(1, hidden.encode(), b"done"),
+        ],
         "odd": [stored_texts.Turn(0, b'[{"role": "user", "content": "\\ud800"}]', b"done")],
     }
     found = text_cache._exchanges(turns)
     assert found["clean"].secret.within(1) is None
-    assert [found["hidden"].secret.within(turns) for turns in (1, 2)] == [None, "Hugging Face token"]
+    assert [found["hidden"].secret.within(turns) for turns in (1, 2)] == [
+        None,
+        "Hugging Face token",
+    ]
     assert found["odd"].said[0].content == "\ufffd" * 3
     assert found["odd"].sanitized.within(1) is not None
 
@@ -184,25 +235,41 @@ def test_fingerprints_are_stored_batch_by_batch(own: Database, monkeypatch: Any,
     text_facts.candidates(own, lambda _, done, total: seen.append((done, total)))
     with own.begin() as connection:
         assert text_features.candidates_left(connection, near_duplicates.VERSION, sa.true()) == 0
-        stored = connection.scalar(sa.select(sa.func.count()).select_from(tables.candidate_features))
+        stored = connection.scalar(
+            sa.select(sa.func.count()).select_from(tables.candidate_features)
+        )
     assert stored is not None
     assert stored > 2
     assert [done for done, _ in seen] == [*range(0, stored, 2), stored]
 
 
 def test_two_never_write_one_folder(own: Database, tmp_path: Path) -> None:
-    with working_folder.folder(tmp_path / "set"), pytest.raises(ExportError, match="another export is writing it"):
+    with (
+        working_folder.folder(tmp_path / "set"),
+        pytest.raises(ExportError, match="another export is writing it"),
+    ):
         export.export(own, SPEC, tmp_path / "set")
 
 
 def test_pairs_labels_masks_and_rewards_come_from_real_rows(own: Database, tmp_path: Path) -> None:
     rows = {}
-    for layout in ("trl_preference", "trl_kto", "openai_sft", "rewards", "kernelbench_results", "llamafactory_sft"):
-        how: dict[str, Any] = {} if layout in ("rewards", "kernelbench_results") else {"similarity": Similarity.RAW}
+    for layout in (
+        "trl_preference",
+        "trl_kto",
+        "openai_sft",
+        "rewards",
+        "kernelbench_results",
+        "llamafactory_sft",
+    ):
+        how: dict[str, Any] = (
+            {} if layout in ("rewards", "kernelbench_results") else {"similarity": Similarity.RAW}
+        )
         spec = Spec(format=layout, val_fraction=0, **how)
         rows[layout] = export.export(own, spec, tmp_path / layout).rows
         assert verify(tmp_path / layout) == []
-    assert rows["trl_preference"] == 7 * 5  # per problem: fast over slow, wrong and hack; slow over wrong and hack
+    assert (
+        rows["trl_preference"] == 7 * 5
+    )  # per problem: fast over slow, wrong and hack; slow over wrong and hack
     assert rows["rewards"] == rows["kernelbench_results"] == dataset_seed.ATTEMPTS - 7
     results = {
         str(path.parent.relative_to(tmp_path / "kernelbench_results"))
@@ -222,13 +289,17 @@ def test_the_funnel_and_a_preview_write_nothing(own: Database, tmp_path: Path) -
     assert dataset_seed.count(own, tables.exports) == 0
 
 
-def test_stale_verdicts_are_refused_or_judged_again(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+def test_stale_verdicts_are_refused_or_judged_again(
+    own: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
     with own.begin() as connection:
         connection.execute(sa.update(tables.verdicts).values(detectors={"old": 1}))
     with pytest.raises(ExportError, match="stage 'judged'"):
         export.export(own, SPEC, tmp_path / "set")
     monkeypatch.setattr(rejudging, "judge", lambda *_: dataset_seed.verdict(Label.CLEAN))
-    made = export.export(own, export.spec_of({"similarity": "raw", "stale": "rejudge"}), tmp_path / "set")
+    made = export.export(
+        own, export.spec_of({"similarity": "raw", "stale": "rejudge"}), tmp_path / "set"
+    )
     assert made.rows > dataset_seed.CORRECT_AND_CLEAN
 
 
@@ -243,19 +314,30 @@ def test_a_changed_verdict_marks_every_dataset_that_used_it(
         "labelled": replace(SPEC, format="trl_kto"),
         "elsewhere": replace(SPEC, where="problem = '1_Op'"),
     }
-    made = {export.export(database, spec, tmp_path / name).export_id: name for name, spec in specs.items()}
+    made = {
+        export.export(database, spec, tmp_path / name).export_id: name
+        for name, spec in specs.items()
+    }
     with database.begin() as connection:
         old = sa.update(tables.verdicts).where(tables.verdicts.c.evaluation_id == changed)
         connection.execute(old.values(detectors={"old": 1}))
     monkeypatch.setattr(rejudging, "judge", lambda *_: dataset_seed.verdict(Label.HACK))
     assert text_facts.rejudge_stale(database, policies.DEFAULT) == 1
     with database.begin() as connection:
-        stale = {made[str(one.export_id)]: one.stale_reason for one in exports.recent(connection) if one.stale_reason}
-    used = {name for name in specs if any(one["rows"] for one in export.why(tmp_path / name, changed))}
+        stale = {
+            made[str(one.export_id)]: one.stale_reason
+            for one in exports.recent(connection)
+            if one.stale_reason
+        }
+    used = {
+        name for name in specs if any(one["rows"] for one in export.why(tmp_path / name, changed))
+    }
     assert stale.keys() == used == {"taught", "paired", "rejected", "labelled"}
     [worse] = export.why(tmp_path / "rejected", changed)
     assert {row["role"] for row in worse["rows"]} == {"rejected"}
-    assert all(reason.startswith(f"evaluation {changed}: clean → hack under ") for reason in stale.values())
+    assert all(
+        reason.startswith(f"evaluation {changed}: clean → hack under ") for reason in stale.values()
+    )
 
 
 def test_a_held_out_set_takes_its_families_out(own: Database, tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ def dialogue(
     backend: str = "triton",
     label: str | None = None,
 ) -> list[UUID | None]:
-    """A stored trajectory with a turn per outcome; `none`: an answer without code, `fault`: the job failed."""
+    """A stored trajectory with a turn per outcome; `none`: an answer without code,
+    `fault`: the job failed.
+    """
     found: list[UUID | None] = []
     told = []
     with database.begin() as connection:
@@ -44,10 +46,14 @@ def dialogue(
             if outcome == "none":
                 text = f"I cannot: {name}."
             elif outcome != "fault":
-                stored = evaluate(connection, problem(number), code(name).encode(), outcome, backend, device)
+                stored = evaluate(
+                    connection, problem(number), code(name).encode(), outcome, backend, device
+                )
             turn = dataset_seed.turn(PROMPT, text, stored)
             if outcome == "fault":
-                job_id, _ = dataset_seed.queued(connection, problem(number), code(name).encode(), backend, device)
+                job_id, _ = dataset_seed.queued(
+                    connection, problem(number), code(name).encode(), backend, device
+                )
                 lease = leases.claim(connection, job_id, "test", 60.0)
                 assert lease is not None
                 assert leases.fail(connection, lease, "test", "as the test wants")
@@ -55,7 +61,14 @@ def dialogue(
                 assert jobs.lock(connection, job_id) == "failed"
             told.append(turn)
             found.append(stored.evaluation_id if stored else None)
-        trajectories.add(connection, problem_id=problem_id, backend=backend, turns=told, run_id=run_id, label=label)
+        trajectories.add(
+            connection,
+            problem_id=problem_id,
+            backend=backend,
+            turns=told,
+            run_id=run_id,
+            label=label,
+        )
     return found
 
 
@@ -70,7 +83,9 @@ def test_every_line_of_a_report_has_a_number_of_its_own(database: Database, tmp_
         dialogue(database, ["fast", "incorrect"], run="r", number=number)
     export.export(database, Spec(format="kernelbench_results", val_fraction=0.5), tmp_path / "kb")
     lines = [
-        row for path in (tmp_path / "kb").glob("lineage-*.parquet") for row in pq.ParquetFile(path).read().to_pylist()
+        row
+        for path in (tmp_path / "kb").glob("lineage-*.parquet")
+        for row in pq.ParquetFile(path).read().to_pylist()
     ]
     assert {row["split"] for row in lines} == {"train"}
     assert [row["index"] for row in lines if row["role"] == "answer"] == list(range(16))
@@ -82,7 +97,9 @@ def test_every_line_of_a_report_has_a_number_of_its_own(database: Database, tmp_
 def test_pass_rates_of_problems_are_of_one_language_and_of_valid_evaluations(
     database: Database, tmp_path: Path
 ) -> None:
-    for place, outcome in enumerate(["fast", "slow", "incorrect", "invalid", "fault", "none", "hack", "suspect"]):
+    for place, outcome in enumerate(
+        ["fast", "slow", "incorrect", "invalid", "fault", "none", "hack", "suspect"]
+    ):
         dialogue(database, [outcome, "fast"], run="tried", label=f"t{place}")
     dialogue(database, ["incorrect"], run="tried", backend="cuda", label="c")
     dialogue(database, ["fast"], run="other", label="o")
@@ -114,7 +131,9 @@ def test_pass_rates_of_problems_are_of_one_device(database: Database, tmp_path: 
     assert (usual["pass_rate"], usual["attempts"]) == (1.0, 3)
 
 
-def test_an_answer_without_code_is_of_the_device_that_its_run_used(database: Database, tmp_path: Path) -> None:
+def test_an_answer_without_code_is_of_the_device_that_its_run_used(
+    database: Database, tmp_path: Path
+) -> None:
     """A run on a GPU, 1 of 2 right; one on the CPU, 1 of 3 right, two of them without code."""
     dialogue(database, ["fast"], run="gpu", label="a")
     dialogue(database, ["incorrect"], run="gpu", label="b")
@@ -131,7 +150,9 @@ def test_an_answer_without_code_is_of_the_device_that_its_run_used(database: Dat
     assert sorted(one.device or "" for one in found) == ["cpu"] * 3 + ["h200"] * 2
 
 
-def test_an_answer_without_code_is_of_the_device_of_its_own_dialogue(database: Database, tmp_path: Path) -> None:
+def test_an_answer_without_code_is_of_the_device_of_its_own_dialogue(
+    database: Database, tmp_path: Path
+) -> None:
     dialogue(database, ["none", "fast"], run="mixed", label="a")
     for place in range(3):
         dialogue(database, ["fast"], run="mixed", device="cpu", number=4, label=f"c{place}")
@@ -151,13 +172,22 @@ def test_a_last_turn_that_failed_leaves_no_final_turn(database: Database, tmp_pa
 
 
 def test_prompts_are_measured_without_the_answer(database: Database, tmp_path: Path) -> None:
-    """A long answer is an attempt like any other: a limit of the prompt's length does not change a pass rate."""
+    """A long answer is an attempt like any other: a limit of the prompt's length
+    does not change a pass rate.
+    """
     dialogue(database, ["fast"], run="r", label="a")
     with database.begin() as connection:
         told = dataset_seed.turn(PROMPT, "no " * 4_000, None)
         [problem_id] = dataset_seed.problems.add(connection, [problem(1)])
         run_id = trajectories.add_run(connection, Run(name="r", model="m"))
-        trajectories.add(connection, problem_id=problem_id, backend="triton", turns=[told], run_id=run_id, label="b")
+        trajectories.add(
+            connection,
+            problem_id=problem_id,
+            backend="triton",
+            turns=[told],
+            run_id=run_id,
+            label="b",
+        )
     [row] = rows(database, tmp_path / "long", format="trl_prompts", max_tokens=100)
     assert (row["pass_rate"], row["attempts"]) == (0.5, 2)
     with pytest.raises(export.ExportError, match="stage 'tokens'"):
@@ -168,7 +198,9 @@ TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 
 
 @pytest.mark.parametrize("answer", ["", f"export TOKEN={TOKEN}"])
-def test_a_prompt_is_a_row_whatever_was_answered(database: Database, tmp_path: Path, answer: str) -> None:
+def test_a_prompt_is_a_row_whatever_was_answered(
+    database: Database, tmp_path: Path, answer: str
+) -> None:
     with database.begin() as connection:
         [problem_id] = dataset_seed.problems.add(connection, [problem(1)])
         told = dataset_seed.turn(PROMPT, answer, None)
@@ -197,26 +229,41 @@ def test_a_preview_shows_rows_as_the_dataset_has_them(database: Database, tmp_pa
     assert [one["row"] for one in export.preview(database, spec_of(options)).rows] == [row]
 
 
-def test_an_answer_that_failed_once_is_labelled_bad_alone(database: Database, tmp_path: Path) -> None:
+def test_an_answer_that_failed_once_is_labelled_bad_alone(
+    database: Database, tmp_path: Path
+) -> None:
     """Right on one device, wrong on another one."""
     with database.begin() as connection:
         right = evaluate(connection, problem(1), code("same").encode(), "fast", device="h200")
         wrong = evaluate(connection, problem(1), code("same").encode(), "incorrect", device="h100")
         evaluate(connection, problem(1), code("other").encode(), "fast", device="h200")
     options = {"format": "trl_kto", "device": "all", "similarity": "none"}
-    found = {row["evaluation_id"]: row["label"] for row in rows(database, tmp_path / "kto", **options)}
+    found = {
+        row["evaluation_id"]: row["label"] for row in rows(database, tmp_path / "kto", **options)
+    }
     assert found[str(wrong.evaluation_id)] is False
     assert str(right.evaluation_id) not in found
     assert sorted(found.values()) == [False, True]
     [decision] = why(tmp_path / "kto", str(right.evaluation_id))
-    assert (decision["stage"], decision["detail"]) == ("choice", "the same answer failed in another evaluation")
+    assert (decision["stage"], decision["detail"]) == (
+        "choice",
+        "the same answer failed in another evaluation",
+    )
 
 
 @pytest.mark.parametrize(
     ("where", "said", "unsaid"),
     [
-        ("correct = false", "names `correct`: wrong answers may bear loss", "suspects or hacks may"),
-        ("status = passed and verdict = hack", "names `verdict`: suspects or hacks may bear loss", "names `correct`"),
+        (
+            "correct = false",
+            "names `correct`: wrong answers may bear loss",
+            "suspects or hacks may",
+        ),
+        (
+            "status = passed and verdict = hack",
+            "names `verdict`: suspects or hacks may bear loss",
+            "names `correct`",
+        ),
         ("level = 2", "Secrets were looked for", "may bear loss"),
     ],
 )

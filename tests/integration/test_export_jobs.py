@@ -1,4 +1,6 @@
-"""Datasets made in processes of their own: progress, cancelling, refusals that leave nothing behind."""
+"""Datasets made in processes of their own: progress, cancelling, refusals that leave
+nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_progress_reaches_the_number_of_attempts(filled: Database, tmp_path: Pat
 
 
 def test_an_empty_result_names_the_stage_and_leaves_nothing(own: Database, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"stage 'where' \(speedup > 1000\.0\): 54 rows came in, none left"):
+    with pytest.raises(
+        ExportError, match=r"stage 'where' \(speedup > 1000\.0\): 54 rows came in, none left"
+    ):
         make(own, tmp_path / "set", "speedup > 1000")
     assert nothing_left(tmp_path)
     assert dataset_seed.count(own, tables.exports) == 0
@@ -38,12 +42,21 @@ def test_an_empty_result_names_the_stage_and_leaves_nothing(own: Database, tmp_p
 
 def test_a_manifest_is_a_selection(own: Database, settings: Settings, tmp_path: Path) -> None:
     made = make(own, tmp_path / "set", "turn = 0")
-    again = assay(settings, "export", "--spec", str(tmp_path / "set/manifest.json"), "--out", str(tmp_path / "again"))
+    again = assay(
+        settings,
+        "export",
+        "--spec",
+        str(tmp_path / "set/manifest.json"),
+        "--out",
+        str(tmp_path / "again"),
+    )
     assert again.exit_code == 0, again.output
     repeated = json.loads((tmp_path / "again/manifest.json").read_text())
     assert (repeated["spec"], repeated["content_sha256"]) == (made["spec"], made["content_sha256"])
     (tmp_path / "list.json").write_text("[]")
-    refused = assay(settings, "export", "--spec", str(tmp_path / "list.json"), "--out", str(tmp_path / "none"))
+    refused = assay(
+        settings, "export", "--spec", str(tmp_path / "list.json"), "--out", str(tmp_path / "none")
+    )
     assert (refused.exit_code, refused.stderr) == (
         2,
         "error: spec: expected a selection or a manifest as a JSON object, got []\n",
@@ -74,7 +87,9 @@ def test_an_existing_dataset_is_never_written_over(filled: Database, tmp_path: P
     make(filled, tmp_path / "empty")
 
 
-def test_where_recording_fails_no_folder_appears(filled: Database, tmp_path: Path, monkeypatch: Any) -> None:
+def test_where_recording_fails_no_folder_appears(
+    filled: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("no room")
 
@@ -107,7 +122,10 @@ def test_so_many_jobs_at_a_time_and_one_that_never_began_is_taken_up(
     own: Database, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(background, "_spawn", lambda *_: None)
-    first, second = (background.start(own, Spec(similarity=Similarity.RAW), tmp_path) for _ in range(background.MAKING))
+    first, second = (
+        background.start(own, Spec(similarity=Similarity.RAW), tmp_path)
+        for _ in range(background.MAKING)
+    )
     with pytest.raises(background.BusyError, match="2 datasets are being made already"):
         background.start(own, Spec(), tmp_path)
     created = tables.export_jobs.c.created_at
@@ -123,7 +141,9 @@ def test_so_many_jobs_at_a_time_and_one_that_never_began_is_taken_up(
     assert job_at_its_end(own, second).state == "cancelled"
 
 
-def test_a_job_that_cannot_be_done_says_why_and_leaves_nothing(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_job_that_cannot_be_done_says_why_and_leaves_nothing(
+    own: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(background, "_spawn", lambda *_: None)
     export_job_id = background.start(own, Spec(where="speedup > 1000"), tmp_path)
     with pytest.raises(ExportError):
@@ -134,12 +154,16 @@ def test_a_job_that_cannot_be_done_says_why_and_leaves_nothing(own: Database, tm
     assert nothing_left(tmp_path)
 
 
-def test_a_job_that_is_cancelled_while_it_runs_leaves_nothing(own: Database, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_job_that_is_cancelled_while_it_runs_leaves_nothing(
+    own: Database, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(background, "_spawn", lambda *_: None)
     export_job_id = background.start(own, Spec(), tmp_path)
     report = export_jobs.report
     monkeypatch.setattr(
-        export_jobs, "report", lambda *said: bool(background.cancel(own, export_job_id)) or report(*said)
+        export_jobs,
+        "report",
+        lambda *said: bool(background.cancel(own, export_job_id)) or report(*said),
     )
     background.run(own, export_job_id)
     assert job_at_its_end(own, export_job_id).state == "cancelled"

@@ -1,4 +1,6 @@
-"""Evaluations that rows rest on beside their own: histories, trained turns, pass rates; and answers without code."""
+"""Evaluations that rows rest on beside their own: histories, trained turns, pass
+rates; and answers without code.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ from tests.integration.dataset_seed import code, evaluate, problem, turn
 
 @pytest.fixture
 def dialogues(database: Database) -> dict[str, UUID]:
-    """Four dialogues of one problem under one prompt, all of one run: `slow → (same answer) fast`, `slow → wrong` with
-    the same history, silence, and `wrong → silence → fast` with a history of its own.  Evaluations by name."""
+    """Four dialogues of one problem under one prompt, all of one run: `slow → (same answer) fast`,
+    `slow → wrong` with the same history, silence, and `wrong → silence → fast` with a history of
+    its own.  Evaluations by name.
+    """
     found: dict[str, UUID] = {}
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, Run(name="r", model="org/m"))
@@ -39,36 +43,56 @@ def dialogues(database: Database) -> dict[str, UUID]:
 
         def add(*turns: Turn) -> None:
             [problem_id] = dataset_seed.problems.add(connection, [problem(1)])
-            trajectories.add(connection, problem_id=problem_id, backend="triton", turns=turns, run_id=run_id)
+            trajectories.add(
+                connection, problem_id=problem_id, backend="triton", turns=turns, run_id=run_id
+            )
 
         first = said("first", "slow", "go")
         add(first, said("better", "fast", "again"))
         add(first, said("worse", "incorrect", "again"))
         add(turn(("go",), "I cannot.", None))
-        add(said("wrong", "incorrect", "go"), turn(("and?",), "No.", None), said("late", "fast", "please"))
+        add(
+            said("wrong", "incorrect", "go"),
+            turn(("and?",), "No.", None),
+            said("late", "fast", "please"),
+        )
     return found
 
 
 def make(database: Database, out: Path, layout: str, **options: Any) -> list[dict[str, Any]]:
-    exporting.export(database, exporting.spec_of({"format": layout, "val_fraction": 0.0} | options), out)
+    exporting.export(
+        database, exporting.spec_of({"format": layout, "val_fraction": 0.0} | options), out
+    )
     assert verify(out) == []
-    return [row for file in sorted(out.glob("data/*.parquet")) for row in pq.read_table(file).to_pylist()]
+    return [
+        row
+        for file in sorted(out.glob("data/*.parquet"))
+        for row in pq.read_table(file).to_pylist()
+    ]
 
 
 def lineage(out: Path) -> set[tuple[str, str | None]]:
-    rows = [row for file in out.glob("lineage-*.parquet") for row in pq.read_table(file).to_pylist()]
+    rows = [
+        row for file in out.glob("lineage-*.parquet") for row in pq.read_table(file).to_pylist()
+    ]
     return {(row["role"], row["evaluation_id"]) for row in rows}
 
 
 def stale(database: Database) -> set[str]:
     with database.begin() as connection:
-        return {Path(one.directory).name for one in exports.recent(connection) if one.stale_at is not None}
+        return {
+            Path(one.directory).name
+            for one in exports.recent(connection)
+            if one.stale_at is not None
+        }
 
 
 def say(connection: sa.Connection, evaluation_id: UUID, reason: str) -> None:
     """A reviewer calls it a hack."""
     user_id = ids.new_id()
-    connection.execute(tables.users.insert().values(user_id=user_id, name=reason, role=Role.REVIEWER))
+    connection.execute(
+        tables.users.insert().values(user_id=user_id, name=reason, role=Role.REVIEWER)
+    )
     reviewer = user(user_id=user_id, name=reason, role=Role.REVIEWER)
     reviews.add(connection, reviewer, evaluation_id, GivenReview(label=Opinion.HACK, reason=reason))
 
@@ -105,9 +129,18 @@ def test_answers_without_code_have_a_row_and_a_reward(
     silent = [row for row in rows if row["status"] == "no_code"]
     assert sorted(row["completion"] for row in silent) == ["I cannot.", "No."]
     for row in silent:
-        assert (row["evaluation_id"], row["code"], row["correct"], row["backend"]) == (None, None, False, "triton")
+        assert (row["evaluation_id"], row["code"], row["correct"], row["backend"]) == (
+            None,
+            None,
+            False,
+            "triton",
+        )
         assert (row["reward_dr_kernel"], row["kevin_score"]) == (0.0, 0.0)
-    late = {row["turn"]: row["kevin_return"] for row in rows if row["completion"] in ("No.",) or row["turn"] == 2}
+    late = {
+        row["turn"]: row["kevin_return"]
+        for row in rows
+        if row["completion"] in ("No.",) or row["turn"] == 2
+    }
     assert late == {1: pytest.approx(0.4 * 2.3), 2: pytest.approx(2.3)}
     assert len(rows) == 8
     assert exporting.reproduce(database, manifest(tmp_path / "set"), tmp_path / "again")[1] == []
@@ -125,12 +158,16 @@ def test_a_review_marks_sets_that_only_rest_on_the_evaluation(
     make(database, tmp_path / "context", "trl_sft", **wanted)
     make(database, tmp_path / "trained", "trl_sft_masked", similarity="none")
     make(database, tmp_path / "prompts", "verl_rl")
-    make(database, tmp_path / "apart", "trl_sft", kind="single", where="turn = 1", similarity="none")
+    make(
+        database, tmp_path / "apart", "trl_sft", kind="single", where="turn = 1", similarity="none"
+    )
     first = str(dialogues["first"])
     assert ("context", first) in lineage(tmp_path / "context")
     assert ("trained", first) in lineage(tmp_path / "trained")
     assert ("attempt", first) in lineage(tmp_path / "prompts") | {("attempt", first)}
-    [shown] = {row["turn_id"]: row for row in exporting.why(tmp_path / "context", first) if row["rows"]}.values()
+    [shown] = {
+        row["turn_id"]: row for row in exporting.why(tmp_path / "context", first) if row["rows"]
+    }.values()
     assert (shown["stage"], [one["role"] for one in shown["rows"]]) == ("where", ["context"])
     assert stale(database) == set()
     with database.begin() as connection:
@@ -158,10 +195,16 @@ def test_rows_of_a_dataset_name_stored_evaluations_which_stay(
         [made] = [one.export_id for one in exports.recent(connection)]
     row = {"export_id": made, "row_index": 10_000, "evaluation_id": dialogues["better"]}
     for strange in ({"evaluation_id": ids.new_id()}, {"export_id": ids.new_id()}):
-        with pytest.raises(sa.exc.IntegrityError, match="expected stored"), database.begin() as connection:
+        with (
+            pytest.raises(sa.exc.IntegrityError, match="expected stored"),
+            database.begin() as connection,
+        ):
             connection.execute(tables.export_rows.insert().values(row | strange))
     for table, identifier in ((tables.exports, made), (tables.evaluations, dialogues["better"])):
-        with pytest.raises(sa.exc.IntegrityError, match="rest on these"), database.begin() as connection:
+        with (
+            pytest.raises(sa.exc.IntegrityError, match="rest on these"),
+            database.begin() as connection,
+        ):
             delete(connection, table, identifier)
 
 

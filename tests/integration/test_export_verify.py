@@ -71,11 +71,15 @@ class TestVerify:
         assert "data/train-00001.parquet: not in the manifest" in found
         assert "notes.txt: not in the manifest" in found
 
-    @pytest.mark.parametrize("name", ["README.md", "lineage-00000.parquet", "data/train-00000.parquet"])
+    @pytest.mark.parametrize(
+        "name", ["README.md", "lineage-00000.parquet", "data/train-00000.parquet"]
+    )
     def test_one_flipped_byte_is_found_wherever_it_is(self, made: Path, name: str) -> None:
         whole = (made / name).read_bytes()
         for position in range(0, len(whole), max(1, len(whole) // 40)):
-            (made / name).write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
+            (made / name).write_bytes(
+                whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :]
+            )
             assert any(line.startswith(f"{name}: expected sha256") for line in verify(made))
         (made / name).write_bytes(whole)
         assert verify(made) == []
@@ -86,7 +90,10 @@ class TestVerify:
         assert verify(made) == ["manifest.json: was changed: its own hash does not fit"]
 
     def test_wrong_row_ids_are_found(self, made: Path) -> None:
-        rewrite(made / "lineage-00000.parquet", lambda rows: rows[0].update(evaluation_id=rows[1]["evaluation_id"]))
+        rewrite(
+            made / "lineage-00000.parquet",
+            lambda rows: rows[0].update(evaluation_id=rows[1]["evaluation_id"]),
+        )
         assert "lineage-00000.parquet: the content of its rows was changed" in verify(made)
 
     @pytest.mark.parametrize(
@@ -98,7 +105,9 @@ class TestVerify:
             ("\udcff", "expected JSON"),
         ],
     )
-    def test_a_manifest_that_is_none_is_one_problem(self, made: Path, text: str, message: str) -> None:
+    def test_a_manifest_that_is_none_is_one_problem(
+        self, made: Path, text: str, message: str
+    ) -> None:
         (made / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
         [found] = verify(made)
         assert message in found

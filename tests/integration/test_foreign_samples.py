@@ -43,8 +43,21 @@ def test_json_lines_of_every_shape_are_stored_once(database: Database, tmp_path:
     ]
     path = write(
         tmp_path / "mine.jsonl",
-        {"reference": REFERENCE, "candidate": CODE, "id": "a", "licence": "MIT", "name": "x", "level": 2},
-        {"reference": REFERENCE, "messages": dialogue[:1], "response": f"```\n{CODE}# 2\n```", "id": "b", "name": "x"},
+        {
+            "reference": REFERENCE,
+            "candidate": CODE,
+            "id": "a",
+            "licence": "MIT",
+            "name": "x",
+            "level": 2,
+        },
+        {
+            "reference": REFERENCE,
+            "messages": dialogue[:1],
+            "response": f"```\n{CODE}# 2\n```",
+            "id": "b",
+            "name": "x",
+        },
         {"reference": REFERENCE, "messages": dialogue, "id": "c", "name": "x"},
     )
     found = imports.jsonl(database, path, model="org/m")
@@ -85,38 +98,62 @@ def test_a_bad_line_is_named_and_the_others_are_stored(
 def test_further_fields_are_claims_and_a_reference_may_name_a_stored_problem(
     database: Database, tmp_path: Path
 ) -> None:
-    first = {"reference": REFERENCE, "candidate": CODE, "name": "x", "source_set": "mine", "id": 1, "speedup": 9.5}
+    first = {
+        "reference": REFERENCE,
+        "candidate": CODE,
+        "name": "x",
+        "source_set": "mine",
+        "id": 1,
+        "speedup": 9.5,
+    }
     imports.jsonl(database, write(tmp_path / "first.jsonl", first))
     with database.begin() as connection:
-        assert connection.execute(sa.select(tables.trajectories.c.claims)).scalar_one() == {"speedup": 9.5}
+        assert connection.execute(sa.select(tables.trajectories.c.claims)).scalar_one() == {
+            "speedup": 9.5
+        }
         problem_id = connection.execute(sa.select(tables.problems.c.problem_id)).scalar_one()
-    lines = [{"reference": name, "candidate": CODE + "# 2\n", "id": name} for name in ("mine/x", str(problem_id))]
+    lines = [
+        {"reference": name, "candidate": CODE + "# 2\n", "id": name}
+        for name in ("mine/x", str(problem_id))
+    ]
     found = imports.jsonl(database, write(tmp_path / "second.jsonl", *lines))
     assert (found.new_samples, found.bad) == (2, ())
     assert count(database, "problems", "trajectories", "jobs") == [1, 3, 2]
 
 
-def test_another_device_class_queues_the_same_samples_once(database: Database, tmp_path: Path) -> None:
+def test_another_device_class_queues_the_same_samples_once(
+    database: Database, tmp_path: Path
+) -> None:
     path = write(tmp_path / "mine.jsonl", {"reference": REFERENCE, "candidate": CODE, "id": "a"})
     assert imports.jsonl(database, path).new_samples == 1
-    assert [imports.jsonl(database, path, device_class="h200").new_samples for _ in range(2)] == [1, 0]
+    assert [imports.jsonl(database, path, device_class="h200").new_samples for _ in range(2)] == [
+        1,
+        0,
+    ]
     with database.begin() as connection:
         assert set(connection.scalars(sa.select(tables.jobs.c.device_class))) == {"cpu", "h200"}
         assert set(connection.scalars(sa.select(tables.trajectories.c.label))) == {"a", "a@h200"}
     assert imports.jsonl(database, path).new_samples == 0
 
 
-def test_plain_pytorch_under_a_prompt_for_triton_is_judged_as_triton(database: Database, tmp_path: Path) -> None:
+def test_plain_pytorch_under_a_prompt_for_triton_is_judged_as_triton(
+    database: Database, tmp_path: Path
+) -> None:
     asked = [{"role": "user", "content": "Write a custom Triton kernel for softmax."}]
     answer = "```python\nimport torch\nclass ModelNew: ...\n```"
-    path = write(tmp_path / "mine.jsonl", {"reference": REFERENCE, "messages": asked, "response": answer})
+    path = write(
+        tmp_path / "mine.jsonl", {"reference": REFERENCE, "messages": asked, "response": answer}
+    )
     imports.jsonl(database, path)
     with database.begin() as connection:
         assert connection.scalars(sa.select(tables.candidates.c.backend)).all() == ["triton"]
 
 
 def test_dr_kernel_dialogues_and_prompts(database: Database, tmp_path: Path) -> None:
-    messages = [{"role": role, "content": f"```\n{CODE}# {n}\n```"} for n, role in enumerate(["user", "assistant"] * 5)]
+    messages = [
+        {"role": role, "content": f"```\n{CODE}# {n}\n```"}
+        for n, role in enumerate(["user", "assistant"] * 5)
+    ]
     row = {
         "messages": messages,
         "uuid": 7,
@@ -148,7 +185,12 @@ def test_dr_kernel_dialogues_and_prompts(database: Database, tmp_path: Path) -> 
 
 
 def test_kernelbook_problems_keep_their_licences(database: Database, tmp_path: Path) -> None:
-    row = {"entry_point": "Net", "python_code": "class Net: ...\n", "licenses": ["MIT", "Apache-2.0"], "uuid": 0}
+    row = {
+        "entry_point": "Net",
+        "python_code": "class Net: ...\n",
+        "licenses": ["MIT", "Apache-2.0"],
+        "uuid": 0,
+    }
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "book.parquet")
     assert imports.kernelbook(database, tmp_path / "book.parquet").problems == 1
     with database.begin() as connection:
@@ -180,25 +222,44 @@ def test_caesar_logs_are_dialogues_on_known_problems(database: Database, tmp_pat
     assert imports.caesar(database, tmp_path / "logs", model="r1").new_samples == 0
 
 
-def test_what_was_exported_for_dr_kernel_can_be_imported_again(database: Database, tmp_path: Path) -> None:
+def test_what_was_exported_for_dr_kernel_can_be_imported_again(
+    database: Database, tmp_path: Path
+) -> None:
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, Run(name="two", model="org/model-a"))
         attempts = [
-            dataset_seed.evaluate(connection, dataset_seed.problem(0), dataset_seed.code(kind).encode(), kind)
+            dataset_seed.evaluate(
+                connection, dataset_seed.problem(0), dataset_seed.code(kind).encode(), kind
+            )
             for kind in ("slow", "fast")
         ]
         turns = [
-            dataset_seed.turn((f"Prompt {kind}.",), f"Thinking.\n```python\n{dataset_seed.code(kind)}```", stored)
+            dataset_seed.turn(
+                (f"Prompt {kind}.",), f"Thinking.\n```python\n{dataset_seed.code(kind)}```", stored
+            )
             for kind, stored in zip(("slow", "fast"), attempts, strict=True)
         ]
         problem_id = attempts[0].problem_id
-        trajectories.add(connection, problem_id=problem_id, backend="triton", turns=turns, run_id=run_id, label="t")
-    export.export(database, export.Spec(format="drkernel_coldstart", where="run = two", val_fraction=0), tmp_path / "d")
+        trajectories.add(
+            connection,
+            problem_id=problem_id,
+            backend="triton",
+            turns=turns,
+            run_id=run_id,
+            label="t",
+        )
+    export.export(
+        database,
+        export.Spec(format="drkernel_coldstart", where="run = two", val_fraction=0),
+        tmp_path / "d",
+    )
     found = imports.drkernel_coldstart(database, tmp_path / "d/data/train-00000.parquet")
     assert (found.samples, found.new_samples) == (1, 1)
 
 
-def test_columns_of_types_that_json_lacks_are_kept_as_text(database: Database, tmp_path: Path) -> None:
+def test_columns_of_types_that_json_lacks_are_kept_as_text(
+    database: Database, tmp_path: Path
+) -> None:
     moment = datetime(2026, 11, 24, 6, 30, tzinfo=UTC)
     odd = {
         "at": moment,
@@ -211,12 +272,21 @@ def test_columns_of_types_that_json_lacks_are_kept_as_text(database: Database, t
     }
     answer = "```python\nimport triton\nclass ModelNew: pass\n```"
     messages = [{"role": "user", "content": "Write it."}, {"role": "assistant", "content": answer}]
-    row = {"messages": messages, "uuid": 0, "entry_point": "Model", "original_python_code": "class Model: pass\n"}
+    row = {
+        "messages": messages,
+        "uuid": 0,
+        "entry_point": "Model",
+        "original_python_code": "class Model: pass\n",
+    }
     pq.write_table(pa.Table.from_pylist([row | odd]), tmp_path / "cold.parquet")
     found = imports.drkernel_coldstart(database, tmp_path / "cold.parquet")
     assert (found.samples, found.bad) == (1, ())
     with database.begin() as connection:
         [claims] = connection.scalars(sa.select(tables.trajectories.c.claims))
-    assert (claims["at"], claims["day"], claims["price"]) == (moment.isoformat(), "2026-11-24", "1.50")
+    assert (claims["at"], claims["day"], claims["price"]) == (
+        moment.isoformat(),
+        "2026-11-24",
+        "1.50",
+    )
     assert (claims["share"], claims["took"]) == (None, "0:00:03")
     assert claims["nested"] == {"at": moment.isoformat(), "values": [1, None]}

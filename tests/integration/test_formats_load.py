@@ -1,9 +1,11 @@
-"""Small datasets of every layout, read by the libraries that they are for, where those are installed.
+"""Small datasets of every layout, read by the libraries that they are for, where
+those are installed.
 
-`pip install '.[trainers]'` brings TRL and verl; each of the others needs an environment of its own, because they pin
-conflicting versions: app/export/README.md has the commands.  Nothing of theirs is stubbed: their dataset readers can be
-imported without their GPU packages.  slime is on no registry: its test needs a checkout on PYTHONPATH.  Without
-`datasets` nothing of this runs."""
+`pip install '.[trainers]'` brings TRL and verl; each of the others needs an environment of its own,
+because they pin conflicting versions: app/export/README.md has the commands.  Nothing of theirs is
+stubbed: their dataset readers can be imported without their GPU packages.  slime is on no registry:
+its test needs a checkout on PYTHONPATH.  Without `datasets` nothing of this runs.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def make(datasets: Any, services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+def make(
+    datasets: Any, services: Services, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Make]:
     """The dataset of that format, made when it is first asked for."""
     root = tmp_path_factory.mktemp("formats")
     with dataset_seed.filled(services) as database:
@@ -86,7 +90,9 @@ def answers(messages: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", formats.BUILTIN)
-def test_datasets_reads_the_folder_by_its_card(datasets: Any, make: Make, tmp_path: Path, name: str) -> None:
+def test_datasets_reads_the_folder_by_its_card(
+    datasets: Any, make: Make, tmp_path: Path, name: str
+) -> None:
     folder = make(name)
     loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path))
     assert {split: len(rows) for split, rows in loaded.items()} == manifest(folder)["split"]
@@ -94,7 +100,9 @@ def test_datasets_reads_the_folder_by_its_card(datasets: Any, make: Make, tmp_pa
         assert rows.column_names == formats.find(name).schema.names
         if formats.find(name).container == PARQUET:
             assert "null" not in str(rows.features)
-            assert list(rows) == [row for file in files(folder, split) for row in rows_of(Path(file))]
+            assert list(rows) == [
+                row for file in files(folder, split) for row in rows_of(Path(file))
+            ]
 
 
 def test_datasets_tells_exports_of_one_name_and_size_apart(
@@ -111,7 +119,9 @@ def test_datasets_tells_exports_of_one_name_and_size_apart(
 @pytest.fixture
 def rows(datasets: Any, make: Make, tmp_path: Path) -> Callable[[str], Any]:
     """The training rows of a format, as `datasets` gives them to TRL."""
-    return lambda name: datasets.load_dataset(str(make(name)), cache_dir=str(tmp_path / "cache"))["train"]
+    return lambda name: datasets.load_dataset(str(make(name)), cache_dir=str(tmp_path / "cache"))[
+        "train"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,16 +133,25 @@ def rows(datasets: Any, make: Make, tmp_path: Path) -> Callable[[str], Any]:
         ("GRPO", "trl_prompts"),
     ],
 )
-def test_trl_takes_a_step(rows: Callable[[str], Any], tmp_path: Path, trainer: str, name: str) -> None:
+def test_trl_takes_a_step(
+    rows: Callable[[str], Any], tmp_path: Path, trainer: str, name: str
+) -> None:
     trl = pytest.importorskip("trl", minversion="1.0")
-    options: dict[str, Any] = {"output_dir": str(tmp_path), "max_steps": 1, "use_cpu": True, "bf16": False}
+    options: dict[str, Any] = {
+        "output_dir": str(tmp_path),
+        "max_steps": 1,
+        "use_cpu": True,
+        "bf16": False,
+    }
     options |= {"report_to": [], "logging_steps": 1, "per_device_train_batch_size": 2}
     more: dict[str, Any] = {}
     if trainer in ("DPO", "KTO"):
         more["ref_model"] = tiny_trainer.model()
     elif trainer == "GRPO":
         options |= {"num_generations": 2, "max_completion_length": 4}
-        more["reward_funcs"] = [lambda completions, reference_code, **_: [float(len(one)) for one in reference_code]]
+        more["reward_funcs"] = [
+            lambda completions, reference_code, **_: [float(len(one)) for one in reference_code]
+        ]
     made = getattr(trl, f"{trainer}Trainer")(
         tiny_trainer.model(),
         args=getattr(trl, f"{trainer}Config")(**options),
@@ -146,10 +165,14 @@ def test_trl_takes_a_step(rows: Callable[[str], Any], tmp_path: Path, trainer: s
 
 def test_verl_learns_answers_and_nothing_else(make: Make) -> None:
     module = pytest.importorskip("verl.utils.dataset.multiturn_sft_dataset")
-    config = pytest.importorskip("omegaconf").OmegaConf.create({"max_length": 8192, "pad_mode": "no_padding"})
+    config = pytest.importorskip("omegaconf").OmegaConf.create(
+        {"max_length": 8192, "pad_mode": "no_padding"}
+    )
     tokenizer = tiny_trainer.tokenizer()
     folder = make("verl_sft")
-    for item, row in side_by_side(module.MultiTurnSFTDataset(files(folder), tokenizer, config), folder):
+    for item, row in side_by_side(
+        module.MultiTurnSFTDataset(files(folder), tokenizer, config), folder
+    ):
         learnt = tokenizer.decode(item["input_ids"][item["loss_mask"].bool()])
         assert all(answer in learnt for answer in answers(row["messages"]))
         assert row["messages"][0]["content"] not in learnt
@@ -161,7 +184,9 @@ def test_verl_reads_prompts(make: Make, tmp_path: Path, name: str) -> None:
     config = {"cache_dir": str(tmp_path), "max_prompt_length": 8192, "return_raw_chat": True}
     config = pytest.importorskip("omegaconf").OmegaConf.create(config)
     folder = make(name)
-    for item, row in side_by_side(module.RLHFDataset(files(folder), tiny_trainer.tokenizer(), config), folder):
+    for item, row in side_by_side(
+        module.RLHFDataset(files(folder), tiny_trainer.tokenizer(), config), folder
+    ):
         assert list(item["raw_prompt"]) == row["prompt"]
         assert item["reward_model"]["ground_truth"] == row["reward_model"]["ground_truth"]
         assert item["extra_info"] == row["extra_info"]
@@ -175,12 +200,18 @@ def test_verl_reads_prompts(make: Make, tmp_path: Path, name: str) -> None:
         ("kto", "llamafactory_kto", "kernels_kto"),
     ],
 )
-def test_llamafactory_reads(make: Make, tmp_path: Path, stage: str, name: str, known_as: str) -> None:
+def test_llamafactory_reads(
+    make: Make, tmp_path: Path, stage: str, name: str, known_as: str
+) -> None:
     data = pytest.importorskip("llamafactory.data")
     hparams = pytest.importorskip("llamafactory.hparams")
     folder, tokenizer = make(name), tiny_trainer.tokenizer()
     wanted = hparams.DataArguments(
-        dataset=known_as, dataset_dir=str(folder), template="default", cutoff_len=8192, preprocessing_num_workers=1
+        dataset=known_as,
+        dataset_dir=str(folder),
+        template="default",
+        cutoff_len=8192,
+        preprocessing_num_workers=1,
     )
     model = hparams.ModelArguments(model_name_or_path="none", cache_dir=str(tmp_path / "cache"))
     training = hparams.TrainingArguments(output_dir=str(tmp_path), report_to=[])
@@ -190,10 +221,14 @@ def test_llamafactory_reads(make: Make, tmp_path: Path, stage: str, name: str, k
 
 
 def openrlhf(folder: Path, **options: Any) -> tuple[Any, Any]:
-    """Its dataset classes' rows and "strategy", as its command line makes them of `--data.*` options."""
+    """Its dataset classes' rows and "strategy", as its command line makes them of
+    `--data.*` options.
+    """
     blending = pytest.importorskip("openrlhf.datasets.utils").blending_datasets
     data = SimpleNamespace(apply_chat_template=True, **options)
-    strategy = SimpleNamespace(args=SimpleNamespace(data=data), is_rank_0=lambda: True, print=lambda *_: None)
+    strategy = SimpleNamespace(
+        args=SimpleNamespace(data=data), is_rank_0=lambda: True, print=lambda *_: None
+    )
     return blending(str(folder), None, strategy), strategy
 
 
@@ -204,7 +239,9 @@ def test_openrlhf_learns_answers_and_nothing_else(make: Make, kind: Kind) -> Non
     rows, strategy = openrlhf(folder, input_key="input", output_key="output")
     found = module.SFTDataset(rows, tokenizer, 8192, strategy, num_processors=None, multiturn=False)
     for (ids, _, mask), row in side_by_side(found, folder):
-        learnt = tokenizer.decode(ids[0][1:][mask[0][:-1].bool()])  # the mask is of the token before
+        learnt = tokenizer.decode(
+            ids[0][1:][mask[0][:-1].bool()]
+        )  # the mask is of the token before
         assert learnt == "".join(f"{answer}<eos>" for answer in answers(row["output"]))
 
 
@@ -212,8 +249,12 @@ def test_openrlhf_learns_answers_and_nothing_else(make: Make, kind: Kind) -> Non
 def test_openrlhf_compares_two_answers(make: Make, is_dpo: bool) -> None:
     module, tokenizer = pytest.importorskip("openrlhf.datasets"), tiny_trainer.tokenizer()
     folder = make("openrlhf_preference")
-    rows, strategy = openrlhf(folder, prompt_key="prompt", chosen_key="chosen", rejected_key="rejected")
-    found = module.RewardDataset(rows, tokenizer, 8192, strategy, is_dpo=is_dpo, num_processors=None)
+    rows, strategy = openrlhf(
+        folder, prompt_key="prompt", chosen_key="chosen", rejected_key="rejected"
+    )
+    found = module.RewardDataset(
+        rows, tokenizer, 8192, strategy, is_dpo=is_dpo, num_processors=None
+    )
     for (chosen, _, rejected, _, prompt), row in side_by_side(found, folder):
         for ids, side in ((chosen[0], "chosen"), (rejected[0], "rejected")):
             [answer] = answers(row[side])
@@ -225,7 +266,9 @@ def test_openrlhf_reads_prompts(make: Make) -> None:
     module, tokenizer = pytest.importorskip("openrlhf.datasets"), tiny_trainer.tokenizer()
     folder = make("openrlhf_prompts")
     rows, strategy = openrlhf(folder, input_key="context_messages", label_key="label")
-    for (source, prompt, label, _), row in side_by_side(module.PromptDataset(rows, tokenizer, strategy), folder):
+    for (source, prompt, label, _), row in side_by_side(
+        module.PromptDataset(rows, tokenizer, strategy), folder
+    ):
         assert row["context_messages"][0]["content"] in prompt
         assert (source, label) == (row["datasource"], row["label"])
 
@@ -237,7 +280,9 @@ def test_axolotl_learns_what_is_marked_and_nothing_else(
     module = pytest.importorskip("axolotl.utils.data")
     folder, tokenizer = make("axolotl", Kind.MASKED, val_fraction=0.0), tiny_trainer.tokenizer()
     wanted = pytest.importorskip("axolotl.utils.dict").DictDefault(
-        datasets=[{"path": str(folder), "type": "chat_template", "message_field_training": "train"}],
+        datasets=[
+            {"path": str(folder), "type": "chat_template", "message_field_training": "train"}
+        ],
         dataset_prepared_path=str(tmp_path),
         sequence_len=8192,
         num_epochs=1,
@@ -247,15 +292,23 @@ def test_axolotl_learns_what_is_marked_and_nothing_else(
     )
     found, *_ = module.prepare_datasets(wanted, tokenizer)
     for item, row in side_by_side(found, folder):
-        learnt = [token for token, label in zip(item["input_ids"], item["labels"], strict=True) if label != -100]
-        assert tokenizer.decode(learnt) == "".join(f"{one['content']}<eos>" for one in row["messages"] if one["train"])
+        learnt = [
+            token
+            for token, label in zip(item["input_ids"], item["labels"], strict=True)
+            if label != -100
+        ]
+        assert tokenizer.decode(learnt) == "".join(
+            f"{one['content']}<eos>" for one in row["messages"] if one["train"]
+        )
 
 
 def test_skyrl_hands_the_reference_to_an_environment(make: Make) -> None:
     module, gym = pytest.importorskip("skyrl.train.dataset"), pytest.importorskip("skyrl_gym")
     folder = make("skyrl_prompts")
     found = module.PromptDataset(files(folder), tiny_trainer.tokenizer(), 8192, num_workers=1)
-    gym.register(id="kernel_assay", entry_point="skyrl_gym.envs.gsm8k.env:GSM8kEnv")  # wants a ground truth
+    gym.register(
+        id="kernel_assay", entry_point="skyrl_gym.envs.gsm8k.env:GSM8kEnv"
+    )  # wants a ground truth
     for item, row in side_by_side(found, folder):
         [one] = found.collate_fn([item])
         assert one["prompt"] == row["prompt"]
@@ -265,31 +318,47 @@ def test_skyrl_hands_the_reference_to_an_environment(make: Make) -> None:
 
 
 @pytest.mark.parametrize("layout", ["nemo_gym_prompts", "nemo_gym_sessions"])
-def test_nemo_gym_validates_collates_and_plans_rollouts(make: Make, tmp_path: Path, layout: str) -> None:
+def test_nemo_gym_validates_collates_and_plans_rollouts(
+    make: Make, tmp_path: Path, layout: str
+) -> None:
     data = pytest.importorskip("nemo_gym.train_data_utils")
     rollouts = pytest.importorskip("nemo_gym.rollout_collection")
     [path], rows = files(make(layout)), stored(make(layout))
     source = Path(shutil.copy(path, tmp_path))  # loaders write their caches beside the file
-    dataset = data.DatasetConfig(name="kernels", type="train", jsonl_fpath=str(source), license="TBD")
+    dataset = data.DatasetConfig(
+        name="kernels", type="train", jsonl_fpath=str(source), license="TBD"
+    )
     servers = [SimpleNamespace(name="kernel_agent", datasets=[dataset])]
     processor = data.TrainDataProcessor()
-    metrics = processor.validate_samples_and_aggregate_metrics(servers, overwrite_metrics_conflicts=False)
+    metrics = processor.validate_samples_and_aggregate_metrics(
+        servers, overwrite_metrics_conflicts=False
+    )
     assert metrics["train"].number_of_examples == len(rows)
-    wanted = data.TrainDataProcessorConfig(output_dirpath=str(tmp_path / "out"), mode="train_preparation")
+    wanted = data.TrainDataProcessorConfig(
+        output_dirpath=str(tmp_path / "out"), mode="train_preparation"
+    )
     processor.collate_samples(wanted, servers, metrics)
     planned = rollouts.RolloutCollectionHelper()._preprocess_rows_from_config(
         rollouts.RolloutCollectionConfig(
-            input_jsonl_fpath=str(tmp_path / "out/train.jsonl"), output_jsonl_fpath=str(tmp_path / "rollouts.jsonl")
+            input_jsonl_fpath=str(tmp_path / "out/train.jsonl"),
+            output_jsonl_fpath=str(tmp_path / "rollouts.jsonl"),
         )
     )
     assert [one["agent_ref"]["name"] for one in planned] == ["kernel_agent"] * len(rows)
-    assert [{name: one[name] for name in row} for one, row in zip(planned, rows, strict=True)] == rows
+    assert [
+        {name: one[name] for name in row} for one, row in zip(planned, rows, strict=True)
+    ] == rows
 
 
 def test_slime_reads_prompts(make: Make) -> None:
     module, tokenizer = pytest.importorskip("slime.utils.data"), tiny_trainer.tokenizer()
     [path] = files(make("slime_prompts"))
-    options = {"prompt_key": "prompt", "label_key": "label", "metadata_key": "metadata", "apply_chat_template": True}
+    options = {
+        "prompt_key": "prompt",
+        "label_key": "label",
+        "metadata_key": "metadata",
+        "apply_chat_template": True,
+    }
     found = module.Dataset(path, tokenizer=tokenizer, processor=None, max_length=8192, **options)
     for sample, row in side_by_side(found, make("slime_prompts")):
         assert row["prompt"][0]["content"] in sample.prompt

@@ -27,12 +27,15 @@ from tests.integration.web_app import opened
 
 NO_ROOM = OSError(errno.ENOSPC, "No space left on device")
 FULL = sa.text(
-    "DO $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
+    "DO $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE ="
+    " 'disk_full'; END $$"
 )
 """PostgreSQL's error if it has no room for a row."""
 
 
-def test_a_second_process_attaches(settings: Settings, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_attaches(
+    settings: Settings, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise NO_ROOM
 
@@ -43,16 +46,23 @@ def test_a_second_process_attaches(settings: Settings, services: Services, monke
 
 
 def test_the_database_says_that_its_disk_is_full(database: Database) -> None:
-    with pytest.raises(DiskFullError, match="No space left on device"), database.begin() as connection:
+    with (
+        pytest.raises(DiskFullError, match="No space left on device"),
+        database.begin() as connection,
+    ):
         connection.execute(FULL)
 
 
-def test_a_submission_is_refused_with_the_reason(empty_pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_is_refused_with_the_reason(
+    empty_pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(connection: sa.Connection, *_: Any, **__: Any) -> None:
         connection.execute(FULL)
 
     monkeypatch.setattr("app.store.jobs.add", full)
-    sent = empty_pages.post("/v1/evaluations", json={"reference": "class Model: ...", "candidate": "x"})
+    sent = empty_pages.post(
+        "/v1/evaluations", json={"reference": "class Model: ...", "candidate": "x"}
+    )
     assert (sent.status_code, sent.headers["Retry-After"]) == (503, "5")
     assert sent.json is not None
     assert sent.json["error"]["message"].startswith("PostgreSQL has no room left on its disk")
@@ -64,8 +74,12 @@ def test_a_command_says_which_check_finds_the_disk() -> None:
     assert "assay doctor" in refused.message
 
 
-def test_a_database_that_is_away_is_reported_once(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
-    away = Settings(database_url="postgresql+psycopg://u@127.0.0.1:1/d", broker_url=settings.broker_url)
+def test_a_database_that_is_away_is_reported_once(
+    settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    away = Settings(
+        database_url="postgresql+psycopg://u@127.0.0.1:1/d", broker_url=settings.broker_url
+    )
     kept = EndpointWorkers(away)
     try:
         for moment_s in (0.0, 1_000.0, 2_000.0):
@@ -100,7 +114,10 @@ def test_health_says_that_the_disk_is_full(disk: Path, monkeypatch: pytest.Monke
             "the database stores nothing: its disk is full",
         )
         found = {check.name: check for check in diagnostics.run(running.settings)}
-        assert (found["writes"].outcome, found["disk"].outcome) == (CheckStatus.FAIL, CheckStatus.FAIL)
+        assert (found["writes"].outcome, found["disk"].outcome) == (
+            CheckStatus.FAIL,
+            CheckStatus.FAIL,
+        )
         assert found["writes"].found == "the database stores nothing: its disk is full"
         assert "make room" in found["writes"].todo
         filler.unlink()
@@ -111,7 +128,9 @@ def test_a_read_only_database_stores_nothing(settings: Settings, database: Datab
     assert write_probe.refusal(database) is None
     with database.begin() as connection:
         name = sa.make_url(str(settings.database_url)).database
-        connection.execute(sa.text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+        connection.execute(
+            sa.text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        )
     database.dispose()  # it holds for new connections
     assert "read-only transaction" in str(write_probe.refusal(database))
 
@@ -119,15 +138,24 @@ def test_a_read_only_database_stores_nothing(settings: Settings, database: Datab
 def test_a_read_only_database_refuses_no_candidate_for_good(
     settings: Settings, database: Database, empty_pages: FlaskClient
 ) -> None:
-    """A server that has failed over may be a standby for a while: trainers take a 500 for a score of 0."""
+    """A server that has failed over may be a standby for a while: trainers take a
+    500 for a score of 0.
+    """
     with database.begin() as connection:
         name = sa.make_url(str(settings.database_url)).database
-        connection.execute(sa.text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+        connection.execute(
+            sa.text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        )
         others = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name AND pid"
+            " <> pg_backend_pid()"
         )
         connection.execute(sa.text(others), {"name": name})
-    task = {"task_id": "t", "reference_code": "class Model: ...", "kernel_code": "class ModelNew: ..."}
+    task = {
+        "task_id": "t",
+        "reference_code": "class Model: ...",
+        "kernel_code": "class ModelNew: ...",
+    }
     for path, body in (
         ("/v1/evaluations", {"reference": "class Model: ...", "candidate": "x"}),
         ("/v1/reward", {"reference": "class Model: ...", "candidate": "x"}),
@@ -139,7 +167,9 @@ def test_a_read_only_database_refuses_no_candidate_for_good(
     assert sent.json["error"]["message"].startswith("PostgreSQL takes no writes now")
 
 
-def test_writes_are_tried_once_in_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_are_tried_once_in_a_while(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = []
     monkeypatch.setattr(write_probe, "refusal", lambda _: tried.append(1))
     kept = write_check.Writes(database)

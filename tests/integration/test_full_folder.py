@@ -1,4 +1,6 @@
-"""Exports and backups into a folder without room: the reason, exit code 3, and nothing that looks like a result."""
+"""Exports and backups into a folder without room: the reason, exit code 3, and
+nothing that looks like a result.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,14 @@ def test_no_dataset_is_left_of_an_export_without_room(
     for spare_bytes in SPARE_BYTES:
         filler = small_disk.fill(disk, spare_bytes=spare_bytes)
         refused = assay(settings, *command)
-        assert (refused.exit_code, [path.name for path in disk.iterdir()]) == (errors.INFRASTRUCTURE, ["fill"])
-        assert f"{disk}/set: no room left on its disk, and nothing is left of the dataset" in refused.stderr
+        assert (refused.exit_code, [path.name for path in disk.iterdir()]) == (
+            errors.INFRASTRUCTURE,
+            ["fill"],
+        )
+        assert (
+            f"{disk}/set: no room left on its disk, and nothing is left of the dataset"
+            in refused.stderr
+        )
         filler.unlink()
     assert assay(settings, *command).exit_code == 0
     assert verify(disk / "set") == []
@@ -44,7 +52,10 @@ def test_no_backup_is_left_without_room(settings: Settings, disk: Path) -> None:
     for spare_bytes in (0, 30_000):
         filler = small_disk.fill(disk, spare_bytes=spare_bytes)
         refused = assay(settings, "db", "backup", str(disk / "assay.dump"))
-        assert (refused.exit_code, [path.name for path in disk.iterdir()]) == (errors.INFRASTRUCTURE, ["fill"])
+        assert (refused.exit_code, [path.name for path in disk.iterdir()]) == (
+            errors.INFRASTRUCTURE,
+            ["fill"],
+        )
         assert f"{disk}/assay.dump: pg_dump ended with 1" in refused.stderr
         assert "No space left on device" in refused.stderr
         filler.unlink()

@@ -1,4 +1,6 @@
-"""Three hosts on a network: they join, share the work, serve pinned jobs, lose their cable and come back."""
+"""Three hosts on a network: they join, share the work, serve pinned jobs, lose their
+cable and come back.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def test_three_hosts(client: Client, three: hosts.Network, tmp_path: Path) -> No
     until(lambda: len(listed(client)) == 3)
     assert {device.device for device in listed(client)} == {"ant.0", "bee.1", "cat.2"}
 
-    finished(client, submit(client, *(f"meet {tmp_path}/met 3\nslow {number / 1e6}" for number in range(3))))
+    finished(
+        client,
+        submit(client, *(f"meet {tmp_path}/met 3\nslow {number / 1e6}" for number in range(3))),
+    )
 
     pinned = submit(client, f"where {tmp_path}/pinned\nslow 0", device="bee")
     pinned += submit(client, f"where {tmp_path}/pinned\nslow 0.001", device="bee.1")
@@ -66,15 +71,21 @@ def test_three_hosts(client: Client, three: hosts.Network, tmp_path: Path) -> No
 
     with client.database.begin() as connection:
         devices.drain(connection, "ant", reason="new driver", changed_by="test")
-    rest = submit(client, *(f"where {tmp_path}/rest\nslow {0.05 + number / 1e6}" for number in range(10)))
+    rest = submit(
+        client, *(f"where {tmp_path}/rest\nslow {0.05 + number / 1e6}" for number in range(10))
+    )
     finished(client, rest)
     assert set((tmp_path / "rest").read_text().split()) <= {"1", "2"}
     with client.database.begin() as connection:
         devices.resume(connection, "ant", changed_by="test")
 
-    slow = submit(client, *(f"where {tmp_path}/slow\nslow {3 + number / 1e6}" for number in range(3)))
+    slow = submit(
+        client, *(f"where {tmp_path}/slow\nslow {3 + number / 1e6}" for number in range(3))
+    )
     until(lambda: all_running(client, slow))
-    three.cut("cat")  # its lease lapses, its job runs elsewhere, and its own result is refused when it is back
+    three.cut(
+        "cat"
+    )  # its lease lapses, its job runs elsewhere, and its own result is refused when it is back
     finished(client, slow)
     ran = sorted((tmp_path / "slow").read_text().split())
     assert ran in (["0", "0", "1", "2"], ["0", "1", "1", "2"])
@@ -82,4 +93,7 @@ def test_three_hosts(client: Client, three: hosts.Network, tmp_path: Path) -> No
     with client.database.begin() as connection:
         stored = connection.execute(sa.select(tables.evaluations.c.job_id)).scalars().all()
     assert len(stored) == len(set(stored)) == 18
-    finished(client, submit(client, *(f"meet {tmp_path}/again 3\nslow {number / 1e6}" for number in range(3))))
+    finished(
+        client,
+        submit(client, *(f"meet {tmp_path}/again 3\nslow {number / 1e6}" for number in range(3))),
+    )

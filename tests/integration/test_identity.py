@@ -65,12 +65,18 @@ def csrf(site: FlaskClient, path: str = "/login") -> str:
     return found[1]
 
 
-def log_in(site: FlaskClient, name: str = "ada", password: str = PASSWORD, **form: str) -> TestResponse:
+def log_in(
+    site: FlaskClient, name: str = "ada", password: str = PASSWORD, **form: str
+) -> TestResponse:
     site.delete_cookie(authentication.COOKIE)
-    return site.post("/login", data={"name": name, "password": password, "csrf_token": csrf(site), **form})
+    return site.post(
+        "/login", data={"name": name, "password": password, "csrf_token": csrf(site), **form}
+    )
 
 
-def token(database: Database, user_id: UUID, *scopes: Scope, until: datetime | None = None) -> tuple[UUID, str]:
+def token(
+    database: Database, user_id: UUID, *scopes: Scope, until: datetime | None = None
+) -> tuple[UUID, str]:
     with database.begin() as connection:
         return tokens.add(connection, user_id=user_id, name="t", scopes=scopes, expires_at=until)
 
@@ -84,7 +90,9 @@ def actions(database: Database) -> list[tuple[str, str | None]]:
         return [(event.action, event.user) for event in audit.recent(connection)]
 
 
-def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(site: FlaskClient) -> None:
+def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(
+    site: FlaskClient,
+) -> None:
     assert site.get("/account").status_code == 200
     assert "No login is required from this machine" in site.get("/account").text
     for elsewhere in ({"REMOTE_ADDR": "10.0.0.7"}, {"HTTP_HOST": "rebound.example"}):
@@ -94,26 +102,35 @@ def test_without_users_this_machine_may_do_everything_and_nobody_else_anything(s
 
 @pytest.mark.parametrize("header", authentication.FORWARDED)
 def test_requests_through_an_unknown_proxy_are_not_local(site: FlaskClient, header: str) -> None:
-    """A proxy on this machine connects from the loopback address, and often asks for 127.0.0.1 by name."""
+    """A proxy on this machine connects from the loopback address, and often asks for
+    127.0.0.1 by name.
+    """
     asked = {"headers": {header: "8.8.8.8", "Host": "127.0.0.1:8000"}}
     assert site.get("/account", **asked).status_code == 401
     assert site.get("/healthz", **asked).status_code == 200
 
 
 def test_http_1_0_is_what_a_plain_nginx_speaks(site: FlaskClient) -> None:
-    assert site.get("/account", environ_overrides={"SERVER_PROTOCOL": "HTTP/1.0"}).status_code == 401
+    assert (
+        site.get("/account", environ_overrides={"SERVER_PROTOCOL": "HTTP/1.0"}).status_code == 401
+    )
 
 
 def test_a_trusted_proxy_says_whose_request_it_is(settings: Settings) -> None:
     made = create_app(replace(settings, trusted_proxies=1))
     asked = {"X-Forwarded-For": "8.8.8.8"}
     assert made.test_client().get("/account", headers=asked).status_code == 401
-    assert made.test_client().get("/account", headers={"X-Forwarded-For": "127.0.0.1"}).status_code == 200
+    assert (
+        made.test_client().get("/account", headers={"X-Forwarded-For": "127.0.0.1"}).status_code
+        == 200
+    )
     made.extensions["assay"]["database"].dispose()
 
 
 @pytest.mark.parametrize("path", ["/v1/runs", "/health", "/runs"])
-def test_before_the_first_user_a_request_from_elsewhere_learns_what_is_missing(site: FlaskClient, path: str) -> None:
+def test_before_the_first_user_a_request_from_elsewhere_learns_what_is_missing(
+    site: FlaskClient, path: str
+) -> None:
     answer = site.get(path, headers={"X-Forwarded-For": "8.8.8.8", "Accept": "*/*"})
     assert (answer.status_code, "assay user add NAME --role admin" in answer.text) == (401, True)
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="assay"'
@@ -138,7 +155,11 @@ def test_in_and_out(site: FlaskClient, add: Callable[..., UUID]) -> None:
     add("ada")
     response = log_in(site, next="/problems")
     assert (response.status_code, response.location) == (302, "/problems")
-    cookie = next(each for each in response.headers.getlist("Set-Cookie") if each.startswith(authentication.COOKIE))
+    cookie = next(
+        each
+        for each in response.headers.getlist("Set-Cookie")
+        if each.startswith(authentication.COOKIE)
+    )
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
     assert site.get("/account").status_code == 200
@@ -149,8 +170,12 @@ def test_in_and_out(site: FlaskClient, add: Callable[..., UUID]) -> None:
     assert site.get("/account").status_code == 401, "the session ended at the server, too"
 
 
-@pytest.mark.parametrize("where", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x"])
-def test_a_login_leads_nowhere_else(site: FlaskClient, add: Callable[..., UUID], where: str) -> None:
+@pytest.mark.parametrize(
+    "where", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x"]
+)
+def test_a_login_leads_nowhere_else(
+    site: FlaskClient, add: Callable[..., UUID], where: str
+) -> None:
     add("ada")
     assert log_in(site, next=where).location == "/"
 
@@ -159,7 +184,9 @@ def test_wrong_passwords_say_nothing_and_soon_have_to_wait(
     site: FlaskClient, add: Callable[..., UUID], database: Database
 ) -> None:
     add("ada")
-    answers = {log_in(site, name, "wrong").text.replace(f'value="{name}"', "") for name in ("ada", "eve")}
+    answers = {
+        log_in(site, name, "wrong").text.replace(f'value="{name}"', "") for name in ("ada", "eve")
+    }
     tokens_cut = {re.sub(r'value="[0-9a-f]{64}"', "", answer) for answer in answers}
     assert len(tokens_cut) == 1
     for _ in range(4):
@@ -178,8 +205,13 @@ def test_forms_of_other_sites_are_refused(site: FlaskClient, add: Callable[..., 
     # a request without login, at a machine without users: its rights are as good as a cookie
     good = {"csrf_token": csrf(site, "/users"), "name": "ada", "role": "admin"}
     assert site.post("/users", data=good | {"csrf_token": "0" * 64}).status_code == 403
-    assert site.post("/users", data=good, headers={"Origin": "https://evil.example"}).status_code == 403
-    assert site.post("/users", data=good, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert (
+        site.post("/users", data=good, headers={"Origin": "https://evil.example"}).status_code
+        == 403
+    )
+    assert (
+        site.post("/users", data=good, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    )
     assert site.post("/users", data='{"a": 1}', content_type="text/plain").status_code == 403
     added = site.post("/users", data=good, headers={"Origin": "http://localhost"})
     assert added.status_code == 200
@@ -215,7 +247,9 @@ def test_tokens_end(site: FlaskClient, add: Callable[..., UUID], database: Datab
     assert site.get("/account", headers=bearer(text)).status_code == 401
 
 
-def test_disabled_users_are_out_at_once(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+def test_disabled_users_are_out_at_once(
+    site: FlaskClient, add: Callable[..., UUID], database: Database
+) -> None:
     add("ada")
     rev = add("rev", Role.REVIEWER)
     text = token(database, rev, Scope.READ)[1]
@@ -229,7 +263,10 @@ def test_disabled_users_are_out_at_once(site: FlaskClient, add: Callable[..., UU
 
 def test_the_last_admin_stays(add: Callable[..., UUID], database: Database) -> None:
     ada = add("ada")
-    with database.begin() as connection, pytest.raises(users.UserError, match="expected another admin"):
+    with (
+        database.begin() as connection,
+        pytest.raises(users.UserError, match="expected another admin"),
+    ):
         users.disable(connection, ada)
     bob = add("bob")
     with database.begin() as connection:
@@ -243,7 +280,12 @@ def test_ones_account(site: FlaskClient, add: Callable[..., UUID], database: Dat
     log_in(site)
     made = site.post(
         "/account/tokens",
-        data={"csrf_token": csrf(site, "/account"), "name": "trainer", "scope": ["read", "submit"], "days": "30"},
+        data={
+            "csrf_token": csrf(site, "/account"),
+            "name": "trainer",
+            "scope": ["read", "submit"],
+            "days": "30",
+        },
     )
     text = re.search(r"assay_[\w-]{43}", made.text)
     assert text
@@ -256,7 +298,10 @@ def test_ones_account(site: FlaskClient, add: Callable[..., UUID], database: Dat
     assert site.get("/account", headers=bearer(text[0])).status_code == 401
     changed = {"csrf_token": csrf(site, "/account"), "old": PASSWORD, "new": "short"}
     assert "at least 12" in site.post("/account/password", data=changed).text
-    assert site.post("/account/password", data=changed | {"new": "a completely other one"}).status_code == 302
+    assert (
+        site.post("/account/password", data=changed | {"new": "a completely other one"}).status_code
+        == 302
+    )
     assert site.get("/account").status_code == 200, "the session that changed it goes on"
     assert [name for name, user in actions(database) if user == "ada"][:3] == [
         "user.password",
@@ -273,11 +318,15 @@ def test_every_route_says_what_it_wants(app: flask.Flask) -> None:
         and authentication.wants(app.view_functions[rule.endpoint]) is None
     }
     assert not silent
-    public = {name for name, view in app.view_functions.items() if authentication.wants(view) == "public"}
+    public = {
+        name for name, view in app.view_functions.items() if authentication.wants(view) == "public"
+    }
     assert public == {"account.login", "account.log_in", "api.serve", "health.check", "health.live"}
 
 
-def test_a_view_that_says_nothing_wants_read(app: flask.Flask, add: Callable[..., UUID], database: Database) -> None:
+def test_a_view_that_says_nothing_wants_read(
+    app: flask.Flask, add: Callable[..., UUID], database: Database
+) -> None:
     app.add_url_rule("/forgotten", "forgotten", lambda: "everything")
     ada = add("ada")
     for scope in Scope:
@@ -286,17 +335,34 @@ def test_a_view_that_says_nothing_wants_read(app: flask.Flask, add: Callable[...
         assert status == (200 if scope is Scope.READ else 403), scope
 
 
-def test_a_token_without_read_reads_nothing(app: flask.Flask, add: Callable[..., UUID], database: Database) -> None:
+def test_a_token_without_read_reads_nothing(
+    app: flask.Flask, add: Callable[..., UUID], database: Database
+) -> None:
     text = token(database, add("ada"), *(set(Scope) - {Scope.READ}))[1]
     site = app.test_client()
     read = []
     for rule in app.url_map.iter_rules():
         wanted = authentication.wants(app.view_functions[rule.endpoint])
-        if "GET" not in (rule.methods or ()) or wanted == "public" or rule.endpoint in authentication.ASKS_NOBODY:
+        if (
+            "GET" not in (rule.methods or ())
+            or wanted == "public"
+            or rule.endpoint in authentication.ASKS_NOBODY
+        ):
             continue
-        values: dict[str, Any] = dict.fromkeys(rule.arguments, "01890a5d-ac96-774b-bcce-b302099a8057")
-        values |= {"kind": "json", "what": "queues", "name": "blocks", "turn_index": 0, "on": "problem", "number": 1}
-        path = app.url_map.bind("localhost").build(rule.endpoint, {each: values[each] for each in rule.arguments})
+        values: dict[str, Any] = dict.fromkeys(
+            rule.arguments, "01890a5d-ac96-774b-bcce-b302099a8057"
+        )
+        values |= {
+            "kind": "json",
+            "what": "queues",
+            "name": "blocks",
+            "turn_index": 0,
+            "on": "problem",
+            "number": 1,
+        }
+        path = app.url_map.bind("localhost").build(
+            rule.endpoint, {each: values[each] for each in rule.arguments}
+        )
         if site.get(path, headers=bearer(text)).status_code != 403:
             read.append(path)
     assert not read
@@ -311,14 +377,21 @@ def test_ones_password_is_asked_of_a_session_and_guesses_are_counted(
     assert (refused.status_code, refused.headers.get("Set-Cookie")) == (403, None)
     log_in(site)
     form = {"csrf_token": csrf(site, "/account"), "new": guess["new"]}
-    wrong = [site.post("/account/password", data=form | {"old": f"wrong {n}"}).status_code for n in range(6)]
+    wrong = [
+        site.post("/account/password", data=form | {"old": f"wrong {n}"}).status_code
+        for n in range(6)
+    ]
     assert wrong == [400] * 5 + [429]
-    assert site.post("/account/password", data=form | {"old": PASSWORD}).status_code == 429, "the right one waits, too"
+    assert site.post("/account/password", data=form | {"old": PASSWORD}).status_code == 429, (
+        "the right one waits, too"
+    )
     assert [name for name, _ in actions(database)].count("user.password_fail") == 5
 
 
 @pytest.mark.parametrize("path", ["/logout", "/account/password", "/account/tokens"])
-def test_a_token_changes_no_account(site: FlaskClient, add: Callable[..., UUID], database: Database, path: str) -> None:
+def test_a_token_changes_no_account(
+    site: FlaskClient, add: Callable[..., UUID], database: Database, path: str
+) -> None:
     text = token(database, add("ada"), *Scope)[1]
     assert site.post(path, headers=bearer(text)).status_code == 403
 
@@ -343,7 +416,9 @@ def test_attempts_of_one_address_take_turns(
     assert not attempts._turns
 
 
-def test_members_are_for_admins(site: FlaskClient, add: Callable[..., UUID], database: Database) -> None:
+def test_members_are_for_admins(
+    site: FlaskClient, add: Callable[..., UUID], database: Database
+) -> None:
     add("ada")
     vic = add("vic", Role.VIEWER)
     log_in(site, "vic")
@@ -360,7 +435,9 @@ def test_members_are_for_admins(site: FlaskClient, add: Callable[..., UUID], dat
     assert "user.change" in site.get("/audit").text
 
 
-@pytest.mark.parametrize("password", ["short", "aaaaaaaaaaaaaaaa", "adaadaada a b c d", "x" * 2000, "\ud800" * 20])
+@pytest.mark.parametrize(
+    "password", ["short", "aaaaaaaaaaaaaaaa", "adaadaada a b c d", "x" * 2000, "\ud800" * 20]
+)
 def test_bad_passwords(password: str) -> None:
     with pytest.raises(passwords.PasswordError) as refused:
         passwords.hashed(password, name="ada")

@@ -17,9 +17,12 @@ def test_what_the_problem_chooses_of_numerics_holds_for_the_candidate_and_is_sto
     device_referee: referee_client.RefereeClient,
 ) -> None:
     chooses = b"import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n" + REFERENCE
-    looks = HONEST.replace(b"class ModelNew(", b"FOUND = torch.backends.cuda.matmul.allow_tf32\nclass ModelNew(")
+    looks = HONEST.replace(
+        b"class ModelNew(", b"FOUND = torch.backends.cuda.matmul.allow_tf32\nclass ModelNew("
+    )
     says = looks.replace(
-        b"        return torch.relu", b"        print('TF32:', FOUND, flush=True)\n        return torch.relu"
+        b"        return torch.relu",
+        b"        print('TF32:', FOUND, flush=True)\n        return torch.relu",
     )
     for reference, found, words in (
         (REFERENCE, "TF32: False", "matmul fp32, convolution TF32, rnn TF32"),
@@ -31,7 +34,9 @@ def test_what_the_problem_chooses_of_numerics_holds_for_the_candidate_and_is_sto
         assert evaluation.environment.numerics == words
 
 
-def test_the_code_of_kernels_comes_beside_the_evaluation(device_referee: referee_client.RefereeClient) -> None:
+def test_the_code_of_kernels_comes_beside_the_evaluation(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     zoo = Path(__file__).parents[1] / "zoo"
     reference = (zoo / "problems" / "row_softmax.py").read_bytes()
     candidate = (zoo / "honest" / "row_softmax_triton.py").read_bytes()
@@ -55,12 +60,16 @@ def test_an_honest_candidate_passes_with_a_speedup_and_its_interval(
     assert evaluation.timing is not None
     assert evaluation.timing.ci_low <= evaluation.timing.speedup <= evaluation.timing.ci_high
     assert evaluation.correctness is not None
-    assert evaluation.correctness.calls >= 5 + 2 * evaluation.timing.groups  # every timed call was verified
+    assert (
+        evaluation.correctness.calls >= 5 + 2 * evaluation.timing.groups
+    )  # every timed call was verified
     assert evaluation.correctness.failed_calls == 0
     assert b"traceEvents" in measured.timeline
 
 
-def test_kernelgyms_figure_stands_beside_assays(device_referee: referee_client.RefereeClient) -> None:
+def test_kernelgyms_figure_stands_beside_assays(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     evaluation = run(device_referee, HONEST, timing_budget_s=0.1, protocol="kernelgym")
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
@@ -68,13 +77,17 @@ def test_kernelgyms_figure_stands_beside_assays(device_referee: referee_client.R
     assert events is not None
     assert events.trials == 100
     assert events.speedup == pytest.approx(events.reference_us / events.candidate_us)
-    assert 0.2 < events.speedup / evaluation.timing.speedup < 5  # another clock, the same two functions
+    assert (
+        0.2 < events.speedup / evaluation.timing.speedup < 5
+    )  # another clock, the same two functions
     usual = run(device_referee, HONEST, timing_budget_s=0.1).timing
     assert usual is not None
     assert usual.event_timing is None
 
 
-def test_the_device_time_of_the_cpu_is_not_measured_and_says_why(device_referee: referee_client.RefereeClient) -> None:
+def test_the_device_time_of_the_cpu_is_not_measured_and_says_why(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     evaluation = run(device_referee, HONEST, timing_budget_s=0.1, device_time=True)
     assert evaluation.status is Status.PASSED, evaluation.error
     assert evaluation.timing is not None
@@ -132,8 +145,12 @@ class ModelNew(torch.nn.Module):
 """
 
 
-@pytest.mark.skipif(bool(toolchain.missing(cuda=False)), reason="no C++ compiler or no ninja on this host")
-def test_c_plus_plus_is_compiled_within_the_layers(device_referee: referee_client.RefereeClient) -> None:
+@pytest.mark.skipif(
+    bool(toolchain.missing(cuda=False)), reason="no C++ compiler or no ninja on this host"
+)
+def test_c_plus_plus_is_compiled_within_the_layers(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     evaluation = run(device_referee, COMPILED.encode(), call_timeout_s=60, deadline_s=90)
     assert evaluation.status is Status.PASSED, evaluation.error
 
@@ -164,9 +181,15 @@ REFERENCES = {
     "has no Model": (b"def get_inputs(): return []", "defines no Model"),
     "has no get_inputs": (b"class Model: pass", "defines no get_inputs"),
     "ends the process": (b"import os; os._exit(0)", "exited with code 0"),
-    "takes an object that cannot be handed over": (REFERENCE.replace(b"1.5]", b"object()]"), "cannot be handed"),
+    "takes an object that cannot be handed over": (
+        REFERENCE.replace(b"1.5]", b"object()]"),
+        "cannot be handed",
+    ),
     "changes shapes": (
-        b"drawn = []\n" + REFERENCE.replace(b"torch.randn(16, 32)", b"torch.randn(len(drawn.append(0) or drawn), 32)"),
+        b"drawn = []\n"
+        + REFERENCE.replace(
+            b"torch.randn(16, 32)", b"torch.randn(len(drawn.append(0) or drawn), 32)"
+        ),
         "expected outputs of constant shape",
     ),
 }
@@ -192,7 +215,9 @@ def test_cuda_on_the_cpu_device_is_invalid(device_referee: referee_client.Refere
     assert evaluation.error.kind == "needs_gpu"
 
 
-def test_a_dead_referee_is_our_fault_and_is_replaced(device_referee: referee_client.RefereeClient) -> None:
+def test_a_dead_referee_is_our_fault_and_is_replaced(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     run(device_referee, HONEST)
     assert device_referee._process is not None
     threading.Timer(0.5, device_referee._process.kill).start()
@@ -201,7 +226,9 @@ def test_a_dead_referee_is_our_fault_and_is_replaced(device_referee: referee_cli
     assert run(device_referee, HONEST).status is Status.PASSED
 
 
-def test_cancelling_ends_a_running_job_at_once(device_referee: referee_client.RefereeClient) -> None:
+def test_cancelling_ends_a_running_job_at_once(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     threading.Timer(0.5, device_referee.cancel).start()
     with pytest.raises(referee_client.CancelledError):
         device_referee.run(job(in_forward("while True: pass"), call_timeout_s=60, deadline_s=60))
@@ -211,8 +238,7 @@ def test_cancelling_ends_a_running_job_at_once(device_referee: referee_client.Re
 def test_empty_files_are_limited_in_number(device_referee: referee_client.RefereeClient) -> None:
     if any("own mounts" in layer for layer in device_referee.start().sandbox_missing):
         pytest.skip("candidates have no scratch folder of their own on this host")
-    makes = in_forward(
-        """
+    makes = in_forward("""
         import os
         for folder in ("/tmp", "/dev/shm"):
             made = 0
@@ -222,8 +248,7 @@ def test_empty_files_are_limited_in_number(device_referee: referee_client.Refere
                     made += 1
             except OSError as error:
                 print(folder, made, error.strerror, flush=True)
-        """
-    )
+        """)
     said = run(device_referee, makes).testimony.stdout
     for folder in ("/tmp", "/dev/shm"):
         (found,) = set(re.findall(rf"^{folder} (\d+) No space left on device$", said, re.M)[:1])

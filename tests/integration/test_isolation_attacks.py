@@ -1,4 +1,6 @@
-"""Candidates that hide, poison, break the conversation or reach for others' things: nothing is left of them."""
+"""Candidates that hide, poison, break the conversation or reach for others' things:
+nothing is left of them.
+"""
 
 import os
 import textwrap
@@ -45,7 +47,8 @@ HIDING = """
 import ctypes, os, signal, time
 def hide(name):
     ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     time.sleep(600)
 SIBLING = 0x8000 | signal.SIGCHLD
 if os.fork() == 0:
@@ -56,16 +59,24 @@ if os.fork() == 0:
 """
 
 
-def test_hidden_processes_end_with_their_candidate(device_referee: referee_client.RefereeClient) -> None:
-    """Orphans of a session of their own, and (where the system-call filter allowed it) children of its parent."""
+def test_hidden_processes_end_with_their_candidate(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    """Orphans of a session of their own, and (where the system-call filter allowed
+    it) children of its parent.
+    """
     assert run(device_referee, in_forward(HIDING)).status is Status.PASSED
     _require_gone("assay-orphan", "assay-sibling")
 
 
-def test_hidden_processes_end_with_a_referee_that_is_killed(device_referee: referee_client.RefereeClient) -> None:
+def test_hidden_processes_end_with_a_referee_that_is_killed(
+    device_referee: referee_client.RefereeClient,
+) -> None:
     threading.Timer(1.0, device_referee.cancel).start()
     with pytest.raises(referee_client.CancelledError):
-        device_referee.run(job(in_forward(HIDING + "while True: pass"), call_timeout_s=60, deadline_s=60))
+        device_referee.run(
+            job(in_forward(HIDING + "while True: pass"), call_timeout_s=60, deadline_s=60)
+        )
     _require_gone("assay-orphan", "assay-sibling")
 
 
@@ -76,8 +87,10 @@ def _require_gone(*names: str) -> None:
 CACHES = """
 import ctypes, glob, os, site, socket, tempfile
 def places():
-    yield from {os.environ.get(n, "") for n in ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")}
-    yield from ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", os.path.expanduser("~"), tempfile.gettempdir())
+    names = ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    yield from {os.environ.get(n, "") for n in names}
+    yield from ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/etc")
+    yield from (os.path.expanduser("~"), tempfile.gettempdir())
     yield from (*site.getsitepackages(), os.path.dirname(os.__file__))
 """
 
@@ -105,8 +118,12 @@ if found: raise SystemError(f"FOUND {found}")
 )
 
 
-def test_a_successor_finds_nothing_that_was_left_for_it(device_referee: referee_client.RefereeClient) -> None:
-    """Files in every folder and cache that could be shared, shared memory; by the name that the poisoner chose."""
+def test_a_successor_finds_nothing_that_was_left_for_it(
+    device_referee: referee_client.RefereeClient,
+) -> None:
+    """Files in every folder and cache that could be shared, shared memory; by the
+    name that the poisoner chose.
+    """
     assert run(device_referee, POISONER.encode() + HONEST).status is Status.PASSED
     evaluation = run(device_referee, SUCCESSOR.encode() + HONEST)
     assert evaluation.status is Status.PASSED, evaluation.error
@@ -129,10 +146,19 @@ CONVERSATIONS = {
     "answers an outcome that is none": ("reply(sequence, 4711)", {Status.CRASHED}),
     "sends an empty message": ("channel.send(b'')", {Status.TIMEOUT}),
     "closes its channel and lives on": ("os.close(3); time.sleep(600)", {Status.TIMEOUT}),
-    "sends descriptors": ("for _ in range(64): socket.send_fds(channel, [b'x'], [0])", {Status.CRASHED}),
-    "fills the channel": ("channel.setblocking(False)\nfor _ in range(10**6): reply(sequence)", {Status.CRASHED}),
+    "sends descriptors": (
+        "for _ in range(64): socket.send_fds(channel, [b'x'], [0])",
+        {Status.CRASHED},
+    ),
+    "fills the channel": (
+        "channel.setblocking(False)\nfor _ in range(10**6): reply(sequence)",
+        {Status.CRASHED},
+    ),
     "dies between go and done": ("os.kill(os.getpid(), 9); os._exit(0)", {Status.CRASHED}),
-    "leaves with success between go and done": ("reply(sequence); os._exit(0)", {Status.CRASHED, Status.INCORRECT}),
+    "leaves with success between go and done": (
+        "reply(sequence); os._exit(0)",
+        {Status.CRASHED, Status.INCORRECT},
+    ),
     "fills its output": ("for _ in range(200): os.write(1, b'x' * 65536)", {Status.PASSED}),
 }
 
@@ -144,7 +170,9 @@ def test_a_process_that_breaks_the_protocol_harms_only_itself(
     code, expected = CONVERSATIONS[name]
     referee = device_referee.start() and device_referee._process
     timeout_s = 2.0 if Status.TIMEOUT in expected else 30.0
-    evaluation = run(device_referee, in_forward(CONVERSATION + code), call_timeout_s=timeout_s, deadline_s=60)
+    evaluation = run(
+        device_referee, in_forward(CONVERSATION + code), call_timeout_s=timeout_s, deadline_s=60
+    )
     assert evaluation.status in expected, evaluation.error
     assert device_referee._process is referee
     assert run(device_referee, HONEST).status is Status.PASSED
@@ -159,13 +187,21 @@ def test_random_bytes_in_all_that_is_shared_are_neither_believed_nor_fatal(
 
 PROBES = {
     "environment": "import os; found = {k for k in os.environ if 'ASSAY' in k or 'SECRET' in k}",
-    "descriptors": """
+    "descriptors": (
+        """
         import os
-        found = {fd for fd in os.listdir('/proc/self/fd') if int(fd) > 3} if os.path.isdir('/proc/self/fd') else set()
+        there = os.path.isdir('/proc/self/fd')
+        found = {fd for fd in os.listdir('/proc/self/fd') if int(fd) > 3} if there else set()
         found = {fd for fd in found if 'memfd' not in _link(fd) and 'proc' not in _link(fd)}
-    """,
-    "network": "import socket; found = _tried(lambda: socket.create_connection(('127.0.0.1', 9), 1), 111)",
-    "project": "import os, glob; found = glob.glob('/**/tests/zoo', recursive=False) + glob.glob('/home/*')",
+    """
+    ),
+    "network": (
+        "import socket; found = _tried(lambda: socket.create_connection(('127.0.0.1', 9), 1), 111)"
+    ),
+    "project": (
+        "import os, glob; found = glob.glob('/**/tests/zoo', recursive=False) +"
+        " glob.glob('/home/*')"
+    ),
     "write outside": "found = _tried(lambda: open('/usr/assay-was-here', 'w'))",
     "signal others": "import os; found = _tried(lambda: os.kill(os.getppid() or 2, 9))",
 }
@@ -173,7 +209,9 @@ PROBES = {
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the layers are those of a root worker")
 @pytest.mark.parametrize("name", PROBES)
-def test_what_a_candidate_must_not_reach(device_referee: referee_client.RefereeClient, name: str) -> None:
+def test_what_a_candidate_must_not_reach(
+    device_referee: referee_client.RefereeClient, name: str
+) -> None:
     helpers = """
 def _link(fd):
     import os
@@ -186,7 +224,12 @@ def _tried(act, *refused):
     return 'it worked'
 """
     probe = textwrap.dedent(PROBES[name])
-    source = helpers.encode() + probe.encode() + b"\nif found: raise SystemError(f'FOUND {found}')\n" + HONEST
+    source = (
+        helpers.encode()
+        + probe.encode()
+        + b"\nif found: raise SystemError(f'FOUND {found}')\n"
+        + HONEST
+    )
     os.environ["ASSAY_TEST_SECRET"] = "do not show"
     try:
         evaluation = run(device_referee, source)

@@ -41,7 +41,9 @@ def job_of(path: str) -> UUID:
 
 def state_of(database: Database, job_id: UUID) -> str:
     with database.read() as connection:
-        return str(connection.scalar(sa.select(tables.jobs.c.state).where(tables.jobs.c.job_id == job_id)))
+        return str(
+            connection.scalar(sa.select(tables.jobs.c.state).where(tables.jobs.c.job_id == job_id))
+        )
 
 
 def problem_of(database: Database) -> tuple[UUID, UUID]:
@@ -60,14 +62,27 @@ def test_jobs_are_listed_with_state_run_attempts_worker_and_reason(
     with database.begin() as connection:
         seeder = Seeder(connection)
         broken = seeder.job(
-            problem_id, b"a", state="failed", run_id=run_id, error_kind="device_lost", error_message="GPU fell off"
+            problem_id,
+            b"a",
+            state="failed",
+            run_id=run_id,
+            error_kind="device_lost",
+            error_message="GPU fell off",
         )
         wrong = seeder.job(problem_id, b"b", lease_owner="bench-01.77.ab12")
         seeder.evaluation(wrong, failed(seeder.rng, Status.INCORRECT), CLEAN)
         seeder.job(problem_id, b"c", state="queued", device_class="h200")
     every = empty_pages.get("/jobs").text
     assert every.count('<th scope="row"') == 3
-    for text in ("device lost", "GPU fell off", "sweep/7", "bench-01", "incorrect", "Cancel job", "Run job"):
+    for text in (
+        "device lost",
+        "GPU fell off",
+        "sweep/7",
+        "bench-01",
+        "incorrect",
+        "Cancel job",
+        "Run job",
+    ):
         assert text in every
     for query, listed in {
         "state=failed": 1,
@@ -96,7 +111,9 @@ def test_a_list_of_jobs_is_walked_both_ways(empty_pages: FlaskClient, database: 
     assert back == first
 
 
-def test_a_queued_job_is_cancelled_and_run_again(empty_pages: FlaskClient, database: Database) -> None:
+def test_a_queued_job_is_cancelled_and_run_again(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     problem_id, _ = problem_of(database)
     with database.begin() as connection:
         job_id = Seeder(connection).job(problem_id, b"x", state="queued")
@@ -111,7 +128,9 @@ def test_a_queued_job_is_cancelled_and_run_again(empty_pages: FlaskClient, datab
     assert sorted(actions) == ["job.cancel", "job.retry"]
 
 
-def test_a_finished_job_runs_again_as_another_one_of_the_same_run(empty_pages: FlaskClient, database: Database) -> None:
+def test_a_finished_job_runs_again_as_another_one_of_the_same_run(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     problem_id, run_id = problem_of(database)
     with database.begin() as connection:
         job_id = Seeder(connection).job(problem_id, b"x", run_id=run_id)
@@ -119,11 +138,16 @@ def test_a_finished_job_runs_again_as_another_one_of_the_same_run(empty_pages: F
     made = job_of(send(empty_pages, f"/jobs/{job_id}/again")[2])
     assert made != job_id
     with database.read() as connection:
-        assert connection.scalar(sa.select(tables.jobs.c.run_id).where(tables.jobs.c.job_id == made)) == run_id
+        assert (
+            connection.scalar(sa.select(tables.jobs.c.run_id).where(tables.jobs.c.job_id == made))
+            == run_id
+        )
     assert "sweep/7" in empty_pages.get(f"/jobs/{made}").text
 
 
-def test_the_form_submits_a_job_and_shows_its_defaults(empty_pages: FlaskClient, database: Database) -> None:
+def test_the_form_submits_a_job_and_shows_its_defaults(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     problem_id, _ = problem_of(database)
     empty = empty_pages.get("/jobs/new").text
     for text in ('value="120"', 'value="2"', "kernelbench", "Default 120."):
@@ -140,7 +164,9 @@ def test_the_form_submits_a_job_and_shows_its_defaults(empty_pages: FlaskClient,
     )
     assert status == 302
     with database.read() as connection:
-        row = connection.execute(sa.select(tables.jobs).where(tables.jobs.c.job_id == job_of(where))).one()
+        row = connection.execute(
+            sa.select(tables.jobs).where(tables.jobs.c.job_id == job_of(where))
+        ).one()
     assert row.problem_id == problem_id
     assert row.options["deadline_s"] == 60
     again = send(
@@ -154,7 +180,9 @@ def test_the_form_submits_a_job_and_shows_its_defaults(empty_pages: FlaskClient,
     assert again[2].endswith("done=known")
 
 
-def test_errors_of_the_form_stand_beside_their_fields(empty_pages: FlaskClient, database: Database) -> None:
+def test_errors_of_the_form_stand_beside_their_fields(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     status, text, _ = send(
         empty_pages,
         "/jobs/new",
@@ -184,14 +212,18 @@ def test_the_page_of_a_job_changes_by_itself(empty_pages: FlaskClient, database:
     assert 'data-topics="jobs,evaluations"' in page
     before = empty_pages.get(f"/jobs/{job_id}/live").text
     with database.begin() as connection:
-        connection.execute(sa.update(tables.jobs).values(state="cancelled", finished_at=sa.func.now()))
+        connection.execute(
+            sa.update(tables.jobs).values(state="cancelled", finished_at=sa.func.now())
+        )
     after = empty_pages.get(f"/jobs/{job_id}/live").text
     assert "queued" in before
     assert "cancelled" in after
     assert "csrf" not in after  # rendered once for all readers
 
 
-def test_a_newcomer_is_led_to_an_example_that_can_be_submitted(empty_pages: FlaskClient, database: Database) -> None:
+def test_a_newcomer_is_led_to_an_example_that_can_be_submitted(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     first = empty_pages.get("/").text
     for name, candidate in worked_example.CANDIDATES.items():
         assert name == "wrong" or f'href="/jobs/new?example={name}"' in first
@@ -210,7 +242,9 @@ def test_a_newcomer_is_led_to_an_example_that_can_be_submitted(empty_pages: Flas
     assert empty_pages.get("/jobs/new?example=best").status_code == 400
 
 
-def test_a_hack_is_seen_in_the_list_and_on_the_page_of_its_job(empty_pages: FlaskClient, database: Database) -> None:
+def test_a_hack_is_seen_in_the_list_and_on_the_page_of_its_job(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     problem_id, _ = problem_of(database)
     with database.begin() as connection:
         seeder = Seeder(connection)

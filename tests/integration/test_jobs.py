@@ -29,12 +29,16 @@ def job_id(database: Database, broker: Celery) -> UUID:
     return enqueue.enqueue(database, broker, [fakes.request()])[0]
 
 
-def claim(database: Database, job_id: UUID, owner: str = "me", lease_s: float = LEASE_S) -> leases.Lease | None:
+def claim(
+    database: Database, job_id: UUID, owner: str = "me", lease_s: float = LEASE_S
+) -> leases.Lease | None:
     with database.begin() as connection:
         return leases.claim(connection, job_id, owner, lease_s)
 
 
-def must_claim(database: Database, job_id: UUID, owner: str = "me", lease_s: float = LEASE_S) -> leases.Lease:
+def must_claim(
+    database: Database, job_id: UUID, owner: str = "me", lease_s: float = LEASE_S
+) -> leases.Lease:
     lease = claim(database, job_id, owner, lease_s)
     assert lease is not None
     return lease
@@ -43,13 +47,20 @@ def must_claim(database: Database, job_id: UUID, owner: str = "me", lease_s: flo
 def finish(database: Database, lease: leases.Lease) -> UUID | None:
     with database.begin() as connection:
         return evaluations.add(
-            connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.hack(), timeline=b"{}" * 100
+            connection,
+            lease,
+            worker="w",
+            evaluation=fakes.incorrect(),
+            verdict=fakes.hack(),
+            timeline=b"{}" * 100,
         )
 
 
 def row(database: Database, job_id: UUID) -> sa.Row[tuple[object, ...]]:
     with database.begin() as connection:
-        return connection.execute(sa.select(tables.jobs).where(tables.jobs.c.job_id == job_id)).one()
+        return connection.execute(
+            sa.select(tables.jobs).where(tables.jobs.c.job_id == job_id)
+        ).one()
 
 
 def count(database: Database, table: sa.Table) -> int:
@@ -59,7 +70,11 @@ def count(database: Database, table: sa.Table) -> int:
 
 def test_a_claim_brings_everything_that_a_worker_needs(database: Database, job_id: UUID) -> None:
     job = must_claim(database, job_id).job
-    assert (job.reference, job.candidate, job.backend) == (fakes.PROBLEM.reference, b"wrong", "torch")
+    assert (job.reference, job.candidate, job.backend) == (
+        fakes.PROBLEM.reference,
+        b"wrong",
+        "torch",
+    )
     assert (job.attempt, job.device_class, job.entry_point) == (1, "cpu", "Model")
     assert row(database, job_id).state == JobState.RUNNING
 
@@ -81,7 +96,9 @@ def test_two_claims_at_once_give_one_lease(database: Database, job_id: UUID) -> 
     assert claim(database, job_id, "second") is None
 
 
-def test_a_lapsed_lease_is_taken_over_and_its_owner_is_refused(database: Database, job_id: UUID) -> None:
+def test_a_lapsed_lease_is_taken_over_and_its_owner_is_refused(
+    database: Database, job_id: UUID
+) -> None:
     old = must_claim(database, job_id, "old", lease_s=-1)
     new = must_claim(database, job_id, "new")
     assert new.job.attempt == 2
@@ -96,7 +113,9 @@ def test_a_lapsed_lease_is_taken_over_and_its_owner_is_refused(database: Databas
     assert row(database, job_id).state == JobState.FINISHED
 
 
-def test_a_late_result_counts_unless_another_worker_has_claimed(database: Database, job_id: UUID) -> None:
+def test_a_late_result_counts_unless_another_worker_has_claimed(
+    database: Database, job_id: UUID
+) -> None:
     assert finish(database, must_claim(database, job_id, lease_s=-1)) is not None
 
 
@@ -109,11 +128,17 @@ def test_finishing_twice_stores_once(database: Database, job_id: UUID) -> None:
         assert count(database, table) == 1
 
 
-def test_a_result_that_cannot_be_stored_leaves_the_job_running(database: Database, job_id: UUID) -> None:
+def test_a_result_that_cannot_be_stored_leaves_the_job_running(
+    database: Database, job_id: UUID
+) -> None:
     lease = must_claim(database, job_id)
-    unstorable = replace(fakes.hack(), label=cast("Label", "believed"))  # the table knows clean, suspect and hack
+    unstorable = replace(
+        fakes.hack(), label=cast("Label", "believed")
+    )  # the table knows clean, suspect and hack
     with pytest.raises(sa.exc.IntegrityError), database.begin() as connection:
-        evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=unstorable)
+        evaluations.add(
+            connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=unstorable
+        )
     assert count(database, tables.evaluations) == 0
     assert row(database, job_id).state == JobState.RUNNING
 
@@ -128,33 +153,51 @@ def test_extending_moves_the_end_of_the_lease(database: Database, job_id: UUID) 
     assert row(database, job_id).lease_until > before
 
 
-def test_lapsed_leases_are_interruptions_which_are_bounded(database: Database, job_id: UUID) -> None:
+def test_lapsed_leases_are_interruptions_which_are_bounded(
+    database: Database, job_id: UUID
+) -> None:
     most = Limits().interruptions
     for attempt in range(1, most + 1):
         assert must_claim(database, job_id, f"owner-{attempt}", lease_s=-1).job.attempt == attempt
     assert claim(database, job_id) is None
     failed = row(database, job_id)
     assert (failed.state, failed.error_kind) == (JobState.FAILED, leases.EXHAUSTED)
-    assert failed.error_message == f"{most} attempts ended without a result; the last owner was owner-{most}"
+    assert (
+        failed.error_message
+        == f"{most} attempts ended without a result; the last owner was owner-{most}"
+    )
 
 
-def test_what_was_cut_short_waits_longer_each_time_and_is_counted_apart(database: Database, job_id: UUID) -> None:
+def test_what_was_cut_short_waits_longer_each_time_and_is_counted_apart(
+    database: Database, job_id: UUID
+) -> None:
     limits = Limits(attempts=2, interruptions=4)
     waits = []
     for _ in range(limits.interruptions - 1):
         lease = must_claim(database, job_id)
         with database.begin() as connection:
-            assert leases.release(connection, lease, limits, "infra", "gone", cut_short=True) is JobState.QUEUED
+            assert (
+                leases.release(connection, lease, limits, "infra", "gone", cut_short=True)
+                is JobState.QUEUED
+            )
         again = row(database, job_id)
         waits.append((again.not_before - again.started_at).total_seconds())
         assert (again.sent_at, again.interruptions) == (None, len(waits))
     for times, wait_s in enumerate(waits):
         assert 0.25 * 2**times <= wait_s <= 0.75 * 2**times + LEASE_S / 2
-    with database.begin() as connection:  # one by a fault that is no death: attempts are counted from there
-        assert leases.release(connection, must_claim(database, job_id), limits, "infra", "fire") is JobState.QUEUED
+    with (
+        database.begin() as connection
+    ):  # one by a fault that is no death: attempts are counted from there
+        assert (
+            leases.release(connection, must_claim(database, job_id), limits, "infra", "fire")
+            is JobState.QUEUED
+        )
     lease = must_claim(database, job_id)
     with database.begin() as connection:
-        assert leases.release(connection, lease, limits, "infra", "gone", cut_short=True) is JobState.FAILED
+        assert (
+            leases.release(connection, lease, limits, "infra", "gone", cut_short=True)
+            is JobState.FAILED
+        )
 
 
 def test_what_could_not_begin_is_not_counted(database: Database, job_id: UUID) -> None:
@@ -164,14 +207,18 @@ def test_what_could_not_begin_is_not_counted(database: Database, job_id: UUID) -
         with database.begin() as connection:
             assert leases.give_back(connection, lease, faults=faults) is JobState.QUEUED
     waiting = row(database, job_id)
-    assert 25 <= (waiting.not_before - waiting.started_at).total_seconds() <= 95  # half of the longest, or half more
+    assert (
+        25 <= (waiting.not_before - waiting.started_at).total_seconds() <= 95
+    )  # half of the longest, or half more
 
 
 def test_a_job_that_runs_again_is_sent_when_its_moment_has_come(
     database: Database, broker: Celery, job_id: UUID
 ) -> None:
     with database.begin() as connection:
-        leases.release(connection, must_claim(database, job_id), Limits(), "infra", "gone", cut_short=True)
+        leases.release(
+            connection, must_claim(database, job_id), Limits(), "infra", "gone", cut_short=True
+        )
     with redis_of(broker) as redis:
         redis.flushall()
     later(database, job_id, 60)
@@ -183,17 +230,24 @@ def test_a_job_that_runs_again_is_sent_when_its_moment_has_come(
 def later(database: Database, job_id: UUID, seconds: float) -> None:
     moment = sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
     with database.begin() as connection:
-        connection.execute(sa.update(tables.jobs).where(tables.jobs.c.job_id == job_id).values(not_before=moment))
+        connection.execute(
+            sa.update(tables.jobs).where(tables.jobs.c.job_id == job_id).values(not_before=moment)
+        )
 
 
 def test_a_released_job_is_queued_until_its_last_attempt(database: Database, job_id: UUID) -> None:
     for _ in range(ATTEMPTS - 1):
         lease = must_claim(database, job_id)
         with database.begin() as connection:
-            assert leases.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.QUEUED
+            assert (
+                leases.release(connection, lease, Limits(), "infrastructure", "fire")
+                is JobState.QUEUED
+            )
     lease = must_claim(database, job_id)
     with database.begin() as connection:
-        assert leases.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.FAILED
+        assert (
+            leases.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.FAILED
+        )
     failed = row(database, job_id)
     assert (failed.error_kind, failed.error_message) == ("infrastructure", "fire")
 
@@ -214,7 +268,9 @@ def test_a_running_job_is_asked_to_stop(database: Database, job_id: UUID) -> Non
     assert row(database, job_id).state == JobState.CANCELLED
 
 
-def test_a_job_whose_worker_died_is_cancelled_instead_of_run_again(database: Database, job_id: UUID) -> None:
+def test_a_job_whose_worker_died_is_cancelled_instead_of_run_again(
+    database: Database, job_id: UUID
+) -> None:
     must_claim(database, job_id, lease_s=-1)
     with database.begin() as connection:
         jobs.cancel(connection, job_id)
@@ -226,12 +282,16 @@ def test_a_job_that_was_given_back_meanwhile_is_cancelled(database: Database, jo
     lease = must_claim(database, job_id)
     with database.begin() as connection:
         jobs.cancel(connection, job_id)
-        assert leases.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.QUEUED
+        assert (
+            leases.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.QUEUED
+        )
     assert claim(database, job_id) is None
     assert row(database, job_id).state == JobState.CANCELLED
 
 
-def test_a_result_that_was_ready_before_the_cancellation_counts(database: Database, job_id: UUID) -> None:
+def test_a_result_that_was_ready_before_the_cancellation_counts(
+    database: Database, job_id: UUID
+) -> None:
     lease = must_claim(database, job_id)
     with database.begin() as connection:
         jobs.cancel(connection, job_id)
@@ -239,7 +299,9 @@ def test_a_result_that_was_ready_before_the_cancellation_counts(database: Databa
     assert row(database, job_id).state == JobState.FINISHED
 
 
-def test_cancelling_what_is_over_or_unknown_changes_nothing(database: Database, job_id: UUID) -> None:
+def test_cancelling_what_is_over_or_unknown_changes_nothing(
+    database: Database, job_id: UUID
+) -> None:
     finish(database, must_claim(database, job_id))
     with database.begin() as connection:
         assert jobs.cancel(connection, job_id) is JobState.FINISHED
@@ -253,24 +315,36 @@ def test_a_shared_job_goes_on_until_its_last_submission_is_withdrawn(
     enqueue.enqueue(database, broker, [fakes.request(), fakes.request("other"), fakes.request()])
     with database.begin() as connection:
         for others in (2, 1):
-            assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(state=JobState.QUEUED, others=others)
+            assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
+                state=JobState.QUEUED, others=others
+            )
     lease = must_claim(database, job_id)
     enqueue.enqueue(database, broker, [fakes.request()])
     with database.begin() as connection:
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(state=JobState.RUNNING, others=1)
+        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
+            state=JobState.RUNNING, others=1
+        )
         assert not leases.extend_lease(connection, lease, LEASE_S).cancel_requested
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(state=JobState.RUNNING, others=0)
+        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
+            state=JobState.RUNNING, others=0
+        )
         assert leases.extend_lease(connection, lease, LEASE_S).cancel_requested
         assert leases.stopped(connection, lease) is JobState.CANCELLED
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(state=JobState.CANCELLED, others=0)
+        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
+            state=JobState.CANCELLED, others=0
+        )
         assert jobs.withdraw(connection, uuid4()) is None
 
 
-def test_a_submission_during_a_cancellation_runs(database: Database, broker: Celery, job_id: UUID) -> None:
+def test_a_submission_during_a_cancellation_runs(
+    database: Database, broker: Celery, job_id: UUID
+) -> None:
     """The worker has stopped the evaluation already, and says so after the submission."""
     lease = must_claim(database, job_id)
     with database.begin() as connection:
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(state=JobState.RUNNING, others=0)
+        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
+            state=JobState.RUNNING, others=0
+        )
     assert enqueue.enqueue(database, broker, [fakes.request()]) == [job_id]
     with database.begin() as connection:
         assert leases.stopped(connection, lease) is JobState.QUEUED
@@ -284,12 +358,18 @@ def test_a_job_that_is_cancelled_for_all_is_not_kept_by_submissions(
     must_claim(database, job_id)
     with database.begin() as connection:
         assert jobs.cancel(connection, job_id) is JobState.RUNNING
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(state=JobState.RUNNING, others=0)
+        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
+            state=JobState.RUNNING, others=0
+        )
     assert row(database, job_id).cancel_requested
 
 
-def test_a_submission_that_is_sent_again_under_its_own_key_is_one(database: Database, broker: Celery) -> None:
-    (own,) = {enqueue.enqueue(database, broker, [fakes.request(idempotency_key="k")])[0] for _ in range(2)}
+def test_a_submission_that_is_sent_again_under_its_own_key_is_one(
+    database: Database, broker: Celery
+) -> None:
+    (own,) = {
+        enqueue.enqueue(database, broker, [fakes.request(idempotency_key="k")])[0] for _ in range(2)
+    }
     with database.begin() as connection:
         assert jobs.withdraw(connection, own) == jobs.Withdrawal(state=JobState.CANCELLED, others=0)
     enqueue.enqueue(database, broker, [fakes.request(idempotency_key="k")])
@@ -297,7 +377,9 @@ def test_a_submission_that_is_sent_again_under_its_own_key_is_one(database: Data
 
 
 def test_the_same_submission_is_one_job(database: Database, broker: Celery, job_id: UUID) -> None:
-    again = enqueue.enqueue(database, broker, [fakes.request(), fakes.request("other"), fakes.request()])
+    again = enqueue.enqueue(
+        database, broker, [fakes.request(), fakes.request("other"), fakes.request()]
+    )
     assert again[0] == again[2] == job_id != again[1]
     assert enqueue.enqueue(database, broker, [fakes.request(fresh=True)])[0] != job_id
     assert count(database, tables.jobs) == 3
@@ -318,8 +400,14 @@ def test_a_cancelled_job_is_queued_again_by_the_same_submission(
     [
         ({"device_class": "h999"}, "unknown GPU class 'h999'; expected one of cpu, a100"),
         ({"device": "NODE"}, "expected '<node>' or '<node>.<index>'"),
-        ({"device_class": "h200", "device": "nowhere.0"}, "unknown device 'nowhere.0' of class 'h200'; there is none"),
-        ({"workflow": "magic"}, "unknown workflow 'magic'; expected one of kernel_simple, kernelbench"),
+        (
+            {"device_class": "h200", "device": "nowhere.0"},
+            "unknown device 'nowhere.0' of class 'h200'; there is none",
+        ),
+        (
+            {"workflow": "magic"},
+            "unknown workflow 'magic'; expected one of kernel_simple, kernelbench",
+        ),
         ({"workflow": "kernel_simple"}, r"expects a module that defines get_cases\(\)"),
     ],
 )
@@ -342,7 +430,9 @@ def test_the_sweep_sends_what_the_broker_lost(database: Database, broker: Celery
     assert sweep(database, broker) == 0
 
 
-def test_the_sweep_takes_jobs_from_the_dead(database: Database, broker: Celery, job_id: UUID) -> None:
+def test_the_sweep_takes_jobs_from_the_dead(
+    database: Database, broker: Celery, job_id: UUID
+) -> None:
     with broker.connection_for_read() as connection:
         queue = connection.SimpleQueue("cpu")
         queue.get(timeout=5).ack()

@@ -1,4 +1,6 @@
-"""Ways through the pages in a browser: from a question to its answer, or to a dataset, by links and forms alone."""
+"""Ways through the pages in a browser: from a question to its answer, or to a
+dataset, by links and forms alone.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_from_the_newest_run_to_why_a_turn_is_a_hack(page: Page, live_site: Live
     page.get_by_role("link", name="most hacks first").click()
     row = page.locator("table.list tbody tr").first
     row.get_by_role("link", name="trajectories").click()
-    page.get_by_role("region", name="Results").get_by_role("link", name="matmul_relu/").first.click()
+    page.get_by_role("region", name="Results").get_by_role(
+        "link", name="matmul_relu/"
+    ).first.click()
     page.get_by_role("link", name="first hack:").click()
     page.get_by_label("Views of turn").get_by_role("link", name="Verdict").click()
     expect(page.locator("#verdict")).to_contain_text("hack")
@@ -77,7 +81,9 @@ def test_a_phone_finds_an_evaluation_by_its_short_id(page: Page, live_site: Live
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_from_the_overview_to_where_it_first_cheated_in_four_actions(page: Page, live_site: LiveSite) -> None:
+def test_from_the_overview_to_where_it_first_cheated_in_four_actions(
+    page: Page, live_site: LiveSite
+) -> None:
     page.goto(f"{live_site.url}/")
     page.get_by_role("link", name="Trajectories").click()
     page.wait_for_url("**/trajectories")
@@ -127,10 +133,16 @@ def test_from_a_run_to_a_problem_to_a_trajectory(page: Page, live_site: LiveSite
     assert live_site.complaints == []
 
 
-def test_a_selection_written_before_the_script_has_come_is_counted(page: Page, live_site: LiveSite) -> None:
-    """A browser shows the form before it runs the script; text typed until then must not be lost."""
+def test_a_selection_written_before_the_script_has_come_is_counted(
+    page: Page, live_site: LiveSite
+) -> None:
+    """A browser shows the form before it runs the script; text typed until then must
+    not be lost.
+    """
     held: list[Route] = []
-    page.route("**/assay.js*", lambda route: held.append(route))  # a built-in one cannot be a handler
+    page.route(
+        "**/assay.js*", lambda route: held.append(route)
+    )  # a built-in one cannot be a handler
     page.goto(f"{live_site.url}/exports/new", wait_until="commit")
     page.get_by_label("Filter of evaluations").fill("speedup > 1.05")
     expect(page.locator("#funnel")).to_contain_text("Not counted yet")
@@ -147,7 +159,9 @@ def test_a_count_that_does_not_arrive_says_so(page: Page, live_site: LiveSite) -
     page.unroute("**/exports/funnel?*")
     page.get_by_label("Filter of evaluations").fill("speedup > 1.06")
     expect(page.locator("#funnel")).to_contain_text("speedup > 1.06", timeout=15_000)
-    aborted = [said for said in live_site.complaints if "ERR_FAILED" in said or "/exports/funnel?" in said]
+    aborted = [
+        said for said in live_site.complaints if "ERR_FAILED" in said or "/exports/funnel?" in said
+    ]
     assert aborted == live_site.complaints
 
 
@@ -159,11 +173,15 @@ def test_from_a_filter_to_a_downloaded_dataset(page: Page, live_site: LiveSite) 
     expect(page.locator("#funnel")).to_contain_text("speedup > 1.05", timeout=15_000)
     page.get_by_text("More options").click()
     page.locator("#stale").select_option("rejudge")
-    page.route("**/exports/funnel?*", lambda route: route.abort())  # an export does not wait for a count
+    page.route(
+        "**/exports/funnel?*", lambda route: route.abort()
+    )  # an export does not wait for a count
     page.get_by_label("Filter of evaluations").fill("speedup > 1.04")
     page.get_by_role("button", name="Make the dataset").click()
     page.wait_for_url("**/exports/jobs/*")
-    page.get_by_role("link", name="Open the dataset").click(timeout=90_000)  # it appears without reload
+    page.get_by_role("link", name="Open the dataset").click(
+        timeout=90_000
+    )  # it appears without reload
     expect(page.get_by_role("heading", level=1)).to_have_text("trl_sft")
     expect(page.get_by_role("heading", name="Card")).to_be_visible()
     with page.expect_download() as download:
@@ -174,7 +192,9 @@ def test_from_a_filter_to_a_downloaded_dataset(page: Page, live_site: LiveSite) 
     assert (manifest["where"], manifest["spec"]["stale"]) == ("speedup > 1.04", "rejudge")
     assert manifest["rows"] >= 1
     quiet = ("download", "err_failed", "/exports/funnel?")
-    assert [one for one in live_site.complaints if not any(word in one.lower() for word in quiet)] == []
+    assert [
+        one for one in live_site.complaints if not any(word in one.lower() for word in quiet)
+    ] == []
 
 
 def _good_turns(live_site: LiveSite) -> None:
@@ -184,14 +204,18 @@ def _good_turns(live_site: LiveSite) -> None:
     database.dispose()
 
 
-def test_two_runs_are_compared_down_to_the_turns_that_became_worse(page: Page, two_runs: TwoRuns) -> None:
+def test_two_runs_are_compared_down_to_the_turns_that_became_worse(
+    page: Page, two_runs: TwoRuns
+) -> None:
     with serving(two_runs.settings) as url:
         page.goto(f"{url}/runs")
         for name in ("rl/100", "rl/200"):  # the first is the baseline
             page.get_by_role("checkbox", name=f"Compare {name}").check()
         page.get_by_role("button", name="Compare selected").click()
         page.wait_for_url("**/runs/compare?*run=*run=*")
-        expect(page.get_by_role("row", name="Correct, difference to the baseline")).to_contain_text("points")
+        expect(page.get_by_role("row", name="Correct, difference to the baseline")).to_contain_text(
+            "points"
+        )
         expect(page.get_by_role("row", name="temperature")).to_contain_text("0.8")
         outcomes = page.get_by_role("navigation", name="Outcome")
         outcomes.get_by_role("link", name="worse").click()
@@ -230,7 +254,9 @@ def test_a_candidate_is_submitted_watched_and_cancelled(
         expect(page.get_by_label("Candidate", exact=True)).to_have_value("slow 600")
         page.get_by_label("Candidate", exact=True).fill("wrong")
         page.get_by_role("button", name="Submit", exact=True).click()
-        page.get_by_role("link", name="Open evaluation").click(timeout=60_000)  # it appears without reload
+        page.get_by_role("link", name="Open evaluation").click(
+            timeout=60_000
+        )  # it appears without reload
         expect(page.locator("main")).to_contain_text("incorrect")
 
 

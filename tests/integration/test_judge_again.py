@@ -1,4 +1,6 @@
-"""Judging again under another policy: changed verdicts, by which detector, and the datasets that they make stale."""
+"""Judging again under another policy: changed verdicts, by which detector, and the
+datasets that they make stale.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ CHECK = OutputCheck(
     stale_call=None,
 )
 TRIAL = Trial(call=0, seed="00/0", ok=True, outputs=(CHECK,))
-NO_KERNEL = replace(fakes.passed(), correctness=Correctness(calls=1, failed_calls=0, trials=(TRIAL,), mode="train"))
+NO_KERNEL = replace(
+    fakes.passed(), correctness=Correctness(calls=1, failed_calls=0, trials=(TRIAL,), mode="train")
+)
 
 
 def _store(database: Database, broker: Celery, candidate: str, evaluation: Evaluation) -> UUID:
@@ -43,7 +47,9 @@ def _store(database: Database, broker: Celery, candidate: str, evaluation: Evalu
     with database.begin() as connection:
         lease = leases.claim(connection, job_id, "me", 30)
         assert lease is not None
-        evaluation_id = evaluations.add(connection, lease, worker="w", evaluation=evaluation, verdict=fakes.clean())
+        evaluation_id = evaluations.add(
+            connection, lease, worker="w", evaluation=evaluation, verdict=fakes.clean()
+        )
         assert evaluation_id is not None
         stored = evaluations.get(connection, evaluation_id)
         assert stored is not None
@@ -67,8 +73,12 @@ def _export(connection: Connection, evaluation_ids: list[UUID]) -> UUID:
 
 @pytest.fixture
 def judged(database: Database, broker: Celery) -> tuple[UUID, UUID]:
-    """Plain PyTorch that says so, which is clean where a kernel is not asked for; and a wrong one."""
-    return _store(database, broker, "right", NO_KERNEL), _store(database, broker, "wrong", fakes.incorrect())
+    """Plain PyTorch that says so, which is clean where a kernel is not asked for;
+    and a wrong one.
+    """
+    return _store(database, broker, "right", NO_KERNEL), _store(
+        database, broker, "wrong", fakes.incorrect()
+    )
 
 
 def _run(settings: Settings, *arguments: str) -> Any:
@@ -103,7 +113,10 @@ def test_a_stricter_policy_names_the_detector_and_the_datasets(
     assert "clean → hack" in shown
     assert "no_custom_kernel" in shown
     assert f"now stale: datasets {touched}" in shown
-    assert _stale(database) == {touched: f"evaluation {right}: clean → hack under triton-only@2", other: None}
+    assert _stale(database) == {
+        touched: f"evaluation {right}: clean → hack under triton-only@2",
+        other: None,
+    }
 
 
 def test_without_a_policy_each_is_judged_by_what_it_was_judged_by(
@@ -115,14 +128,18 @@ def test_without_a_policy_each_is_judged_by_what_it_was_judged_by(
     assert again["changed"] == 0
 
 
-def test_where_a_person_has_spoken_their_word_stays(database: Database, judged: tuple[UUID, UUID]) -> None:
+def test_where_a_person_has_spoken_their_word_stays(
+    database: Database, judged: tuple[UUID, UUID]
+) -> None:
     right, _ = judged
     with database.begin() as connection:
         _export(connection, [right])
         found = tables.evaluations.c.evaluation_id == right
         connection.execute(tables.evaluations.update().where(found).values(human_verdict="clean"))
         assert stale_exports.resting_on(connection, right, before="clean", after="hack") == []
-        assert stale_exports.mark(connection, right, before="clean", after="hack", why="changed") == []
+        assert (
+            stale_exports.mark(connection, right, before="clean", after="hack", why="changed") == []
+        )
 
 
 def test_the_submitter_s_policy_reaches_the_job(database: Database, broker: Celery) -> None:

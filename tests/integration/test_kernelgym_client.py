@@ -19,14 +19,18 @@ from tests.integration.web_app import served
 
 @dataclass
 class RewardClient:
-    """The calls of the published reward client: POST until exactly 200, /status until it is over, /results."""
+    """The calls of the published reward client: POST until exactly 200, /status
+    until it is over, /results.
+    """
 
     url: str
     poll_s: float = 0.1
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self.url + path, data, {"Content-Type": "application/json"}, method=method
+        )
         try:
             with urllib.request.urlopen(request, timeout=120) as reply:
                 return reply.status, json.load(reply)
@@ -42,7 +46,10 @@ class RewardClient:
             if code == 200 and status["status"] == "completed":
                 return self.call("GET", f"/results/{body['task_id']}")[1]
             if code == 200 and status["status"] in {"failed", "timeout", "cancelled"}:
-                return {"status": "failed", "error_message": status.get("error_message", "Task failed")}
+                return {
+                    "status": "failed",
+                    "error_message": status.get("error_message", "Task failed"),
+                }
             time.sleep(self.poll_s)
         raise AssertionError("client-side timeout")
 
@@ -70,7 +77,11 @@ def test_the_published_clients_sequence(settings: Settings, start_worker: Start)
         decoy = client.submit_and_poll(zoo_payload("decoy_kernel", run_performance=False))
         hanging = client.submit_and_poll({**zoo_payload("endless_loop"), "timeout": 10})
 
-    assert (correct["status"], correct["compiled"], correct["correctness"]) == ("completed", True, True)
+    assert (correct["status"], correct["compiled"], correct["correctness"]) == (
+        "completed",
+        True,
+        True,
+    )
     assert correct["decoy_kernel"] is False
     assert correct["speedup"] > 0
     assert correct["kernel_runtime"] > 0

@@ -1,8 +1,11 @@
-"""A hack planted in the middle of a dialogue bears no loss: labels made by each trainer's own code, token by token.
+"""A hack planted in the middle of a dialogue bears no loss: labels made by each
+trainer's own code, token by token.
 
-A store with two dialogues, `slow → hack → fast` and `slow → fast`, is exported in every layout with everything shown
-(`context: any`), read by the trainer's own loader, and the tokens with loss are compared with the answers that the
-selection keeps.  Skipped where the trainer is not installed: `pip install '.[trainers]'` brings TRL and verl."""
+A store with two dialogues, `slow → hack → fast` and `slow → fast`, is exported in every layout with
+everything shown (`context: any`), read by the trainer's own loader, and the tokens with loss are
+compared with the answers that the selection keeps.  Skipped where the trainer is not installed:
+`pip install '.[trainers]'` brings TRL and verl.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,14 @@ def fill(database: Database) -> None:
                 )
                 for name, kind in turns.items()
             }
-            told = [dataset_seed.turn((f"ask for {name}",), answer(name), one) for name, one in stored.items()]
+            told = [
+                dataset_seed.turn((f"ask for {name}",), answer(name), one)
+                for name, one in stored.items()
+            ]
             [problem_id] = {one.problem_id for one in stored.values()}
-            dataset_seed.trajectories.add(connection, problem_id=problem_id, backend="triton", turns=told)
+            dataset_seed.trajectories.add(
+                connection, problem_id=problem_id, backend="triton", turns=told
+            )
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +71,11 @@ def make(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
         def one(name: str, kind: Kind | None = None, **spec: Any) -> Path:
             folder = root / f"{name}-{kind}-{len(list(root.iterdir()))}"
-            chosen: dict[str, Any] = {"similarity": Similarity.RAW, "context": Context.ANY, "val_fraction": 0.0} | spec
+            chosen: dict[str, Any] = {
+                "similarity": Similarity.RAW,
+                "context": Context.ANY,
+                "val_fraction": 0.0,
+            } | spec
             if kind is Kind.SINGLE:  # shows no history
                 del chosen["context"]
             export.export(database, Spec(format=name, kind=kind, **chosen), folder)
@@ -78,7 +90,9 @@ def files(folder: Path) -> list[str]:
 
 
 def expected(*names: str) -> list[str]:
-    """Trained text of rows, each the answers of these names: every answer ends with its end-of-turn token."""
+    """Trained text of rows, each the answers of these names: every answer ends with
+    its end-of-turn token.
+    """
     return sorted("".join(f"{answer(name)}<eos>" for name in row.split()) for row in names)
 
 
@@ -98,16 +112,24 @@ EVERY = expected("a0", "b0 b1")
 """Labels of layouts without a mask: a dialogue goes as far as all of it passes."""
 
 
-# --- TRL --------------------------------------------------------------------------------------------------------------
+# --- TRL
+# --------------------------------------------------------------------------------------------------
 
 
 def trl_labels(rows: Any, tokenizer: Any, folder: Path) -> list[str]:
     """Labels that SFTTrainer's own dataset and collator make of the rows, with its defaults."""
     trl = pytest.importorskip("trl", minversion="1.0")
     arguments = trl.SFTConfig(
-        output_dir=str(folder), per_device_train_batch_size=4, use_cpu=True, bf16=False, report_to=[], max_length=None
+        output_dir=str(folder),
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
+        max_length=None,
     )
-    trainer = trl.SFTTrainer(tiny_trainer.model(), args=arguments, train_dataset=rows, processing_class=tokenizer)
+    trainer = trl.SFTTrainer(
+        tiny_trainer.model(), args=arguments, train_dataset=rows, processing_class=tokenizer
+    )
     found = []
     for batch in trainer.get_train_dataloader():
         for ids, labels in zip(batch["input_ids"].tolist(), batch["labels"].tolist(), strict=True):
@@ -118,16 +140,24 @@ def trl_labels(rows: Any, tokenizer: Any, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "kind", "learnt"),
-    [("trl_sft", Kind.TURN, ONE_A_TURN), ("trl_sft", Kind.TRAJECTORY, BEST), ("trl_sft", Kind.SINGLE, ONE_A_TURN)],
+    [
+        ("trl_sft", Kind.TURN, ONE_A_TURN),
+        ("trl_sft", Kind.TRAJECTORY, BEST),
+        ("trl_sft", Kind.SINGLE, ONE_A_TURN),
+    ],
 )
 def test_trl(make: Make, tmp_path: Path, name: str, kind: Kind, learnt: list[str]) -> None:
     datasets = pytest.importorskip("datasets")
     pytest.importorskip("trl", minversion="1.0")
     folder = make(name, kind)
-    rows = datasets.load_dataset("parquet", data_files=files(folder), cache_dir=str(tmp_path))["train"]
+    rows = datasets.load_dataset("parquet", data_files=files(folder), cache_dir=str(tmp_path))[
+        "train"
+    ]
     found = trl_labels(rows, tiny_trainer.tokenizer(), tmp_path)
     if kind is Kind.SINGLE:  # shows the code alone
-        assert sorted(text.partition("```")[2] for text in found) == sorted(text.partition("```")[2] for text in learnt)
+        assert sorted(text.partition("```")[2] for text in found) == sorted(
+            text.partition("```")[2] for text in learnt
+        )
     else:
         assert found == learnt
 
@@ -139,11 +169,14 @@ def test_trl_masked(make: Make, tmp_path: Path, kind: Kind, learnt: list[str]) -
     from app.integrations import trl
 
     tokenizer = tiny_trainer.tokenizer(generation=True)
-    rows = datasets.load_dataset("parquet", data_files=files(make("trl_sft_masked", kind)), cache_dir=str(tmp_path))
+    rows = datasets.load_dataset(
+        "parquet", data_files=files(make("trl_sft_masked", kind)), cache_dir=str(tmp_path)
+    )
     assert trl_labels(trl.masked(rows["train"], tokenizer), tokenizer, tmp_path) == learnt
 
 
-# --- verl -------------------------------------------------------------------------------------------------------------
+# --- verl
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -157,7 +190,9 @@ def test_trl_masked(make: Make, tmp_path: Path, kind: Kind, learnt: list[str]) -
 )
 def test_verl(make: Make, name: str, kind: Kind, learnt: list[str]) -> None:
     module = pytest.importorskip("verl.utils.dataset.multiturn_sft_dataset")
-    config = pytest.importorskip("omegaconf").OmegaConf.create({"max_length": 8192, "pad_mode": "no_padding"})
+    config = pytest.importorskip("omegaconf").OmegaConf.create(
+        {"max_length": 8192, "pad_mode": "no_padding"}
+    )
     dataset = module.MultiTurnSFTDataset
     if name == "verl_sft_masked":
         dataset = importlib.import_module("app.integrations.verl_dataset").MarkedDataset
@@ -175,7 +210,8 @@ def test_verls_own_dataset_refuses_the_masked_layout(make: Make) -> None:
         module.MultiTurnSFTDataset(files(make("verl_sft_masked")), tiny_trainer.tokenizer(), config)
 
 
-# --- LLaMA-Factory ----------------------------------------------------------------------------------------------------
+# --- LLaMA-Factory
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.TURN, ONE_A_TURN), (Kind.TRAJECTORY, BEST)])
@@ -185,7 +221,9 @@ def test_llamafactory(make: Make, tmp_path: Path, kind: Kind, learnt: list[str])
     folder, tokenizer = make("llamafactory_sft", kind), tiny_trainer.tokenizer()
     told = json.loads((folder / "llamafactory.json").read_text()) | {"dataset_dir": str(folder)}
     stage = told.pop("stage")
-    wanted = hparams.DataArguments(**told, template="empty", cutoff_len=8192, preprocessing_num_workers=1)
+    wanted = hparams.DataArguments(
+        **told, template="empty", cutoff_len=8192, preprocessing_num_workers=1
+    )
     model = hparams.ModelArguments(model_name_or_path="none", cache_dir=str(tmp_path / "cache"))
     training = hparams.TrainingArguments(output_dir=str(tmp_path), report_to=[])
     template = data.get_template_and_fix_tokenizer(tokenizer, wanted)
@@ -193,14 +231,20 @@ def test_llamafactory(make: Make, tmp_path: Path, kind: Kind, learnt: list[str])
     collator = data.SFTDataCollatorWith4DAttentionMask(
         template=template, tokenizer=tokenizer, model=None, label_pad_token_id=-100
     )
-    batch = collator([{name: row[name] for name in ("input_ids", "attention_mask", "labels")} for row in rows])
-    bears = [(ids, labels != -100) for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)]
+    batch = collator(
+        [{name: row[name] for name in ("input_ids", "attention_mask", "labels")} for row in rows]
+    )
+    bears = [
+        (ids, labels != -100)
+        for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)
+    ]
     assert [text.replace("<eos>", "") for text in texts(tokenizer, bears)] == [
         text.replace("<eos>", "") for text in learnt
     ]
 
 
-# --- OpenRLHF, axolotl, OpenAI ----------------------------------------------------------------------------------------
+# --- OpenRLHF, axolotl, OpenAI
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.TURN, ONE_A_TURN), (Kind.TRAJECTORY, BEST)])
@@ -208,7 +252,9 @@ def test_openrlhf(make: Make, kind: Kind, learnt: list[str]) -> None:
     module, tokenizer = pytest.importorskip("openrlhf.datasets"), tiny_trainer.tokenizer()
     blending = pytest.importorskip("openrlhf.datasets.utils").blending_datasets
     told = SimpleNamespace(apply_chat_template=True, input_key="input", output_key="output")
-    strategy = SimpleNamespace(args=SimpleNamespace(data=told), is_rank_0=lambda: True, print=lambda *_: None)
+    strategy = SimpleNamespace(
+        args=SimpleNamespace(data=told), is_rank_0=lambda: True, print=lambda *_: None
+    )
     rows = blending(str(make("openrlhf_sft", kind)), None, strategy)
     found = module.SFTDataset(rows, tokenizer, 8192, strategy, num_processors=None, multiturn=False)
     items = [found[place] for place in range(len(found))]  # a mask is of the token before
@@ -216,11 +262,19 @@ def test_openrlhf(make: Make, kind: Kind, learnt: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.MASKED, MASKED), (Kind.TURN, ONE_A_TURN)])
-def test_axolotl(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, learnt: list[str]) -> None:
+def test_axolotl(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, learnt: list[str]
+) -> None:
     monkeypatch.setenv("AXOLOTL_DO_NOT_TRACK", "1")
     module = pytest.importorskip("axolotl.utils.data")
     wanted = pytest.importorskip("axolotl.utils.dict").DictDefault(
-        datasets=[{"path": str(make("axolotl", kind)), "type": "chat_template", "message_field_training": "train"}],
+        datasets=[
+            {
+                "path": str(make("axolotl", kind)),
+                "type": "chat_template",
+                "message_field_training": "train",
+            }
+        ],
         dataset_prepared_path=str(tmp_path),
         sequence_len=8192,
         num_epochs=1,
@@ -236,9 +290,13 @@ def test_axolotl(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ki
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.MASKED, MASKED), (Kind.TURN, ONE_A_TURN)])
 def test_weights_of_openais_rows(make: Make, kind: Kind, learnt: list[str]) -> None:
-    rows = [row["messages"] for file in files(make("openai_sft", kind)) for row in rows_of(Path(file))]
+    rows = [
+        row["messages"] for file in files(make("openai_sft", kind)) for row in rows_of(Path(file))
+    ]
     assert all(("weight" in one) == (one["role"] == "assistant") for row in rows for one in row)
-    weighed = ["".join(f"{one['content']}<eos>" for one in row if one.get("weight")) for row in rows]
+    weighed = [
+        "".join(f"{one['content']}<eos>" for one in row if one.get("weight")) for row in rows
+    ]
     assert sorted(weighed) == learnt
 
 

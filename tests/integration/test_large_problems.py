@@ -1,4 +1,6 @@
-"""Problems with expected outputs made when outputs are verified, on the CPU device with an arena made small."""
+"""Problems with expected outputs made when outputs are verified, on the CPU device
+with an arena made small.
+"""
 
 import gc
 from collections.abc import Iterator
@@ -37,8 +39,8 @@ WRONG = {
     "half precision": RIGHT.replace(b"torch.tanh(x)", b"torch.tanh(x.half()).float()"),
     "the first answer": RIGHT.replace(
         b"return torch.tanh(x) * self.scale + y, x.argmax(1)",
-        b"self.kept = getattr(self, 'kept', None) or (torch.tanh(x) * self.scale + y, x.argmax(1))\n"
-        b"        return self.kept[0].clone(), self.kept[1].clone()",
+        b"self.kept = getattr(self, 'kept', None) or (torch.tanh(x) * self.scale + y,"
+        b" x.argmax(1))\n        return self.kept[0].clone(), self.kept[1].clone()",
     ),
     "late, by half precision": RIGHT.replace(
         b"return torch.tanh(x)",
@@ -81,12 +83,20 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield started
 
 
-def _evaluated(host: Host, layout: str, candidate: bytes, reference: bytes = REFERENCE) -> Evaluation:
+def _evaluated(
+    host: Host, layout: str, candidate: bytes, reference: bytes = REFERENCE
+) -> Evaluation:
     usual = host.device
     host.device = replace(usual, together_bytes=0, arena_bytes=LAYOUTS[layout])
     options = JobOptions(timing_budget_s=0.05, deadline_s=120, call_timeout_s=30)
     try:
-        job = Job(job_id=uuid4(), reference=reference, candidate=candidate, backend="torch", options=options)
+        job = Job(
+            job_id=uuid4(),
+            reference=reference,
+            candidate=candidate,
+            backend="torch",
+            options=options,
+        )
         return evaluate(job, host)[0]
     finally:
         host.device = usual
@@ -116,7 +126,9 @@ def test_unusual_inputs_need_no_expected_outputs_where_answers_are_near_the_refe
 ) -> None:
     taken = []
     take = Record.take_near
-    monkeypatch.setattr(Record, "take_near", lambda self, given: taken.append(take(self, given)) or taken[-1])
+    monkeypatch.setattr(
+        Record, "take_near", lambda self, given: taken.append(take(self, given)) or taken[-1]
+    )
     found = _evaluated(host, layout, FLOATS.replace(b"class Model(", b"class ModelNew("), FLOATS)
     assert found.status is Status.PASSED, found.error
     assert True in taken
@@ -128,23 +140,35 @@ def test_unusual_inputs_need_no_expected_outputs_where_answers_are_near_the_refe
 def test_an_answer_that_is_wrong_on_unusual_inputs_alone_is_refused(
     host: Host, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variant_calls, "COSTLY_KINDS", len(CHECKED))  # else chance decides, if calls are streamed
+    monkeypatch.setattr(
+        variant_calls, "COSTLY_KINDS", len(CHECKED)
+    )  # else chance decides, if calls are streamed
     found = _evaluated(host, layout, ONLY_USUAL, FLOATS)
     assert found.status is Status.INCORRECT, found
     assert found.correctness is not None
     assert found.correctness.trials[-1].variant != "own"
 
 
-@pytest.mark.parametrize("candidate", [RIGHT, WRONG["one row"], b"raise ValueError"], ids=["right", "wrong", "broken"])
-def test_nothing_of_an_evaluation_waits_for_a_collection_of_cycles(host: Host, candidate: bytes) -> None:
+@pytest.mark.parametrize(
+    "candidate", [RIGHT, WRONG["one row"], b"raise ValueError"], ids=["right", "wrong", "broken"]
+)
+def test_nothing_of_an_evaluation_waits_for_a_collection_of_cycles(
+    host: Host, candidate: bytes
+) -> None:
     kinds = CallRunner | Session | torch.Tensor
     gc.collect()
     gc.disable()
     try:
-        before = [each for each in gc.get_objects() if issubclass(type(each), kinds)]  # other tests', kept alive here
+        before = [
+            each for each in gc.get_objects() if issubclass(type(each), kinds)
+        ]  # other tests', kept alive here
         _evaluated(host, "apart", candidate)
         known = set(map(id, before))
-        left = [each for each in gc.get_objects() if issubclass(type(each), kinds) and id(each) not in known]
+        left = [
+            each
+            for each in gc.get_objects()
+            if issubclass(type(each), kinds) and id(each) not in known
+        ]
     finally:
         gc.enable()
     of_the_host = [each for each in left if type(each) is torch.Tensor and each.numel() < SMALL]

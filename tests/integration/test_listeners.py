@@ -61,7 +61,9 @@ def once(failure: Exception, real: Callable[..., Any]) -> Callable[..., Any]:
     return acts
 
 
-def test_a_notice_that_names_no_job_wakes_no_client_and_stops_no_listener(database: Database, job_id: UUID) -> None:
+def test_a_notice_that_names_no_job_wakes_no_client_and_stops_no_listener(
+    database: Database, job_id: UUID
+) -> None:
     with watching(database) as watch, ThreadPoolExecutor() as pool:
         held = pool.submit(watch.over, job_id, HELD_S)
         time.sleep(0.5)  # until it listens
@@ -79,7 +81,9 @@ def test_clients_that_wait_are_woken_after_an_unexpected_error(
     database: Database, job_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        job_notifications.Notices, "wait", once(RuntimeError("unexpected"), job_notifications.Notices.wait)
+        job_notifications.Notices,
+        "wait",
+        once(RuntimeError("unexpected"), job_notifications.Notices.wait),
     )
     with watching(database) as watch, ThreadPoolExecutor() as pool:
         held = pool.submit(watch.over, job_id, HELD_S)

@@ -13,7 +13,9 @@ from tests.integration import dataset_seed
 from tests.integration.cli import assay
 
 
-def test_stale_datasets_and_their_reasons_are_listed(database: Database, settings: Settings, tmp_path: Path) -> None:
+def test_stale_datasets_and_their_reasons_are_listed(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
     stored = dataset_seed.fill(database)
     manifest = export(database, spec_of({"similarity": "none", "kind": "single"}), tmp_path / "set")
 
@@ -24,7 +26,13 @@ def test_stale_datasets_and_their_reasons_are_listed(database: Database, setting
 
     assert json.loads(asked("datasets", "--stale", "--json")) == []
     with database.begin() as connection:
-        stale_exports.mark(connection, stored["fast0"].evaluation_id, before="clean", after="hack", why="said the test")
+        stale_exports.mark(
+            connection,
+            stored["fast0"].evaluation_id,
+            before="clean",
+            after="hack",
+            why="said the test",
+        )
     [one] = json.loads(asked("datasets", "--stale", "--json"))
     reason = f"evaluation {stored['fast0'].evaluation_id}: clean → hack said the test"
     assert (one["export_id"], one["stale_reason"]) == (manifest.export_id, reason)

@@ -1,4 +1,6 @@
-"""Lists: every order of every list walks all rows both ways, columns, totals, completion, and errors that keep rows."""
+"""Lists: every order of every list walks all rows both ways, columns, totals,
+completion, and errors that keep rows.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,14 @@ LISTS = {
 }
 """Path → list, key of its rows in JSON, and the id of a row."""
 VALUES = {("/candidates", "speedup"): "measured_speedup"}
-SHARES = ("correct", "hacks", "faster_than_1", "faster_than_1_2", "faster_than_1_5", "faster_than_2")
+SHARES = (
+    "correct",
+    "hacks",
+    "faster_than_1",
+    "faster_than_1_2",
+    "faster_than_1_5",
+    "faster_than_2",
+)
 
 
 def orders() -> list[tuple[str, str]]:
@@ -93,7 +102,9 @@ def link(markup: str, relation: str) -> str:
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_heads_say_the_order_have_tooltips_and_columns_are_chosen(pages: FlaskClient, path: str) -> None:
+def test_heads_say_the_order_have_tooltips_and_columns_are_chosen(
+    pages: FlaskClient, path: str
+) -> None:
     listing: Listing = LISTS[path][0]
     assert all(vocabulary.tip(column.heading) for column in listing.columns if column.heading)
     sorting = next(column for column in listing.columns if column.sorts)
@@ -103,8 +114,12 @@ def test_heads_say_the_order_have_tooltips_and_columns_are_chosen(pages: FlaskCl
     assert shown.count('aria-sort="descending"') == 1
     chosen = next(column for column in listing.columns if not column.is_fixed)
     narrow = pages.get(f"{path}?columns={chosen.name}").text
-    others = [column.heading for column in listing.columns if column.is_usual and not column.is_fixed]
-    heads = re.findall(r'<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]+)', narrow.split('class="list"')[-1])
+    others = [
+        column.heading for column in listing.columns if column.is_usual and not column.is_fixed
+    ]
+    heads = re.findall(
+        r'<th scope="col"[^>]*>(?:<a[^>]*>)?([^<]+)', narrow.split('class="list"')[-1]
+    )
     assert chosen.heading in map(html.unescape, heads)
     assert len(set(others) & set(map(html.unescape, heads))) == 1
     assert "in all" in narrow
@@ -135,7 +150,9 @@ def test_an_order_without_an_index_is_made_of_few_trajectories_only(
         monkeypatch.setattr(most, 1)
     shown = pages.get(f"/trajectories?sort=-{sort}").text
     assert f"Newest first: the order by {sort} is made for at most 1 trajectories" in shown
-    assert 'aria-sort="descending"' in shown.partition(">Created")[0].rpartition("<th")[2], "the order that is shown"
+    assert 'aria-sort="descending"' in shown.partition(">Created")[0].rpartition("<th")[2], (
+        "the order that is shown"
+    )
     assert pages.get(f"/trajectories.json?sort=-{sort}").status_code == 400
 
 
@@ -158,11 +175,15 @@ def test_a_wrong_filter_keeps_the_rows_and_points_at_its_place(pages: FlaskClien
     assert "correct and <mark>clean</mark>" in answer.text
     assert 'data-wrong-at="13"' in answer.text
     assert (
-        answer.text.count('<th scope="row"') == pages.get("/candidates?status=passed").text.count('<th scope="row"') > 3
+        answer.text.count('<th scope="row"')
+        == pages.get("/candidates?status=passed").text.count('<th scope="row"')
+        > 3
     )
 
 
-def test_a_rare_model_is_found_through_its_runs(pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rare_model_is_found_through_its_runs(
+    pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def found(where: str) -> list[str]:
         rows = pages.get("/candidates.json", query_string={"where": where}).get_json()["candidates"]
         return [row["evaluation_id"] for row in rows]
@@ -181,7 +202,9 @@ def test_a_long_name_takes_some_lines_of_its_row(pages: FlaskClient, path: str) 
 
 def test_a_filter_is_completed(pages: FlaskClient) -> None:
     def offered(text: str) -> list[str]:
-        answer = pages.get("/filters/complete", query_string={"text": text, "at": len(text)}).get_json()
+        answer = pages.get(
+            "/filters/complete", query_string={"text": text, "at": len(text)}
+        ).get_json()
         return [option["text"] for option in answer["options"]]
 
     assert offered("correct and verd") == ["verdict"]
@@ -199,30 +222,47 @@ def test_the_total_of_a_list_is_the_number_of_its_rows(pages: FlaskClient) -> No
         assert int(said[1]) == len(rows) < 50, path
 
 
-def test_an_evaluation_that_two_turns_share_is_counted_once(pages: FlaskClient, history: History) -> None:
+def test_an_evaluation_that_two_turns_share_is_counted_once(
+    pages: FlaskClient, history: History
+) -> None:
     database = Database(history.settings.database_url or "")
     with database.begin() as connection:
         before = browse_candidates.facets(connection, filter_language.parse("")).looked_at
-        [turn] = connection.execute(sa.select(tables.turns).where(tables.turns.c.job_id.is_not(None)).limit(1))
+        [turn] = connection.execute(
+            sa.select(tables.turns).where(tables.turns.c.job_id.is_not(None)).limit(1)
+        )
         last = sa.select(sa.func.max(tables.turns.c.turn_index)).where(
             tables.turns.c.trajectory_id == turn.trajectory_id
         )
-        twice = dict(turn._mapping) | {"turn_id": ids.new_id(), "turn_index": connection.scalar(last) + 1}
+        twice = dict(turn._mapping) | {
+            "turn_id": ids.new_id(),
+            "turn_index": connection.scalar(last) + 1,
+        }
         connection.execute(tables.turns.insert().values(twice))
         assert browse_candidates.facets(connection, filter_language.parse("")).looked_at == before
         connection.rollback()
     database.dispose()
 
 
-def test_a_count_on_the_overview_is_the_length_of_the_list_that_it_links(pages: FlaskClient) -> None:
-    """Statuses and verdicts; `clean` counts only passed ones, on the overview, among the facets, and in the list."""
+def test_a_count_on_the_overview_is_the_length_of_the_list_that_it_links(
+    pages: FlaskClient,
+) -> None:
+    """Statuses and verdicts; `clean` counts only passed ones, on the overview, among
+    the facets, and in the list.
+    """
     counted = re.findall(
-        r'<li><a href="/candidates\?([^"]+)">.*?<span class="number">(\d+)</span>', pages.get("/").text, re.DOTALL
+        r'<li><a href="/candidates\?([^"]+)">.*?<span class="number">(\d+)</span>',
+        pages.get("/").text,
+        re.DOTALL,
     )
     assert {query.partition("=")[0] for query, _ in counted} == {"status", "verdict"}
     for query, number in counted:
-        assert len(pages.get(f"/candidates.json?{query}").get_json()["candidates"]) == int(number), query
-    facets = pages.get("/candidates").text.partition("<h2>Verdict</h2>")[2].partition("</section>")[0]
+        assert len(pages.get(f"/candidates.json?{query}").get_json()["candidates"]) == int(
+            number
+        ), query
+    facets = (
+        pages.get("/candidates").text.partition("<h2>Verdict</h2>")[2].partition("</section>")[0]
+    )
     shown = re.findall(r'href="/candidates\?verdict=(\w+)">.*?small">(\d+)<', facets)
     assert {(f"verdict={value}", number) for value, number in shown} == {
         each for each in counted if each[0].startswith("verdict")
@@ -230,13 +270,20 @@ def test_a_count_on_the_overview_is_the_length_of_the_list_that_it_links(pages: 
 
 
 def test_verdicts_beside_statuses_find_the_same_as_a_look_at_every_row(pages: FlaskClient) -> None:
-    """They are looked up by key where the roll-up counts few of them, and not at all where it counts none."""
+    """They are looked up by key where the roll-up counts few of them, and not at all
+    where it counts none.
+    """
     rows = pages.get("/candidates.json").get_json()["candidates"]
-    assert {(row["verdict"], row["status"]) for row in rows} >= {("hack", "passed"), ("clean", "incorrect")}
+    assert {(row["verdict"], row["status"]) for row in rows} >= {
+        ("hack", "passed"),
+        ("clean", "incorrect"),
+    }
     for label in Label:
         for status in Status:
             where = f"verdict = {label} and status = {status}"
-            found = pages.get("/candidates.json", query_string={"where": where}).get_json()["candidates"]
+            found = pages.get("/candidates.json", query_string={"where": where}).get_json()[
+                "candidates"
+            ]
             expected = [row for row in rows if (row["verdict"], row["status"]) == (label, status)]
             assert found == expected, where
 
@@ -248,12 +295,20 @@ def test_trajectories_of_a_run_are_not_those_of_another_whose_name_begins_so(
     database = Database(history.settings.database_url or "")
     with database.begin() as connection:
         run_id = ids.new_id()
-        connection.execute(tables.runs.insert().values(run_id=run_id, name="rl-step-12", settings={}))
-    longer = next(run for run in pages.get("/runs.json").get_json()["runs"] if run["name"] == "rl-step-120")
+        connection.execute(
+            tables.runs.insert().values(run_id=run_id, name="rl-step-12", settings={})
+        )
+    longer = next(
+        run for run in pages.get("/runs.json").get_json()["runs"] if run["name"] == "rl-step-120"
+    )
     for each in (str(run_id), longer["run_id"]):
-        [link] = re.findall(r'href="(/trajectories\?[^"]+)">Trajectories</a>', pages.get(f"/runs/{each}").text)
+        [link] = re.findall(
+            r'href="(/trajectories\?[^"]+)">Trajectories</a>', pages.get(f"/runs/{each}").text
+        )
         listed = pages.get(html.unescape(link).replace("?", ".json?")).get_json()["trajectories"]
-        assert {row["run_id"] for row in listed} == ({longer["run_id"]} if each == longer["run_id"] else set())
+        assert {row["run_id"] for row in listed} == (
+            {longer["run_id"]} if each == longer["run_id"] else set()
+        )
     shown = pages.get(f"/trajectories?run_id={longer['run_id']}&outcome=correct").text
     assert 'Only run <a href="/runs/' in shown
     assert f'<input type="hidden" name="run_id" value="{longer["run_id"]}">' in shown

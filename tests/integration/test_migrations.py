@@ -1,4 +1,6 @@
-"""The tables are made from nothing, on every PostgreSQL that is to be found, and equal `app.store.tables`."""
+"""The tables are made from nothing, on every PostgreSQL that is to be found, and
+equal `app.store.tables`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def test_from_nothing_and_back(url: str) -> None:
     migrate.upgrade(url)
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.connect() as connection:
-        storage = "SELECT attstorage FROM pg_attribute WHERE attrelid = 'profiles'::regclass AND attname = 'body'"
+        storage = (
+            "SELECT attstorage FROM pg_attribute WHERE attrelid = 'profiles'::regclass AND attname"
+            " = 'body'"
+        )
         assert connection.execute(sa.text(storage)).scalar_one() == "e"
         assert constraints(connection) == constraints_of_metadata()
     migrate.downgrade(url, "base")
@@ -57,7 +62,10 @@ def test_from_nothing_and_back(url: str) -> None:
 
 def constraints(connection: sa.Connection) -> set[str]:
     """Checks: `alembic check` does not compare them."""
-    checks = "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+    checks = (
+        "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace ="
+        " 'public'::regnamespace"
+    )
     return set(connection.execute(sa.text(checks)).scalars())
 
 
@@ -79,7 +87,10 @@ def test_tables_of_a_newer_version_are_left_alone(settings: Settings) -> None:
         migrate.upgrade(url)
     assert "unexpected" not in errors.translate(refused.value).message
     with engine.connect() as connection:
-        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one() == "future"
+        assert (
+            connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+            == "future"
+        )
 
 
 def test_a_revision_that_does_not_exist_is_the_callers_mistake(settings: Settings) -> None:
@@ -93,14 +104,20 @@ def test_the_last_revision_is_found_without_alembic() -> None:
 
 @pytest.mark.parametrize("module", ["workers.worker.celery_app", "workers.generator.app"])
 @pytest.mark.parametrize("theirs", ["'future'", "NULL"])
-def test_a_worker_serves_no_tables_of_another_version(settings: Settings, module: str, theirs: str) -> None:
+def test_a_worker_serves_no_tables_of_another_version(
+    settings: Settings, module: str, theirs: str
+) -> None:
     engine = sa.create_engine(settings.database_url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM alembic_version"))
-        connection.execute(sa.text(f"INSERT INTO alembic_version SELECT {theirs} WHERE {theirs} IS NOT NULL"))
+        connection.execute(
+            sa.text(f"INSERT INTO alembic_version SELECT {theirs} WHERE {theirs} IS NOT NULL")
+        )
     command = [sys.executable, "-m", "celery", "--quiet", "-A", module, "worker"]
     environment = os.environ | replace(settings, endpoint="endpoint").to_env()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == errors.INFRASTRUCTURE, done.stderr
     assert f"expected tables of revision {revisions.head()}" in done.stderr
 

@@ -1,4 +1,6 @@
-"""Mismatch rejection in datasets: answers dropped or masked by stored log probabilities against a trainer's."""
+"""Mismatch rejection in datasets: answers dropped or masked by stored log
+probabilities against a trainer's.
+"""
 
 from __future__ import annotations
 
@@ -35,25 +37,35 @@ CHOSEN = ("--similarity", "none", "--context", "wrong", "--val-fraction", "0")
 
 @pytest.fixture(scope="module")
 def settings(services: Services) -> Iterator[Settings]:
-    """A collection `c` of two samples of two turns, each right, with the log probabilities ROLLOUT."""
+    """A collection `c` of two samples of two turns, each right, with the log
+    probabilities ROLLOUT.
+    """
     with fresh(services) as settings:
         assert settings.database_url is not None
         assert settings.broker_url is not None
         database, broker = Database(settings.database_url), brokers.make_app(settings.broker_url)
         with database.begin() as connection:
             endpoints.add(connection, LOCAL)
-            problems.add(connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")])
+            problems.add(
+                connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")]
+            )
         answers = iter(map(RIGHT.format, range(4)))
 
         def model(request: ModelRequest) -> ModelAnswer:
             turn = sum(one.role == "assistant" for one in request.messages)
             prompt = PROMPT if turn == 0 else (*PROMPT, *ANSWER, 6)
             return said(
-                next(answers), prompt_token_ids=prompt, token_ids=ANSWER, logprobs=ROLLOUT, logprobs_mode="processed"
+                next(answers),
+                prompt_token_ids=prompt,
+                token_ids=ANSWER,
+                logprobs=ROLLOUT,
+                logprobs_mode="processed",
             )
 
         site = Site(database, broker, model)
-        site.start(specification(name="c", strategy={"name": "sequential", "samples": 2, "turns": 2}))
+        site.start(
+            specification(name="c", strategy={"name": "sequential", "samples": 2, "turns": 2})
+        )
         site.run()
         yield settings
         broker.close()
@@ -72,11 +84,16 @@ def lines(settings: Settings, folder: Path) -> list[dict[str, Any]]:
     turns = json.loads(assay(settings, "advantages", "--run", "c", "--json").stdout)["turns"]
     of = {one["turn_id"]: one["trajectory_id"] for one in turns}
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    return sorted((row | {"trajectory_id": of[row["turn_ids"][0]]} for row in rows), key=lambda row: row["sample"])
+    return sorted(
+        (row | {"trajectory_id": of[row["turn_ids"][0]]} for row in rows),
+        key=lambda row: row["sample"],
+    )
 
 
 def scored(settings: Settings, folder: Path, *shifts: tuple[float, float]) -> Path:
-    """The trainer's file: of each sample's two turns, the difference to the rollout engine on the first token."""
+    """The trainer's file: of each sample's two turns, the difference to the rollout
+    engine on the first token.
+    """
     file = folder / "trainer.jsonl"
     with file.open("w") as written:
         for row, of_turns in zip(lines(settings, folder), shifts, strict=True):
@@ -86,14 +103,20 @@ def scored(settings: Settings, folder: Path, *shifts: tuple[float, float]) -> Pa
     return file
 
 
-def made(settings: Settings, out: Path, *arguments: object) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def made(
+    settings: Settings, out: Path, *arguments: object
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Rows and manifest of a dataset."""
     shutil.rmtree(out, ignore_errors=True)
     ran = assay(settings, "export", "--out", out, *CHOSEN, *arguments)
     assert ran.exit_code == 0, ran.output
     assert verify(out) == []
     manifest = json.loads((out / "manifest.json").read_bytes())
-    rows = [row for file in sorted(out.glob("data/*.parquet")) for row in pq.ParquetFile(file).read().to_pylist()]
+    rows = [
+        row
+        for file in sorted(out.glob("data/*.parquet"))
+        for row in pq.ParquetFile(file).read().to_pylist()
+    ]
     return rows, manifest
 
 
@@ -102,13 +125,20 @@ def test_answers_beyond_the_bounds_are_no_rows(settings: Settings, tmp_path: Pat
     file = scored(settings, tmp_path, (0.0, 0.0), (0.0, -0.05))
     out = tmp_path / "sft"
     assert len(made(settings, out)[0]) == 4
-    rows, manifest = made(settings, out, "--mrs", file)  # geometric, a ratio a trajectory: both of its turns leave
+    rows, manifest = made(
+        settings, out, "--mrs", file
+    )  # geometric, a ratio a trajectory: both of its turns leave
     assert {row["trajectory_id"] for row in rows} == {first["trajectory_id"]}
     assert len(rows) == 2
     counts = {stage["stage"]: stage["rows"] for stage in manifest["funnel"]}
     assert (counts["benchmarks"], counts["mrs"], counts["context"]) == (4, 2, 2)
     told = manifest["mismatch"]
-    assert (told["level"], told["lower"], told["upper"], told["veto"]) == ("geometric", 0.999, 1.001, 1e-4)
+    assert (told["level"], told["lower"], told["upper"], told["veto"]) == (
+        "geometric",
+        0.999,
+        1.001,
+        1e-4,
+    )
     assert (told["turns"], told["modes"]) == ({"kept": 2, "mismatch": 2}, {"processed": 4})
     card = (out / "README.md").read_text()
     assert "level `geometric`, kept in [0.999, 1.001]" in card
@@ -124,34 +154,73 @@ def test_answers_beyond_the_bounds_are_no_rows(settings: Settings, tmp_path: Pat
         line["evaluation_id"] for line in decisions(out) if line["turn_id"] != second["turn_ids"][1]
     }
     assert len(rows) == 3
-    rows, _ = made(settings, out, "--mrs", file, "--mrs-level", "turn_geo", "--mrs-bounds", 0.9, 1.1)
+    rows, _ = made(
+        settings, out, "--mrs", file, "--mrs-level", "turn_geo", "--mrs-bounds", 0.9, 1.1
+    )
     assert len(rows) == 4
-    rows, manifest = made(settings, out, "--mrs", file, "--mrs-bounds", 0.9, 1.1, "--mrs-veto", 0.99)
+    rows, manifest = made(
+        settings, out, "--mrs", file, "--mrs-bounds", 0.9, 1.1, "--mrs-veto", 0.99
+    )
     assert len(rows) == 3
     assert manifest["mismatch"]["turns"] == {"kept": 3, "veto": 1}
 
 
 def decisions(out: Path) -> list[dict[str, Any]]:
-    return [line for file in out.glob("decisions-*.parquet") for line in pq.read_table(file).to_pylist()]
+    return [
+        line for file in out.glob("decisions-*.parquet") for line in pq.read_table(file).to_pylist()
+    ]
 
 
 def test_a_marked_dialogue_shows_what_it_does_not_learn(settings: Settings, tmp_path: Path) -> None:
     file = scored(settings, tmp_path, (0.0, 0.0), (-0.05, 0.0))
-    options = ("--format", "trl_sft_masked", "--turns", "all", "--mrs", file, "--mrs-level", "turn_geo")
+    options = (
+        "--format",
+        "trl_sft_masked",
+        "--turns",
+        "all",
+        "--mrs",
+        file,
+        "--mrs-level",
+        "turn_geo",
+    )
     rows, _ = made(settings, tmp_path / "sft", *options)
-    marks = [[message["train"] for message in row["dialogue"] if message["role"] == "assistant"] for row in rows]
+    marks = [
+        [message["train"] for message in row["dialogue"] if message["role"] == "assistant"]
+        for row in rows
+    ]
     assert sorted(marks) == [[False, True], [True, True]]
 
 
 def test_advantages_mask_instead_of_dropping(settings: Settings, tmp_path: Path) -> None:
     file = scored(settings, tmp_path, (0.0, 0.0), (0.0, -0.05))
     _, second = lines(settings, tmp_path)
-    options = ("--advantages-mrs", file, "--advantages-mrs-level", "turn_geo", "--advantages-keep-uniform")
+    options = (
+        "--advantages-mrs",
+        file,
+        "--advantages-mrs-level",
+        "turn_geo",
+        "--advantages-keep-uniform",
+    )
     rewards = ("--format", "rewards", "--where", "run = c", "--val-fraction", "0")
     out = tmp_path / "rl"
-    ran = assay(settings, "export", "--out", out, *rewards, "--advantages", "trloo", "--advantages-run", "c", *options)
+    ran = assay(
+        settings,
+        "export",
+        "--out",
+        out,
+        *rewards,
+        "--advantages",
+        "trloo",
+        "--advantages-run",
+        "c",
+        *options,
+    )
     assert ran.exit_code == 0, ran.output
-    found = [row for file in out.glob("data/*.parquet") for row in pq.ParquetFile(file).read().to_pylist()]
+    found = [
+        row
+        for file in out.glob("data/*.parquet")
+        for row in pq.ParquetFile(file).read().to_pylist()
+    ]
     masked = [row for row in found if not row["advantage_mask"]]
     assert [(row["trajectory_id"], row["turn"], row["left_out"]) for row in masked] == [
         (second["trajectory_id"], 1, "mismatch")
@@ -160,7 +229,9 @@ def test_advantages_mask_instead_of_dropping(settings: Settings, tmp_path: Path)
     assert json.loads((out / "manifest.json").read_bytes())["advantages"]["mismatch"]["sha256"]
 
     rows = tmp_path / "rows.jsonl"
-    ran = assay(settings, "collect", "tokens", "c", "--out", rows, "--advantages", "trloo", *options)
+    ran = assay(
+        settings, "collect", "tokens", "c", "--out", rows, "--advantages", "trloo", *options
+    )
     assert ran.exit_code == 0, ran.output
     of_tokens = [json.loads(line) for line in rows.read_text().splitlines()]
     kept = {row["sample"]: [row["loss_mask"][end] for end in row["turn_ends"]] for row in of_tokens}
@@ -188,7 +259,10 @@ def test_missing_log_probabilities_are_named(settings: Settings, tmp_path: Path)
     for given, expected in (
         (("--mrs-level", "turn"), "--mrs-…: expected --mrs FILE with it, got none"),
         (("--advantages-mrs", file), "--advantages-mrs: expected --advantages METHOD with it"),
-        (("--mrs", file, "--format", "rewards", "--similarity", "minhash"), "mrs = MismatchRejection"),
+        (
+            ("--mrs", file, "--format", "rewards", "--similarity", "minhash"),
+            "mrs = MismatchRejection",
+        ),
         (("--mrs", file, "--mrs-bounds", 2, 1), "expected 0 < lower <= 1 <= upper"),
     ):
         ran = assay(settings, "export", "--out", tmp_path / "no", "--dry-run", *given)
@@ -205,24 +279,36 @@ def test_the_manifest_holds_the_files_hash(settings: Settings, tmp_path: Path) -
     with pytest.raises(ValueError, match="expected the file of sha256"):
         exporting.reproduce(database, manifest, tmp_path / "changed")
     file.unlink()
-    with pytest.raises(ValueError, match="expected a file with the trainer's log probabilities: No such file"):
+    with pytest.raises(
+        ValueError, match="expected a file with the trainer's log probabilities: No such file"
+    ):
         exporting.reproduce(database, manifest, tmp_path / "gone")
     database.dispose()
 
 
-def test_candidates_that_were_not_collected_have_no_ratio(settings: Settings, tmp_path: Path) -> None:
+def test_candidates_that_were_not_collected_have_no_ratio(
+    settings: Settings, tmp_path: Path
+) -> None:
     file = scored(settings, tmp_path, (0.0, 0.0), (0.0, 0.0))
     assert settings.database_url is not None
     database = Database(settings.database_url)
     with database.begin() as connection:
-        dataset_seed.evaluate(connection, dataset_seed.problem(3), dataset_seed.code("alone").encode(), "fast")
-        stored = dataset_seed.evaluate(connection, dataset_seed.problem(3), dataset_seed.code("told").encode(), "fast")
+        dataset_seed.evaluate(
+            connection, dataset_seed.problem(3), dataset_seed.code("alone").encode(), "fast"
+        )
+        stored = dataset_seed.evaluate(
+            connection, dataset_seed.problem(3), dataset_seed.code("told").encode(), "fast"
+        )
         run_id = trajectories.add_run(connection, Run(name="other", model="org/m"))
         turn = dataset_seed.turn(("go",), f"```python\n{dataset_seed.code('told')}```", stored)
         [problem_id] = problems.add(connection, [dataset_seed.problem(3)])
-        trajectories.add(connection, problem_id=problem_id, backend="triton", turns=[turn], run_id=run_id)
+        trajectories.add(
+            connection, problem_id=problem_id, backend="triton", turns=[turn], run_id=run_id
+        )
     database.dispose()
-    ran = assay(settings, "export", "--out", tmp_path / "sft", *CHOSEN, "--device", "all", "--mrs", file)
+    ran = assay(
+        settings, "export", "--out", tmp_path / "sft", *CHOSEN, "--device", "all", "--mrs", file
+    )
     assert ran.exit_code == 2
     said = " ".join(ran.output.split())
     assert "1 came without a turn" in said

@@ -70,7 +70,9 @@ def test_bad_endpoints_are_named(fields, error, message):
 
 
 def test_versions_of_a_template_stay(database):
-    first, second = (Template(name="mine", kind="problem", body=f"{{reference}} {n}") for n in (1, 2))
+    first, second = (
+        Template(name="mine", kind="problem", body=f"{{reference}} {n}") for n in (1, 2)
+    )
     with database.begin() as connection:
         assert prompt_templates.add(connection, first)
         assert not prompt_templates.add(connection, first)
@@ -83,7 +85,10 @@ def test_versions_of_a_template_stay(database):
 
 def test_missing_templates_are_named(database):
     with database.begin() as connection:
-        with pytest.raises(MissingError, match=r"no problem template 'mien'; there are: assay, dr_kernel, kernelbench"):
+        with pytest.raises(
+            MissingError,
+            match=r"no problem template 'mien'; there are: assay, dr_kernel, kernelbench",
+        ):
             prompt_templates.find(connection, "mien", "problem")
         with pytest.raises(MissingError):
             prompt_templates.find(connection, "assay@ab", "problem")

@@ -1,4 +1,6 @@
-"""Pages over data at the edges: nothing in it, no numbers, names of 500 characters, thousands of turns."""
+"""Pages over data at the edges: nothing in it, no numbers, names of 500 characters,
+thousands of turns.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,22 @@ from tests.integration.web_seed import Seeder
 
 LONG = "a_name_of_500_characters_without_a_blank_" * 12 + "12345678"
 TURNS = 1_000
-TABS = ("prompt", "response", "code", "diff", "compile", "correctness", "timing", "profile", "verdict", "ir", "raw")
-SOURCES = r'<table role="presentation".*?</table>|<(script|pre|code|details|textarea)\b.*?</\1>|<[^>]+>'
+TABS = (
+    "prompt",
+    "response",
+    "code",
+    "diff",
+    "compile",
+    "correctness",
+    "timing",
+    "profile",
+    "verdict",
+    "ir",
+    "raw",
+)
+SOURCES = (
+    r'<table role="presentation".*?</table>|<(script|pre|code|details|textarea)\b.*?</\1>|<[^>]+>'
+)
 """Sources, raw values and markup: the rest are words of pages."""
 IN_BROWSER = ("turn=1&tab=timing", "turn=1&tab=raw", f"turn={TURNS - 1}&tab=prompt")
 """Pages of the long trajectory that a browser lays out: each has all turns beside it."""
@@ -49,16 +65,27 @@ def _evaluations(seeder: Seeder, problem_id: UUID) -> list[UUID]:
     usual = passed(seeder.rng)
     assert usual.timing is not None
     empty = replace(
-        output_check(seeder.rng), shape=(0,), rel_l2=None, max_norm=None, rel_l2_limit=0.0, max_norm_limit=0.0
+        output_check(seeder.rng),
+        shape=(0,),
+        rel_l2=None,
+        max_norm=None,
+        rel_l2_limit=0.0,
+        max_norm_limit=0.0,
     )
     assert usual.correctness is not None
     trial = replace(usual.correctness.trials[0], outputs=(empty,))
     without = replace(usual.correctness.trials[0], outputs=())
     none = Correctness(calls=0, failed_calls=0, trials=(), mode="train")
-    nan = replace(output_check(seeder.rng, ok=False), rel_l2=math.nan, max_norm=math.inf, worst=None)
+    nan = replace(
+        output_check(seeder.rng, ok=False), rel_l2=math.nan, max_norm=math.inf, worst=None
+    )
     wrong = replace(trial, ok=False, outputs=(nan,))
     found = [
-        replace(usual, correctness=replace(usual.correctness, calls=1, trials=(trial, without)), timing=None),
+        replace(
+            usual,
+            correctness=replace(usual.correctness, calls=1, trials=(trial, without)),
+            timing=None,
+        ),
         replace(usual, correctness=none, timing=None, profile=None),
         replace(usual, correctness=replace(usual.correctness, trials=(wrong,)), timing=None),
         replace(usual, timing=replace(usual.timing, speedup=1e300, ci_low=1e-300, ci_high=1e300)),
@@ -97,11 +124,27 @@ def _seed(connection: sa.Connection) -> list[str]:
     found = _evaluations(seeder, problem_id)
     trajectory = f"/trajectories/{_long_trajectory(seeder, problem_id, run_id)}"
     empty = seeder.trajectory(lonely, bare, "", [])
-    job = seeder.job(problem_id, b"", state="failed", run_id=run_id, error_kind=LONG, error_message=LONG)
+    job = seeder.job(
+        problem_id, b"", state="failed", run_id=run_id, error_kind=LONG, error_message=LONG
+    )
     return [
-        *("/", "/runs", "/problems", "/trajectories", "/candidates", "/jobs", "/review", "/hacks", "/leaderboard"),
+        *(
+            "/",
+            "/runs",
+            "/problems",
+            "/trajectories",
+            "/candidates",
+            "/jobs",
+            "/review",
+            "/hacks",
+            "/leaderboard",
+        ),
         "/problems/levels",
-        *(f"/runs/{each}{page}" for each in (run_id, bare) for page in ("", "/rewards", "/problems")),
+        *(
+            f"/runs/{each}{page}"
+            for each in (run_id, bare)
+            for page in ("", "/rewards", "/problems")
+        ),
         f"/runs/compare?run={run_id}&run={bare}",
         f"/problems/{problem_id}",
         f"/problems/{lonely}",
@@ -146,7 +189,10 @@ def test_every_page_answers(odd: Odd) -> None:
             answer = site.get(path)
             assert answer.status_code == 200, path
             shown = re.sub(SOURCES, " ", answer.text, flags=re.S)
-            said += [f"{path}: …{each}…" for each in re.findall(r".{0,40}\b(?:nan|inf|NaN|None)\b.{0,20}", shown)]
+            said += [
+                f"{path}: …{each}…"
+                for each in re.findall(r".{0,40}\b(?:nan|inf|NaN|None)\b.{0,20}", shown)
+            ]
         assert not said, "\n".join(said)
 
 

@@ -1,5 +1,6 @@
-"""Pages, their JSON and CSV, the command line, `/v1`, Prometheus and exports count the same rows of one database with
-every kind of outcome, the same way."""
+"""Pages, their JSON and CSV, the command line, `/v1`, Prometheus and exports count the same rows of
+one database with every kind of outcome, the same way.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +45,17 @@ FILTERS = (
 
 
 @pytest.mark.parametrize("where", FILTERS)
-def test_a_filter_finds_the_same_evaluations_everywhere(pages: FlaskClient, history: History, where: str) -> None:
+def test_a_filter_finds_the_same_evaluations_everywhere(
+    pages: FlaskClient, history: History, where: str
+) -> None:
     def of_page(path: str, **arguments: str) -> str:
         return pages.get(path, query_string={"where": where} | arguments).text
 
     rows = json.loads(of_page("/candidates.json"))["candidates"]
     found = [row["evaluation_id"] for row in rows]
-    assert [row["evaluation_id"] for row in csv.DictReader(io.StringIO(of_page("/candidates.csv")))] == found
+    assert [
+        row["evaluation_id"] for row in csv.DictReader(io.StringIO(of_page("/candidates.csv")))
+    ] == found
     shown = of_page("/candidates")
     assert re.findall(ROW, shown) == found[:50]
     [said] = re.findall(r"(\d+) rows? in all", shown) if found else ["0"]
@@ -61,8 +66,12 @@ def test_a_filter_finds_the_same_evaluations_everywhere(pages: FlaskClient, hist
     }
     quick = text_of(of_page("/exports/funnel"))
     assert re.search(rf"where {len(found)} ", quick), quick
-    told = assay(history.settings, "export", "--format", "rewards", "--where", where, "--dry-run", "--json")
-    [kept] = [stage["rows"] for stage in json.loads(told.stdout)["stages"] if stage["stage"] == "where"]
+    told = assay(
+        history.settings, "export", "--format", "rewards", "--where", where, "--dry-run", "--json"
+    )
+    [kept] = [
+        stage["rows"] for stage in json.loads(told.stdout)["stages"] if stage["stage"] == "where"
+    ]
     assert kept - len(found) in (0, WITHOUT_CODE), "answers without code have no evaluation"
 
 
@@ -70,11 +79,19 @@ def test_the_figures_of_a_run_are_the_same_everywhere(pages: FlaskClient, histor
     line = next(row for row in pages.get("/runs.json").get_json()["runs"] if row["name"] == RUN)
     expected = {"attempts": line["attempts"], "correct": line["correct"], "hacks": line["hacks"]}
     assert expected == {"attempts": 7, "correct": 4, "hacks": 1}
-    [of_csv] = [row for row in csv.DictReader(io.StringIO(pages.get("/runs.csv").text)) if row["name"] == RUN]
+    [of_csv] = [
+        row
+        for row in csv.DictReader(io.StringIO(pages.get("/runs.csv").text))
+        if row["name"] == RUN
+    ]
     page = pages.get(f"/runs/{line['run_id']}.json").get_json()
     of_api = pages.get(f"/v1/runs/{RUN}").get_json()["figures"]
     rates = page["hack_rate"]["of_attempts"]
-    [model] = [row for row in pages.get("/leaderboard.json").get_json()["models"] if row["model"] == line["model"]]
+    [model] = [
+        row
+        for row in pages.get("/leaderboard.json").get_json()["models"]
+        if row["model"] == line["model"]
+    ]
     problems = pages.get(f"/runs/{line['run_id']}/problems.json").get_json()["problems"]
     listed = pages.get(f"/trajectories.json?run_id={line['run_id']}").get_json()["trajectories"]
     [told] = json.loads(assay(history.settings, "report", RUN, "--by", "run", "--json").stdout)

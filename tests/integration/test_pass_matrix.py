@@ -32,15 +32,28 @@ FAILING = {
 def correctness(wrong: tuple[str, ...]) -> Correctness:
     named = [("own", True)] * 5 + [(name, False) for name in wrong]
     trials = tuple(
-        Trial(call=at, seed="0", ok=ok, outputs=(check(ok),), variant=name) for at, (name, ok) in enumerate(named)
+        Trial(call=at, seed="0", ok=ok, outputs=(check(ok),), variant=name)
+        for at, (name, ok) in enumerate(named)
     )
     return Correctness(calls=9, failed_calls=len(wrong), trials=trials, mode="train")
 
 
 def check(ok: bool) -> OutputCheck:
-    numbers: dict[str, Any] = {"rel_l2": 0.0, "rel_l2_limit": 1.0, "max_norm": 0.0, "max_norm_limit": 1.0}
+    numbers: dict[str, Any] = {
+        "rel_l2": 0.0,
+        "rel_l2_limit": 1.0,
+        "max_norm": 0.0,
+        "max_norm_limit": 1.0,
+    }
     return OutputCheck(
-        index=0, dtype="float32", shape=(64, 32), ok=ok, nonfinite_mismatches=0, unwritten=0, stale_call=None, **numbers
+        index=0,
+        dtype="float32",
+        shape=(64, 32),
+        ok=ok,
+        nonfinite_mismatches=0,
+        unwritten=0,
+        stale_call=None,
+        **numbers,
     )
 
 
@@ -57,7 +70,9 @@ def problem_id(database: Database, monkeypatch: Any) -> str:
         dataset_seed.evaluate(connection, dataset_seed.problem(0), b"hack", "hack")
         early = Correctness(calls=1, failed_calls=1, trials=(), mode="train")
         monkeypatch.setitem(
-            dataset_seed.KINDS, "none", (replace(dataset_seed.failed(Status.INCORRECT), correctness=early), Label.CLEAN)
+            dataset_seed.KINDS,
+            "none",
+            (replace(dataset_seed.failed(Status.INCORRECT), correctness=early), Label.CLEAN),
         )
         dataset_seed.evaluate(connection, dataset_seed.problem(0), b"none", "none")
     return str(stored.problem_id)
@@ -86,7 +101,11 @@ def test_the_command_ranks_recorded_outcomes(settings: Settings, problem_id: str
             expected.only_here,
         )
     assert by_name["own"]["outputs"] == "float32[64×32]"
-    assert by_name["scaled"]["aces_c"] == by_name["heavy_tailed"]["aces_c"] > by_name["sparse"]["aces_c"]
+    assert (
+        by_name["scaled"]["aces_c"]
+        == by_name["heavy_tailed"]["aces_c"]
+        > by_name["sparse"]["aces_c"]
+    )
     lines = ranked(settings, problem_id).stdout.splitlines()
     assert lines[1].split()[0] in ("scaled", "heavy_tailed")
     for arguments, said in (

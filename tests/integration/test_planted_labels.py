@@ -1,7 +1,10 @@
-"""Long dialogues with everything that must bear no loss in their middle: no layout marks it as to be learnt.
+"""Long dialogues with everything that must bear no loss in their middle: no layout
+marks it as to be learnt.
 
-Hacks, wrong answers, suspects, answers without code, failed evaluations and repeated answers stand between right ones.
-`test_labels` runs the trainers' own code over shorter dialogues, and TRL's over these."""
+Hacks, wrong answers, suspects, answers without code, failed evaluations and repeated
+answers stand between right ones. `test_labels` runs the trainers' own code over shorter
+dialogues, and TRL's over these.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,26 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 Make = Callable[..., Path]
 DIALOGUES = (
     {"a0": "slow", "a1": "hack", "a2": "incorrect", "a3": "no_code", "a4": "suspect", "a5": "fast"},
-    {"b0": "compile_error", "b1": "fault", "b2": "slow", "b2 again": "slow", "b4": "hack", "b5": "fast"},
+    {
+        "b0": "compile_error",
+        "b1": "fault",
+        "b2": "slow",
+        "b2 again": "slow",
+        "b4": "hack",
+        "b5": "fast",
+    },
     {"c0": "hack", "c1": "fast", "c2": "hack", "c3": "invalid", "c4": "slow"},
     {"d0": "fast", "d1": "hack", "d2": "no_code"},
     {"e0": "slow", "e1": "fast", "e2": "slow"},
     {"f0": "hack", "f1": "fast"},
 )
-"""Name → outcome; `again`: the same answer once more.  The last dialogue is on the first one's problem."""
+"""Name → outcome; `again`: the same answer once more.  The last dialogue is on the
+first one's problem.
+"""
 PROBLEMS = len(DIALOGUES) - 1
-OUTCOMES = {name.split()[0]: outcome for dialogue in DIALOGUES for name, outcome in dialogue.items()}
+OUTCOMES = {
+    name.split()[0]: outcome for dialogue in DIALOGUES for name, outcome in dialogue.items()
+}
 GOOD = {name for name, outcome in OUTCOMES.items() if outcome in ("slow", "fast")}
 AFTER_BEST = {"c4", "e2"}
 """Right answers that follow a faster one: marks end with the best."""
@@ -63,11 +77,16 @@ def answer(name: str) -> str:
 
 
 def _fill(database: Database) -> None:
-    for number, dialogue in ((place % PROBLEMS, dialogue) for place, dialogue in enumerate(DIALOGUES)):
+    for number, dialogue in (
+        (place % PROBLEMS, dialogue) for place, dialogue in enumerate(DIALOGUES)
+    ):
         with database.begin() as connection:
             stored = {
                 name: dataset_seed.evaluate(
-                    connection, dataset_seed.problem(number), dataset_seed.code(name).encode(), outcome
+                    connection,
+                    dataset_seed.problem(number),
+                    dataset_seed.code(name).encode(),
+                    outcome,
                 )
                 for name, outcome in dialogue.items()
                 if outcome in dataset_seed.KINDS and not name.endswith("again")
@@ -79,7 +98,9 @@ def _fill(database: Database) -> None:
                 job_id = _failed(connection, number, name) if outcome == "fault" else None
                 one = dataset_seed.turn((f"ask {place}",), text, stored.get(name.split()[0]))
                 told.append(one if job_id is None else replace(one, job_id=job_id))
-            dataset_seed.trajectories.add(connection, problem_id=problem_id, backend="triton", turns=told)
+            dataset_seed.trajectories.add(
+                connection, problem_id=problem_id, backend="triton", turns=told
+            )
 
 
 def _failed(connection: Any, number: int, name: str) -> Any:
@@ -103,7 +124,9 @@ def make(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         def one(name: str, kind: Kind, context: Context) -> Path:
             folder = root / f"{name}-{kind}-{context}"
             shown: dict[str, Any] = {} if kind is Kind.SINGLE else {"context": context}
-            spec = Spec(format=name, kind=kind, similarity=Similarity.RAW, val_fraction=0.0, **shown)
+            spec = Spec(
+                format=name, kind=kind, similarity=Similarity.RAW, val_fraction=0.0, **shown
+            )
             if not folder.exists():  # several tests read it
                 export.export(database, spec, folder)
             return folder
@@ -133,15 +156,22 @@ LOSS: dict[str, Callable[[Any], list[str]]] = {
     "verl_sft_masked": _marked("train"),
     "axolotl": _marked("train"),
     "openai_sft": _marked("weight"),
-    "verl_sft": lambda row: [one["content"] for one in row["messages"] if one["role"] == "assistant"],
-    "drkernel_coldstart": lambda row: [one["content"] for one in row["messages"] if one["role"] == "assistant"],
+    "verl_sft": lambda row: [
+        one["content"] for one in row["messages"] if one["role"] == "assistant"
+    ],
+    "drkernel_coldstart": lambda row: [
+        one["content"] for one in row["messages"] if one["role"] == "assistant"
+    ],
 }
 """Layout → texts of a row that bear loss, as the section Loss of app/export/README.md has it."""
 EVERY_ANSWER = ("verl_sft", "drkernel_coldstart")
 LAYOUTS = [
     *((name, Kind.TRAJECTORY) for name in LOSS),
     *((name, Kind.TURN) for name in LOSS if name not in EVERY_ANSWER),
-    *((name, Kind.MASKED) for name in ("trl_sft_masked", "verl_sft_masked", "axolotl", "openai_sft")),
+    *(
+        (name, Kind.MASKED)
+        for name in ("trl_sft_masked", "verl_sft_masked", "axolotl", "openai_sft")
+    ),
     *((name, Kind.SINGLE) for name in LOSS if name != "drkernel_coldstart"),
 ]
 
@@ -163,10 +193,13 @@ def test_right_answers_alone_bear_loss(make: Make, name: str, kind: Kind, contex
 
 
 @pytest.mark.parametrize(
-    "name", ["trl_preference", "openrlhf_preference", "llamafactory_preference", "openai_preference"]
+    "name",
+    ["trl_preference", "openrlhf_preference", "llamafactory_preference", "openai_preference"],
 )
 def test_chosen_answers_are_right(make: Make, name: str) -> None:
-    rows = [row for file in files(make(name, Kind.PAIRS, Context.ANY)) for row in rows_of(Path(file))]
+    rows = [
+        row for file in files(make(name, Kind.PAIRS, Context.ANY)) for row in rows_of(Path(file))
+    ]
     assert rows
     for row in rows:
         chosen = row.get("chosen") or row.get("preferred_output")
@@ -188,7 +221,8 @@ def test_labels_follow_the_outcome_and_faults_have_none(make: Make, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("trl_sft", Kind.TURN), ("trl_sft", Kind.TRAJECTORY), ("trl_sft_masked", Kind.MASKED)]
+    ("name", "kind"),
+    [("trl_sft", Kind.TURN), ("trl_sft", Kind.TRAJECTORY), ("trl_sft_masked", Kind.MASKED)],
 )
 def test_trl_learns_right_answers_alone(make: Make, tmp_path: Path, name: str, kind: Kind) -> None:
     datasets = pytest.importorskip("datasets")
@@ -197,7 +231,9 @@ def test_trl_learns_right_answers_alone(make: Make, tmp_path: Path, name: str, k
 
     tokenizer = tiny_trainer.tokenizer(generation=name == "trl_sft_masked")
     folder = make(name, kind, Context.ANY)
-    rows = datasets.load_dataset("parquet", data_files=files(folder), cache_dir=str(tmp_path))["train"]
+    rows = datasets.load_dataset("parquet", data_files=files(folder), cache_dir=str(tmp_path))[
+        "train"
+    ]
     rows = trl.masked(rows, tokenizer) if name == "trl_sft_masked" else rows
     learnt = [one for text in trl_labels(rows, tokenizer, tmp_path) for one in names(text)]
     assert set(learnt) <= GOOD

@@ -1,4 +1,6 @@
-"""A client that writes to Valkey directly costs time and nothing else: no worker stops, and every job is evaluated."""
+"""A client that writes to Valkey directly costs time and nothing else: no worker
+stops, and every job is evaluated.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ def test_of_any_other_message_the_id_is_taken(payload: Any) -> None:
 
 
 @pytest.mark.parametrize("task", [routing.EVALUATE, routing.CALL, routing.DECIDE])
-def test_a_message_is_made_as_celery_makes_it(broker: Celery, valkey: redis.Redis, task: str) -> None:
+def test_a_message_is_made_as_celery_makes_it(
+    broker: Celery, valkey: redis.Redis, task: str
+) -> None:
     """All headers that Assay's sender writes, but for its name and the delivery's own tag."""
     brokers.publish(broker, [brokers.Message(row_id=UUID(ID), queue="cpu", task=task)])
     sent, made = json.loads(valkey.lpop("cpu")), transport.message(ID, "cpu", task)  # type: ignore[arg-type]
@@ -131,7 +135,9 @@ def test_a_message_is_made_as_celery_makes_it(broker: Celery, valkey: redis.Redi
         message["properties"].pop("delivery_tag")
         message["body"] = json.loads(base64.b64decode(message["body"]))
     assert made == sent
-    assert made["body"][0] == ([ID] if task == routing.DECIDE else []), "only a decision is about a row"
+    assert made["body"][0] == ([ID] if task == routing.DECIDE else []), (
+        "only a decision is about a row"
+    )
 
 
 def test_permissions_name_no_row(broker: Celery, valkey: redis.Redis) -> None:
@@ -158,7 +164,8 @@ def test_a_poisoned_broker_costs_nothing_but_time(
 ) -> None:
     marker = tmp_path / "executed"
     pickled = ours(
-        content_type="application/x-python-serialize", body=base64.b64encode(pickle.dumps(Executed(marker))).decode()
+        content_type="application/x-python-serialize",
+        body=base64.b64encode(pickle.dumps(Executed(marker))).decode(),
     )
     before = evaluated(client, 3, prefix="before")
     poison(valkey, [*REFUSED, pickled, *HARMLESS])
@@ -177,7 +184,9 @@ def test_a_poisoned_broker_costs_nothing_but_time(
     poison(valkey, REFUSED * 30)  # a full queue
     client.wait(evaluated(client, 3, prefix="after"), timeout_s=LIMIT_S)
 
-    with pytest.raises(redis.ConnectionError):  # the server itself takes no message of more than 1 MB
+    with pytest.raises(
+        redis.ConnectionError
+    ):  # the server itself takes no message of more than 1 MB
         valkey.lpush("cpu", "A" * (2 << 20))
     valkey.delete("cpu")
     valkey.set("cpu", "no list")
@@ -207,5 +216,7 @@ def poison(valkey: redis.Redis, messages: list[Any]) -> None:
 
 
 def evaluated(client: Client, number: int, prefix: str) -> list[UUID]:
-    requests = [fakes.request(f"slow 0.00{index}\nlog /dev/null {prefix}") for index in range(number)]
+    requests = [
+        fakes.request(f"slow 0.00{index}\nlog /dev/null {prefix}") for index in range(number)
+    ]
     return enqueue.enqueue(client.database, client.broker, requests)

@@ -1,8 +1,9 @@
-"""Loss of preference pairs and of labelled answers, as each trainer's own code computes it: on the compared answers
-alone, never on the history, where a hack stands.
+"""Loss of preference pairs and of labelled answers, as each trainer's own code computes it: on the
+compared answers alone, never on the history, where a hack stands.
 
-Two dialogues share `right → hack` and differ in the third answer, one right, one wrong.  Everything may be shown
-(`context: any`).  Skipped where the trainer is not installed."""
+Two dialogues share `right → hack` and differ in the third answer, one right, one wrong.  Everything
+may be shown (`context: any`).  Skipped where the trainer is not installed.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ LABELLED = {
     (True, BETTER),
     (False, WORSE),
 }
-"""A hack is a bad answer to the messages before it, and bears the loss of a bad answer in that row alone."""
+"""A hack is a bad answer to the messages before it, and bears the loss of a bad
+answer in that row alone.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,9 @@ def make(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
         def one(name: str) -> Path:
             folder = tmp_path_factory.mktemp("preferences") / name
-            spec = Spec(format=name, similarity=Similarity.RAW, context=Context.ANY, val_fraction=0.0)
+            spec = Spec(
+                format=name, similarity=Similarity.RAW, context=Context.ANY, val_fraction=0.0
+            )
             export.export(database, spec, folder)
             return folder
 
@@ -60,7 +65,9 @@ def _fill(database: Database) -> None:
     kinds = {"first": "slow", PLANTED: "hack", "better": "fast", "worse": "incorrect"}
     with database.begin() as connection:
         stored = {
-            name: dataset_seed.evaluate(connection, dataset_seed.problem(1), dataset_seed.code(name).encode(), kind)
+            name: dataset_seed.evaluate(
+                connection, dataset_seed.problem(1), dataset_seed.code(name).encode(), kind
+            )
             for name, kind in kinds.items()
         }
         for last in ("better", "worse"):
@@ -69,7 +76,9 @@ def _fill(database: Database) -> None:
                 for place, name in enumerate(("first", PLANTED, last))
             ]
             problem_id = stored[last].problem_id
-            dataset_seed.trajectories.add(connection, problem_id=problem_id, backend="triton", turns=turns)
+            dataset_seed.trajectories.add(
+                connection, problem_id=problem_id, backend="triton", turns=turns
+            )
 
 
 def test_the_hack_stands_in_the_history_of_the_pair(make: Make) -> None:
@@ -78,22 +87,33 @@ def test_the_hack_stands_in_the_history_of_the_pair(make: Make) -> None:
         answer("first"),
         answer(PLANTED),
     ]
-    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == (answer("better"), answer("worse"))
+    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == (
+        answer("better"),
+        answer("worse"),
+    )
 
 
 def text(tokenizer: Any, ids: Any, bears: Any) -> str:
     """Text of the tokens with loss."""
-    return str(tokenizer.decode([int(token) for token, bear in zip(ids, bears, strict=True) if bear]))
+    return str(
+        tokenizer.decode([int(token) for token, bear in zip(ids, bears, strict=True) if bear])
+    )
 
 
-# --- TRL --------------------------------------------------------------------------------------------------------------
+# --- TRL
+# --------------------------------------------------------------------------------------------------
 
 
 def trl_batches(kind: str, rows: Any, tokenizer: Any, folder: Path) -> Iterator[Any]:
     trl = pytest.importorskip("trl", minversion="1.0")
     trainer, config = getattr(trl, f"{kind}Trainer"), getattr(trl, f"{kind}Config")
     arguments = config(
-        output_dir=str(folder), per_device_train_batch_size=4, use_cpu=True, bf16=False, report_to=[], max_length=LENGTH
+        output_dir=str(folder),
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
+        max_length=LENGTH,
     )
     made = trainer(
         tiny_trainer.model(),
@@ -110,10 +130,15 @@ def test_trl(make: Make, tmp_path: Path, kind: str, name: str) -> None:
     datasets = pytest.importorskip("datasets")
     pytest.importorskip("trl", minversion="1.0")
     tokenizer = tiny_trainer.tokenizer()
-    rows = datasets.load_dataset("parquet", data_files=files(make(name)), cache_dir=str(tmp_path))["train"]
+    rows = datasets.load_dataset("parquet", data_files=files(make(name)), cache_dir=str(tmp_path))[
+        "train"
+    ]
     found: list[Any] = []
     for batch in trl_batches(kind, rows, tokenizer, tmp_path):
-        texts = [text(tokenizer, *one) for one in zip(batch["input_ids"], batch["completion_mask"], strict=True)]
+        texts = [
+            text(tokenizer, *one)
+            for one in zip(batch["input_ids"], batch["completion_mask"], strict=True)
+        ]
         found += list(zip(batch["label"].tolist(), texts, strict=True)) if kind == "KTO" else texts
     if kind == "DPO":
         assert found == [BETTER, WORSE]
@@ -121,7 +146,8 @@ def test_trl(make: Make, tmp_path: Path, kind: str, name: str) -> None:
         assert set(found) == LABELLED
 
 
-# --- LLaMA-Factory ----------------------------------------------------------------------------------------------------
+# --- LLaMA-Factory
+# --------------------------------------------------------------------------------------------------
 
 
 def llamafactory(folder: Path, cache: Path, stage: str, dataset: str) -> tuple[Any, Any, Any]:
@@ -129,17 +155,27 @@ def llamafactory(folder: Path, cache: Path, stage: str, dataset: str) -> tuple[A
     hparams = pytest.importorskip("llamafactory.hparams")
     tokenizer = tiny_trainer.tokenizer()
     wanted = hparams.DataArguments(
-        dataset=dataset, dataset_dir=str(folder), template="empty", cutoff_len=LENGTH, preprocessing_num_workers=1
+        dataset=dataset,
+        dataset_dir=str(folder),
+        template="empty",
+        cutoff_len=LENGTH,
+        preprocessing_num_workers=1,
     )
     model = hparams.ModelArguments(model_name_or_path="none", cache_dir=str(cache / "cache"))
     training = hparams.TrainingArguments(output_dir=str(cache), report_to=[])
     template = data.get_template_and_fix_tokenizer(tokenizer, wanted)
-    return data.get_dataset(template, model, wanted, training, stage, tokenizer)["train_dataset"], template, tokenizer
+    return (
+        data.get_dataset(template, model, wanted, training, stage, tokenizer)["train_dataset"],
+        template,
+        tokenizer,
+    )
 
 
 def test_llamafactory_pairs(make: Make, tmp_path: Path) -> None:
     collators = pytest.importorskip("llamafactory.data.collator")
-    rows, template, tokenizer = llamafactory(make("llamafactory_preference"), tmp_path, "rm", "kernels_dpo")
+    rows, template, tokenizer = llamafactory(
+        make("llamafactory_preference"), tmp_path, "rm", "kernels_dpo"
+    )
     collator = collators.PairwiseDataCollatorWithPadding(
         template=template, tokenizer=tokenizer, model=None, label_pad_token_id=-100
     )
@@ -151,29 +187,39 @@ def test_llamafactory_pairs(make: Make, tmp_path: Path) -> None:
 
 def test_llamafactory_labelled(make: Make, tmp_path: Path) -> None:
     collators = pytest.importorskip("llamafactory.data.collator")
-    rows, template, tokenizer = llamafactory(make("llamafactory_kto"), tmp_path, "kto", "kernels_kto")
+    rows, template, tokenizer = llamafactory(
+        make("llamafactory_kto"), tmp_path, "kto", "kernels_kto"
+    )
     collator = collators.KTODataCollatorWithPadding(
         template=template, tokenizer=tokenizer, model=None, label_pad_token_id=-100
     )
     batch = collator([dict(row) for row in rows])
     bears = batch["labels"] != -100
-    texts = [text(tokenizer, *one).replace("<eos>", "") for one in zip(batch["input_ids"], bears, strict=True)]
+    texts = [
+        text(tokenizer, *one).replace("<eos>", "")
+        for one in zip(batch["input_ids"], bears, strict=True)
+    ]
     assert set(zip(batch["kto_tags"].tolist(), texts, strict=True)) == {
         (good, one.replace("<eos>", "")) for good, one in LABELLED
     }
 
 
-# --- OpenRLHF ---------------------------------------------------------------------------------------------------------
+# --- OpenRLHF
+# --------------------------------------------------------------------------------------------------
 
 
 def sum_of_logps() -> Callable[..., Any]:
-    """`DPOTrainer._get_batch_logps`, read from its file: importing the module needs flash-attn and so a GPU."""
+    """`DPOTrainer._get_batch_logps`, read from its file: importing the module needs
+    flash-attn and so a GPU.
+    """
     specification = importlib.util.find_spec("openrlhf")
     assert specification is not None
     path = Path(specification.submodule_search_locations[0]) / "trainer/dpo_trainer.py"
     module = ast.parse(path.read_text())
     [function] = [
-        one for one in ast.walk(module) if isinstance(one, ast.FunctionDef) and one.name == "_get_batch_logps"
+        one
+        for one in ast.walk(module)
+        if isinstance(one, ast.FunctionDef) and one.name == "_get_batch_logps"
     ]
     scope: dict[str, Any] = {"torch": pytest.importorskip("torch")}
     exec(compile(ast.Module([function], []), str(path), "exec"), scope)
@@ -187,10 +233,16 @@ def test_openrlhf_pairs(make: Make) -> None:
     blending = pytest.importorskip("openrlhf.datasets.utils").blending_datasets
     import torch
 
-    told = SimpleNamespace(apply_chat_template=True, prompt_key="prompt", chosen_key="chosen", rejected_key="rejected")
-    strategy = SimpleNamespace(args=SimpleNamespace(data=told), is_rank_0=lambda: True, print=lambda *_: None)
+    told = SimpleNamespace(
+        apply_chat_template=True, prompt_key="prompt", chosen_key="chosen", rejected_key="rejected"
+    )
+    strategy = SimpleNamespace(
+        args=SimpleNamespace(data=told), is_rank_0=lambda: True, print=lambda *_: None
+    )
     rows = blending(str(make("openrlhf_preference")), None, strategy)
-    found = module.RewardDataset(rows, tokenizer, LENGTH, strategy, is_dpo=True, num_processors=None)
+    found = module.RewardDataset(
+        rows, tokenizer, LENGTH, strategy, is_dpo=True, num_processors=None
+    )
     [pair] = [found[place] for place in range(len(found))]
     chosen, chosen_mask, rejected, rejected_mask, lengths = found.collate_fn([pair])
     for ids, mask, expected in ((chosen, chosen_mask, BETTER), (rejected, rejected_mask, WORSE)):

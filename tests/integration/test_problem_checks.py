@@ -1,4 +1,6 @@
-"""`assay problems check`: a made checkout on the CPU device, through the queue, a real worker, the page and the CLI."""
+"""`assay problems check`: a made checkout on the CPU device, through the queue, a
+real worker, the page and the CLI.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,11 @@ BEYOND_INTERPRETER = "import nowhere_to_be_found\n" + HONEST
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for level, name, text in ((1, "1_honest", HONEST), (1, "2_random", RANDOM), (2, "1_lacks", BEYOND_INTERPRETER)):
+    for level, name, text in (
+        (1, "1_honest", HONEST),
+        (1, "2_random", RANDOM),
+        (2, "1_lacks", BEYOND_INTERPRETER),
+    ):
         path = tmp_path / "KernelBench" / f"level{level}" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -50,7 +56,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(settings: Settings, *arguments: str, verb: str = "check") -> Any:
-    environment = {name: value for name, value in settings.to_env().items() if name != "ASSAY_SLOTS"}
+    environment = {
+        name: value for name, value in settings.to_env().items() if name != "ASSAY_SLOTS"
+    }
     return CliRunner(env=environment).invoke(cli.main, ["problems", verb, *arguments])
 
 
@@ -76,9 +84,13 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
     assert "needs the package 'nowhere_to_be_found'" in said["rows"][2]["error"]
     assert said["summary"]["problems"] == 3
     assert said["summary"]["clean"] == said["summary"]["timed"] == 1
-    assert [count(database, table) for table in (tables.problem_checks, tables.evaluations, tables.jobs)] == [3, 0, 3]
+    assert [
+        count(database, table) for table in (tables.problem_checks, tables.evaluations, tables.jobs)
+    ] == [3, 0, 3]
 
-    again = run(settings, "--source-set", kernelbench.SOURCE_SET, "--level", "1", "--timing-budget", "0.02")
+    again = run(
+        settings, "--source-set", kernelbench.SOURCE_SET, "--level", "1", "--timing-budget", "0.02"
+    )
     assert again.exit_code == 0, again.output
     assert count(database, tables.jobs) == 3  # a known problem is not asked again
     assert "1_honest" in again.stdout
@@ -89,7 +101,9 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
     partly = run(settings, "--from", str(checkout), "--level", "1", "--timing-budget", "0.02")
     assert (partly.exit_code, count(database, tables.jobs)) == (2, 3)
     assert "2 problems: 1 passed and clean of 1 passed" in partly.stdout
-    assert "3_half.py: expected a problem that defines get_inputs" in partly.stderr.replace("\n", "")
+    assert "3_half.py: expected a problem that defines get_inputs" in partly.stderr.replace(
+        "\n", ""
+    )
 
     with database.begin() as connection:
         problem_id = connection.execute(
@@ -109,21 +123,35 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
         app.extensions["assay"]["database"].dispose()
 
 
-def test_what_is_refused(settings: Settings, database: Database, checkout: Path, tmp_path: Path) -> None:
+def test_what_is_refused(
+    settings: Settings, database: Database, checkout: Path, tmp_path: Path
+) -> None:
     assert run(settings).exit_code == 2
     assert "expected problems to check, found none" in run(settings, "--source-set", "none").output
-    assert "expected KernelBench/level1" in run(settings, "--from", str(tmp_path / "KernelBench" / "level1")).output
+    assert (
+        "expected KernelBench/level1"
+        in run(settings, "--from", str(tmp_path / "KernelBench" / "level1")).output
+    )
     half = tmp_path / "own"
     half.mkdir()
     (half / "half.py").write_text("class Model: ...")
-    assert "half.py: expected a problem that defines get_inputs" in run(settings, "--from", str(half)).output
+    assert (
+        "half.py: expected a problem that defines get_inputs"
+        in run(settings, "--from", str(half)).output
+    )
     problem = Problem(name="x", reference=HONEST.encode())
     own = Request(problem=problem, candidate=b"", backend="torch", options=JobOptions(check=True))
     given = Request(problem=problem, candidate=b"x", backend="torch", workflow="problem_check")
     cases = Request(
-        problem=Problem(name="x", reference=b"def get_cases(): ..."), candidate=None, workflow="problem_check"
+        problem=Problem(name="x", reference=b"def get_cases(): ..."),
+        candidate=None,
+        workflow="problem_check",
     )
-    for request, says in ((own, "options.check"), (given, "expected none, got source"), (cases, "cases alone")):
+    for request, says in (
+        (own, "options.check"),
+        (given, "expected none, got source"),
+        (cases, "cases alone"),
+    ):
         with pytest.raises(RequestError, match=says):
             enqueue.check(database, [request])
 
@@ -133,7 +161,9 @@ def test_a_sweep_without_the_queue_is_recorded_and_a_newer_check_stays(
 ) -> None:
     problem = Problem(name="1_honest", reference=HONEST.encode(), level=1)
     row = sweep.fault(problem, "k", "m")
-    mine = replace(row, reference_sha256=problem.reference_sha256, status="passed", error_kind=None, error=None)
+    mine = replace(
+        row, reference_sha256=problem.reference_sha256, status="passed", error_kind=None, error=None
+    )
     other = replace(row, reference_sha256="0" * 64)
     device = {"device_class": "h100", "device_name": "NVIDIA H100"}
     for day, seconds in ((2, 1.0), (1, 9.0)):  # the second file is older
@@ -156,7 +186,9 @@ def test_a_sweep_without_the_queue_is_recorded_and_a_newer_check_stays(
     file.write_text('{"rows": []}')
     refused = run(settings, str(file), verb="record")
     assert refused.exit_code == 2
-    assert "expected what tests.bench.sweep --json writes: KeyError: 'environment'" in refused.output
+    assert (
+        "expected what tests.bench.sweep --json writes: KeyError: 'environment'" in refused.output
+    )
 
 
 def test_a_job_that_failed_is_our_fault(database: Database) -> None:
@@ -165,7 +197,9 @@ def test_a_job_that_failed_is_our_fault(database: Database) -> None:
     with database.begin() as connection:
         [job_id] = enqueue.store(connection, [request])
         connection.execute(
-            sa.update(tables.jobs).values(state="failed", error_kind="infrastructure", error_message="no device")
+            sa.update(tables.jobs).values(
+                state="failed", error_kind="infrastructure", error_message="no device"
+            )
         )
         row = checks.of_jobs(connection, [job_id])[job_id]
     assert row.outcome == "our fault"

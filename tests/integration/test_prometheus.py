@@ -58,12 +58,16 @@ def run_one(database: Database, **outcome: Any) -> None:
             evaluations.add(connection, lease, worker="w", **outcome)
 
 
-def test_the_numbers_are_what_happened(database: Database, broker: Celery, app: flask.Flask) -> None:
+def test_the_numbers_are_what_happened(
+    database: Database, broker: Celery, app: flask.Flask
+) -> None:
     enqueue.enqueue(database, broker, [fakes.request(str(number)) for number in range(5)])
     enqueue.enqueue(database, broker, [fakes.request("urgent", priority="high")])
     with database.begin() as connection:
         devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
-        devices.describe(connection, node="here", device_class="cpu", device_index=0, fingerprint={"slots": 3})
+        devices.describe(
+            connection, node="here", device_class="cpu", device_index=0, fingerprint={"slots": 3}
+        )
     incorrect = replace(fakes.incorrect(), stage_ms={"total": 100.0, "timing": 3.0})
     run_one(database, evaluation=incorrect, verdict=fakes.clean())
     run_one(database, evaluation=incorrect, verdict=fakes.clean())
@@ -78,7 +82,10 @@ def test_the_numbers_are_what_happened(database: Database, broker: Celery, app: 
     assert found["assay_evaluations_total{device_class=cpu,status=incorrect}"] == 2
     assert found["assay_evaluations_total{device_class=cpu,status=passed}"] == 1
     assert found["assay_evaluations_total{device_class=cpu,status=timeout}"] == 0
-    failed = [found[f"assay_failed_jobs{{kind={kind}}}"] for kind in ("infrastructure", "attempts_exhausted")]
+    failed = [
+        found[f"assay_failed_jobs{{kind={kind}}}"]
+        for kind in ("infrastructure", "attempts_exhausted")
+    ]
     assert failed == [1, 0]
     assert found["assay_queued_jobs{priority=low,queue=cpu}"] == 0
     assert any(sample.startswith("assay_build_info{tables=") for sample in found)
@@ -86,11 +93,15 @@ def test_the_numbers_are_what_happened(database: Database, broker: Celery, app: 
     assert found["assay_device_state{device=here.0,device_class=cpu,state=quarantined}"] == 1
     assert found["assay_device_state{device=here.0,device_class=cpu,state=online}"] == 0
     assert found["assay_device_slots{device=here.0,device_class=cpu}"] == 3
-    assert found["assay_device_changes_total{device=here.0,device_class=cpu,state=quarantined}"] == 1
+    assert (
+        found["assay_device_changes_total{device=here.0,device_class=cpu,state=quarantined}"] == 1
+    )
     assert found["assay_canary_drift_ratio{device_id=fake-0,node=node}"] == pytest.approx(0.5)
     total = "assay_phase_seconds_bucket{device_class=cpu,le=%s,phase=total}"
     assert [found[total % bound] for bound in ("0.064", "0.256", "+Inf")] == [0, 2, 2]
-    assert found["assay_phase_seconds_sum{device_class=cpu,phase=total}"] == pytest.approx(0.2, rel=0.1)
+    assert found["assay_phase_seconds_sum{device_class=cpu,phase=total}"] == pytest.approx(
+        0.2, rel=0.1
+    )
 
 
 def test_errors_are_json_in_the_form_of_kernelgym(app: flask.Flask) -> None:
@@ -103,7 +114,9 @@ def with_canary() -> Any:
     return replace(fakes.passed(), timing=timing(canary=canary))
 
 
-def test_a_training_run_is_seen_while_it_runs(database: Database, broker: Celery, app: flask.Flask) -> None:
+def test_a_training_run_is_seen_while_it_runs(
+    database: Database, broker: Celery, app: flask.Flask
+) -> None:
     """Rewards and the share of hacks by run, the same in /metrics and in /v1/runs/{name}."""
     run = Run(name="verl/grpo/step 7")
     for candidate in ("good", "bad", "cheat", "waits"):
@@ -117,11 +130,20 @@ def test_a_training_run_is_seen_while_it_runs(database: Database, broker: Celery
     assert found["assay_run_hack_ratio{run=verl/grpo/step 7}"] == pytest.approx(1 / 3)
     assert found["assay_run_reward{reward=dr_kernel,run=verl/grpo/step 7}"] == pytest.approx(1 / 3)
     site = app.test_client()
-    for name in ("verl/grpo/step 7", "verl%2Fgrpo%2Fstep%207", site.get("/v1/runs").json["runs"][0]["run_id"]):
+    for name in (
+        "verl/grpo/step 7",
+        "verl%2Fgrpo%2Fstep%207",
+        site.get("/v1/runs").json["runs"][0]["run_id"],
+    ):
         told = site.get(f"/v1/runs/{name}").json
         assert told["name"] == "verl/grpo/step 7"
         figures = told["figures"]
-        assert (figures["attempts"], figures["correct"], figures["hacks"], figures["queued"]) == (3, 1, 1, 1)
+        assert (figures["attempts"], figures["correct"], figures["hacks"], figures["queued"]) == (
+            3,
+            1,
+            1,
+            1,
+        )
         assert figures["hack_ratio"] == pytest.approx(1 / 3)
         assert figures["rewards"]["dr_kernel"] == pytest.approx(1 / 3)
         assert figures["last_evaluation_at"] is not None

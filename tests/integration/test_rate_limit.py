@@ -23,7 +23,13 @@ from app.endpoints.rate_limit import Limiter
 
 
 def config(**fields) -> EndpointConfig:
-    given = {"name": "local", "base_url": "http://h/v1", "dialect": "vllm", "model": "m", "max_in_flight": 100}
+    given = {
+        "name": "local",
+        "base_url": "http://h/v1",
+        "dialect": "vllm",
+        "model": "m",
+        "max_in_flight": 100,
+    }
     return EndpointConfig(**{**given, **fields})
 
 
@@ -163,7 +169,9 @@ def test_a_worker_whose_clock_is_wrong_counts(settings):
     for _ in range(3):
         for permit in taken(limiter):
             late = answered()
-            permit.done(replace(late, sent_at=late.sent_at - timedelta(days=1), first_token_at=None))
+            permit.done(
+                replace(late, sent_at=late.sent_at - timedelta(days=1), first_token_at=None)
+            )
     assert limiter.standing().limit > cut
 
 

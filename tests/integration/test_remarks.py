@@ -23,7 +23,9 @@ def test_a_problem_has_comments_and_tags_that_can_be_filtered_and_are_audited(
     with database.begin() as connection:
         problem_id = Seeder(connection).problem("softmax", 1, "x")
     path = f"/notes/problem/{problem_id}"
-    assert send(empty_pages, path, comment="Too easy: **constant** <script>alert(1)</script>") == 302
+    assert (
+        send(empty_pages, path, comment="Too easy: **constant** <script>alert(1)</script>") == 302
+    )
     assert send(empty_pages, path, tag="Too-Easy") == 302
     assert send(empty_pages, path, tag="two words") == 400
     assert send(empty_pages, path, comment="  ") == 400
@@ -45,7 +47,9 @@ def test_a_problem_has_comments_and_tags_that_can_be_filtered_and_are_audited(
     assert actions == ["comment.delete", "tag.remove", "tag.add", "comment.add"]
 
 
-def test_trajectories_and_candidates_have_them_too(empty_pages: FlaskClient, database: Database) -> None:
+def test_trajectories_and_candidates_have_them_too(
+    empty_pages: FlaskClient, database: Database
+) -> None:
     with database.begin() as connection:
         seeded = seed(connection)
     trajectory = seeded.trajectories[0]
@@ -55,5 +59,9 @@ def test_trajectories_and_candidates_have_them_too(empty_pages: FlaskClient, dat
     target = re.search(r'action="(/notes/candidate/[0-9a-f-]{36})"', shown)
     assert target is not None
     assert send(empty_pages, target[1], tag="reference-kernel") == 302
-    assert "reference-kernel" in empty_pages.get(f"/evaluations/{seeded.evaluations['passed']}").text
-    assert empty_pages.get(target[1]).headers["Location"].endswith(str(seeded.evaluations["passed"]))
+    assert (
+        "reference-kernel" in empty_pages.get(f"/evaluations/{seeded.evaluations['passed']}").text
+    )
+    assert (
+        empty_pages.get(target[1]).headers["Location"].endswith(str(seeded.evaluations["passed"]))
+    )

@@ -1,4 +1,6 @@
-"""`assay report`: one denominator for report, pages and exports, KernelBench's unless another is asked for."""
+"""`assay report`: one denominator for report, pages and exports, KernelBench's
+unless another is asked for.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, evaluate, problem
 
 ANSWERS = ["fast", "fast", "slow", "incorrect", "compile_error", "hack", "invalid", None]
-"""Answers of a run, one a problem; None: without code.  KernelBench: 3 of 8 correct, 2 of 8 above 1."""
+"""Answers of a run, one a problem; None: without code.  KernelBench: 3 of 8 correct,
+2 of 8 above 1.
+"""
 
 
 def fill(database: Database) -> None:
@@ -30,17 +34,30 @@ def fill(database: Database) -> None:
         run_id = trajectories.add_run(connection, Run(name="made", model="m"))
         for number, kind in enumerate(ANSWERS):
             of = replace(problem(number, "kernelbench"), level=1)
-            stored = None if kind is None else evaluate(connection, of, code(f"{number}").encode(), kind, device="h200")
-            [problem_id] = [stored.problem_id] if stored else dataset_seed.problems.add(connection, [of])
+            stored = (
+                None
+                if kind is None
+                else evaluate(connection, of, code(f"{number}").encode(), kind, device="h200")
+            )
+            [problem_id] = (
+                [stored.problem_id] if stored else dataset_seed.problems.add(connection, [of])
+            )
             answer = f"```python\n{code(str(number))}```" if kind else "I cannot."
             turn = dataset_seed.turn(("Write it.",), answer, stored)
             label = f"level_1_problem_{number}_sample_0"
             trajectories.add(
-                connection, problem_id=problem_id, backend="triton", turns=[turn], run_id=run_id, label=label
+                connection,
+                problem_id=problem_id,
+                backend="triton",
+                turns=[turn],
+                run_id=run_id,
+                label=label,
             )
 
 
-def test_report_page_and_export_count_as_kernelbench_does(database: Database, tmp_path: Path) -> None:
+def test_report_page_and_export_count_as_kernelbench_does(
+    database: Database, tmp_path: Path
+) -> None:
     fill(database)
     everything = filters.parse("run = made and gpu = h200")
     with database.begin() as connection:
@@ -57,16 +74,21 @@ def test_report_page_and_export_count_as_kernelbench_does(database: Database, tm
     results = json.loads((tmp_path / "kb/runs/made/level1-h200/eval_results.json").read_text())
     entries = [one for number in range(len(ANSWERS)) for one in results.get(str(number), [])]
     assert [entry["sample_id"] for entry in entries] == [0] * 7
-    # KernelBench's fast_p (src/kernelbench/score.py): correct, and baseline / runtime above p, over all problems.
+    # KernelBench's fast_p (src/kernelbench/score.py): correct, and baseline /
+    # runtime above p, over all problems.
     runtimes = [entry["runtime"] for entry in entries if entry["correctness"]]
     assert [sum(0.1 / runtime > p for runtime in runtimes) for p in (0.0, 1.0)] == [3, 2]
 
 
-def test_the_table_is_whole_in_a_pipe_and_names_its_denominator(database: Database, settings: Settings) -> None:
+def test_the_table_is_whole_in_a_pipe_and_names_its_denominator(
+    database: Database, settings: Settings
+) -> None:
     fill(database)
 
     def command(*arguments: str) -> Result:
-        return CliRunner(env=settings.to_env()).invoke(cli.main, list(arguments), catch_exceptions=False)
+        return CliRunner(env=settings.to_env()).invoke(
+            cli.main, list(arguments), catch_exceptions=False
+        )
 
     shown = command("report", "--where", "gpu = h200").output
     assert "…" not in shown

@@ -1,4 +1,6 @@
-"""People judge: their labels count at once and everywhere, nothing is lost, and two never do the same work."""
+"""People judge: their labels count at once and everywhere, nothing is lost, and two
+never do the same work.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ from tests.integration.reviewing import World, export, stale
 def test_the_queue_fills_itself_and_what_matters_most_comes_first(world: World) -> None:
     assert world.queue() == ["hack", "suspect", "slow suspect"]
     export(world, "slow suspect", "clean")
-    assert world.queue() == ["hack", "slow suspect", "suspect"]  # a row of a dataset weighs three times as much
+    assert world.queue() == [
+        "hack",
+        "slow suspect",
+        "suspect",
+    ]  # a row of a dataset weighs three times as much
 
 
 def test_what_a_person_says_counts_everywhere_until_they_take_it_back(world: World) -> None:
@@ -38,7 +44,10 @@ def test_what_a_person_says_counts_everywhere_until_they_take_it_back(world: Wor
     with world.database.begin() as connection:
         assert reviews.undo(connection, world.ada, review_id) == world.ids["suspect"]
     assert world.believed("suspect").label == "suspect"
-    assert [said.label for said in world.believed("suspect").reviews] == ["hack", "withdrawn"]  # nothing is lost
+    assert [said.label for said in world.believed("suspect").reviews] == [
+        "hack",
+        "withdrawn",
+    ]  # nothing is lost
     assert "suspect" in world.queue()
 
 
@@ -80,11 +89,19 @@ def test_a_review_that_is_undone_makes_the_dataset_fresh_again(world: World) -> 
     ("said", "expected"),
     [
         (GivenReview(label=Opinion.HACK, reason="  . "), "reason: expected at least 3 characters"),
-        (GivenReview(label=Opinion.WITHDRAWN, reason="because"), "label: expected one of clean, hack"),
-        (GivenReview(label=Opinion.CLEAN, reason="because", hack_type="other"), "hack type: expected none with clean"),
+        (
+            GivenReview(label=Opinion.WITHDRAWN, reason="because"),
+            "label: expected one of clean, hack",
+        ),
+        (
+            GivenReview(label=Opinion.CLEAN, reason="because", hack_type="other"),
+            "hack type: expected none with clean",
+        ),
     ],
 )
-def test_a_verdict_that_says_nothing_is_refused(world: World, said: GivenReview, expected: str) -> None:
+def test_a_verdict_that_says_nothing_is_refused(
+    world: World, said: GivenReview, expected: str
+) -> None:
     with pytest.raises(ReviewError, match=expected), world.database.begin() as connection:
         reviews.add(connection, world.ada, world.ids["hack"], said)
     assert world.believed("hack").reviews == ()
@@ -98,7 +115,9 @@ def test_two_people_never_hold_the_same_item_and_a_lock_ends(world: World) -> No
         world.say_as(world.ben, "hack", Opinion.HACK)
     with world.database.begin() as connection:
         expire = sa.update(tables.review_items).where(tables.review_items.c.locked_by == "ada")
-        connection.execute(expire.values(locked_until=sa.func.now() - sa.text(f"interval '{LOCK_S} seconds'")))
+        connection.execute(
+            expire.values(locked_until=sa.func.now() - sa.text(f"interval '{LOCK_S} seconds'"))
+        )
     world.say_as(world.ben, "hack", Opinion.HACK)
 
 
@@ -143,11 +162,17 @@ def test_detectors_are_measured_by_what_people_say(world: World) -> None:
 
 def test_a_review_is_withdrawn_by_its_author_only(world: World) -> None:
     review_id = world.say("hack", Opinion.CLEAN)
-    with pytest.raises(ReviewError, match="expected a review of your own"), world.database.begin() as connection:
+    with (
+        pytest.raises(ReviewError, match="expected a review of your own"),
+        world.database.begin() as connection,
+    ):
         reviews.undo(connection, world.ben, review_id)
     with world.database.begin() as connection:
         reviews.undo(connection, world.ada, review_id)
-    with pytest.raises(ReviewError, match="was taken back before"), world.database.begin() as connection:
+    with (
+        pytest.raises(ReviewError, match="was taken back before"),
+        world.database.begin() as connection,
+    ):
         reviews.undo(connection, world.ada, review_id)
 
 
@@ -162,14 +187,20 @@ def test_a_queue_is_a_filter_of_what_waits_and_says_how_much_is_done(world: Worl
     assert listed_in(detector="claimed_time") == {world.ids["suspect"], world.ids["slow suspect"]}
     assert listed_in(run="no such run") == set()
     with world.database.read() as connection:
-        assert review_queues.progress(connection, EVERYTHING) == Progress(done=0, waiting=3, is_exact=True)
+        assert review_queues.progress(connection, EVERYTHING) == Progress(
+            done=0, waiting=3, is_exact=True
+        )
         assert review_queues.progress(connection, Conditions(verdict="hack")) == Progress(
             done=0, waiting=1, is_exact=True
         )
-        assert review.detectors_of(connection, [world.ids["hack"]]) == {world.ids["hack"]: ["stale_result"]}
+        assert review.detectors_of(connection, [world.ids["hack"]]) == {
+            world.ids["hack"]: ["stale_result"]
+        }
     world.say("hack", Opinion.HACK)
     with world.database.read() as connection:
-        assert review_queues.progress(connection, EVERYTHING) == Progress(done=1, waiting=2, is_exact=True)
+        assert review_queues.progress(connection, EVERYTHING) == Progress(
+            done=1, waiting=2, is_exact=True
+        )
         assert review_queues.progress(connection, Conditions(verdict="hack")) == Progress(
             done=1, waiting=0, is_exact=True
         )
@@ -180,7 +211,9 @@ def test_of_many_waiting_items_no_more_are_counted_than_are_worth_it(
 ) -> None:
     monkeypatch.setattr(review_queues, "COUNTED", 2)
     with world.database.read() as connection:
-        assert review_queues.progress(connection, EVERYTHING) == Progress(done=0, waiting=2, is_exact=False)
+        assert review_queues.progress(connection, EVERYTHING) == Progress(
+            done=0, waiting=2, is_exact=False
+        )
         assert not review.total(connection, EVERYTHING).is_exact
 
 
@@ -202,7 +235,11 @@ def test_a_queue_is_assigned_and_has_a_next_item_of_its_own(world: World) -> Non
         assert world.ben.user_id is not None
         how: dict[str, Any] = {"conditions": conditions, "reviewers": [world.ben.user_id]}
         key = review_queues.add(connection, world.ada, name="Clocks", **how)
-        for wrong in (how | {"name": "Clocks"}, how | {"name": " "}, how | {"name": "x", "reviewers": [uuid4()]}):
+        for wrong in (
+            how | {"name": "Clocks"},
+            how | {"name": " "},
+            how | {"name": "x", "reviewers": [uuid4()]},
+        ):
             with pytest.raises(ValueError, match="expected"):
                 review_queues.add(connection, world.ada, **wrong)
         [queue] = review_queues.listed(connection)
@@ -213,8 +250,14 @@ def test_a_queue_is_assigned_and_has_a_next_item_of_its_own(world: World) -> Non
         assert reviews.take(connection, world.ada, Conditions(run="no such run")) is None
     world.say_as(world.ben, "suspect", Opinion.HACK)
     with world.database.begin() as connection:
-        assert [(each.progress.done, each.progress.total) for each in review_queues.listed(connection)] == [(1, 2)]
+        assert [
+            (each.progress.done, each.progress.total) for each in review_queues.listed(connection)
+        ] == [(1, 2)]
         assert review_queues.remove(connection, world.ada, key)
         assert not review_queues.remove(connection, world.ada, key)
-        actions = [event.action for event in audit.recent(connection) if event.action.startswith("review_queue")]
+        actions = [
+            event.action
+            for event in audit.recent(connection)
+            if event.action.startswith("review_queue")
+        ]
     assert sorted(actions) == ["review_queue.add", "review_queue.remove"]

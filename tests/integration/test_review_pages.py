@@ -41,14 +41,21 @@ def test_from_the_page_to_the_next_item(site: FlaskClient, world: World) -> None
     status, there = send(site, "/review/next")
     assert (status, there) == (302, f"/review/{world.ids['hack']}")
     assert "locked to you until" in site.get(there, base_url=LOCAL).text
-    status, there = send(site, there, label="hack", reason="it keeps the answers", hack_type="input memoised")
+    status, there = send(
+        site, there, label="hack", reason="it keeps the answers", hack_type="input memoised"
+    )
     assert status == 302
     assert there.startswith(f"/review/{world.ids['suspect']}?undo=")
     undone = send(site, f"/review/undo/{there.split('undo=')[1]}")
     assert undone == (302, f"/review/{world.ids['hack']}")
     assert send(site, f"/review/{world.ids['hack']}", label="great", reason="because")[0] == 400
     assert send(site, f"/review/{world.ids['hack']}", label="hack", reason="")[0] == 400
-    assert site.post(f"/review/{world.ids['hack']}", data={"label": "hack"}, base_url=LOCAL).status_code == 403
+    assert (
+        site.post(
+            f"/review/{world.ids['hack']}", data={"label": "hack"}, base_url=LOCAL
+        ).status_code
+        == 403
+    )
 
 
 def test_a_queue_is_named_worked_through_and_removed(site: FlaskClient, world: World) -> None:
@@ -65,11 +72,17 @@ def test_a_queue_is_named_worked_through_and_removed(site: FlaskClient, world: W
     assert (status, there) == (302, f"/review/{world.ids['suspect']}?detector=claimed_time")
     item = site.get(there, base_url=LOCAL).text
     assert "2 in this queue" in item
-    status, there = send(site, there, label="hack", reason="the clock is patched", detector="claimed_time")
+    status, there = send(
+        site, there, label="hack", reason="the clock is patched", detector="claimed_time"
+    )
     assert there.startswith(f"/review/{world.ids['slow suspect']}?undo=")
     assert "detector=claimed_time" in there
     status, there = send(
-        site, f"/review/{world.ids['slow suspect']}", label="clean", reason="it is honest", detector="claimed_time"
+        site,
+        f"/review/{world.ids['slow suspect']}",
+        label="clean",
+        reason="it is honest",
+        detector="claimed_time",
     )
     assert there == "/review?done=all&detector=claimed_time"
     assert "This queue is empty for you" in site.get(there, base_url=LOCAL).text
@@ -89,25 +102,38 @@ def test_two_candidates_make_a_pair(site: FlaskClient, world: World) -> None:
     assert "prefers <strong>B</strong>" in site.get(there, base_url=LOCAL).text
     with world.database.snapshot() as connection:
         pair = connection.execute(sa.select(tables.preferences)).one()
-    assert (pair.chosen_evaluation_id, pair.rejected_evaluation_id) == (world.ids["clean"], world.ids["suspect"])
+    assert (pair.chosen_evaluation_id, pair.rejected_evaluation_id) == (
+        world.ids["clean"],
+        world.ids["suspect"],
+    )
     hacked = site.get(f"/compare?a={world.ids['hack']}&b={world.ids['clean']}", base_url=LOCAL).text
     assert "Not comparable" in hacked
     same = site.get(f"/compare?a={world.ids['clean']}&b={world.ids['clean']}", base_url=LOCAL).text
     assert "no difference" in same
 
 
-def test_ticked_candidates_are_queued_compared_and_narrowed(site: FlaskClient, world: World) -> None:
+def test_ticked_candidates_are_queued_compared_and_narrowed(
+    site: FlaskClient, world: World
+) -> None:
     two = [str(world.ids["clean"]), str(world.ids["suspect"])]
-    assert send(site, "/candidates/selected", action="review", id=two) == (302, "/candidates?queued=1")
+    assert send(site, "/candidates/selected", action="review", id=two) == (
+        302,
+        "/candidates?queued=1",
+    )
     filtered = "?verdict=clean&sort=-speedup&columns=problem"
     shown = html.unescape(site.get(f"/candidates{filtered}", base_url=LOCAL).text)
     assert f'action="/candidates/selected{filtered}"' in shown
     status, there = send(site, f"/candidates/selected{filtered}", action="review", id=two)
     assert (status, there) == (302, f"/candidates{filtered}&queued=0"), "the filter stays"
-    assert send(site, "/candidates/selected", action="compare", id=two) == (302, f"/compare?a={two[0]}&b={two[1]}")
+    assert send(site, "/candidates/selected", action="compare", id=two) == (
+        302,
+        f"/compare?a={two[0]}&b={two[1]}",
+    )
     status, there = send(site, "/candidates/selected", action="narrow", id=two)
     assert status == 302
-    rows = site.get(there.replace("/candidates?", "/candidates.json?"), base_url=LOCAL).get_json()["candidates"]
+    rows = site.get(there.replace("/candidates?", "/candidates.json?"), base_url=LOCAL).get_json()[
+        "candidates"
+    ]
     assert {row["evaluation_id"] for row in rows} == set(two)
     assert send(site, "/candidates/selected", action="compare", id=two[:1])[0] == 400
     assert send(site, "/candidates/selected", action="review")[0] == 400
@@ -118,7 +144,10 @@ def test_a_view_keeps_its_name_filter_columns_and_order(site: FlaskClient) -> No
     kept = {"name": "fast ones", "page": "candidates.index", "query": query}
     assert send(site, "/views", **kept) == (302, f"/candidates?{query}")
     assert send(site, "/views", **kept)[0] == 400
-    assert send(site, "/views", name="odd", page="candidates.index", query="where=speedup+%3E")[0] == 400
+    assert (
+        send(site, "/views", name="odd", page="candidates.index", query="where=speedup+%3E")[0]
+        == 400
+    )
     assert send(site, "/views", name="odd", page="admin.index", query="")[0] == 400
     shown = site.get("/candidates", base_url=LOCAL).text
     assert f'href="/candidates?{query.replace("&", "&amp;")}"' in shown
@@ -142,10 +171,13 @@ def test_the_fastest_come_first_and_page_both_ways(
     assert order == [str(world.ids[name]) for name in ("hack", "suspect", "clean", "slow suspect")]
 
 
-def test_a_filter_that_takes_too_long_is_given_up(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_that_takes_too_long_is_given_up(
+    site: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("app.store.browse.candidates.PATIENCE_S", 0.001)
     monkeypatch.setattr(
-        "app.store.filter_sql.compile", lambda _: sa.literal("x") == sa.cast(sa.func.pg_sleep(1), sa.Text)
+        "app.store.filter_sql.compile",
+        lambda _: sa.literal("x") == sa.cast(sa.func.pg_sleep(1), sa.Text),
     )
     answer = site.get("/candidates?where=correct", base_url=LOCAL)
     assert answer.status_code == 400
@@ -166,7 +198,9 @@ def test_measuring_again_makes_another_job(site: FlaskClient, world: World) -> N
     assert status == 302
     with world.database.snapshot() as connection:
         before = connection.scalar(
-            sa.select(tables.evaluations.c.job_id).where(tables.evaluations.c.evaluation_id == world.ids["clean"])
+            sa.select(tables.evaluations.c.job_id).where(
+                tables.evaluations.c.evaluation_id == world.ids["clean"]
+            )
         )
         job = connection.execute(
             sa.select(tables.jobs).where(tables.jobs.c.job_id == UUID(there.removeprefix("/jobs/")))
@@ -179,12 +213,16 @@ def test_measuring_again_by_cases_is_by_cases(site: FlaskClient, world: World) -
     with world.database.begin() as connection:
         seeder = Seeder(connection)
         problem_id = seeder.problem("add", 1, "x + x")
-        job_id = seeder.job(problem_id, b"class ModelNew: ...", options={"cases": True, "deadline_s": 7.0})
+        job_id = seeder.job(
+            problem_id, b"class ModelNew: ...", options={"cases": True, "deadline_s": 7.0}
+        )
         evaluation_id = seeder.evaluation(job_id, by_cases(), CLEAN)
     status, there = send(site, f"/evaluations/{evaluation_id}/rerun")
     assert status == 302
     with world.database.snapshot() as connection:
-        query = sa.select(tables.jobs.c.options).where(tables.jobs.c.job_id == UUID(there.removeprefix("/jobs/")))
+        query = sa.select(tables.jobs.c.options).where(
+            tables.jobs.c.job_id == UUID(there.removeprefix("/jobs/"))
+        )
         options = connection.execute(query).scalar_one()
     assert (options["cases"], options["deadline_s"]) == (True, 7.0)
 
@@ -197,7 +235,12 @@ def test_a_large_timeline_is_never_whole_in_memory(site: FlaskClient, world: Wor
     raw_bytes = 50 << 20
     event = b'{"name":"k","ph":"X","ts":1,"dur":1,"pid":1,"tid":1},\n'
     raw = b'{"traceEvents":[\n' + event * (raw_bytes // len(event)) + event.rstrip(b",\n") + b"]}"
-    row = {"kind": "chrome_trace", "codec": "zstd", "raw_bytes": len(raw), "body": zstandard.compress(raw, 3)}
+    row = {
+        "kind": "chrome_trace",
+        "codec": "zstd",
+        "raw_bytes": len(raw),
+        "body": zstandard.compress(raw, 3),
+    }
     with world.database.begin() as connection:
         connection.execute(tables.profiles.insert().values(evaluation_id=world.ids["clean"], **row))
     length = len(raw)
@@ -211,4 +254,6 @@ def test_a_large_timeline_is_never_whole_in_memory(site: FlaskClient, world: Wor
     assert peak < 8 << 20
     stored = site.get(path, base_url=LOCAL, headers={"Accept-Encoding": "zstd, gzip"})
     assert stored.headers["Content-Encoding"] == "zstd"
-    assert len(zstandard.ZstdDecompressor().decompress(stored.data, max_output_size=length)) == length
+    assert (
+        len(zstandard.ZstdDecompressor().decompress(stored.data, max_output_size=length)) == length
+    )

@@ -1,5 +1,6 @@
-"""From exported prompts to scores and stored rollouts: rows of each layout that has a reward go into its hook in the
-call that the trainer makes."""
+"""From exported prompts to scores and stored rollouts: rows of each layout that has a reward go
+into its hook in the call that the trainer makes.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ def exported(database: Database, tmp_path: Path) -> Callable[[str], list[dict[st
     with database.begin() as connection:
         for backend in BACKENDS:
             stored = dataset_seed.evaluate(
-                connection, dataset_seed.problem(1), dataset_seed.code(backend).encode(), backend=backend
+                connection,
+                dataset_seed.problem(1),
+                dataset_seed.code(backend).encode(),
+                backend=backend,
             )
             turn = Turn(
                 messages=(
@@ -51,7 +55,9 @@ def exported(database: Database, tmp_path: Path) -> Callable[[str], list[dict[st
                 candidate=None,
                 job_id=stored.job_id,
             )
-            dataset_seed.trajectories.add(connection, problem_id=stored.problem_id, backend=backend, turns=[turn])
+            dataset_seed.trajectories.add(
+                connection, problem_id=stored.problem_id, backend=backend, turns=[turn]
+            )
 
     def rows(layout: str) -> list[dict[str, Any]]:
         export.export(database, Spec(format=layout, val_fraction=0.0), tmp_path / layout)
@@ -64,12 +70,22 @@ def exported(database: Database, tmp_path: Path) -> Callable[[str], list[dict[st
 
 
 def prompt_of(backend: str) -> list[dict[str, str]]:
-    return [{"role": "system", "content": "You write kernels."}, {"role": "user", "content": f"Use {backend}."}]
+    return [
+        {"role": "system", "content": "You write kernels."},
+        {"role": "user", "content": f"Use {backend}."},
+    ]
 
 
 def stored(database: Database, run: str) -> list[dict[str, Any]]:
     """Rollouts of a run and its steps, in the order in which they came."""
-    u, t, r, p, j, c = (tables.turns, tables.trajectories, tables.runs, tables.problems, tables.jobs, tables.candidates)
+    u, t, r, p, j, c = (
+        tables.turns,
+        tables.trajectories,
+        tables.runs,
+        tables.problems,
+        tables.jobs,
+        tables.candidates,
+    )
     joined = u.join(t, t.c.trajectory_id == u.c.trajectory_id).join(r, r.c.run_id == t.c.run_id)
     joined = joined.join(p, p.c.problem_id == t.c.problem_id).join(j, j.c.job_id == u.c.job_id)
     joined = joined.join(c, c.c.candidate_id == j.c.candidate_id)
@@ -97,8 +113,12 @@ def stored(database: Database, run: str) -> list[dict[str, Any]]:
     return [one | {"messages": json.loads(one["messages_json"])} for one in found]
 
 
-def assert_stored(database: Database, run: str, step: int | None, *, prompted: bool = True) -> list[dict[str, Any]]:
-    """One rollout a language, of the stored problem, under its own prompt, with the whole answer."""
+def assert_stored(
+    database: Database, run: str, step: int | None, *, prompted: bool = True
+) -> list[dict[str, Any]]:
+    """One rollout a language, of the stored problem, under its own prompt, with the
+    whole answer.
+    """
     found = stored(database, run)
     assert sorted(one["backend"] for one in found) == sorted(BACKENDS)
     for one in found:
@@ -110,16 +130,24 @@ def assert_stored(database: Database, run: str, step: int | None, *, prompted: b
     return found
 
 
-def test_trl(connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]) -> None:
+def test_trl(
+    connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]
+) -> None:
     """GRPO hands every column but the prompt as a list, and its state."""
     rows = exported("trl_prompts")
     (function,) = trl.reward_funcs(reward="calculate_reward_like_kernel", run="grpo", model="org/m")
-    columns = {name: [row[name] for row in rows] for name in rows[0] if name not in ("prompt", "completion")}
+    columns = {
+        name: [row[name] for row in rows]
+        for name in rows[0]
+        if name not in ("prompt", "completion")
+    }
     for step in (3, 4):
         rewards = asyncio.run(
             function(
                 prompts=[row["prompt"] for row in rows],
-                completions=[[{"role": "assistant", "content": WRONG.format(row["backend"])}] for row in rows],
+                completions=[
+                    [{"role": "assistant", "content": WRONG.format(row["backend"])}] for row in rows
+                ],
                 completion_ids=[[1, 2]] * len(rows),
                 trainer_state=SimpleNamespace(global_step=step),
                 **columns,
@@ -134,13 +162,22 @@ def test_trl(connected: Client, fake_worker: Popen[bytes], exported: Callable[[s
         assert (one["claims"]["level"], one["claims"]["completion_ids"]) == (2, [1, 2])
 
 
-def test_verl(connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]) -> None:
+def test_verl(
+    connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]
+) -> None:
     """Its reward manager hands over the ground truth and `extra_info`, with two keys of its own."""
     for layout in ("verl_rl", "drkernel_rl"):
         rows = exported(layout)
         for row in rows:
-            backend = row["extra_info"].get("backend") or row["prompt"][-1]["content"].split()[1].rstrip(".")
-            info = row["extra_info"] | {"num_turns": 2, "rollout_reward_scores": {}, "uid": "u7", "sample": 1}
+            backend = row["extra_info"].get("backend") or row["prompt"][-1]["content"].split()[
+                1
+            ].rstrip(".")
+            info = row["extra_info"] | {
+                "num_turns": 2,
+                "rollout_reward_scores": {},
+                "uid": "u7",
+                "sample": 1,
+            }
             scored = asyncio.run(
                 verl.compute_score(
                     row["data_source"],
@@ -166,7 +203,9 @@ def test_openrlhf(
     fake_worker: Popen[bytes],
     exported: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    """Its client posts texts that begin with their prompts, and labels word for word; after an error it asks again."""
+    """Its client posts texts that begin with their prompts, and labels word for
+    word; after an error it asks again.
+    """
     rows = exported("openrlhf_prompts")
     prompts = [f"<s>{row['context_messages'][-1]['content']}" for row in rows]
     answers = [WRONG.format(json.loads(row["label"])["backend"]) for row in rows]
@@ -228,7 +267,9 @@ def test_kernelgym(
 def test_what_a_trainer_does_not_say_is_found_out_or_left_open(
     connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]]
 ) -> None:
-    """Reference alone: the stored problem of that content.  Neither run nor step: a run a day and trainer."""
+    """Reference alone: the stored problem of that content.  Neither run nor step: a
+    run a day and trainer.
+    """
     [row, *_] = exported("trl_prompts")
     database = connected.database
     asyncio.run(verl.compute_score("k", WRONG.format(1), row["reference_code"]))
@@ -237,7 +278,9 @@ def test_what_a_trainer_does_not_say_is_found_out_or_left_open(
     assert known["name"] == new["name"] == Place().campaign("verl").name
     assert (known["source_set"], known["problem"], known["messages"]) == ("samples", "1_Op", [])
     assert (new["source_set"], known["step"], known["label"]) == ("adhoc", None, None)
-    with pytest.raises(ValueError, match="expected the id of a stored problem, or a reference, got neither"):
+    with pytest.raises(
+        ValueError, match="expected the id of a stored problem, or a reference, got neither"
+    ):
         asyncio.run(trl.kernel_reward(["x"], [None]))
 
 
@@ -246,7 +289,9 @@ def test_an_id_of_a_problem_with_another_reference_is_not_believed(
 ) -> None:
     [row, *_] = exported("verl_rl")
     info = row["extra_info"]
-    asyncio.run(verl.compute_score("k", WRONG.format(1), "class Model:\n    other = 1\n", info, run="other"))
+    asyncio.run(
+        verl.compute_score("k", WRONG.format(1), "class Model:\n    other = 1\n", info, run="other")
+    )
     asyncio.run(verl.compute_score("k", WRONG.format(1), "", info, run="by id"))
     assert [one["source_set"] for one in stored(connected.database, "other")] == ["adhoc"]
     assert [one["problem"] for one in stored(connected.database, "by id")] == ["1_Op"]
@@ -275,16 +320,33 @@ def test_over_http_rollouts_are_stored_as_in_process(
 
 
 def test_rollouts_become_rows_under_their_own_prompts(
-    connected: Client, fake_worker: Popen[bytes], exported: Callable[[str], list[dict[str, Any]]], tmp_path: Path
+    connected: Client,
+    fake_worker: Popen[bytes],
+    exported: Callable[[str], list[dict[str, Any]]],
+    tmp_path: Path,
 ) -> None:
     rows = exported("verl_rl")
     for row in rows:
         info = row["extra_info"]
         asyncio.run(
-            verl.compute_score("k", WRONG.format(info["backend"]), row["reward_model"]["ground_truth"], info, run="t")
+            verl.compute_score(
+                "k",
+                WRONG.format(info["backend"]),
+                row["reward_model"]["ground_truth"],
+                info,
+                run="t",
+            )
         )
-    export.export(connected.database, Spec(format="rewards", where="run = t", val_fraction=0.0), tmp_path / "again")
-    found = [row for file in (tmp_path / "again").glob("data/*") for row in pq.read_table(file).to_pylist()]
+    export.export(
+        connected.database,
+        Spec(format="rewards", where="run = t", val_fraction=0.0),
+        tmp_path / "again",
+    )
+    found = [
+        row
+        for file in (tmp_path / "again").glob("data/*")
+        for row in pq.read_table(file).to_pylist()
+    ]
     assert len(found) == 3
     for row in found:
         assert row["prompt"] == prompt_of(row["backend"])

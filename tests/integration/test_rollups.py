@@ -43,7 +43,9 @@ def test_they_follow_every_change(database: Database) -> None:
     with database.begin() as connection:
         assert right(connection)
         for evaluation_id in rng.sample(judged, 10):
-            reviewed = sa.update(tables.evaluations).where(tables.evaluations.c.evaluation_id == evaluation_id)
+            reviewed = sa.update(tables.evaluations).where(
+                tables.evaluations.c.evaluation_id == evaluation_id
+            )
             connection.execute(reviewed.values(human_verdict=rng.choice(("clean", "hack", None))))
         assert right(connection)
         assert rollups.fold(connection, least=1) > 0
@@ -63,7 +65,9 @@ def test_they_follow_what_is_deleted(database: Database) -> None:
 
 
 def test_a_candidate_that_came_alone_becomes_a_turns(database: Database) -> None:
-    """The same submission twice is one job: the second time as a turn, and it is that turn's attempt from then on."""
+    """The same submission twice is one job: the second time as a turn, and it is
+    that turn's attempt from then on.
+    """
     with database.begin() as connection:
         seeder = Seeder(connection)
         problem_id = seeder.problem("softmax", 1, "x")
@@ -72,7 +76,12 @@ def test_a_candidate_that_came_alone_becomes_a_turns(database: Database) -> None
         assert listed(connection) == [(None, 2.0)]
         trajectory_id = seeder.trajectory(problem_id, None, "one", [])
         turn_id = ids.new_id()
-        row = {"turn_id": turn_id, "trajectory_id": trajectory_id, "turn_index": 0, "job_id": job_id}
+        row = {
+            "turn_id": turn_id,
+            "trajectory_id": trajectory_id,
+            "turn_index": 0,
+            "job_id": job_id,
+        }
         connection.execute(sa.insert(tables.turns).values(**row, messages_json="[]", response=b""))
         assert listed(connection) == [(turn_id, 2.0)]
         connection.execute(sa.update(tables.turns).values(job_id=None))
@@ -81,7 +90,9 @@ def test_a_candidate_that_came_alone_becomes_a_turns(database: Database) -> None
 
 
 def test_two_turns_of_one_evaluated_job_may_come_at_once(database: Database) -> None:
-    """A group of rollouts often holds the same candidate twice: neither transaction fails on the other's attempt."""
+    """A group of rollouts often holds the same candidate twice: neither transaction
+    fails on the other's attempt.
+    """
     with database.begin() as connection:
         seeder = Seeder(connection)
         problem_id = seeder.problem("softmax", 1, "x")
@@ -110,12 +121,19 @@ def test_two_turns_of_one_evaluated_job_may_come_at_once(database: Database) -> 
 
 
 def _insert_turn(connection: sa.Connection, trajectory_id: UUID, job_id: UUID) -> None:
-    row = {"turn_id": ids.new_id(), "trajectory_id": trajectory_id, "turn_index": 0, "job_id": job_id}
+    row = {
+        "turn_id": ids.new_id(),
+        "trajectory_id": trajectory_id,
+        "turn_index": 0,
+        "job_id": job_id,
+    }
     connection.execute(sa.insert(tables.turns).values(**row, messages_json="[]", response=b""))
 
 
 def _await_a_waiting_transaction(database: Database) -> None:
-    """Until one backend waits for a lock of another, so that the two transactions really overlap."""
+    """Until one backend waits for a lock of another, so that the two transactions
+    really overlap.
+    """
     waiting = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
     for _ in range(300):
         with database.begin() as connection:
@@ -127,7 +145,10 @@ def _await_a_waiting_transaction(database: Database) -> None:
 
 def listed(connection: sa.Connection) -> list[tuple[UUID | None, float | None]]:
     found = sa.select(tables.attempts.c.turn_id, tables.attempts.c.speedup)
-    return [tuple(row) for row in connection.execute(found.order_by(tables.attempts.c.turn_id.nulls_first()))]
+    return [
+        tuple(row)
+        for row in connection.execute(found.order_by(tables.attempts.c.turn_id.nulls_first()))
+    ]
 
 
 def test_hacks_and_faults_are_not_credited(database: Database) -> None:
@@ -141,7 +162,11 @@ def test_hacks_and_faults_are_not_credited(database: Database) -> None:
             (failed(seeder.rng, Status.INVALID), CLEAN),
         ):
             seeder.evaluation(seeder.job(problem_id, b"x"), evaluation, verdict)
-        counted = {c.name: total(connection, c) for c in tables.attempt_counts.c if isinstance(c.type, sa.BigInteger)}
+        counted = {
+            c.name: total(connection, c)
+            for c in tables.attempt_counts.c
+            if isinstance(c.type, sa.BigInteger)
+        }
     assert counted == {
         "attempts": 4,
         "correct": 1,

@@ -25,9 +25,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_shows_its_worst_problems_first_with_hacks(two_runs: TwoRuns) -> None:
     text = two_runs.site.get(f"/runs/{two_runs.runs[1]}").text
     assert "Worst problems" in text
-    names = [row["problem"] for row in two_runs.site.get(f"/runs/{two_runs.runs[1]}/problems.json").json["problems"]]
+    names = [
+        row["problem"]
+        for row in two_runs.site.get(f"/runs/{two_runs.runs[1]}/problems.json").json["problems"]
+    ]
     assert names == ["softmax", "relu", "gelu", "norm"]
-    by_hacks = two_runs.site.get(f"/runs/{two_runs.runs[1]}/problems.json?sort=hacks").json["problems"]
+    by_hacks = two_runs.site.get(f"/runs/{two_runs.runs[1]}/problems.json?sort=hacks").json[
+        "problems"
+    ]
     assert (by_hacks[0]["problem"], by_hacks[0]["hacks"]) == ("relu", 1)
     page = two_runs.site.get(f"/runs/{two_runs.runs[1]}/problems?sort=worst").text
     assert page.index(">softmax<") < page.index(">gelu<")
@@ -37,7 +42,10 @@ def test_a_run_shows_its_worst_problems_first_with_hacks(two_runs: TwoRuns) -> N
 
 def test_two_runs_are_compared_problem_by_problem(two_runs: TwoRuns) -> None:
     query = f"run={two_runs.runs[0]}&run={two_runs.runs[1]}"
-    lines = {row["problem"]: row for row in two_runs.site.get(f"/runs/compare.json?{query}").json["problems"]}
+    lines = {
+        row["problem"]: row
+        for row in two_runs.site.get(f"/runs/compare.json?{query}").json["problems"]
+    }
     found = {name: (row["outcome"], row["because"]) for name, row in lines.items()}
     assert found == {
         "softmax": ("worse", "correct"),
@@ -47,7 +55,9 @@ def test_two_runs_are_compared_problem_by_problem(two_runs: TwoRuns) -> None:
     }
     assert lines["norm"]["speed_low"] > 1.4
     text = two_runs.site.get(f"/runs/compare?{query}").text
-    assert text.index(">softmax<") < text.index(">gelu<") < text.index(">norm<") < text.index(">relu<")
+    assert (
+        text.index(">softmax<") < text.index(">gelu<") < text.index(">norm<") < text.index(">relu<")
+    )
     assert "temperature" in text
     assert "harness" not in text  # the same in both
     only = two_runs.site.get(f"/runs/compare?{query}&outcome=worse").text
@@ -63,27 +73,39 @@ def test_a_run_shows_pass_at_k_and_best_of_n(two_runs: TwoRuns) -> None:
 def test_rewards_have_means_intervals_and_parts_that_add_up(two_runs: TwoRuns) -> None:
     found = two_runs.site.get(f"/runs/{two_runs.runs[0]}/rewards.json?reward=dr_kernel_pr").json
     assert found["turn"]["of"] == found["turns"] == 32
-    assert found["turn"]["interval"]["low"] < found["turn"]["value"] < found["turn"]["interval"]["high"]
+    assert (
+        found["turn"]["interval"]["low"]
+        < found["turn"]["value"]
+        < found["turn"]["interval"]["high"]
+    )
     assert sum(value for _, value, _ in found["parts"]) == pytest.approx(found["turn"]["value"])
     assert found["turn"]["value"] == found["trajectory"]["value"]  # one turn each
     text = two_runs.site.get(f"/runs/{two_runs.runs[0]}/rewards").text
     assert "Over training steps" in text
     assert "Parts of the reward" in text
     assert two_runs.site.get(f"/runs/{two_runs.runs[0]}/rewards?reward=guess").status_code == 400
-    assert f"/runs/{two_runs.runs[0]}/rewards" in two_runs.site.get(f"/runs/{two_runs.runs[0]}").text
+    assert (
+        f"/runs/{two_runs.runs[0]}/rewards" in two_runs.site.get(f"/runs/{two_runs.runs[0]}").text
+    )
 
 
 def test_a_training_has_a_learning_curve_of_its_own(two_runs: TwoRuns) -> None:
     text = two_runs.site.get(f"/runs/{two_runs.trainings['one']}/rewards?reward=dr_kernel").text
     curve = text.partition("Over training steps")[2].partition("</table>")[0]
     rows = re.findall(r"<th scope=\"row\"[^>]*>(\d)</th>" + r"<td[^>]*>([\d.]+)</td>" * 3, curve)
-    assert rows == [("1", "1.25", "2.5", "2.5"), ("2", "1.5", "3", "3"), ("3", "1.75", "3.5", "3.5")]
+    assert rows == [
+        ("1", "1.25", "2.5", "2.5"),
+        ("2", "1.5", "3", "3"),
+        ("3", "1.75", "3.5", "3.5"),
+    ]
     assert "Runs of one with a training step; seed 7." in text
     assert "Runs of one with a step" in two_runs.site.get(f"/runs/{two_runs.trainings['one']}").text
 
 
 def test_a_turn_shows_its_reward_and_what_it_is_made_of(two_runs: TwoRuns) -> None:
-    path = two_runs.site.get("/trajectories.json?run=rl/200&problem=norm").json["trajectories"][0]["trajectory_id"]
+    path = two_runs.site.get("/trajectories.json?run=rl/200&problem=norm").json["trajectories"][0][
+        "trajectory_id"
+    ]
     text = two_runs.site.get(f"/trajectories/{path}").text
     assert "= correct 1 + speedup 1.5 + coverage 0.953" in text
 
@@ -102,10 +124,15 @@ def test_the_leaderboard_has_models_by_problems_with_best_speedups(two_runs: Two
 
 
 def test_more_runs_than_fit_are_left_out_with_a_notice(two_runs: TwoRuns) -> None:
-    query = "&".join(f"run={run_id}" for run_id in [*two_runs.runs, *(ids.new_id() for _ in range(2))])
+    query = "&".join(
+        f"run={run_id}" for run_id in [*two_runs.runs, *(ids.new_id() for _ in range(2))]
+    )
     assert two_runs.site.get(f"/runs/compare?{query}").status_code == 404  # runs that do not exist
     listed = [two_runs.runs[0]] * 3 + [two_runs.runs[1]]
-    assert two_runs.site.get("/runs/compare?" + "&".join(f"run={each}" for each in listed)).status_code == 200
+    assert (
+        two_runs.site.get("/runs/compare?" + "&".join(f"run={each}" for each in listed)).status_code
+        == 200
+    )
 
 
 def test_mean_rewards_are_listed_and_kept_until_an_attempt_changes(
@@ -119,7 +146,9 @@ def test_mean_rewards_are_listed_and_kept_until_an_attempt_changes(
         whole = two_runs.site.get(f"/runs/{run_id}/rewards.json").json
         row = found[str(run_id)]
         assert (row["reward"], row["reward_turns"]) == (whole["turn"]["value"], whole["turn"]["of"])
-        assert [row["reward_low"], row["reward_high"]] == [whole["turn"]["interval"][end] for end in ("low", "high")]
+        assert [row["reward_low"], row["reward_high"]] == [
+            whole["turn"]["interval"][end] for end in ("low", "high")
+        ]
     rewards = [row["reward"] for row in listed("sort=reward").values()]
     assert rewards == sorted(rewards)
     assert list(listed("sort=-reward")) == list(reversed(listed("sort=reward")))
@@ -135,15 +164,22 @@ def test_mean_rewards_are_listed_and_kept_until_an_attempt_changes(
         seeder.trajectory(two_runs.problems[0], two_runs.runs[0], "new", [1.3])
     database.dispose()
     again = listed()
-    assert again[str(two_runs.runs[0])]["reward_turns"] == found[str(two_runs.runs[0])]["reward_turns"] + 1
+    assert (
+        again[str(two_runs.runs[0])]["reward_turns"]
+        == found[str(two_runs.runs[0])]["reward_turns"] + 1
+    )
     assert again[str(two_runs.runs[1])] == found[str(two_runs.runs[1])]
 
 
-def test_rewards_that_a_view_has_no_time_for_are_there_soon(two_runs: TwoRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewards_that_a_view_has_no_time_for_are_there_soon(
+    two_runs: TwoRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reward_upkeep, "BUDGET_S", -1.0)
     database = Database(two_runs.settings.database_url or "")
     with database.begin() as connection:
         connection.execute(tables.run_rewards.delete())
     database.dispose()
     assert [row["reward"] for row in two_runs.site.get("/runs.json").json["runs"]] == [None] * 8
-    until(lambda: None not in [row["reward"] for row in two_runs.site.get("/runs.json").json["runs"]])
+    until(
+        lambda: None not in [row["reward"] for row in two_runs.site.get("/runs.json").json["runs"]]
+    )

@@ -30,7 +30,9 @@ def twice(database: Database, kind: str, of: int = 1) -> tuple[UUID, UUID]:
         right = evaluate(connection, problem(1), SAME, "fast", device="h200")
         told = dataset_seed.turn(("Write it.",), f"```python\n{code('same')}```", right)
         run_id = trajectories.add_run(connection, Run(name="r", model="m"))
-        trajectories.add(connection, problem_id=right.problem_id, backend="triton", turns=[told], run_id=run_id)
+        trajectories.add(
+            connection, problem_id=right.problem_id, backend="triton", turns=[told], run_id=run_id
+        )
         other = evaluate(connection, problem(of), SAME, kind)
         evaluate(connection, problem(2), code("another").encode(), "fast", device="h200")
     return right.evaluation_id, other.evaluation_id
@@ -49,7 +51,9 @@ def reviewer(connection: sa.Connection) -> User:
 
 
 @pytest.mark.parametrize("where", ["", "run = r or level = 3"])
-def test_a_hack_of_one_evaluation_is_no_answer_of_another(database: Database, tmp_path: Path, where: str) -> None:
+def test_a_hack_of_one_evaluation_is_no_answer_of_another(
+    database: Database, tmp_path: Path, where: str
+) -> None:
     right, _ = twice(database, "hack")
     assert str(right) not in answers(database, tmp_path / "out", where=where)
     [decision] = why(tmp_path / "out", str(right))
@@ -65,20 +69,31 @@ def test_other_outcomes_and_other_problems_change_nothing(
     assert str(right) in answers(database, tmp_path / "out")
 
 
-def test_a_review_counts_for_every_evaluation_of_the_source(database: Database, tmp_path: Path) -> None:
+def test_a_review_counts_for_every_evaluation_of_the_source(
+    database: Database, tmp_path: Path
+) -> None:
     right, other = twice(database, "fast")
     assert str(right) in answers(database, tmp_path / "before")
     with database.begin() as connection:
         person = reviewer(connection)
-        review_id = reviews.add(connection, person, other, GivenReview(label=Opinion.HACK, reason="copies the input"))
+        review_id = reviews.add(
+            connection, person, other, GivenReview(label=Opinion.HACK, reason="copies the input")
+        )
         [stale] = [one for one in exports.recent(connection) if one.stale_at is not None]
     assert str(other) in (stale.stale_reason or "")
     assert str(right) not in answers(database, tmp_path / "after")
     manifest = exported.json.loads((tmp_path / "before/manifest.json").read_text())
     assert export.reproduce(database, manifest, tmp_path / "again")[1] == []
     with database.begin() as connection:
-        stale_ones = {Path(one.directory).name for one in exports.recent(connection) if one.stale_at is not None}
-        assert stale_ones == {"before", "again"}, "a dataset that is made again as it was is stale from the beginning"
+        stale_ones = {
+            Path(one.directory).name
+            for one in exports.recent(connection)
+            if one.stale_at is not None
+        }
+        assert stale_ones == {
+            "before",
+            "again",
+        }, "a dataset that is made again as it was is stale from the beginning"
         reviews.undo(connection, person, review_id)
         assert [one for one in exports.recent(connection) if one.stale_at is not None] == []
     assert str(right) in answers(database, tmp_path / "undone")
@@ -87,15 +102,24 @@ def test_a_review_counts_for_every_evaluation_of_the_source(database: Database, 
 def test_a_cleared_hack_lets_the_other_evaluation_in(database: Database, tmp_path: Path) -> None:
     right, other = twice(database, "hack")
     with database.begin() as connection:
-        reviews.add(connection, reviewer(connection), other, GivenReview(label=Opinion.CLEAN, reason="a false alarm"))
+        reviews.add(
+            connection,
+            reviewer(connection),
+            other,
+            GivenReview(label=Opinion.CLEAN, reason="a false alarm"),
+        )
     assert str(right) in answers(database, tmp_path / "out")
 
 
-def test_judging_again_marks_datasets_with_the_same_source(database: Database, tmp_path: Path) -> None:
+def test_judging_again_marks_datasets_with_the_same_source(
+    database: Database, tmp_path: Path
+) -> None:
     right, other = twice(database, "fast")
     assert str(right) in answers(database, tmp_path / "out")
     with database.begin() as connection:
         [made] = [one.export_id for one in exports.recent(connection)]
         assert stale_exports.resting_on(connection, other, before="clean", after="suspect") == []
         assert stale_exports.resting_on(connection, other, before="clean", after="hack") == [made]
-        assert stale_exports.mark(connection, other, before="clean", after="hack", why="judged again") == [made]
+        assert stale_exports.mark(
+            connection, other, before="clean", after="hack", why="judged again"
+        ) == [made]

@@ -1,4 +1,6 @@
-"""The sandbox here and on hosts that allow less: actions it stops, its reports, and when a worker does not serve."""
+"""The sandbox here and on hosts that allow less: actions it stops, its reports, and
+when a worker does not serve.
+"""
 
 import json
 import os
@@ -15,22 +17,43 @@ import pytest
 from tests.waiting import until
 from workers.sandbox import escape_attempts, selftest
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other hosts are imitated by giving up what root may do")
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="other hosts are imitated by giving up what root may do"
+)
 
 LAYERS = {
-    "here": {"own uid", "process namespace", "private root", "network namespace", "own mounts", "own /proc"},
+    "here": {
+        "own uid",
+        "process namespace",
+        "private root",
+        "network namespace",
+        "own mounts",
+        "own /proc",
+    },
     "docker": {"own uid"},
-    "nobody": {"user namespace", "process namespace", "private root", "own mounts", "no capabilities"},
+    "nobody": {
+        "user namespace",
+        "process namespace",
+        "private root",
+        "own mounts",
+        "no capabilities",
+    },
     "rootless": set(),
 }
 """In force beside those that need nothing."""
 EVERYWHERE = {"no new privileges", "resource limits", "system-call filter"}
 
 
-def on(host: str, *command: str, timeout_s: float = 240.0, **variables: str) -> subprocess.CompletedProcess[str]:
+def on(
+    host: str, *command: str, timeout_s: float = 240.0, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command of this Python's on that host, with these variables beside the usual ones."""
     imitated = [] if host == "here" else [sys.executable, "-m", "tests.hosts", host]
-    usual = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path.cwd()), "PYTHONDONTWRITEBYTECODE": "1"}
+    usual = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path.cwd()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     environment = usual | variables
     return subprocess.run(
         [*imitated, sys.executable, *command],
@@ -61,7 +84,12 @@ def test_nothing_forbidden_succeeds(host: str) -> None:
 def test_a_default_container_is_told_what_it_lacks() -> None:
     _, report = tried("docker")
     missing = {layer.partition(" (")[0] for layer in report["missing"]}
-    assert missing >= {"mount namespace", "network namespace", "process namespace", "bounded scratch folder"}
+    assert missing >= {
+        "mount namespace",
+        "network namespace",
+        "process namespace",
+        "bounded scratch folder",
+    }
 
 
 NEED_LANDLOCK = {
@@ -102,7 +130,11 @@ def test_an_accepted_weak_sandbox_is_recorded_in_every_evaluation() -> None:
     assert {f"act:{name}" for name in NEED_LANDLOCK} <= set(missing)
 
 
-ISOLATION = {"docker": "hidden or successor or signal or descriptors", "rootless": "hidden", "nobody": "successor"}
+ISOLATION = {
+    "docker": "hidden or successor or signal or descriptors",
+    "rootless": "hidden",
+    "nobody": "successor",
+}
 """Tests of candidates, by host: actions that the layers missing there would have prevented."""
 
 
@@ -133,7 +165,11 @@ def test_candidates_are_kept_apart_on_other_hosts(host: str, temporary: Path) ->
     until(lambda: not list(temporary.glob("assay-scratch-*")))
 
 
-HARMLESS = [name for name in escape_attempts.ACTS if name not in ("mount", "start more processes than allowed")]
+HARMLESS = [
+    name
+    for name in escape_attempts.ACTS
+    if name not in ("mount", "start more processes than allowed")
+]
 """The folder belongs to the user of these tests; no limit was set on memory either."""
 
 

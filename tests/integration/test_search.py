@@ -1,4 +1,6 @@
-"""Search over everything: by whole and short ids, hash of a source, names; with the keyboard in a browser."""
+"""Search over everything: by whole and short ids, hash of a source, names; with the
+keyboard in a browser.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,14 @@ from tests.integration.web_seed import History
 def found(pages: FlaskClient, text: str) -> list[tuple[str, str]]:
     """Kind and URL of each hit."""
     answer = pages.get("/search.json", query_string={"q": text})
-    return [(hit["kind"], hit["url"]) for hit in answer.get_json()["hits"] if hit["kind"] != "filter"]
+    return [
+        (hit["kind"], hit["url"]) for hit in answer.get_json()["hits"] if hit["kind"] != "filter"
+    ]
 
 
-def test_ids_are_found_whole_short_and_by_their_beginning(pages: FlaskClient, history: History) -> None:
+def test_ids_are_found_whole_short_and_by_their_beginning(
+    pages: FlaskClient, history: History
+) -> None:
     seeded = history.seeded
     for kind, noun, identifier in (
         ("evaluation", "evaluations", seeded.evaluations["passed"]),
@@ -28,10 +34,21 @@ def test_ids_are_found_whole_short_and_by_their_beginning(pages: FlaskClient, hi
         ("problem", "problems", seeded.problems[0]),
     ):
         wanted = (kind, f"/{noun}/{identifier}")
-        for text in (str(identifier), identifier.hex.upper(), str(identifier)[-8:], str(identifier)[:30]):
+        for text in (
+            str(identifier),
+            identifier.hex.upper(),
+            str(identifier)[-8:],
+            str(identifier)[:30],
+        ):
             assert wanted in found(pages, text), text
-        assert pages.get("/search", query_string={"q": str(identifier)}).headers["Location"] == wanted[1]
-        assert pages.get("/search", query_string={"q": str(identifier)[-8:]}).headers["Location"] == wanted[1]
+        assert (
+            pages.get("/search", query_string={"q": str(identifier)}).headers["Location"]
+            == wanted[1]
+        )
+        assert (
+            pages.get("/search", query_string={"q": str(identifier)[-8:]}).headers["Location"]
+            == wanted[1]
+        )
     assert found(pages, "00000000") == []
     assert (
         "Nothing found" not in pages.get("/search?q=00000000&all=yes").text
@@ -49,7 +66,9 @@ def test_names_of_runs_models_problems_detectors_and_pages_are_found(pages: Flas
     assert found(pages, "100%_") == []
 
 
-def test_a_source_is_found_by_its_hash_and_by_its_text(pages: FlaskClient, history: History) -> None:
+def test_a_source_is_found_by_its_hash_and_by_its_text(
+    pages: FlaskClient, history: History
+) -> None:
     database = Database(history.settings.database_url or "")
     with database.read() as connection:
         source = connection.scalar(

@@ -59,7 +59,11 @@ CASES: dict[str, dict[str, Any]] = {
     "plain": {"strategy": {"name": "sequential", "turns": 4}},
     "solved": {"stops": {"solved": True}, "context": {"reasoning": "keep"}},
     "dr_kernel": {
-        "prompts": {"problem": "dr_kernel", "feedback": "dr_kernel", "feedback_version": "dr_kernel"},
+        "prompts": {
+            "problem": "dr_kernel",
+            "feedback": "dr_kernel",
+            "feedback_version": "dr_kernel",
+        },
         "reward": "calculate_reward_like_kernel",
         "backend": "cuda",
     },
@@ -71,7 +75,11 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     ("way", "case"),
-    [*(("client", case) for case in CASES), ("remote_client", "dr_kernel"), ("remote_client", "window")],
+    [
+        *(("client", case) for case in CASES),
+        ("remote_client", "dr_kernel"),
+        ("remote_client", "window"),
+    ],
 )
 def test_a_session_says_what_a_collection_says(
     way: str,
@@ -99,14 +107,18 @@ def test_a_session_says_what_a_collection_says(
             assert session.messages == [vars(each) for each in asked.messages]
             assert (session.seed, session.max_tokens) == (asked.seed, asked.max_tokens)
             answer = scripted(asked)
-            step = session.answer(answer.text, reasoning=answer.reasoning, end=answer.end, tokens=(50, 20))
+            step = session.answer(
+                answer.text, reasoning=answer.reasoning, end=answer.end, tokens=(50, 20)
+            )
             assert step.reward == node.outcome["reward"]
             assert step.status == node.outcome["status"]
     assert session.stop_reason == rollout.stop_reason
     assert session.done
     with database.begin() as connection:
         kept = [trajectories.get(connection, each) for each in session.trajectory_ids]
-    assert [turns(each) for each in kept] == [turns(each) for each in sorted(collected, key=place(kept))]
+    assert [turns(each) for each in kept] == [
+        turns(each) for each in sorted(collected, key=place(kept))
+    ]
 
 
 def turns(trajectory: Any) -> list[tuple[Any, ...]]:
@@ -128,18 +140,26 @@ def begun(client: Client, **changes: Any) -> KernelSession:
 
 def test_many_sessions_are_evaluated_side_by_side(client: Client, database: Database) -> None:
     sessions = [
-        KernelSession(client, {"strategy": {"turns": 2}}, place=Place(run="t", step=3, group="g", sample=each))
+        KernelSession(
+            client, {"strategy": {"turns": 2}}, place=Place(run="t", step=3, group="g", sample=each)
+        )
         for each in range(3)
     ]
     for session in sessions:
         session.open(REFERENCE)
     with device(database):
-        first = answer_all(Answer(session=each, text=text) for each, text in zip(sessions, ANSWERS, strict=False))
+        first = answer_all(
+            Answer(session=each, text=text) for each, text in zip(sessions, ANSWERS, strict=False)
+        )
         assert [step.reward for step in first] == [0.0, 0.0, 1.9]
         assert {step.done for step in first} == {False}
 
         async def together() -> list[Any]:
-            return list(await asyncio.gather(*(each.answer_async(PASSES, end="length") for each in sessions)))
+            return list(
+                await asyncio.gather(
+                    *(each.answer_async(PASSES, end="length") for each in sessions)
+                )
+            )
 
         last = asyncio.run(together())
     assert [step.stop_reason for step in last] == [StopReason.MAX_TURNS] * 3
@@ -147,7 +167,9 @@ def test_many_sessions_are_evaluated_side_by_side(client: Client, database: Data
     assert len({session.seed for session in [begun(client), begun(client, seed=1)]}) == 2
     with database.begin() as connection:
         kept = [trajectories.get(connection, each.trajectory_ids[0]) for each in sessions]
-    assert [(each.run, each.label) for each in kept if each] == [("t step 3", f"g/{each}") for each in range(3)]
+    assert [(each.run, each.label) for each in kept if each] == [
+        ("t step 3", f"g/{each}") for each in range(3)
+    ]
 
 
 def test_faults_have_no_reward_and_end_the_session(client: Client, database: Database) -> None:
@@ -174,7 +196,9 @@ def test_faults_have_no_reward_and_end_the_session(client: Client, database: Dat
 
 
 def test_bad_input_is_refused_with_what_was_expected(client: Client) -> None:
-    with pytest.raises(RequestError, match=r"strategy\.name: expected one that makes one attempt at a time"):
+    with pytest.raises(
+        RequestError, match=r"strategy\.name: expected one that makes one attempt at a time"
+    ):
         begun(client, strategy={"name": "best_of_n", "n": 2})
     with pytest.raises(RequestError, match="fresh: expected false"):
         begun(client, fresh=True)
@@ -198,7 +222,9 @@ def test_bad_input_is_refused_with_what_was_expected(client: Client) -> None:
     assert own.messages == [{"role": "user", "content": "Speed up class Net: ..."}]
 
 
-def test_an_answer_without_text_is_an_outcome_and_other_values_are_named(client: Client, problem_id: UUID) -> None:
+def test_an_answer_without_text_is_an_outcome_and_other_values_are_named(
+    client: Client, problem_id: UUID
+) -> None:
     session = KernelSession(client, {"strategy": {"turns": 2}}, store=False).open(problem_id)
     assert session.answer(None).status == "no_code"
     with pytest.raises(RequestError, match="text: expected text, or None"):

@@ -1,6 +1,9 @@
-"""A fault of the evaluator in the middle of a dialogue, inside of trainers' own code: it is no reward, and never 0.
+"""A fault of the evaluator in the middle of a dialogue, inside of trainers' own
+code: it is no reward, and never 0.
 
-Skipped where a trainer is not installed; verifiers: test_session_verifiers, NeMo Gym: test_environment_servers."""
+Skipped where a trainer is not installed; verifiers: test_session_verifiers, NeMo
+Gym: test_environment_servers.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,17 @@ from tests.integration.test_session_trainers import (  # noqa: F401 (one is a fi
     verl_config,
 )
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("_worker")]  # warnings of other packages
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("_worker"),
+]  # warnings of other packages
 
 FAULT = "```python\n# fault\nclass ModelNew: pass\n```"
 
 
-def test_trl_gives_the_trajectory_no_advantage_and_others_none_of_its_reward(connected: Client, tmp_path: Path) -> None:
+def test_trl_gives_the_trajectory_no_advantage_and_others_none_of_its_reward(
+    connected: Client, tmp_path: Path
+) -> None:
     pytest.importorskip("trl", minversion="1.16")
     tokenizer = tiny_trainer.tokenizer()
     script = Script(tokenizer, [[PASSES], [FAILS, FAULT], [FAILS, FAILS]])
@@ -49,7 +57,9 @@ def test_trl_gives_the_trajectory_no_advantage_and_others_none_of_its_reward(con
     trainer._compute_loss = watched
     trainer.train()
     mask = (seen["completion_mask"] * seen["tool_mask"]).bool()
-    order = [tokenizer.decode(row[keep]) for row, keep in zip(seen["completion_ids"], mask, strict=True)]
+    order = [
+        tokenizer.decode(row[keep]) for row, keep in zip(seen["completion_ids"], mask, strict=True)
+    ]
     for text, advantages, keep in zip(order, seen["advantages"], mask, strict=True):
         found = [round(each, 4) for each in dict.fromkeys(advantages[keep].tolist())]
         # returns of the first turns: -0.1 and -0.6; of the second one, which is alone: -0.3
@@ -61,7 +71,9 @@ def test_trl_gives_the_trajectory_no_advantage_and_others_none_of_its_reward(con
 def test_trl_leaves_out_a_trajectory_that_a_budget_ended(connected: Client, tmp_path: Path) -> None:
     pytest.importorskip("trl", minversion="1.16")
     script = Script(tiny_trainer.tokenizer(), [[PASSES], [FAILS], [FAILS]])
-    rollouts = KernelRollouts([REFERENCE], SPEC | {"budgets": {"rollout": {"calls": 1}}}, generate=script)
+    rollouts = KernelRollouts(
+        [REFERENCE], SPEC | {"budgets": {"rollout": {"calls": 1}}}, generate=script
+    )
     trainer = turn_trainer(tmp_path, rollouts)
     told: list[dict[str, Any]] = []
     trainer.rollout_func = lambda *asked: told.append(rollouts(*asked)) or told[-1]
@@ -70,7 +82,9 @@ def test_trl_leaves_out_a_trajectory_that_a_budget_ended(connected: Client, tmp_
     assert told[0]["turn_rewards"] == [[pytest.approx(-0.1)], [None], [None]]
 
 
-def test_verl_leaves_the_trajectory_out(connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verl_leaves_the_trajectory_out(
+    connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("verl")
     pytest.importorskip("transfer_queue")
     from verl.workers.rollout.replica import TokenOutput
@@ -95,7 +109,10 @@ def test_skyrl_is_told_not_a_number(connected: Client) -> None:
     gym = pytest.importorskip("skyrl_gym")
     if "kernel_assay" not in gym.envs.registration.registry:
         gym.register(id="kernel_assay", entry_point="app.integrations.skyrl:KernelEnv")
-    row = {"reward_spec": {"ground_truth": REFERENCE}, "extra_info": {"entry_point": "Model", "backend": "triton"}}
+    row = {
+        "reward_spec": {"ground_truth": REFERENCE},
+        "extra_info": {"entry_point": "Model", "backend": "triton"},
+    }
     env = gym.make("kernel_assay", env_config={"spec": SPEC, "run": "sky"}, extras=row)
     env.init([{"role": "user", "content": "?"}])
     first, second = env.step(FAILS), env.step(FAULT)
@@ -114,8 +131,15 @@ def test_openenv_has_no_reward(connected: Client) -> None:
     environment.reset(reference=REFERENCE, entry_point="Model")
 
     async def played() -> list[Any]:
-        return [await asyncio.to_thread(environment.step, KernelAction(text=text)) for text in (FAILS, FAULT)]
+        return [
+            await asyncio.to_thread(environment.step, KernelAction(text=text))
+            for text in (FAILS, FAULT)
+        ]
 
     first, second = asyncio.run(played())
     assert (first.reward, first.done) == (-0.3, False)
-    assert (second.reward, second.done, second.stop_reason) == (None, True, StopReason.EVALUATOR_ERROR)
+    assert (second.reward, second.done, second.stop_reason) == (
+        None,
+        True,
+        StopReason.EVALUATOR_ERROR,
+    )

@@ -1,4 +1,6 @@
-"""Recipes of `workers/training/recipes`, run by TRL on the CPU with a random model, where TRL is installed."""
+"""Recipes of `workers/training/recipes`, run by TRL on the CPU with a random model,
+where TRL is installed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ SMALL = {
 
 def trainer_of(name: str, *given: Any, **more: Any) -> Any:
     """The trainer that a recipe's script makes."""
-    return runpy.run_path(str(RECIPES / f"{name}.py"))["trainer_of"](RECIPES / f"{name}.yaml", *given, **more)
+    return runpy.run_path(str(RECIPES / f"{name}.py"))["trainer_of"](
+        RECIPES / f"{name}.yaml", *given, **more
+    )
 
 
 def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
@@ -40,9 +44,16 @@ def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
 
 def test_the_recipe_of_rl_runs_with_trl(connected: Client, tmp_path: Path) -> None:
     pytest.importorskip("trl", minversion="1.16")
-    fields = {**SMALL, "output_dir": str(tmp_path), "use_vllm": False, "num_generations": 2, "max_completion_length": 6}
+    fields = {
+        **SMALL,
+        "output_dir": str(tmp_path),
+        "use_vllm": False,
+        "num_generations": 2,
+        "max_completion_length": 6,
+    }
     data = parquet(
-        tmp_path / "data.parquet", [{"reference_code": REFERENCE, "entry_point": "Model", "backend": "cuda"}]
+        tmp_path / "data.parquet",
+        [{"reference_code": REFERENCE, "entry_point": "Model", "backend": "cuda"}],
     )
     trainer = trainer_of(
         "trl_rl",
@@ -53,20 +64,35 @@ def test_the_recipe_of_rl_runs_with_trl(connected: Client, tmp_path: Path) -> No
         session={"device_class": "cpu"},
         processing_class=tiny_trainer.tokenizer(),
     )
-    assert (trainer.args.learning_rate, trainer.args.epsilon_high, trainer.method) == (1e-6, 0.28, "trloo")
+    assert (trainer.args.learning_rate, trainer.args.epsilon_high, trainer.method) == (
+        1e-6,
+        0.28,
+        "trloo",
+    )
     trainer.train()
     kept = stored(connected)
-    assert [(each.run, each.backend, len(each.turns)) for each in kept] == [("recipe step 0", "cuda", 3)] * 2
+    assert [(each.run, each.backend, len(each.turns)) for each in kept] == [
+        ("recipe step 0", "cuda", 3)
+    ] * 2
 
 
 def test_the_recipe_of_sft_runs_with_trl(tmp_path: Path) -> None:
     pytest.importorskip("trl", minversion="1.16")
-    said = [("user", "?", False), ("assistant", FAILS, False), ("user", "!", False), ("assistant", PASSES, True)]
+    said = [
+        ("user", "?", False),
+        ("assistant", FAILS, False),
+        ("user", "!", False),
+        ("assistant", PASSES, True),
+    ]
     dialogue = [{"role": role, "content": text, "train": train} for role, text, train in said]
     data = parquet(tmp_path / "data.parquet", [{"dialogue": dialogue}] * 4)
     tokenizer = tiny_trainer.tokenizer(generation=True)
     fields = {**SMALL, "output_dir": str(tmp_path), "logging_steps": 1}
     trainer = trainer_of("trl_sft", tiny_trainer.model(), data, tokenizer, **fields)
-    assert (trainer.args.learning_rate, trainer.args.num_train_epochs, trainer.args.max_length) == (1e-6, 4, 18432)
+    assert (trainer.args.learning_rate, trainer.args.num_train_epochs, trainer.args.max_length) == (
+        1e-6,
+        4,
+        18432,
+    )
     trainer.train()
     assert trainer.state.log_history[0]["loss"] > 0

@@ -1,6 +1,9 @@
-"""Sessions inside of trainers' own code, on the CPU with a random model.  Skipped where a trainer is not installed.
+"""Sessions inside of trainers' own code, on the CPU with a random model.  Skipped
+where a trainer is not installed.
 
-A worker that pretends to evaluate judges the answers; scripted ones stand for the model's where their text counts."""
+A worker that pretends to evaluate judges the answers; scripted ones stand for the
+model's where their text counts.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,14 @@ from tests.integration import fakes, tiny_trainer
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 
 REFERENCE = "class Model: pass\n"
-SPEC = {"strategy": {"turns": 2}, "stops": {"solved": True}, "reward": "calculate_reward_like_kernel"}
-PASSES, FAILS = (f"```python\n# {first}\nclass ModelNew: pass\n```" for first in ("passes", "fails"))
+SPEC = {
+    "strategy": {"turns": 2},
+    "stops": {"solved": True},
+    "reward": "calculate_reward_like_kernel",
+}
+PASSES, FAILS = (
+    f"```python\n# {first}\nclass ModelNew: pass\n```" for first in ("passes", "fails")
+)
 SCRIPT = {"g": [PASSES], "h": [FAILS, PASSES], "i": [FAILS, FAILS]}
 """Answers of three trajectories: solved at once, repaired, and wrong."""
 REWARDS = {"g": [-0.1], "h": [-0.3, -0.1], "i": [-0.3, -0.3]}
@@ -37,7 +46,9 @@ def _worker(start_worker: Callable[..., Popen[bytes]]) -> None:
 
 def stored(client: Client) -> list[Trajectory]:
     with client.database.begin() as connection:
-        ids = connection.scalars(sa.text("SELECT trajectory_id FROM trajectories ORDER BY trajectory_id"))
+        ids = connection.scalars(
+            sa.text("SELECT trajectory_id FROM trajectories ORDER BY trajectory_id")
+        )
         found = [trajectories.get(connection, each) for each in ids]
     return [each for each in found if each is not None]
 
@@ -48,15 +59,22 @@ class Script:
     def __init__(self, tokenizer: Any, lines: list[list[str]]) -> None:
         self.tokenizer, self.lines, self.turn = tokenizer, lines, 0
 
-    def __call__(self, prompts: list[list[int]], trainer: Any) -> tuple[list[list[int]], list[list[float]]]:
+    def __call__(
+        self, prompts: list[list[int]], trainer: Any
+    ) -> tuple[list[list[int]], list[list[float]]]:
         going = [line for line in self.lines if len(line) > self.turn]
         assert len(going) == len(prompts)
-        ids = [self.tokenizer(line[self.turn])["input_ids"] + [self.tokenizer.eos_token_id] for line in going]
+        ids = [
+            self.tokenizer(line[self.turn])["input_ids"] + [self.tokenizer.eos_token_id]
+            for line in going
+        ]
         self.turn += 1
         return ids, [[0.0] * len(each) for each in ids]
 
 
-def turn_trainer(folder: Path, rollouts: KernelRollouts, *, method: str = "trloo", **more: Any) -> Any:
+def turn_trainer(
+    folder: Path, rollouts: KernelRollouts, *, method: str = "trloo", **more: Any
+) -> Any:
     from datasets import Dataset
     from trl import GRPOConfig
 
@@ -102,12 +120,16 @@ def test_trl_gives_every_turn_its_own_credit(connected: Client, tmp_path: Path) 
     trainer._compute_loss = watched
     trainer.train()
     mask = (seen["completion_mask"] * seen["tool_mask"]).bool()
-    order = [tokenizer.decode(row[keep]) for row, keep in zip(seen["completion_ids"], mask, strict=True)]
+    order = [
+        tokenizer.decode(row[keep]) for row, keep in zip(seen["completion_ids"], mask, strict=True)
+    ]
     for text, advantages, keep in zip(order, seen["advantages"], mask, strict=True):
         assert (advantages[~keep] == 0).all()
         found = [round(each, 4) for each in dict.fromkeys(advantages[keep].tolist())]
         # returns of the first turns: -0.1, -0.4, -0.6; of the second ones: -0.1, -0.3
-        expected = {1: [0.4], 2: [-0.05, 0.2], 0: [-0.35, -0.2]}[text.count("# passes") + (text.count("# fails") == 1)]
+        expected = {1: [0.4], 2: [-0.05, 0.2], 0: [-0.35, -0.2]}[
+            text.count("# passes") + (text.count("# fails") == 1)
+        ]
         assert found == expected
     kept = stored(connected)
     assert [(each.run, len(each.turns)) for each in kept] == [
@@ -126,7 +148,9 @@ def test_a_trajectory_that_trl_masks_is_in_no_group(connected: Client, tmp_path:
     tokenizer = tiny_trainer.tokenizer()
     script = Script(tokenizer, [[PASSES], [FAILS], [FAILS]])
 
-    def last_is_cut(prompts: list[list[int]], trainer: Any) -> tuple[list[list[int]], list[list[float]]]:
+    def last_is_cut(
+        prompts: list[list[int]], trainer: Any
+    ) -> tuple[list[list[int]], list[list[float]]]:
         answers, logprobs = script(prompts, trainer)
         return [*answers[:-1], answers[-1][:-1]], [*logprobs[:-1], logprobs[-1][:-1]]
 
@@ -161,26 +185,37 @@ def test_trl_is_told_of_an_answer_without_tokens(connected: Client, tmp_path: Pa
 
 
 class Engine:
-    """verl's client of the rollout engine: scripted answers, and the tiny model's own for every further trajectory."""
+    """verl's client of the rollout engine: scripted answers, and the tiny model's
+    own for every further trajectory.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer, self.model = tokenizer, tiny_trainer.model()
         self.lines: dict[str, list[str] | None] = {}
         self.calls: Counter[str] = Counter()
 
-    async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
+    async def generate(
+        self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]
+    ) -> Any:
         import torch
         from verl.workers.rollout.replica import TokenOutput
 
         scripts: list[list[str] | None] = [list(each) for each in SCRIPT.values()]
-        line = self.lines.setdefault(request_id, [*scripts, None][min(len(self.lines), len(scripts))])
+        line = self.lines.setdefault(
+            request_id, [*scripts, None][min(len(self.lines), len(scripts))]
+        )
         self.calls[request_id] += 1
-        version = {"min_global_steps": self.calls[request_id], "max_global_steps": self.calls[request_id]}
+        version = {
+            "min_global_steps": self.calls[request_id],
+            "max_global_steps": self.calls[request_id],
+        }
         if line:
             ids = [*self.tokenizer(line.pop(0))["input_ids"], self.tokenizer.eos_token_id]
             return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields=version)
         given = torch.tensor([prompt_ids])
-        made = self.model.generate(given, max_new_tokens=min(6, sampling_params["max_tokens"]), do_sample=True)
+        made = self.model.generate(
+            given, max_new_tokens=min(6, sampling_params["max_tokens"]), do_sample=True
+        )
         ids = made[0, len(prompt_ids) :].tolist()
         return TokenOutput(token_ids=ids, log_probs=[-4.6] * len(ids), extra_fields=version)
 
@@ -193,7 +228,9 @@ def verl_config(folder: Path, tokenizer: Any) -> Any:
     tokenizer.save_pretrained(folder / "model")
     loop = {"name": "kernel_assay", "_target_": "app.integrations.verl_agent_loop.KernelAgentLoop"}
     OmegaConf.save(OmegaConf.create([{**loop, "spec": SPEC, "run": "verl"}]), folder / "loop.yaml")
-    config = OmegaConf.load(Path(verl.__file__).parent / "trainer/config/_generated_ppo_trainer.yaml")
+    config = OmegaConf.load(
+        Path(verl.__file__).parent / "trainer/config/_generated_ppo_trainer.yaml"
+    )
     with open_dict(config):
         config.actor_rollout_ref.model.path = str(folder / "model")
         config.actor_rollout_ref.rollout.name = "vllm"
@@ -206,8 +243,12 @@ def verl_config(folder: Path, tokenizer: Any) -> Any:
     return config
 
 
-def verl_batches(config: Any, engine: Engine, sessions: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Keys and fields that verl's agent loop worker puts into its queue after some sessions of one prompt."""
+def verl_batches(
+    config: Any, engine: Engine, sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """Keys and fields that verl's agent loop worker puts into its queue after some
+    sessions of one prompt.
+    """
     from verl.experimental.agent_loop import AgentLoopWorker
     from verl.trainer.ppo.v1 import agent_loop_tq
 
@@ -235,7 +276,12 @@ def verl_batches(config: Any, engine: Engine, sessions: int, monkeypatch: pytest
     async def played() -> None:
         for session in range(sessions):
             await worker._run_agent_loop(
-                wanted, trajectory=place, trace=False, agent_name="kernel_assay", session_id=session, **row
+                wanted,
+                trajectory=place,
+                trace=False,
+                agent_name="kernel_assay",
+                session_id=session,
+                **row,
             )
 
     asyncio.run(played())
@@ -323,7 +369,9 @@ def test_verl_gives_every_turn_its_own_credit(
     )
     advantages = found.batch["advantages"]
     assert (advantages[found.batch["response_mask"] == 0] == 0).all()
-    turns = [[round(each, 4) for each in dict.fromkeys(row[row != 0].tolist())] for row in advantages]
+    turns = [
+        [round(each, 4) for each in dict.fromkeys(row[row != 0].tolist())] for row in advantages
+    ]
     # returns of the first turns: -0.1, -0.4, -0.6, -2; of the second ones: -0.1, -0.3, -1
     assert turns == [[0.9], [0.5, 0.55], [0.2333, 0.25], [-1.6333, -0.8]]
     kept = stored(connected)
@@ -345,7 +393,9 @@ def test_verl_is_told_when_the_plug_in_did_not_load(monkeypatch: pytest.MonkeyPa
     check_estimator(config)
     assert verl_check.problems() == []
     monkeypatch.setattr(core_algos, "ADV_ESTIMATOR_REGISTRY", {})
-    with pytest.raises(RuntimeError, match=r"assay_trloo is not registered: verl did not load the plug-in"):
+    with pytest.raises(
+        RuntimeError, match=r"assay_trloo is not registered: verl did not load the plug-in"
+    ):
         check_estimator(config)
     check_estimator(OmegaConf.create({"algorithm": {"adv_estimator": "grpo"}}))
     assert verl_check.problems()[0].startswith("not registered: assay_")
@@ -359,7 +409,10 @@ def test_skyrl_gym(connected: Client) -> None:
     gym = pytest.importorskip("skyrl_gym")
     if "kernel_assay" not in gym.envs.registration.registry:
         gym.register(id="kernel_assay", entry_point="app.integrations.skyrl:KernelEnv")
-    row = {"reward_spec": {"ground_truth": REFERENCE}, "extra_info": {"entry_point": "Model", "backend": "triton"}}
+    row = {
+        "reward_spec": {"ground_truth": REFERENCE},
+        "extra_info": {"entry_point": "Model", "backend": "triton"},
+    }
 
     def played(answers: list[str]) -> tuple[list[Any], Any]:
         env = gym.make("kernel_assay", env_config={"spec": SPEC, "run": "sky"}, extras=row)

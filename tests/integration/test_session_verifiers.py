@@ -1,6 +1,8 @@
-"""verifiers' own runner plays sessions: its environment, interception server and scoring, with a scripted model.
+"""verifiers' own runner plays sessions: its environment, interception server and
+scoring, with a scripted model.
 
-Skipped where verifiers is not installed."""
+Skipped where verifiers is not installed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from typing import Any
 import pytest
 
 from app.client import Client
-from tests.integration.test_session_trainers import FAILS, PASSES, REFERENCE, SPEC, _worker, stored  # noqa: F401 (one is a fixture)
+from tests.integration.test_session_trainers import (
+    FAILS,
+    PASSES,
+    REFERENCE,
+    SPEC,
+    _worker,  # noqa: F401 (a fixture)
+    stored,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of other packages
 vf: Any = pytest.importorskip("verifiers.v1")
@@ -30,8 +39,14 @@ def model() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            said = PASSES if any(each["role"] == "assistant" for each in asked["messages"]) else FAILS
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+            said = (
+                PASSES if any(each["role"] == "assistant" for each in asked["messages"]) else FAILS
+            )
+            choice = {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": said},
+            }
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             body = {
                 "id": "1",
@@ -59,16 +74,31 @@ def model() -> Iterator[str]:
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kernel-assay` as its distribution installs it, and a harness that is one call in this process."""
+    """`kernel-assay` as its distribution installs it, and a harness that is one call
+    in this process.
+    """
     from openai import AsyncOpenAI
 
     from app.integrations import verifiers
 
     class OneCall(vf.Harness[vf.HarnessConfig]):
-        SUPPORTS_RESUME, EXECUTES_CODE, NEEDS_CONTAINER, APPENDS_SYSTEM_PROMPT = True, False, False, True
+        SUPPORTS_RESUME, EXECUTES_CODE, NEEDS_CONTAINER, APPENDS_SYSTEM_PROMPT = (
+            True,
+            False,
+            False,
+            True,
+        )
 
         async def launch(
-            self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, mcp_urls: Any, data: Any, **_: Any
+            self,
+            ctx: Any,
+            trace: Any,
+            runtime: Any,
+            endpoint: str,
+            secret: str,
+            mcp_urls: Any,
+            data: Any,
+            **_: Any,
         ) -> Any:
             _, prompt = self.resolve_prompt(data)
             told = [{"role": each.role, "content": each.content} for each in prompt]

@@ -1,5 +1,6 @@
-"""Several evaluations in flight on one device: at once, side by side, and each with a referee that is there before
-the first job."""
+"""Several evaluations in flight on one device: at once, side by side, and each with a referee that
+is there before the first job.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def two_slots(settings: Settings) -> Settings:
 
 
 def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:
-    return enqueue.enqueue(client.database, client.broker, [fakes.request(each, **fields) for each in candidates])
+    return enqueue.enqueue(
+        client.database, client.broker, [fakes.request(each, **fields) for each in candidates]
+    )
 
 
 def running(client: Client, job_ids: list[UUID]) -> int:
@@ -69,7 +72,9 @@ def owners(client: Client, job_ids: list[UUID]) -> dict[UUID, int]:
     """Pid of the pool process that is at each job."""
     with client.database.begin() as connection:
         rows = connection.execute(sa.select(tables.jobs.c.job_id, tables.jobs.c.lease_owner))
-        return {row.job_id: int(row.lease_owner.split(".")[1]) for row in rows if row.job_id in job_ids}
+        return {
+            row.job_id: int(row.lease_owner.split(".")[1]) for row in rows if row.job_id in job_ids
+        }
 
 
 def test_as_many_jobs_as_slots_are_in_flight(
@@ -81,13 +86,17 @@ def test_as_many_jobs_as_slots_are_in_flight(
     assert [result["state"] for result in client.wait(met, timeout_s=LIMIT_S)] == ["finished"] * 2
     assert len(pool_processes(worker.pid)) == 2
 
-    stuck = submit(client, *(f"meet {tmp_path}/stuck 3\nslow {number / 1e6}" for number in range(3)))
+    stuck = submit(
+        client, *(f"meet {tmp_path}/stuck 3\nslow {number / 1e6}" for number in range(3))
+    )
     until(lambda: running(client, stuck) == 2)
     time.sleep(1.0)
     assert running(client, stuck) == 2
     for job_id in stuck:
         client.cancel(job_id)
-    assert [result["state"] for result in client.wait(stuck, timeout_s=LIMIT_S)] == ["cancelled"] * 3
+    assert [result["state"] for result in client.wait(stuck, timeout_s=LIMIT_S)] == [
+        "cancelled"
+    ] * 3
 
 
 def test_a_pool_process_that_is_killed_leaves_the_other_alone(
@@ -101,7 +110,9 @@ def test_a_pool_process_that_is_killed_leaves_the_other_alone(
     before = set(pool_processes(worker.pid))
     os.kill(owners(client, pair)[victim], signal.SIGKILL)
     (after,) = submit(client, "wrong")
-    assert [result["state"] for result in client.wait([*pair, after], timeout_s=LIMIT_S)] == ["finished"] * 3
+    assert [result["state"] for result in client.wait([*pair, after], timeout_s=LIMIT_S)] == [
+        "finished"
+    ] * 3
     assert attempts(client, [victim, survivor]) == [2, 1]
     assert sorted(log.read_text().split()) == ["first", "first", "second"]
     assert len(set(pool_processes(worker.pid)) - before) == 1
@@ -160,7 +171,11 @@ def test_a_pinned_job_runs_on_its_device_and_others_on_any(
         client.wait(pinned, timeout_s=LIMIT_S)
         assert log.read_text().split() == [str(index)] * 4
 
-    both = submit(client, *(f"meet {tmp_path}/both 2\nslow {number / 1e6}" for number in range(2)), device_class="h200")
+    both = submit(
+        client,
+        *(f"meet {tmp_path}/both 2\nslow {number / 1e6}" for number in range(2)),
+        device_class="h200",
+    )
     assert [result["state"] for result in client.wait(both, timeout_s=LIMIT_S)] == ["finished"] * 2
 
 
@@ -169,11 +184,15 @@ def listed(client: Client) -> list[devices.Device]:
         return devices.listed(connection)
 
 
-def evaluate(client: Client, *candidates: str, gpu: str = "cpu", wait: bool = True) -> tuple[list[UUID], list[Result]]:
+def evaluate(
+    client: Client, *candidates: str, gpu: str = "cpu", wait: bool = True
+) -> tuple[list[UUID], list[Result]]:
     options = {"timing_budget_s": 0.2, "call_timeout_s": 20.0, "deadline_s": 60.0}
     handles = client.submit_many(
         [
-            Submission(reference=REFERENCE, candidate=each, backend="torch", gpu=gpu, options=options)
+            Submission(
+                reference=REFERENCE, candidate=each, backend="torch", gpu=gpu, options=options
+            )
             for each in candidates
         ]
     )
@@ -185,7 +204,9 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     client: Client, two_slots: Settings, start_worker: Start
 ) -> None:
     """The referees are there, and have described the device, before there is a job."""
-    worker = start_worker(replace(two_slots, lease_s=12.0))  # the evaluations here keep the cores from a heartbeat
+    worker = start_worker(
+        replace(two_slots, lease_s=12.0)
+    )  # the evaluations here keep the cores from a heartbeat
     until(lambda: any(device.fingerprint for device in listed(client)))
     (device,) = listed(client)
     assert (device.fingerprint["device_class"], device.fingerprint["slots"]) == ("cpu", 2)
@@ -194,7 +215,11 @@ def test_two_real_evaluations_at_once_and_one_of_them_killed(
     until(lambda: running(client, pair) == 2)
     assert len(set(owners(client, pair).values())) == 2
     for result in client.wait(pair, timeout_s=LIMIT_S):
-        assert (result["status"], result["verdict"], result["correct"]) == ("passed", "clean", True), result["error"]
+        assert (result["status"], result["verdict"], result["correct"]) == (
+            "passed",
+            "clean",
+            True,
+        ), result["error"]
         assert isinstance(result["speedup"], float)
         assert result["speedup"] < 0.5
 
@@ -215,10 +240,15 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
     client: Client, settings: Settings, start_worker: Start
 ) -> None:
     log = settings.state_dir / "log" / "worker-h200-9.log"
-    worker = start_worker(replace(settings, slots=1), device_class="h200", device_index=9)  # one slot, one line
+    worker = start_worker(
+        replace(settings, slots=1), device_class="h200", device_index=9
+    )  # one slot, one line
     until(lambda: log.exists() and "no evaluations on h200 9 yet" in log.read_text())
     (line,) = [line for line in log.read_text().splitlines() if "no evaluations on" in line]
-    assert "the referee did not start: ValueError: device class 'h200': expected a GPU, and torch" in line
+    assert (
+        "the referee did not start: ValueError: device class 'h200': expected a GPU, and torch"
+        in line
+    )
     assert line.endswith("sees none; the next job tries again")
 
     (job_id,), _ = evaluate(client, HONEST, gpu="h200", wait=False)
@@ -230,6 +260,8 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
     (device,) = listed(client)
     assert "expected a GPU" in str(device.reason)
     with client.database.begin() as connection:
-        assert jobs.states(connection, [job_id]) == {job_id: JobState.QUEUED}  # for a device that is there
+        assert jobs.states(connection, [job_id]) == {
+            job_id: JobState.QUEUED
+        }  # for a device that is there
     assert attempts(client, [job_id]) == [0]
     assert worker.poll() is None

@@ -20,7 +20,17 @@ from app.domain.trajectory import Message, Run, Turn
 from app.domain.verdict import Verdict
 from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
-from app.store import candidates, devices, evaluations, jobs, leases, problems, rivals, tables, trajectories
+from app.store import (
+    candidates,
+    devices,
+    evaluations,
+    jobs,
+    leases,
+    problems,
+    rivals,
+    tables,
+    trajectories,
+)
 from app.store.database import Database, DatabaseUnavailableError, TooLongError
 from tests.integration import fakes
 
@@ -33,7 +43,12 @@ def store(database: Database, broker: Celery, candidate: str, verdict: Verdict) 
         lease = leases.claim(connection, job_id, "me", 30)
         assert lease is not None
         stored = evaluations.add(
-            connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=verdict, timeline=b"[1]"
+            connection,
+            lease,
+            worker="w",
+            evaluation=fakes.incorrect(),
+            verdict=verdict,
+            timeline=b"[1]",
         )
     assert stored is not None
     return stored
@@ -50,14 +65,18 @@ def test_an_evaluation_comes_back_as_it_was(database: Database, broker: Celery) 
     assert zstandard.decompress(body or b"") == b"[1]"
 
 
-def test_a_new_verdict_becomes_the_current_one_and_the_old_one_stays(database: Database, broker: Celery) -> None:
+def test_a_new_verdict_becomes_the_current_one_and_the_old_one_stays(
+    database: Database, broker: Celery
+) -> None:
     evaluation_id = store(database, broker, "a", fakes.clean())
     with database.begin() as connection:
         assert evaluations.verdict(connection, evaluation_id) == fakes.clean()
         evaluations.add_verdict(connection, evaluation_id, fakes.hack())
     with database.begin() as connection:
         shown = replace(fakes.hack().findings[0], summary="cheats\ufffd")
-        assert evaluations.verdict(connection, evaluation_id) == replace(fakes.hack(), findings=(shown,))
+        assert evaluations.verdict(connection, evaluation_id) == replace(
+            fakes.hack(), findings=(shown,)
+        )
         (count,) = connection.exec_driver_sql("SELECT count(*) FROM verdicts").one()
     assert count == 2
 
@@ -74,13 +93,19 @@ def test_every_evaluation_is_visited_once(database: Database, broker: Celery) ->
 
 def test_outcomes_of_jobs_in_every_state(database: Database, broker: Celery) -> None:
     store(database, broker, "done", fakes.hack())
-    done, queued = enqueue.enqueue(database, broker, [fakes.request("done"), fakes.request("queued")])
+    done, queued = enqueue.enqueue(
+        database, broker, [fakes.request("done"), fakes.request("queued")]
+    )
     with database.begin() as connection:
         found = evaluations.outcomes(connection, [done, queued, uuid4()])
     assert set(found) == {done, queued}
     finished, waiting = found[done].result("http://here"), found[queued].result()
     assert set(finished) == set(waiting)
-    assert (finished["state"], finished["status"], finished["verdict"]) == ("finished", "incorrect", "hack")
+    assert (finished["state"], finished["status"], finished["verdict"]) == (
+        "finished",
+        "incorrect",
+        "hack",
+    )
     assert (waiting["state"], waiting["valid"], waiting["url"]) == ("queued", False, None)
 
 
@@ -114,7 +139,9 @@ def test_another_entry_point_of_the_same_reference_is_another_problem(database: 
         assert problems.get(connection, second) == other
 
 
-def test_a_trajectory_comes_back_character_for_character(database: Database, broker: Celery) -> None:
+def test_a_trajectory_comes_back_character_for_character(
+    database: Database, broker: Celery
+) -> None:
     run = Run(name="run", model="m", settings={"temperature": 1.0, "stop": ["a"]}, step=3)
     turns = [
         Turn(
@@ -148,14 +175,18 @@ def test_a_run_says_the_same_about_itself_always(database: Database) -> None:
     with database.begin() as connection:
         run_id = trajectories.add_run(connection, run)
         assert trajectories.add_run(connection, run) == run_id
-        with pytest.raises(trajectories.RunConflictError, match=r"run 'run': expected .*'m'.* got .*'n'"):
+        with pytest.raises(
+            trajectories.RunConflictError, match=r"run 'run': expected .*'m'.* got .*'n'"
+        ):
             trajectories.add_run(connection, replace(run, model="n"))
 
 
 def test_a_trajectory_with_one_bad_turn_stores_nothing(database: Database, broker: Celery) -> None:
     turn = Turn(messages=(), response="", candidate="x")
     with pytest.raises(RequestError, match="NUL"):
-        enqueue.enqueue_trajectory(database, broker, request=fakes.request(), turns=[turn], label="\x00")
+        enqueue.enqueue_trajectory(
+            database, broker, request=fakes.request(), turns=[turn], label="\x00"
+        )
     with database.begin() as connection:
         assert sum(jobs.counts(connection).values()) == 0
 
@@ -178,25 +209,38 @@ def test_devices_are_known_by_their_heartbeats(database: Database) -> None:
 
 
 def test_a_device_has_one_worker(database: Database) -> None:
-    seen: dict[str, Any] = {"node": "n", "device_class": "h200", "device_index": 1, "worker": "h200-1@n"}
-    first, second = (WorkerInstance(machine=name, namespace="1", pid=7, started="1") for name in ("a", "b"))
+    seen: dict[str, Any] = {
+        "node": "n",
+        "device_class": "h200",
+        "device_index": 1,
+        "worker": "h200-1@n",
+    }
+    first, second = (
+        WorkerInstance(machine=name, namespace="1", pid=7, started="1") for name in ("a", "b")
+    )
     other_index = DeviceId(device_class="h200", node="n", index=2)
     with database.begin() as connection:
         devices.register(connection, **seen, instance=first)
         devices.register(connection, **seen, instance=first, again=True)
         (rival,) = rivals.of(connection, other_index, second)
         assert (rival.place.device, rival.instance, rival.address) == ("n.1", first, None)
-        assert rivals.of(connection, other_index, replace(first, pid=8)) == [], "another device of this machine"
+        assert rivals.of(connection, other_index, replace(first, pid=8)) == [], (
+            "another device of this machine"
+        )
         assert rivals.of(connection, rival.place, replace(first, pid=8)) != [], "the same one"
         assert rivals.of(connection, replace(other_index, node="m"), second) == []
 
         devices.register(connection, **seen, instance=second)
-        with pytest.raises(devices.TakenError, match=r"h200 n\.1: another worker has registered it since"):
+        with pytest.raises(
+            devices.TakenError, match=r"h200 n\.1: another worker has registered it since"
+        ):
             devices.register(connection, **seen, instance=first, again=True)
         devices.leave(connection, worker="h200-1@n", instance=first)
         assert devices.listed(connection)[0].state == "online", "the other one still serves it"
 
-        connection.execute(sa.update(tables.devices).values(heartbeat_at=sa.func.now() - timedelta(minutes=1)))
+        connection.execute(
+            sa.update(tables.devices).values(heartbeat_at=sa.func.now() - timedelta(minutes=1))
+        )
         assert rivals.of(connection, other_index, first) == []
         devices.register(connection, **seen, instance=first, again=True)
         devices.leave(connection, worker="h200-1@n", instance=first)
@@ -216,7 +260,10 @@ def test_a_pinned_job_is_for_a_device_that_is_known(database: Database, broker: 
 
 
 def test_a_connection_that_was_cut_is_an_error_once(database: Database) -> None:
-    with pytest.raises(DatabaseUnavailableError, match="terminating connection"), database.begin() as connection:
+    with (
+        pytest.raises(DatabaseUnavailableError, match="terminating connection"),
+        database.begin() as connection,
+    ):
         connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
     with database.begin() as connection:
         assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1
@@ -232,7 +279,9 @@ def test_a_snapshot_sees_no_later_change_and_makes_none(database: Database, brok
         assert connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "off"
 
 
-def test_a_process_that_stands_still_in_a_transaction_loses_its_locks(settings: Settings, database: Database) -> None:
+def test_a_process_that_stands_still_in_a_transaction_loses_its_locks(
+    settings: Settings, database: Database
+) -> None:
     assert settings.database_url is not None
     frozen = Database(settings.database_url, worker_idle_s=0.2)
     lock = sa.text("SELECT pg_advisory_xact_lock(7)")

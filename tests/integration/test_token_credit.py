@@ -1,4 +1,6 @@
-"""Token-level rows of a collection with advantages, and the mismatch of a trainer with the stored log probabilities."""
+"""Token-level rows of a collection with advantages, and the mismatch of a trainer
+with the stored log probabilities.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,20 @@ def site(database: Database, broker: Celery, problem_id: UUID) -> Site:
 
 
 def collected(site: Site, **facts: Any) -> None:
-    """Two rollouts of two turns: wrong then right, and wrong twice; the second prompt goes on after the first."""
+    """Two rollouts of two turns: wrong then right, and wrong twice; the second
+    prompt goes on after the first.
+    """
     answers = {0: [WRONG, WRONG], 1: [CODE, WRONG]}
 
     def model(request: ModelRequest) -> ModelAnswer:
         turn = sum(one.role == "assistant" for one in request.messages)
         prompt = PROMPT if turn == 0 else (*PROMPT, *ANSWER, 6)
-        ids = {"prompt_token_ids": prompt, "token_ids": ANSWER, "logprobs": LOGPROBS, "logprobs_mode": "processed"}
+        ids = {
+            "prompt_token_ids": prompt,
+            "token_ids": ANSWER,
+            "logprobs": LOGPROBS,
+            "logprobs_mode": "processed",
+        }
         return said(answers[turn].pop(0), **(ids | facts))
 
     site.model = model
@@ -47,7 +56,9 @@ def rows_of(settings: Settings, file: Path, *arguments: str) -> list[dict[str, A
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_token_rows_carry_the_advantages_of_the_table(site: Site, settings: Settings, tmp_path: Path) -> None:
+def test_token_rows_carry_the_advantages_of_the_table(
+    site: Site, settings: Settings, tmp_path: Path
+) -> None:
     collected(site)
     listed = json.loads(assay(settings, "advantages", "--run", "c", "--json").stdout)["turns"]
     by_turn = {one["turn_id"]: one for one in listed}
@@ -67,7 +78,9 @@ def test_token_rows_carry_the_advantages_of_the_table(site: Site, settings: Sett
 
 
 def test_the_estimator_for_verl_agrees(site: Site, settings: Settings, tmp_path: Path) -> None:
-    """The estimator that is registered with verl gives the same advantages from the rows' rewards."""
+    """The estimator that is registered with verl gives the same advantages from the
+    rows' rewards.
+    """
     torch = pytest.importorskip("torch")
     from workers.training import verl_plugin
 
@@ -89,15 +102,21 @@ def test_datasets_loads_token_rows(site: Site, settings: Settings, tmp_path: Pat
     datasets = pytest.importorskip("datasets")
     collected(site)
     rows = rows_of(settings, tmp_path / "rows.jsonl", "--advantages", "trloo")
-    loaded = datasets.load_dataset("json", data_files=str(tmp_path / "rows.jsonl"), cache_dir=str(tmp_path / "cache"))
+    loaded = datasets.load_dataset(
+        "json", data_files=str(tmp_path / "rows.jsonl"), cache_dir=str(tmp_path / "cache")
+    )
     assert list(loaded["train"]["advantages"]) == [row["advantages"] for row in rows]
     assert list(loaded["train"]["loss_mask"]) == [row["loss_mask"] for row in rows]
 
 
-def test_turns_of_rollouts_without_an_end_belong_to_no_group(site: Site, settings: Settings, tmp_path: Path) -> None:
+def test_turns_of_rollouts_without_an_end_belong_to_no_group(
+    site: Site, settings: Settings, tmp_path: Path
+) -> None:
     collected(site)
     with site.database.begin() as connection:
-        connection.exec_driver_sql("UPDATE collection_rollouts SET stop_reason = 'budget' WHERE sample = 1")
+        connection.exec_driver_sql(
+            "UPDATE collection_rollouts SET stop_reason = 'budget' WHERE sample = 1"
+        )
     found = rows_of(settings, tmp_path / "rows.jsonl", "--unfinished", "--advantages", "trloo")
     whole, ended = sorted(found, key=lambda row: row["sample"])
     assert (ended["turn_rewards"], ended["left_out"]) == ([None, None], ["missing", "missing"])
@@ -106,7 +125,9 @@ def test_turns_of_rollouts_without_an_end_belong_to_no_group(site: Site, setting
 
 
 def trainer_file(settings: Settings, folder: Path, form: str, shift: float = 0.05) -> Path:
-    """Log probabilities of a trainer that is apart by `shift` on the first token of correct answers."""
+    """Log probabilities of a trainer that is apart by `shift` on the first token of
+    correct answers.
+    """
     rows = rows_of(settings, folder / "rows.jsonl", "--advantages", "returns")
     lines: list[dict[str, Any]] = []
     for row in rows:
@@ -129,7 +150,9 @@ def test_rejection_of_good_kernels_is_seen(site: Site, settings: Settings, tmp_p
     answers = []
     for form in ("rows", "model_call_id", "turn_id"):
         file = trainer_file(settings, tmp_path, form)
-        ran = assay(settings, "mismatch", "c", "--trainer", str(file), "--level", "turn_geo", "--json")
+        ran = assay(
+            settings, "mismatch", "c", "--trainer", str(file), "--level", "turn_geo", "--json"
+        )
         assert ran.exit_code == 0, ran.output
         answers.append(json.loads(ran.stdout))
     found = answers[0]
@@ -151,7 +174,11 @@ def test_one_side_or_none_is_said(site: Site, settings: Settings, tmp_path: Path
     short = json.loads(lines[0]) | {"logprobs": [-1.0]}
     for arguments, content, expected in (
         (("c",), None, "only the rollout engine's side is stored: 12 tokens of 4 calls"),
-        (("nun",), None, "expected the name of a run, or the name or id of a collection, got 'nun'"),
+        (
+            ("nun",),
+            None,
+            "expected the name of a run, or the name or id of a collection, got 'nun'",
+        ),
         (("c",), lines[:3], "expected 4 calls of run c, got 3 (or --partial)"),
         (("c",), ["{}"], "trainer.jsonl:1: expected"),
         (("c",), [lines[0], lines[0]], "trainer.jsonl:2: expected each call once"),
@@ -174,4 +201,7 @@ def test_a_run_without_log_probabilities_has_neither_side(site: Site, settings: 
     collected(site, token_ids=None, prompt_token_ids=None, logprobs=None)
     ran = assay(settings, "mismatch", "c")
     assert ran.exit_code == 2
-    assert "expected calls with log probabilities of the rollout engine, got none of 4 calls" in ran.output
+    assert (
+        "expected calls with log probabilities of the rollout engine, got none of 4 calls"
+        in ran.output
+    )

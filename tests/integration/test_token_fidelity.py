@@ -1,4 +1,6 @@
-"""Token ids and logprobs from a model's sampler to the record of a call, against a real model with random weights."""
+"""Token ids and logprobs from a model's sampler to the record of a call, against a
+real model with random weights.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def serving(mode: str) -> Iterator[EndpointConfig]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             address = server.stdout.readline().strip()
-            yield EndpointConfig(name="tiny", base_url=address, dialect="vllm", model="tiny", first_token_s=60)
+            yield EndpointConfig(
+                name="tiny", base_url=address, dialect="vllm", model="tiny", first_token_s=60
+            )
         finally:
             server.kill()
 

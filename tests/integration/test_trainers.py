@@ -1,6 +1,8 @@
 """Reward hooks of trainers against our server, with their own packages where those are installed.
 
-The packages are in the group `trainers` (pip install '.[trainers]'); without them the same calls are made by hand."""
+The packages are in the group `trainers` (pip install '.[trainers]'); without them
+the same calls are made by hand.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,14 @@ SLOW = "```python\nslow 100\n```"
 
 
 def test_openrlhf(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
-    body = {"query": [f"{REFERENCE}{WRONG}"] * 2, "prompts": [REFERENCE] * 2, "labels": [REFERENCE] * 2}
-    answer = site.post("/compat/openrlhf/get_reward?reward=calculate_reward_like_kernel", json=body).json
+    body = {
+        "query": [f"{REFERENCE}{WRONG}"] * 2,
+        "prompts": [REFERENCE] * 2,
+        "labels": [REFERENCE] * 2,
+    }
+    answer = site.post(
+        "/compat/openrlhf/get_reward?reward=calculate_reward_like_kernel", json=body
+    ).json
     assert answer == {
         "rewards": [-0.3, -0.3],
         "scores": [0.0, 0.0],
@@ -41,7 +49,9 @@ def test_openrlhf(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
 
 
 def test_slime(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
-    answer = site.post("/compat/slime/reward", json={"prompt": "p", "response": WRONG, "label": REFERENCE}).json
+    answer = site.post(
+        "/compat/slime/reward", json={"prompt": "p", "response": WRONG, "label": REFERENCE}
+    ).json
     assert (answer["score"], answer["status"], answer["correct"]) == (0.0, "incorrect", False)
 
 
@@ -50,10 +60,15 @@ def test_an_error_before_the_hook_is_json_too(site: FlaskClient) -> None:
     assert (answer.status_code, answer.json["error"]["kind"]) == (404, "not_found")
 
 
-def test_no_score_is_an_error_that_trainers_try_again(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
+def test_no_score_is_an_error_that_trainers_try_again(
+    site: FlaskClient, fake_worker: Popen[bytes]
+) -> None:
     for path, body in (
         ("/compat/slime/reward", {"response": FAULT, "label": REFERENCE}),
-        ("/compat/openrlhf/get_reward", {"query": [WRONG, FAULT], "prompts": ["", ""], "labels": [REFERENCE] * 2}),
+        (
+            "/compat/openrlhf/get_reward",
+            {"query": [WRONG, FAULT], "prompts": ["", ""], "labels": [REFERENCE] * 2},
+        ),
     ):
         answer = site.post(path, json=body)
         assert (answer.status_code, answer.json["error"]["kind"]) == (503, "no_score")
@@ -73,29 +88,53 @@ LONG = "".join(chr(0x10000 + 7919 * number % 50_000) for number in range(6_000))
         ({"response": WRONG, "label": {"reference": "r", "run": "a\0b"}}, "run"),
         ({"response": WRONG, "label": {"reference": "r", "model": "\ud800"}}, "model"),
         ({"response": WRONG, "label": {"reference": "r", "run": LONG}}, "at most 500 characters"),
-        ({"response": WRONG, "label": {"reference": "r", "entry_point": LONG}}, "at most 500 characters"),
+        (
+            {"response": WRONG, "label": {"reference": "r", "entry_point": LONG}},
+            "at most 500 characters",
+        ),
         ({"response": WRONG, "label": {"reference": "r", "entry_point": LONG[:450]}}, "too long"),
         ({"response": WRONG}, "label"),
         ({"response": WRONG, "label": "softmax"}, "expected a UUID"),
-        ({"response": WRONG, "label": "01a1fddf-d81b-712c-a9d1-55d726f93000"}, "expected one that is stored"),
+        (
+            {"response": WRONG, "label": "01a1fddf-d81b-712c-a9d1-55d726f93000"},
+            "expected one that is stored",
+        ),
         ({"response": WRONG, "label": {"reference": "r", "backend": "fortran"}}, "unknown backend"),
     ],
 )
-def test_bad_hooks_say_what_was_expected(site: FlaskClient, body: dict[str, Any], message: str) -> None:
+def test_bad_hooks_say_what_was_expected(
+    site: FlaskClient, body: dict[str, Any], message: str
+) -> None:
     answer = site.post("/compat/slime/reward", json=body)
     assert answer.status_code == 400
     assert message in answer.json["error"]["message"]
-    uneven = site.post("/compat/openrlhf/get_reward", json={"query": ["a"], "prompts": [], "labels": []})
+    uneven = site.post(
+        "/compat/openrlhf/get_reward", json={"query": ["a"], "prompts": [], "labels": []}
+    )
     assert "expected as many queries" in uneven.json["error"]["message"]
-    assert site.post("/compat/slime/reward?reward=x", json={"response": "", "label": REFERENCE}).status_code == 400
+    assert (
+        site.post(
+            "/compat/slime/reward?reward=x", json={"response": "", "label": REFERENCE}
+        ).status_code
+        == 400
+    )
 
 
 def test_verl(connected: Client, fake_worker: Popen[bytes]) -> None:
     call = functools.partial(verl.compute_score, data_source="kernel_assay", ground_truth=REFERENCE)
     info = {"backend": "torch", "entry_point": "Model", "index": 3}
     verls = {"reward_router_address": None, "reward_model_tokenizer": None}
-    score = asyncio.run(call(solution_str=WRONG, extra_info=info, reward="calculate_reward_like_kernel", **verls))
-    assert score == {"score": -0.3, "compiled": 1, "correct": 0, "hack": 0, "speedup": 0, "coverage_time": 0}
+    score = asyncio.run(
+        call(solution_str=WRONG, extra_info=info, reward="calculate_reward_like_kernel", **verls)
+    )
+    assert score == {
+        "score": -0.3,
+        "compiled": 1,
+        "correct": 0,
+        "hack": 0,
+        "speedup": 0,
+        "coverage_time": 0,
+    }
     with pytest.raises(scoring.NoScoreError, match="on fire"):
         asyncio.run(call(solution_str=FAULT))
     batch = verl.compute_scores(["k"] * 2, [WRONG] * 2, [REFERENCE] * 2, [info, None])
@@ -134,21 +173,31 @@ def test_rewards_are_timed_briefly_unless_the_request_asks_for_more(
         (function,) = trl.reward_funcs(**chosen)
         asyncio.run(function(completions=[code[1]], reference=[REFERENCE]))
         body = {"query": [code[2]], "prompts": [""], "labels": [REFERENCE]}
-        assert site.post("/compat/openrlhf/get_reward", query_string=chosen, json=body).status_code == 200
+        assert (
+            site.post("/compat/openrlhf/get_reward", query_string=chosen, json=body).status_code
+            == 200
+        )
         slime = {"response": code[3], "label": REFERENCE}
         assert site.post("/compat/slime/reward", query_string=chosen, json=slime).status_code == 200
 
     ask(1)
     ask(2, timing_budget_s=0.5)
     with connected.database.begin() as connection:
-        stored = connection.execute(sa.text("SELECT options->>'timing_budget_s', count(*) FROM jobs GROUP BY 1"))
+        stored = connection.execute(
+            sa.text("SELECT options->>'timing_budget_s', count(*) FROM jobs GROUP BY 1")
+        )
         budgets = {float(seconds): count for seconds, count in stored}
     assert budgets == {REWARD_BUDGET_S: 4, 0.5: 4}
     for wrong in ("much", "-1"):
         answer = site.post(
-            "/compat/slime/reward", query_string={"timing_budget_s": wrong}, json={"response": "", "label": REFERENCE}
+            "/compat/slime/reward",
+            query_string={"timing_budget_s": wrong},
+            json={"response": "", "label": REFERENCE},
         )
-        assert (answer.status_code, "timing_budget_s" in answer.json["error"]["message"]) == (400, True)
+        assert (answer.status_code, "timing_budget_s" in answer.json["error"]["message"]) == (
+            400,
+            True,
+        )
 
 
 def test_a_service_that_is_away_is_missing_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +212,8 @@ def test_a_service_that_is_away_is_missing_and_not_zero(monkeypatch: pytest.Monk
         asyncio.run(verl.compute_score("k", WRONG, REFERENCE))
 
 
-# --- the real packages ------------------------------------------------------------------------------------------------
+# --- the real packages
+# ------------------------------------------------------------------------------------------------
 
 
 def test_verls_own_loader_and_manager(connected: Client, fake_worker: Popen[bytes]) -> None:
@@ -171,10 +221,21 @@ def test_verls_own_loader_and_manager(connected: Client, fake_worker: Popen[byte
     from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
-    function = {"path": "pkg://app.integrations.verl", "name": "compute_score", "reward_kwargs": {"gpu": "cpu"}}
-    loaded = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": function}}))
+    function = {
+        "path": "pkg://app.integrations.verl",
+        "name": "compute_score",
+        "reward_kwargs": {"gpu": "cpu"},
+    }
+    loaded = get_custom_reward_fn(
+        OmegaConf.create({"reward": {"custom_reward_function": function}})
+    )
     score = asyncio.run(
-        loaded(data_source="k", solution_str=WRONG, ground_truth=REFERENCE, extra_info={"num_turns": None})
+        loaded(
+            data_source="k",
+            solution_str=WRONG,
+            ground_truth=REFERENCE,
+            extra_info={"num_turns": None},
+        )
     )
     assert score["score"] == 0.0
 
@@ -190,7 +251,9 @@ def test_openrlhfs_own_client(settings: Settings, fake_worker: Popen[bytes]) -> 
 def test_trls_own_trainer(
     connected: Client, fake_worker: Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One step of GRPO with a tiny model; its letters stand for an order that the fake worker understands."""
+    """One step of GRPO with a tiny model; its letters stand for an order that the
+    fake worker understands.
+    """
     pytest.importorskip("trl")
     from tests.integration.tiny_trainer import step
 
@@ -222,10 +285,15 @@ def test_verls_reward_workers_number_samples_apart(monkeypatch: pytest.MonkeyPat
         "uid": "u",
         "extra_info": {"step": 3},
     }
-    told |= {"raw_prompt": [{"role": "user", "content": "go"}], "tool_extra_fields": {"max_global_steps": 4}}
+    told |= {
+        "raw_prompt": [{"role": "user", "content": "go"}],
+        "tool_extra_fields": {"max_global_steps": 4},
+    }
     rows = {name: np.array([value, None], dtype=object)[:1] for name, value in told.items()}
     tensors = {name: torch.tensor([[1, 2, 0]]) for name in ("responses", "prompts")}
-    data = DataProto.from_single_dict({**rows, **tensors, "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 0]])})
+    data = DataProto.from_single_dict(
+        {**rows, **tensors, "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 0]])}
+    )
 
     async def scored() -> None:
         for worker in (0, 2):
@@ -237,7 +305,10 @@ def test_verls_reward_workers_number_samples_apart(monkeypatch: pytest.MonkeyPat
         # the trainer of version 1 says it so; the engine's field is of the weights
         placed = {"global_steps": np.array([7]), "session_id": np.array([1])}
         others = {"extra_info": {}, "tool_extra_fields": {"global_steps": 6}}
-        data.non_tensor_batch |= {**placed, **{name: np.array([one], dtype=object) for name, one in others.items()}}
+        data.non_tensor_batch |= {
+            **placed,
+            **{name: np.array([one], dtype=object) for name, one in others.items()},
+        }
         await manager.run_single(data)
 
     asyncio.run(scored())

@@ -1,9 +1,11 @@
-"""The whole way, once through TRL and once through verl: a problem → RL prompts → the trainer's own rewards → stored
-rollouts → a report → an SFT set, with nothing touched by hand between.  Skipped where the trainer is not installed.
+"""The whole way, once through TRL and once through verl: a problem → RL prompts → the trainer's own
+rewards → stored rollouts → a report → an SFT set, with nothing touched by hand between.  Skipped
+where the trainer is not installed.
 
-Once with a worker that only pretends to evaluate, and judges for real, and once with a real one on the CPU device.  The
-model is random: its answers are put into the trainer's generation, one right and one wrong for each prompt, a token a
-letter."""
+Once with a worker that only pretends to evaluate, and judges for real, and once with a real one on
+the CPU device.  The model is random: its answers are put into the trainer's generation, one right
+and one wrong for each prompt, a token a letter.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +55,25 @@ assert WRONG.count("tl.exp2(") == 1
 def _worker(request: pytest.FixtureRequest, start_worker: Callable[..., Popen[bytes]]) -> None:
     if not any(map(importlib.util.find_spec, ("datasets", "verl"))):
         pytest.skip("no trainer is installed")
-    start_worker(module=fakes.WORKER if request.param == "pretends" else "workers.worker.celery_app")
+    start_worker(
+        module=fakes.WORKER if request.param == "pretends" else "workers.worker.celery_app"
+    )
 
 
 def prompts(client: Client, layout: str, out: Path) -> list[str]:
     """Exported prompts of a problem that was tried once, in vain; the paths of their files."""
     case = sample()
-    problem = Problem(name=case.problem_path.stem, source_set="zoo", level=1, reference=case.problem_path.read_bytes())
+    problem = Problem(
+        name=case.problem_path.stem,
+        source_set="zoo",
+        level=1,
+        reference=case.problem_path.read_bytes(),
+    )
     [tried] = client.evaluate_many([{"reference": problem, "candidate": WRONG}])
     assert tried["status"] == "incorrect"
-    export.export(client.database, Spec(format=layout, include_benchmarks=True, val_fraction=0.0), out)
+    export.export(
+        client.database, Spec(format=layout, include_benchmarks=True, val_fraction=0.0), out
+    )
     return [str(path) for path in sorted(out.glob("data/train*"))]
 
 
@@ -92,18 +103,32 @@ def test_through_trl(connected: Client, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     trl = pytest.importorskip("trl", minversion="1.0")
     files = prompts(connected, "trl_prompts", tmp_path / "prompts")
-    rows = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))["train"]
+    rows = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))[
+        "train"
+    ]
     tokenizer, chosen = tiny_trainer.tokenizer(), [answer(RIGHT), answer(WRONG)]
 
     def play(asked: list[Any], _: Any) -> dict[str, Any]:
         """Right and wrong answers in turn, in the place of the model's."""
-        ids = [tokenizer.apply_chat_template(one, add_generation_prompt=True)["input_ids"] for one in asked]
-        said = [tokenizer(chosen[place % 2])["input_ids"] + [tokenizer.eos_token_id] for place in range(len(asked))]
-        return {"prompt_ids": ids, "completion_ids": said, "logprobs": [[0.0] * len(one) for one in said]}
+        ids = [
+            tokenizer.apply_chat_template(one, add_generation_prompt=True)["input_ids"]
+            for one in asked
+        ]
+        said = [
+            tokenizer(chosen[place % 2])["input_ids"] + [tokenizer.eos_token_id]
+            for place in range(len(asked))
+        ]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": said,
+            "logprobs": [[0.0] * len(one) for one in said],
+        }
 
     trainer = trl.GRPOTrainer(
         tiny_trainer.model(),
-        reward_funcs=rewards.reward_funcs(run="trl", reward="calculate_reward_like_kernel", timing_budget_s=0.2),
+        reward_funcs=rewards.reward_funcs(
+            run="trl", reward="calculate_reward_like_kernel", timing_budget_s=0.2
+        ),
         rollout_func=play,
         processing_class=tokenizer,
         train_dataset=rows,
@@ -145,7 +170,9 @@ def test_through_verl(connected: Client, tmp_path: Path) -> None:
     }
     config = OmegaConf.create(
         {
-            "actor_rollout_ref": {"model": {"path": None, "tokenizer_path": str(tmp_path / "tokenizer")}},
+            "actor_rollout_ref": {
+                "model": {"path": None, "tokenizer_path": str(tmp_path / "tokenizer")}
+            },
             "reward": {
                 "reward_model": {"enable": False},
                 "custom_reward_function": function,
@@ -157,7 +184,9 @@ def test_through_verl(connected: Client, tmp_path: Path) -> None:
             },
         }
     )
-    told = OmegaConf.create({"cache_dir": str(tmp_path), "max_prompt_length": 65536, "return_raw_chat": True})
+    told = OmegaConf.create(
+        {"cache_dir": str(tmp_path), "max_prompt_length": 65536, "return_raw_chat": True}
+    )
     [item] = [loader.RLHFDataset(files, tokenizer, told)[0]]
     batch = loader.collate_fn([dict(item), dict(item)])
     said = [tokenizer(answer(source))["input_ids"] for source in (RIGHT, WRONG)]
@@ -185,4 +214,6 @@ def test_through_verl(connected: Client, tmp_path: Path) -> None:
     options = OmegaConf.create({"max_length": 65536, "pad_mode": "no_padding"})
     paths = [str(path) for path in (tmp_path / "sft").glob("data/train*")]
     learnt = module.MultiTurnSFTDataset(paths, tokenizer, options)[0]
-    assert tokenizer.decode(learnt["input_ids"][learnt["loss_mask"].bool()]) == f"{answer(RIGHT)}<eos>"
+    assert (
+        tokenizer.decode(learnt["input_ids"][learnt["loss_mask"].bool()]) == f"{answer(RIGHT)}<eos>"
+    )

@@ -1,4 +1,6 @@
-"""Trainings over their steps: each line is the runs of one model with a step, by the figures of the list of runs."""
+"""Trainings over their steps: each line is the runs of one model with a step, by the
+figures of the list of runs.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,40 @@ def steps(database: Database) -> dict[str, UUID]:
             ("no step", "small", None, {}),
         ):
             found[name] = ids.new_id()
-            seeder.insert(tables.runs, run_id=found[name], name=name, model=model, step=step, settings=settings)
+            seeder.insert(
+                tables.runs,
+                run_id=found[name],
+                name=name,
+                model=model,
+                step=step,
+                settings=settings,
+            )
         for name, verdict in (("a/10", CLEAN), ("a/10", HACK), ("b/5", CLEAN)):
-            job_id = seeder.job(problem_id, name.encode(), state=JobState.FINISHED, run_id=found[name])
+            job_id = seeder.job(
+                problem_id, name.encode(), state=JobState.FINISHED, run_id=found[name]
+            )
             seeder.evaluation(job_id, passed(seeder.rng), verdict)
     return found
 
 
 def rows_of(pages: FlaskClient, *run_ids: UUID) -> list[dict[str, Any]]:
     query = {"run": [str(each) for each in run_ids]}
-    found: list[dict[str, Any]] = pages.get("/runs/trainings.json", query_string=query).get_json()["steps"]
+    found: list[dict[str, Any]] = pages.get("/runs/trainings.json", query_string=query).get_json()[
+        "steps"
+    ]
     return found
 
 
-def test_a_line_is_the_runs_of_one_training_by_step(empty_pages: FlaskClient, steps: dict[str, UUID]) -> None:
+def test_a_line_is_the_runs_of_one_training_by_step(
+    empty_pages: FlaskClient, steps: dict[str, UUID]
+) -> None:
     rows = rows_of(empty_pages, steps["a/10"], steps["large/1"])
-    assert [(row["training"], row["step"]) for row in rows] == [("a", 0), ("a", 10), ("large", 0), ("large", 1)]
+    assert [(row["training"], row["step"]) for row in rows] == [
+        ("a", 0),
+        ("a", 10),
+        ("large", 0),
+        ("large", 1),
+    ]
     listed = {row["run_id"]: row for row in empty_pages.get("/runs.json").get_json()["runs"]}
     for row in rows:
         assert row == {"training": row["training"]} | listed[row["run_id"]]
@@ -68,7 +88,9 @@ def test_the_newest_are_shown_and_one_is_chosen_by_any_of_its_runs(
     assert "Areas: 95 % intervals" in page
 
 
-def test_both_runs_of_one_training_are_one_line(empty_pages: FlaskClient, steps: dict[str, UUID]) -> None:
+def test_both_runs_of_one_training_are_one_line(
+    empty_pages: FlaskClient, steps: dict[str, UUID]
+) -> None:
     assert {row["training"] for row in rows_of(empty_pages, steps["a/0"], steps["a/10"])} == {"a"}
 
 
@@ -82,7 +104,10 @@ def test_what_cannot_be_drawn_is_refused(empty_pages: FlaskClient, steps: dict[s
     ):
         assert empty_pages.get(f"/runs/trainings?{query}").status_code == status, query
     many = "&".join(f"run={run_id}" for name, run_id in steps.items() if name != "no step")
-    assert f"{len(steps) - 1 - trainings.MOST} further ones left out" in empty_pages.get(f"/runs/trainings?{many}").text
+    assert (
+        f"{len(steps) - 1 - trainings.MOST} further ones left out"
+        in empty_pages.get(f"/runs/trainings?{many}").text
+    )
 
 
 def test_a_newcomer_reads_how_one_is_made(empty_pages: FlaskClient) -> None:

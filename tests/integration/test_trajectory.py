@@ -1,4 +1,6 @@
-"""A multi-turn trajectory all the way: submitted, evaluated for real, read back, browsed, exported."""
+"""A multi-turn trajectory all the way: submitted, evaluated for real, read back,
+browsed, exported.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,17 @@ def test_from_a_dialogue_to_a_training_row(
     client: Client, start_worker: Callable[..., Popen[bytes]], tmp_path: Path
 ) -> None:
     start_worker()
-    reference = Problem(name=PROBLEM, reference=(zoo.ROOT / "problems" / f"{PROBLEM}.py").read_bytes())
+    reference = Problem(
+        name=PROBLEM, reference=(zoo.ROOT / "problems" / f"{PROBLEM}.py").read_bytes()
+    )
     run = Run(name="grpo-7", model="org/model-x", settings={"temperature": 0.7}, step=3)
     trajectory = client.submit_trajectory(
-        reference=reference, turns=TURNS, backend="torch", run=run, label="first", timing_budget_s=0.3
+        reference=reference,
+        turns=TURNS,
+        backend="torch",
+        run=run,
+        label="first",
+        timing_budget_s=0.3,
     )
     job_ids = [each.job_id for each in trajectory.turns if each.job_id]
     first, last = client.wait(job_ids, timeout_s=LIMIT_S)
@@ -66,16 +75,31 @@ def test_from_a_dialogue_to_a_training_row(
     assert "That remembers its answer." in second
 
     where = "run=grpo-7 and correct and verdict=clean"
-    with pytest.raises(export.ExportError, match="earlier answers that the row shows: right and clean"):
+    with pytest.raises(
+        export.ExportError, match="earlier answers that the row shows: right and clean"
+    ):
         export.export(client.database, export.Spec(where=where), tmp_path / "without_hacks")
-    manifest = export.export(client.database, export.Spec(where=where, context=Context.ANY), tmp_path / "sft")
+    manifest = export.export(
+        client.database, export.Spec(where=where, context=Context.ANY), tmp_path / "sft"
+    )
     assert export.verify(tmp_path / "sft") == []
     assert manifest.rows == 1
-    (row,) = (row for file in (tmp_path / "sft" / "data").iterdir() for row in pq.read_table(file).to_pylist())
+    (row,) = (
+        row
+        for file in (tmp_path / "sft" / "data").iterdir()
+        for row in pq.read_table(file).to_pylist()
+    )
     messages = row["prompt"] + row["completion"]
     assert len(row["completion"]) == 1, "the hack is shown and not learnt"
     assert [message["role"] for message in messages] == ["user", "assistant"] * 3
-    assert [message["content"] for message in messages[::2]] == [each.messages[0].content for each in TURNS]
+    assert [message["content"] for message in messages[::2]] == [
+        each.messages[0].content for each in TURNS
+    ]
     assert "torch.cdist" in messages[-1]["content"]
-    assert (row["turn"], row["run"], row["model"], row["sanitized"]) == (2, "grpo-7", "org/model-x", True)
+    assert (row["turn"], row["run"], row["model"], row["sanitized"]) == (
+        2,
+        "grpo-7",
+        "org/model-x",
+        True,
+    )
     assert row["speedup"] == last["speedup"]

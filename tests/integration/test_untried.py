@@ -15,39 +15,70 @@ from app.store import problems
 from app.store.database import Database
 from tests.integration import dataset_seed
 
-REFERENCE = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return (x {}).{}\n"
-ASKED = [{"role": "system", "content": "You write kernels."}, {"role": "user", "content": "Make it fast: {}"}]
+REFERENCE = (
+    "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return (x"
+    " {}).{}\n"
+)
+ASKED = [
+    {"role": "system", "content": "You write kernels."},
+    {"role": "user", "content": "Make it fast: {}"},
+]
 
 
 def rl_file(path: Path) -> Path:
     rows = [
         {
-            "prompt": [{**message, "content": message["content"].format(number)} for message in ASKED],
+            "prompt": [
+                {**message, "content": message["content"].format(number)} for message in ASKED
+            ],
             "reward_model": {"ground_truth": REFERENCE.format(f"* {number} - {number}", operation)},
-            "extra_info": {"uuid": number, "entry_point": "Model", "level": 1 + number % 2, "ops": operation},
+            "extra_info": {
+                "uuid": number,
+                "entry_point": "Model",
+                "level": 1 + number % 2,
+                "ops": operation,
+            },
         }
-        for number, operation in enumerate(("cumsum(0).flip(0)", "erf().erf()", "sort().values.erf()"))
+        for number, operation in enumerate(
+            ("cumsum(0).flip(0)", "erf().erf()", "sort().values.erf()")
+        )
     ]
     pq.write_table(pa.Table.from_pylist(rows), path)
     return path
 
 
 def made(database: Database, out: Path, **options: Any) -> list[dict[str, Any]]:
-    export(database, spec_of({"format": "trl_prompts", "source": "problems", "val_fraction": 0} | options), out)
+    export(
+        database,
+        spec_of({"format": "trl_prompts", "source": "problems", "val_fraction": 0} | options),
+        out,
+    )
     assert verify(out) == []
-    return [row for file in sorted(out.glob("data/*.parquet")) for row in pq.ParquetFile(file).read().to_pylist()]
+    return [
+        row
+        for file in sorted(out.glob("data/*.parquet"))
+        for row in pq.ParquetFile(file).read().to_pylist()
+    ]
 
 
-def test_problems_leave_under_the_prompts_that_they_came_with(database: Database, tmp_path: Path) -> None:
+def test_problems_leave_under_the_prompts_that_they_came_with(
+    database: Database, tmp_path: Path
+) -> None:
     found = imports.drkernel_rl(database, rl_file(tmp_path / "rl.parquet"))
     assert (found.problems, found.bad) == (3, ())
     rows = made(database, tmp_path / "all")
-    assert sorted(row["prompt"][1]["content"] for row in rows) == [f"Make it fast: {number}" for number in range(3)]
+    assert sorted(row["prompt"][1]["content"] for row in rows) == [
+        f"Make it fast: {number}" for number in range(3)
+    ]
     assert {row["prompt"][0]["role"] for row in rows} == {"system"}
-    assert {(row["prompt_source"], row["backend"], row["attempts"]) for row in rows} == {("source_set", "triton", 0)}
+    assert {(row["prompt_source"], row["backend"], row["attempts"]) for row in rows} == {
+        ("source_set", "triton", 0)
+    }
     assert {row["level"] for row in made(database, tmp_path / "level", where="level = 2")} == {2}
     family = rows[0]["family"]
-    assert [row["family"] for row in made(database, tmp_path / "family", families=[family])] == [family]
+    assert [row["family"] for row in made(database, tmp_path / "family", families=[family])] == [
+        family
+    ]
     both = made(database, tmp_path / "both", backends=["triton", "cuda"])
     assert sorted(row["backend"] for row in both) == ["cuda"] * 3 + ["triton"] * 3
     with pytest.raises(ExportError, match="expected a format of rl_prompts"):
@@ -56,7 +87,9 @@ def test_problems_leave_under_the_prompts_that_they_came_with(database: Database
         made(database, tmp_path / "speed", where="speedup > 1")
 
 
-def test_a_template_stands_in_and_a_run_gives_the_pass_rate(database: Database, tmp_path: Path) -> None:
+def test_a_template_stands_in_and_a_run_gives_the_pass_rate(
+    database: Database, tmp_path: Path
+) -> None:
     dataset_seed.fill(database)
     with database.begin() as connection:
         problems.add(connection, [dataset_seed.problem(99)])
@@ -65,7 +98,9 @@ def test_a_template_stands_in_and_a_run_gives_the_pass_rate(database: Database, 
     assert {row["prompt_source"] for row in rows} == {"template@2"}
     assert all("in Triton" in row["prompt"][0]["content"] for row in rows)
     tried = made(database, tmp_path / "tried", rate_run="three", pass_rate=[0.0, 0.5])
-    assert [(row["problem"], row["pass_rate"], row["attempts"]) for row in tried] == [("0_Op", 0.0, 1)]
+    assert [(row["problem"], row["pass_rate"], row["attempts"]) for row in tried] == [
+        ("0_Op", 0.0, 1)
+    ]
     with pytest.raises(ValueError, match="rate_run"):
         made(database, tmp_path / "none", rate_run="nowhere")
 

@@ -1,8 +1,11 @@
-"""verl's own `main_ppo` on the CPU, with Ray, FSDP2 and the plug-in, from stored problems to an SFT set: problems → RL
-prompts → two training steps → stored rollouts → `assay report` → SFT set, with nothing touched by hand between.
+"""verl's own `main_ppo` on the CPU, with Ray, FSDP2 and the plug-in, from stored problems to an SFT
+set: problems → RL prompts → two training steps → stored rollouts → `assay report` → SFT set, with
+nothing touched by hand between.
 
-The policy is a random transformer of a few thousand weights whose vocabulary has whole answers beside letters; a cold
-start teaches it to answer at all.  Its samples, log probabilities and gradients are its own.  Skipped without verl."""
+The policy is a random transformer of a few thousand weights whose vocabulary has whole answers
+beside letters; a cold start teaches it to answer at all.  Its samples, log probabilities and
+gradients are its own.  Skipped without verl.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ from tests.integration.cli import assay
 from tests.integration.test_rollouts import stored
 from tests.integration.test_training_way import RIGHT, WRONG, answer, prompts
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(900)]  # warnings of other packages
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.timeout(900),
+]  # warnings of other packages
 
 ROOT = Path(__file__).parents[2]
 SPEC: dict[str, Any] = {
@@ -50,7 +56,9 @@ CONTEXT = 64
 @pytest.fixture(autouse=True)
 def _verl() -> None:
     pytest.importorskip("verl", reason="verl is not installed: pip install '.[trainers]'")
-    pytest.importorskip("transfer_queue", reason="TransferQueue, which verl does not declare, is not installed")
+    pytest.importorskip(
+        "transfer_queue", reason="TransferQueue, which verl does not declare, is not installed"
+    )
 
 
 @pytest.fixture
@@ -65,7 +73,9 @@ def _evaluating(start_worker: Callable[..., Popen[bytes]]) -> None:
 
 
 def policy(folder: Path, asked: list[list[dict[str, str]]]) -> str:
-    """A model that answers the prompts with one of ANSWERS and an end, about as often each; its folder."""
+    """A model that answers the prompts with one of ANSWERS and an end, about as
+    often each; its folder.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -87,8 +97,13 @@ def policy(folder: Path, asked: list[list[dict[str, str]]]) -> str:
         )
     )
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
-    openings = [tokenizer.apply_chat_template(each, add_generation_prompt=True)["input_ids"] for each in asked]
-    lines = [[*ids[-CONTEXT:], *tokenizer(said)["input_ids"], 1] for ids in openings for said in ANSWERS]
+    openings = [
+        tokenizer.apply_chat_template(each, add_generation_prompt=True)["input_ids"]
+        for each in asked
+    ]
+    lines = [
+        [*ids[-CONTEXT:], *tokenizer(said)["input_ids"], 1] for ids in openings for said in ANSWERS
+    ]
     for _ in range(60):
         optimiser.zero_grad()
         for ids in lines:
@@ -107,16 +122,22 @@ def train(client: Client, folder: Path, *more: str) -> str:
     session = KernelSession(client, SPEC, store=False).open(
         Problem(name="p", reference=row["reward_model"]["ground_truth"].encode())
     )
+    model = policy(folder / "model", [session.messages, row["prompt"]])
     told = [
         f"data.train_files=[{','.join(files)}]",
         f"data.val_files=[{','.join(files)}]",
-        f"actor_rollout_ref.model.path={policy(folder / 'model', [session.messages, row['prompt']])}",
+        f"actor_rollout_ref.model.path={model}",
         f"actor_rollout_ref.rollout.n={SAMPLES}",
         "actor_rollout_ref.actor.optim.lr=0.01",
         f"trainer.total_training_steps={STEPS}",
         "data.max_response_length=8192",
     ]
-    recipes = ["--config-dir", str(ROOT / "workers/training/recipes"), "--config-name", "verl_dry_run"]
+    recipes = [
+        "--config-dir",
+        str(ROOT / "workers/training/recipes"),
+        "--config-name",
+        "verl_dry_run",
+    ]
     command = [sys.executable, "-m", "verl.trainer.main_ppo", *recipes, *told, *more]
     added = {
         "VERL_USE_EXTERNAL_MODULES": "workers.training.verl_cpu",
@@ -125,7 +146,13 @@ def train(client: Client, folder: Path, *more: str) -> str:
         "HF_HUB_OFFLINE": "1",
     }
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **added}, capture_output=True, text=True, timeout=800, check=False
+        command,
+        cwd=folder,
+        env={**os.environ, **added},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout
@@ -135,7 +162,8 @@ def figures(output: str, step: int) -> dict[str, float]:
     """verl's own figures of a step, from its console."""
     [line] = re.findall(rf"\bstep:{step} - (.*)", output)
     return {
-        name: float(value) for name, value in re.findall(r"(\S+?):(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan)\b", line)
+        name: float(value)
+        for name, value in re.findall(r"(\S+?):(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan)\b", line)
     }
 
 
@@ -155,13 +183,19 @@ def test_sessions_train_a_policy_and_become_an_sft_set(
     output = train(client, tmp_path, loop(tmp_path, remote_url))
     told = [figures(output, step) for step in range(1, STEPS + 1)]
     assert max(each["actor/grad_norm"] for each in told) > 0  # 0 where all answers are alike
-    assert all(each["rollout_corr/rollout_rs_masked_fraction"] == 0 for each in told)  # the engine has the weights
+    assert all(
+        each["rollout_corr/rollout_rs_masked_fraction"] == 0 for each in told
+    )  # the engine has the weights
     rollouts = stored(client.database, "ppo")
-    assert {(one["name"], one["step"]) for one in rollouts} == {(f"ppo step {step}", step) for step in (1, 2)}
+    assert {(one["name"], one["step"]) for one in rollouts} == {
+        (f"ppo step {step}", step) for step in (1, 2)
+    }
     assert {one["problem"] for one in rollouts} == {"row_softmax"}
     labels = {one["label"] for one in rollouts}
     assert len(labels) == STEPS * SAMPLES
-    assert {label.rpartition("/")[2] for label in labels} == {str(sample) for sample in range(SAMPLES)}
+    assert {label.rpartition("/")[2] for label in labels} == {
+        str(sample) for sample in range(SAMPLES)
+    }
     assert len({label.rpartition("/")[0] for label in labels}) == STEPS
     assert_report_and_sft_set(client, settings, "ppo", tmp_path / "sft")
     assert len(labels) < len(rollouts) <= as_spec(SPEC).most_attempts * len(labels)
@@ -191,24 +225,32 @@ def test_verls_reward_loop_scores_a_training_through_our_functions(
     rollouts = stored(client.database, "hooks")
     assert sorted(one["step"] for one in rollouts) == sorted([*range(1, STEPS + 1)] * SAMPLES)
     assert len({(one["step"], one["label"]) for one in rollouts}) == len(rollouts)
-    assert {one["label"].rpartition("/")[2] for one in rollouts} == {str(sample) for sample in range(SAMPLES)}
+    assert {one["label"].rpartition("/")[2] for one in rollouts} == {
+        str(sample) for sample in range(SAMPLES)
+    }
     assert all(one["messages"][0]["role"] == "user" for one in rollouts)
     assert_report_and_sft_set(client, settings, "hooks", tmp_path / "sft")
 
 
 def assert_report_and_sft_set(client: Client, settings: Settings, run: str, out: Path) -> None:
-    """The command's figures, and an SFT set of the right answers alone, which verl's own data set reads."""
+    """The command's figures, and an SFT set of the right answers alone, which verl's
+    own data set reads.
+    """
     rollouts = stored(client.database, run)
     assert {one["response"].decode() for one in rollouts} >= set(ANSWERS)
     right = sum(one["response"].decode() == ANSWERS[0] for one in rollouts)
     said = assay(settings, "report", "--where", f'run ~ "{run}"', "--json")
     assert said.exit_code == 0, said.output
     told = json.loads(said.stdout)
-    assert [each["group"].split(" level")[0] for each in told] == [f"run {run} step {step}" for step in (1, 2)]
+    assert [each["group"].split(" level")[0] for each in told] == [
+        f"run {run} step {step}" for step in (1, 2)
+    ]
     assert sum(each["samples"] for each in told) == len(rollouts)
     assert sum(each["fast_p"]["0"]["count"] for each in told) == right > 0
     how: dict[str, Any] = {"kind": Kind.TRAJECTORY, "include_benchmarks": True, "val_fraction": 0.0}
-    export.export(client.database, Spec(format="verl_sft_masked", where=f'run ~ "{run}"', **how), out)
+    export.export(
+        client.database, Spec(format="verl_sft_masked", where=f'run ~ "{run}"', **how), out
+    )
     assert export.verify(out) == []
     rows = [row for file in sorted(out.glob("data/train*")) for row in rows_of(file)]
     trained = [one["content"] for row in rows for one in row["dialogue"] if one["train"]]

@@ -66,12 +66,16 @@ def test_overview_counts_what_there_is(pages: FlaskClient, history: History) -> 
         assert status in shown
 
 
-def test_live_fragment_is_sent_again_only_when_it_changed(empty_pages: FlaskClient, settings: Settings) -> None:
+def test_live_fragment_is_sent_again_only_when_it_changed(
+    empty_pages: FlaskClient, settings: Settings
+) -> None:
     first = empty_pages.get("/overview/live")
     unchanged = empty_pages.get("/overview/live", headers={"If-None-Match": first.headers["ETag"]})
     if unchanged.status_code == 200:  # a minute ended in between: once more
         first = unchanged
-        unchanged = empty_pages.get("/overview/live", headers={"If-None-Match": first.headers["ETag"]})
+        unchanged = empty_pages.get(
+            "/overview/live", headers={"If-None-Match": first.headers["ETag"]}
+        )
     assert (unchanged.status_code, unchanged.data) == (304, b"")
     assert first.headers["ETag"] in html.unescape(raw(empty_pages, "/"))
     database = Database(settings.database_url or "")
@@ -116,7 +120,9 @@ def test_pages_of_the_list_go_on_where_the_last_one_ended_and_back(
 
 
 @pytest.mark.parametrize("noun", ["problems", "trajectories"])
-def test_other_lists_page_both_ways(pages: FlaskClient, monkeypatch: pytest.MonkeyPatch, noun: str) -> None:
+def test_other_lists_page_both_ways(
+    pages: FlaskClient, monkeypatch: pytest.MonkeyPatch, noun: str
+) -> None:
     row = re.compile(rf'<th scope="row"[^>]*>(?:<div[^>]*>)?<a href="/{noun}/([0-9a-f-]+)"')
     everything = row.findall(raw(pages, f"/{noun}"))
     monkeypatch.setattr(request_context, "PAGE_ROWS", 2)
@@ -132,9 +138,17 @@ def test_other_lists_page_both_ways(pages: FlaskClient, monkeypatch: pytest.Monk
     assert row.findall(raw(pages, before_last))
 
 
-def test_filters_narrow_the_list_and_stay_in_the_links(pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_narrow_the_list_and_stay_in_the_links(
+    pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(request_context, "PAGE_ROWS", 3)
-    asked = {"status": "passed", "verdict": "hack", "backend": "triton", "gpu": "cpu", "where": "measured_speedup > 30"}
+    asked = {
+        "status": "passed",
+        "verdict": "hack",
+        "backend": "triton",
+        "gpu": "cpu",
+        "where": "measured_speedup > 30",
+    }
     shown = raw(pages, f"/candidates?{urlencode(asked)}")
     assert 'value="measured_speedup &gt; 30"' in shown
     assert '<option value="hack" selected>' in shown
@@ -143,7 +157,9 @@ def test_filters_narrow_the_list_and_stay_in_the_links(pages: FlaskClient, monke
     for name, value in asked.items():
         assert urlencode({name: value}) in older
     rows = shown.split("<tbody>")[1].split("</tbody>")[0]
-    assert pages.get(f"/evaluations?{urlencode(asked)}").location.endswith(f"/candidates?{urlencode(asked)}")
+    assert pages.get(f"/evaluations?{urlencode(asked)}").location.endswith(
+        f"/candidates?{urlencode(asked)}"
+    )
     assert rows.count('<del class="struck"') == 3
     assert not set(listed(shown)) & set(listed(raw(pages, older)))
 
@@ -162,7 +178,9 @@ def test_problem_filter_contains_and_ignores_case(pages: FlaskClient) -> None:
 
 
 def test_a_wrong_expression_is_answered_in_place(pages: FlaskClient) -> None:
-    shown = raw(pages, "/candidates?" + urlencode({"where": 'speeed > "<b>"', "status": "passed"}), 400)
+    shown = raw(
+        pages, "/candidates?" + urlencode({"where": 'speeed > "<b>"', "status": "passed"}), 400
+    )
     assert "did you mean speedup?" in text_of(shown)
     assert 'value="speeed &gt; &#34;&lt;b&gt;&#34;"' in shown
     assert '<option value="passed" selected>' in shown
@@ -173,7 +191,10 @@ def test_a_wrong_expression_is_answered_in_place(pages: FlaskClient) -> None:
     [
         ("/candidates?status=great", "status: expected one of passed, incorrect"),
         ("/candidates?gpu=h2000", "gpu: expected one of cpu, a100"),
-        ("/candidates?older_than=yesterday", "older_than: cursor: expected '<time>_<evaluation id>', got 'yesterday'"),
+        (
+            "/candidates?older_than=yesterday",
+            "older_than: cursor: expected '<time>_<evaluation id>', got 'yesterday'",
+        ),
         ("/candidates?stauts=passed", "unknown parameter 'stauts'; expected one of status"),
         ("/candidates?problem=a%00b", "problem: expected text without NUL"),
         ("/trajectories?older_than=1", "older_than: expected a UUID, got '1'"),
@@ -203,7 +224,9 @@ def test_only_reading_is_allowed(pages: FlaskClient) -> None:
     assert "GET" in response.headers["Allow"]
 
 
-def test_a_database_that_hangs_is_no_healthy_server(empty_pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_hangs_is_no_healthy_server(
+    empty_pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert empty_pages.get("/healthz").status_code == 200
     back = threading.Event()
     monkeypatch.setattr(health, "_look", lambda *_: back.wait(60) and None)
@@ -227,7 +250,9 @@ def test_candidates_cannot_speak_to_the_browser(pages: FlaskClient, history: His
     assert "\x00" not in shown
     assert "\x1b" not in shown
     assert "{{ 7 * 7 }}" in text_of(shown)
-    assert "</script><script>alert(1)</script>" in html.unescape(re.sub(r"</?span[^>]*>", "", shown))
+    assert "</script><script>alert(1)</script>" in html.unescape(
+        re.sub(r"</?span[^>]*>", "", shown)
+    )
 
 
 def test_messages_and_logs_are_escaped(pages: FlaskClient, history: History) -> None:
@@ -238,7 +263,9 @@ def test_messages_and_logs_are_escaped(pages: FlaskClient, history: History) -> 
     assert '<span class="ansi-31">RuntimeError: shape mismatch &lt;b&gt;&amp;</span>' in log
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/healthz", "/static/assay.css", "/candidates?status=x"])
+@pytest.mark.parametrize(
+    "path", ["/", "/nothing", "/healthz", "/static/assay.css", "/candidates?status=x"]
+)
 def test_every_answer_carries_the_security_headers(pages: FlaskClient, path: str) -> None:
     response = pages.get(path, buffered=True)
     for name, value in security_headers.HEADERS.items():
@@ -276,17 +303,24 @@ def test_healthz_wants_the_tables(pages: FlaskClient, services: object, history:
     assert (healthy["ok"], healthy["reason"]) == (True, None)
     assert sorted(healthy["devices"]) == ["draining", "offline", "online", "quarantined"]
     url = sa.make_url(history.settings.database_url or "").set(database="postgres")
-    bare = create_app(replace(history.settings, database_url=url.render_as_string(hide_password=False)))
+    bare = create_app(
+        replace(history.settings, database_url=url.render_as_string(hide_password=False))
+    )
     response = bare.test_client().get("/healthz")
     assert response.status_code == 503
     assert "assay db upgrade" in response.get_json()["reason"]
     bare.extensions["assay"]["database"].dispose()
 
 
-def test_healthz_wants_the_tables_of_its_own_version(pages: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_healthz_wants_the_tables_of_its_own_version(
+    pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("app.store.revisions.head", lambda: "another")
     response = pages.get("/healthz")
-    assert (response.status_code, "expected tables of revision another" in response.get_json()["reason"]) == (503, True)
+    assert (
+        response.status_code,
+        "expected tables of revision another" in response.get_json()["reason"],
+    ) == (503, True)
 
 
 def test_no_database_url_is_refused() -> None:

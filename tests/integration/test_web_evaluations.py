@@ -40,7 +40,9 @@ def test_an_evaluation_in_full(pages: FlaskClient, history: History) -> None:
         assert expected in shown
 
 
-def test_two_candidates_of_a_problem_have_other_headings(pages: FlaskClient, history: History) -> None:
+def test_two_candidates_of_a_problem_have_other_headings(
+    pages: FlaskClient, history: History
+) -> None:
     titles = set()
     for name in ("passed", "hack"):
         evaluation_id = history.seeded.evaluations[name]
@@ -51,10 +53,15 @@ def test_two_candidates_of_a_problem_have_other_headings(pages: FlaskClient, his
     assert len(titles) == 2
 
 
-def test_the_device_time_is_shown_or_why_there_is_none(pages: FlaskClient, history: History) -> None:
+def test_the_device_time_is_shown_or_why_there_is_none(
+    pages: FlaskClient, history: History
+) -> None:
     ids = history.seeded.evaluations
     shown, markup = (read(pages, f"/evaluations/{ids['gpu']}") for read in (page, raw))
-    assert re.search(r"Device-time speedup \d+\.\d+× \(95 % CI [\d.–]+×; [\d.]+ µs and [\d.]+ µs per call, from", shown)
+    assert re.search(
+        r"Device-time speedup \d+\.\d+× \(95 % CI [\d.–]+×; [\d.]+ µs and [\d.]+ µs per call, from",
+        shown,
+    )
     assert '<dt title="Speedup without the host&#39;s launching' in markup
     missing, markup = (read(pages, f"/evaluations/{ids['passed']}") for read in (page, raw))
     assert "Device-time speedup – not measured: CUDA graphs need a GPU" in missing
@@ -79,8 +86,13 @@ def test_failures_say_why(pages: FlaskClient, history: History, status: str) -> 
     assert "Reason of failure" in shown
 
 
-def test_how_libraries_computed_is_told_where_it_is_known(pages: FlaskClient, history: History) -> None:
-    found = {name: page(pages, f"/evaluations/{history.seeded.evaluations[name]}") for name in ("gpu", "passed")}
+def test_how_libraries_computed_is_told_where_it_is_known(
+    pages: FlaskClient, history: History
+) -> None:
+    found = {
+        name: page(pages, f"/evaluations/{history.seeded.evaluations[name]}")
+        for name in ("gpu", "passed")
+    }
     assert "fp32 in libraries matmul fp32, convolution TF32, rnn TF32" in found["gpu"]
     assert "fp32 in libraries" not in found["passed"]
 
@@ -93,14 +105,17 @@ def test_cases_stand_in_a_table_of_their_own(pages: FlaskClient, history: Histor
     assert '<a href="#timing">' not in markup
     assert "2 of 5 passed; 1 not tried: after crashed, nothing more can be said." in shown
     assert "cases have no reference to be faster than" in shown
-    assert "small, 16 × 16 passed 42 rtol=0.01,atol=0.001 12.5 µs 95 % CI 12.2 µs–12.9 µs –" in shown
+    assert (
+        "small, 16 × 16 passed 42 rtol=0.01,atol=0.001 12.5 µs 95 % CI 12.2 µs–12.9 µs –" in shown
+    )
     assert "negative incorrect 42 2 wrong fp64 – output 0: relative error 0.41" in shown
     assert "412 calls verified against the answers of the cases, 2 wrong." in shown
     assert "<b>in 2 calls</b>" not in markup
     assert "own negative wrong 0 float32" in shown
     assert 'title="case small, 16 × 16, call 3, seed ' in markup
     assert "12.5 µs per call in small, 16 × 16, the first of 5 cases" in page(
-        pages, f"/compare?a={history.seeded.evaluations['right_cases']}&b={history.seeded.evaluations['passed']}"
+        pages,
+        f"/compare?a={history.seeded.evaluations['right_cases']}&b={history.seeded.evaluations['passed']}",
     )
     rows = pages.get(f"{path}/cases.csv").text.splitlines()
     assert (len(rows), rows[0].split(",")[:4]) == (5, ["index", "of", "name", "status"])
@@ -108,7 +123,9 @@ def test_cases_stand_in_a_table_of_their_own(pages: FlaskClient, history: Histor
 
 
 def test_an_invalid_evaluation_is_not_scored(pages: FlaskClient, history: History) -> None:
-    assert "so the candidate is not scored" in page(pages, f"/evaluations/{history.seeded.evaluations['invalid']}")
+    assert "so the candidate is not scored" in page(
+        pages, f"/evaluations/{history.seeded.evaluations['invalid']}"
+    )
 
 
 def test_json_has_the_shape_that_everybody_reads(pages: FlaskClient, history: History) -> None:
@@ -120,14 +137,19 @@ def test_json_has_the_shape_that_everybody_reads(pages: FlaskClient, history: Hi
     assert answer["timings_ms"]["queue"] == 812.0
     assert answer["job_id"] == str(job_id)
     evaluation_id = history.seeded.evaluations["hack"]
-    assert answer["url"] == f"{history.settings.web_url}/evaluations/{evaluation_id}"  # the client says the same
+    assert (
+        answer["url"] == f"{history.settings.web_url}/evaluations/{evaluation_id}"
+    )  # the client says the same
 
 
 def test_the_timeline_is_a_download(pages: FlaskClient, history: History) -> None:
     response = pages.get(f"/evaluations/{history.seeded.evaluations['passed']}/timeline.json")
     assert json.loads(response.data)["traceEvents"][0]["name"] == "softmax_kernel"
     assert "attachment" in response.headers["Content-Disposition"]
-    assert pages.get(f"/evaluations/{history.seeded.evaluations['hack']}/timeline.json").status_code == 404
+    assert (
+        pages.get(f"/evaluations/{history.seeded.evaluations['hack']}/timeline.json").status_code
+        == 404
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,16 +162,28 @@ def test_the_timeline_is_a_download(pages: FlaskClient, history: History) -> Non
         ("passed", "Open evaluation"),
     ],
 )
-def test_a_job_in_every_state(pages: FlaskClient, history: History, state: str, expected: str) -> None:
+def test_a_job_in_every_state(
+    pages: FlaskClient, history: History, state: str, expected: str
+) -> None:
     assert expected in page(pages, f"/jobs/{history.seeded.jobs[state]}")
 
 
-def test_a_job_that_was_cut_short_says_when_it_runs_again(empty_pages: FlaskClient, database: Database) -> None:
-    job_id = empty_pages.post("/v1/evaluations", json={"reference": "r", "candidate": "c"}).json["job_id"]
+def test_a_job_that_was_cut_short_says_when_it_runs_again(
+    empty_pages: FlaskClient, database: Database
+) -> None:
+    job_id = empty_pages.post("/v1/evaluations", json={"reference": "r", "candidate": "c"}).json[
+        "job_id"
+    ]
     assert "Runs again" not in page(empty_pages, f"/jobs/{job_id}")
     with database.begin() as connection:
-        values = {"attempt": 2, "interruptions": 2, "not_before": datetime(2030, 1, 2, 3, 4, tzinfo=UTC)}
-        connection.execute(sa.update(tables.jobs).where(tables.jobs.c.job_id == job_id).values(values))
+        values = {
+            "attempt": 2,
+            "interruptions": 2,
+            "not_before": datetime(2030, 1, 2, 3, 4, tzinfo=UTC),
+        }
+        connection.execute(
+            sa.update(tables.jobs).where(tables.jobs.c.job_id == job_id).values(values)
+        )
     shown = page(empty_pages, f"/jobs/{job_id}")
     assert "2 (2 cut short by the end of one of Assay's processes, counted apart)" in shown
     assert "not before 2030-01-02 03:04" in shown
@@ -166,12 +200,19 @@ def test_a_finding_that_weighs_nothing_is_information(pages: FlaskClient, histor
 
 
 @pytest.mark.parametrize("status", ["compile_error", "incorrect", "timeout", "crashed"])
-def test_what_did_not_pass_shows_no_clean_verdict(pages: FlaskClient, history: History, status: str) -> None:
-    for path in (f"/evaluations/{history.seeded.evaluations[status]}", f"/candidates?status={status}"):
+def test_what_did_not_pass_shows_no_clean_verdict(
+    pages: FlaskClient, history: History, status: str
+) -> None:
+    for path in (
+        f"/evaluations/{history.seeded.evaluations[status]}",
+        f"/candidates?status={status}",
+    ):
         shown = BADGE.findall(raw(pages, path))
         assert status.replace("_", " ") in shown, path
         assert "clean" not in shown, path
-    assert "clean" in BADGE.findall(raw(pages, f"/evaluations/{history.seeded.evaluations['passed']}"))
+    assert "clean" in BADGE.findall(
+        raw(pages, f"/evaluations/{history.seeded.evaluations['passed']}")
+    )
 
 
 def test_a_turn_stands_beside_what_it_changed(pages: FlaskClient, history: History) -> None:
@@ -181,7 +222,9 @@ def test_a_turn_stands_beside_what_it_changed(pages: FlaskClient, history: Histo
     assert "Turn 1 → turn 2: the last turn before it that has code." in shown
     assert re.search(r"\+ softmax_kernel.*BLOCK = 1024", shown)
     assert re.search(r"− softmax_kernel.*BLOCK = 512", shown)
-    best = page(pages, f"/trajectories/{history.seeded.trajectories[0]}?turn=2&tab=diff&against=best")
+    best = page(
+        pages, f"/trajectories/{history.seeded.trajectories[0]}?turn=2&tab=diff&against=best"
+    )
     assert "Turn 3 → turn 2: the best of the other turns." in best
     assert re.search(r"Candidate, per call 1.25 ms 1.65 ms 1.31× more", best)
     assert re.search(r"softmax_kernel own 40.6 µs 40.6 µs same", best)
@@ -201,9 +244,13 @@ def test_a_turn_stands_beside_what_it_changed(pages: FlaskClient, history: Histo
         ("raw", '"reference_us"'),
     ],
 )
-def test_every_tab_of_a_turn_has_a_url(pages: FlaskClient, history: History, tab: str, expected: str) -> None:
+def test_every_tab_of_a_turn_has_a_url(
+    pages: FlaskClient, history: History, tab: str, expected: str
+) -> None:
     turn = 0 if tab == "prompt" else 2
-    assert expected in page(pages, f"/trajectories/{history.seeded.trajectories[0]}?turn={turn}&tab={tab}")
+    assert expected in page(
+        pages, f"/trajectories/{history.seeded.trajectories[0]}?turn={turn}&tab={tab}"
+    )
 
 
 def test_a_turn_without_code_says_so(pages: FlaskClient, history: History) -> None:
@@ -218,13 +265,19 @@ def test_a_turn_without_code_says_so(pages: FlaskClient, history: History) -> No
         ("turn=9", 404, "There is no turn 9"),
         ("turn=x", 404, "There is no turn x"),
         ("tab=dif", 400, "tab: expected one of prompt, response"),
-        ("turn=1&tab=diff&against=1", 400, "against: expected previous, best or another turn with code (0, 2, 3)"),
+        (
+            "turn=1&tab=diff&against=1",
+            400,
+            "against: expected previous, best or another turn with code (0, 2, 3)",
+        ),
     ],
 )
 def test_a_turn_that_is_not_there_is_said(
     pages: FlaskClient, history: History, arguments: str, status: int, expected: str
 ) -> None:
-    assert expected in page(pages, f"/trajectories/{history.seeded.trajectories[0]}?{arguments}", status)
+    assert expected in page(
+        pages, f"/trajectories/{history.seeded.trajectories[0]}?{arguments}", status
+    )
 
 
 def test_downloads_are_the_bytes_that_were_submitted(pages: FlaskClient, history: History) -> None:

@@ -1,4 +1,6 @@
-"""Filters in PostgreSQL: they find the rows that a plain reading of the filter finds, each evaluation once."""
+"""Filters in PostgreSQL: they find the rows that a plain reading of the filter
+finds, each evaluation once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.integration import dataset_seed
 
 def find(database: Database, text: str, **options: Any) -> list[EvaluationRow]:
     with database.begin() as connection:
-        return evaluation_rows.page(connection, where=filter_sql.compile(filters.parse(text)), limit=1000, **options)
+        return evaluation_rows.page(
+            connection, where=filter_sql.compile(filters.parse(text)), limit=1000, **options
+        )
 
 
 def test_an_evaluation_appears_once_though_two_turns_share_its_job(filled: Database) -> None:
@@ -31,7 +35,9 @@ def test_an_evaluation_appears_once_though_two_turns_share_its_job(filled: Datab
     assert len({row.evaluation_id for row in found}) == dataset_seed.EVALUATIONS
 
 
-def test_a_shared_evaluation_is_found_by_either_of_its_runs_and_shows_the_one_that_matched(filled: Database) -> None:
+def test_a_shared_evaluation_is_found_by_either_of_its_runs_and_shows_the_one_that_matched(
+    filled: Database,
+) -> None:
     [first] = find(filled, "run = first")
     [second] = find(filled, "run = second and model = org/second and turn = 0")
     assert first.evaluation_id == second.evaluation_id
@@ -42,9 +48,9 @@ def test_a_shared_evaluation_is_found_by_either_of_its_runs_and_shows_the_one_th
 def test_credited_is_one_rule_in_python_and_in_sql(filled: Database) -> None:
     labels = [*Label, None]
     condition = credited.is_credited(sa.column("correct", sa.Boolean), sa.column("label", sa.Text))
-    cases = sa.values(sa.column("correct", sa.Boolean), sa.column("label", sa.Text), name="cases").data(
-        [(correct, label) for correct in (True, False) for label in labels]
-    )
+    cases = sa.values(
+        sa.column("correct", sa.Boolean), sa.column("label", sa.Text), name="cases"
+    ).data([(correct, label) for correct in (True, False) for label in labels])
     attempts = tables.attempts.c
     with filled.begin() as connection:
         text: sa.TextClause = sa.text(credited.is_credited_text("correct", "label"))
@@ -53,7 +59,10 @@ def test_credited_is_one_rule_in_python_and_in_sql(filled: Database) -> None:
             assert found is by_text is is_credited(correct=correct, label=label)
         rows = connection.execute(
             sa.select(
-                attempts.speedup, attempts.correct, attempts.label, sa.func.coalesce(credited.FASTEST, sa.false())
+                attempts.speedup,
+                attempts.correct,
+                attempts.label,
+                sa.func.coalesce(credited.FASTEST, sa.false()),
             )
         ).all()
     for speedup, correct, label, fastest in rows:
@@ -94,7 +103,9 @@ def test_pages_follow_each_other_without_gap_or_repeat(filled: Database) -> None
     assert keys == sorted(keys, reverse=True)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21_0", "2026-11-21_0199a5a4-7d61-7000-8000-000000000000"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-11-21_0", "2026-11-21_0199a5a4-7d61-7000-8000-000000000000"]
+)
 def test_a_cursor_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="cursor: expected"):
         evaluation_rows.Cursor.decode(text)
@@ -150,14 +161,20 @@ def values_of(name: str, found: list[EvaluationRow]) -> st.SearchStrategy[Any]:
     }
     kind = filter_fields.FIELDS[name].kind
     known = [*seen, *extra.get(kind, []), *filter_fields.FIELDS[name].choices]
-    return st.sampled_from(known) if known else st.just(datetime.fromisoformat("2026-01-01T00:00+00:00"))
+    return (
+        st.sampled_from(known)
+        if known
+        else st.just(datetime.fromisoformat("2026-01-01T00:00+00:00"))
+    )
 
 
 def comparisons(found: list[EvaluationRow]) -> st.SearchStrategy[Expression]:
     def build(name: str, operator: str) -> st.SearchStrategy[Expression]:
         values = values_of(name, found)
         if operator == "in":
-            return st.lists(values, min_size=1, max_size=3).map(lambda some: OneOf(field=name, values=tuple(some)))
+            return st.lists(values, min_size=1, max_size=3).map(
+                lambda some: OneOf(field=name, values=tuple(some))
+            )
         allowed = values | st.none() if operator in ("=", "!=") else values
         return allowed.map(lambda value: Compare(field=name, operator=operator, value=value))
 
@@ -181,13 +198,17 @@ def trees(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
     )
 
 
-def test_postgres_agrees_with_a_plain_reading(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over attempts, where every row stands for itself: by the condition alone, and by the one that is narrowed to the
-    attempts of few problems and runs."""
+def test_postgres_agrees_with_a_plain_reading(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over attempts, where every row stands for itself: by the condition alone, and by the one that
+    is narrowed to the attempts of few problems and runs.
+    """
     monkeypatch.setattr(rare_filters, "FIRST", 2)  # several chunks
     with filled.begin() as connection:
         everything = [
-            evaluation_rows.row_from(record) for record in connection.execute(evaluation_rows.SELECTABLE).mappings()
+            evaluation_rows.row_from(record)
+            for record in connection.execute(evaluation_rows.SELECTABLE).mappings()
         ]
     assert len(everything) == dataset_seed.ATTEMPTS
 
@@ -202,13 +223,18 @@ def test_postgres_agrees_with_a_plain_reading(filled: Database, monkeypatch: pyt
             by_key = rare_filters.rows(connection, query, narrowed, order, limit=len(everything))
         expected = sorted(repr(row) for row in everything if truth(expression, row))
         for found in (plain, by_key):
-            assert sorted(repr(evaluation_rows.row_from(record._mapping)) for record in found) == expected
+            assert (
+                sorted(repr(evaluation_rows.row_from(record._mapping)) for record in found)
+                == expected
+            )
         assert by_key == plain
 
     agrees()
 
 
-def test_every_field_has_a_column_and_no_value_reaches_the_text_of_the_query(filled: Database) -> None:
+def test_every_field_has_a_column_and_no_value_reaches_the_text_of_the_query(
+    filled: Database,
+) -> None:
     marker = "x'; DROP TABLE problems; --"
     for name, field in filter_fields.FIELDS.items():
         if field.kind == "text":
@@ -219,7 +245,9 @@ def test_every_field_has_a_column_and_no_value_reaches_the_text_of_the_query(fil
             filter_sql.compile(Compare(field=name, operator="=", value=None))
 
 
-@pytest.mark.parametrize("text", ["problem ~ nothing", "level = 9", "run ~ nothing and correct", "model in (a, b)"])
+@pytest.mark.parametrize(
+    "text", ["problem ~ nothing", "level = 9", "run ~ nothing and correct", "model in (a, b)"]
+)
 def test_a_problem_or_run_that_does_not_exist_is_looked_for_in_the_small_tables_alone(
     filled: Database, text: str
 ) -> None:

@@ -40,17 +40,25 @@ INTERRUPTIONS = 3
 
 @pytest.fixture
 def worker(start_worker: Start, settings: Settings) -> Popen[bytes]:
-    return start_worker(settings=replace(settings, max_interruptions=INTERRUPTIONS), module=fakes.WORKER)
+    return start_worker(
+        settings=replace(settings, max_interruptions=INTERRUPTIONS), module=fakes.WORKER
+    )
 
 
 def submit(client: Client, *candidates: str, **fields: Any) -> list[UUID]:
-    return enqueue.enqueue(client.database, client.broker, [fakes.request(each, **fields) for each in candidates])
+    return enqueue.enqueue(
+        client.database, client.broker, [fakes.request(each, **fields) for each in candidates]
+    )
 
 
 def rows(database: Database) -> list[sa.Row[Any]]:
     with database.begin() as connection:
         joined = tables.jobs.outerjoin(tables.evaluations)
-        return list(connection.execute(sa.select(tables.jobs, tables.evaluations.c.evaluation_id).select_from(joined)))
+        return list(
+            connection.execute(
+                sa.select(tables.jobs, tables.evaluations.c.evaluation_id).select_from(joined)
+            )
+        )
 
 
 def state(client: Client, job_id: UUID) -> JobState:
@@ -58,14 +66,20 @@ def state(client: Client, job_id: UUID) -> JobState:
         return jobs.states(connection, [job_id])[job_id]
 
 
-def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen[bytes], tmp_path: Path) -> None:
+def test_what_happens_in_the_worker_is_in_the_rows(
+    client: Client, worker: Popen[bytes], tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     wrong, fault, bug, die = submit(client, "wrong", "fault", "bug", f"log {log} died\ndie")
     results = client.wait([wrong, fault, bug, die], timeout_s=LIMIT_S)
     assert [result["state"] for result in results] == ["finished", "failed", "failed", "failed"]
     assert results[0]["status"] == "incorrect"
     assert results[0]["valid"]
-    assert [result["error"]["kind"] for result in results[1:]] == ["infrastructure", "internal", leases.EXHAUSTED]
+    assert [result["error"]["kind"] for result in results[1:]] == [
+        "infrastructure",
+        "internal",
+        leases.EXHAUSTED,
+    ]
     assert "on fire" in results[1]["error"]["message"]
     assert "KeyError" in results[2]["error"]["message"]
     assert not any(result["valid"] for result in results[1:])
@@ -80,13 +94,17 @@ def test_what_happens_in_the_worker_is_in_the_rows(client: Client, worker: Popen
 def test_a_lone_job_whose_row_is_held_does_not_wait_for_the_sweep(
     client: Client, settings: Settings, start_worker: Start
 ) -> None:
-    """Another transaction holds the row of the only job when its message arrives: the permission comes back."""
+    """Another transaction holds the row of the only job when its message arrives:
+    the permission comes back.
+    """
     start_worker(settings=replace(settings, sweep_s=600.0), module=fakes.WORKER)
     client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)  # the worker listens
     with client.database.begin() as connection:
         job_id = enqueue.store(connection, [fakes.request("slow 0")])[0]
     with client.database.begin() as connection:
-        held = sa.select(tables.jobs.c.job_id).where(tables.jobs.c.job_id == job_id).with_for_update()
+        held = (
+            sa.select(tables.jobs.c.job_id).where(tables.jobs.c.job_id == job_id).with_for_update()
+        )
         connection.execute(held)
         brokers.publish(client.broker, [brokers.Message(queue="cpu")])
         log = (settings.state_dir / "log" / "worker-cpu-0.log").read_text
@@ -94,7 +112,9 @@ def test_a_lone_job_whose_row_is_held_does_not_wait_for_the_sweep(
     client.wait([job_id], timeout_s=LIMIT_S)
 
 
-def test_every_line_of_a_log_in_json_is_one(client: Client, settings: Settings, start_worker: Start) -> None:
+def test_every_line_of_a_log_in_json_is_one(
+    client: Client, settings: Settings, start_worker: Start
+) -> None:
     """Celery's banner and its warning of a worker that runs as root, too."""
     log = settings.state_dir / "log" / "worker-cpu-0.log"
     start_worker(settings=replace(settings, log_format="json"), module=fakes.WORKER)
@@ -135,13 +155,17 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
     client: Client, settings: Settings, start_worker: Start, tmp_path: Path
 ) -> None:
     gate = tmp_path / "mended"
-    job_ids = submit(client, *(f"unready {gate}\nslow {number / 1e6}" for number in range(tasks.FAULTS_IN_A_ROW)))
+    job_ids = submit(
+        client, *(f"unready {gate}\nslow {number / 1e6}" for number in range(tasks.FAULTS_IN_A_ROW))
+    )
     start_worker(module=fakes.WORKER)
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])
     (device,) = listed(client)
     in_a_row = f"{tasks.FAULTS_IN_A_ROW} evaluations in a row failed by infrastructure faults"
     assert device.reason == f"{in_a_row}; the last: the referee did not start"
-    (found,) = [check for check in diagnostics.run(settings) if check.name == f"device {device.device}"]
+    (found,) = [
+        check for check in diagnostics.run(settings) if check.name == f"device {device.device}"
+    ]
     assert (found.outcome, "in a row failed by infrastructure faults" in found.found) == (
         diagnostics.CheckStatus.WARN,
         True,
@@ -154,11 +178,15 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
     assert {device.faults for device in listed(client)} == {0}
 
 
-def test_draining_lets_finish_and_quarantine_does_not(client: Client, start_worker: Start, tmp_path: Path) -> None:
+def test_draining_lets_finish_and_quarantine_does_not(
+    client: Client, start_worker: Start, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     start_worker(module=fakes.WORKER)
     (slow,) = submit(client, f"log {log} slow\nslow 3")
-    until(lambda: state(client, slow) is JobState.RUNNING and bool(listed(client)))  # which comes first is open
+    until(
+        lambda: state(client, slow) is JobState.RUNNING and bool(listed(client))
+    )  # which comes first is open
     (name,) = {device.device for device in listed(client)}
     with client.database.begin() as connection:
         devices.drain(connection, name, reason="new driver", changed_by="test")
@@ -180,7 +208,9 @@ def listed(client: Client) -> list[devices.Device]:
         return devices.listed(connection)
 
 
-def test_a_message_that_comes_twice_runs_once(client: Client, start_worker: Start, tmp_path: Path) -> None:
+def test_a_message_that_comes_twice_runs_once(
+    client: Client, start_worker: Start, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     (job_id,) = submit(client, f"log {log} ran\nslow 0.5")
     message = brokers.Message(queue="cpu")
@@ -192,16 +222,23 @@ def test_a_message_that_comes_twice_runs_once(client: Client, start_worker: Star
     assert log.read_text().split() == ["ran"]
 
 
-def test_cancel_stops_what_runs_and_the_next_job_is_unharmed(client: Client, worker: Popen[bytes]) -> None:
+def test_cancel_stops_what_runs_and_the_next_job_is_unharmed(
+    client: Client, worker: Popen[bytes]
+) -> None:
     long, next_ = submit(client, "slow 100", "wrong")
     until(lambda: state(client, long) is JobState.RUNNING)
     assert client.cancel(long) is JobState.RUNNING
-    assert [result["state"] for result in client.wait([long, next_], timeout_s=LIMIT_S)] == ["cancelled", "finished"]
+    assert [result["state"] for result in client.wait([long, next_], timeout_s=LIMIT_S)] == [
+        "cancelled",
+        "finished",
+    ]
 
 
 def test_the_urgent_runs_first(client: Client, start_worker: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    submitted = [submit(client, f"log {log} {word}", priority=word)[0] for word in ("low", "normal", "high")]
+    submitted = [
+        submit(client, f"log {log} {word}", priority=word)[0] for word in ("low", "normal", "high")
+    ]
     start_worker(module=fakes.WORKER)
     client.wait(submitted, timeout_s=LIMIT_S)
     assert log.read_text().split() == ["high", "normal", "low"]
@@ -215,12 +252,23 @@ def test_a_long_job_keeps_its_lease(client: Client, worker: Popen[bytes], tmp_pa
 
 
 def test_nothing_is_lost_or_doubled_when_everything_is_killed() -> None:
-    """Worker, pool process, Redis, Redis with its data, PostgreSQL and web, each once with SIGKILL, beside the jobs."""
+    """Worker, pool process, Redis, Redis with its data, PostgreSQL and web, each once
+    with SIGKILL, beside the jobs.
+    """
     folder = fast_folder("assay-test-")
-    report = chaos.storm(chaos.Plan(jobs=120, seed=20261121, every_s=1.5, kills=6, pretend=True), folder)
+    report = chaos.storm(
+        chaos.Plan(jobs=120, seed=20261121, every_s=1.5, kills=6, pretend=True), folder
+    )
     shutil.rmtree(folder)
     assert report.ok, report
-    assert set(report.kills) == {"worker", "pool_process", "redis", "redis_wiped", "postgres", "web"}
+    assert set(report.kills) == {
+        "worker",
+        "pool_process",
+        "redis",
+        "redis_wiped",
+        "postgres",
+        "web",
+    }
 
 
 def test_a_worker_that_is_asked_to_end_finishes_what_it_is_at(
@@ -241,7 +289,9 @@ def test_a_worker_that_is_asked_to_end_finishes_what_it_is_at(
 def test_redis_keeps_nothing_of_what_is_over(client: Client, worker: Popen[bytes]) -> None:
     client.wait(submit(client, "wrong"), timeout_s=LIMIT_S)
     before = keys(client)
-    client.wait(submit(client, *(f"slow {number / 1e6}" for number in range(1, 40))), timeout_s=LIMIT_S)
+    client.wait(
+        submit(client, *(f"slow {number / 1e6}" for number in range(1, 40))), timeout_s=LIMIT_S
+    )
     until(lambda: brokers.depth(client.broker, "cpu") == 0 and keys(client) <= before)
 
 
@@ -251,7 +301,9 @@ def keys(client: Client) -> set[bytes]:
         return set(redis.keys("*"))
 
 
-def test_a_killed_worker_takes_its_pool_process_with_it(client: Client, worker: Popen[bytes]) -> None:
+def test_a_killed_worker_takes_its_pool_process_with_it(
+    client: Client, worker: Popen[bytes]
+) -> None:
     (job_id,) = submit(client, "slow 100")
     until(lambda: state(client, job_id) is JobState.RUNNING)
     (pool,) = pool_processes(worker.pid)
@@ -271,7 +323,9 @@ def test_jobs_submitted_while_redis_is_away_are_sent_by_the_sweep(
 
 
 def test_a_database_that_is_down_is_a_clear_error() -> None:
-    settings = Settings(database_url="postgresql+psycopg://assay:secret@127.0.0.1:1/assay", broker_url="redis://x")
+    settings = Settings(
+        database_url="postgresql+psycopg://assay:secret@127.0.0.1:1/assay", broker_url="redis://x"
+    )
     with (
         Client(settings) as client,
         pytest.raises(DatabaseUnavailableError, match=r"127\.0\.0\.1:1/assay: .*refused") as error,

@@ -1,7 +1,10 @@
-"""Zoo candidates through a real referee and the judge: the status and verdict of each one's first line.
+"""Zoo candidates through a real referee and the judge: the status and verdict of
+each one's first line.
 
-A third of the candidates of each group that are to come out alike, and four at least.  All of them:
-`ASSAY_ZOO=whole ./dev test tests/integration/test_zoo_runs.py`, or `python -m tests.zoo`, which times each of them."""
+A third of the candidates of each group that are to come out alike, and four at least.  All of
+them: `ASSAY_ZOO=whole ./dev test tests/integration/test_zoo_runs.py`, or `python -m
+tests.zoo`, which times each of them.
+"""
 
 import hashlib
 import os
@@ -21,18 +24,28 @@ from tests.zoo.__main__ import BRIEF, OPTIONS, Seen, evaluate
 from workers.worker.referee_client import RefereeClient
 
 SIDE_BY_SIDE = 2
-"""Evaluations at a time, as in a worker with two slots: timing has the device alone, the rest does not wait."""
+"""Evaluations at a time, as in a worker with two slots: timing has the device alone,
+the rest does not wait.
+"""
 
 SHARE, LEAST = 3, 4
-"""One of how many candidates is evaluated where many are to come out alike, and how many at least."""
+"""One of how many candidates is evaluated where many are to come out alike, and how
+many at least.
+"""
 
 
 def _chosen(cases: Sequence[zoo.Case]) -> list[zoo.Case]:
-    """The first candidates of each kind, in an order that does not depend on which others there are."""
+    """The first candidates of each kind, in an order that does not depend on which
+    others there are.
+    """
     kinds: dict[object, list[zoo.Case]] = defaultdict(list)
     for case in sorted(cases, key=lambda case: hashlib.sha256(case.name.encode()).digest()):
-        kinds[case.group, case.on_cpu.status, case.on_cpu.verdict, case.on_cpu.findings].append(case)
-    chosen = {case.name for alike in kinds.values() for case in alike[: max(LEAST, len(alike) // SHARE)]}
+        kinds[case.group, case.on_cpu.status, case.on_cpu.verdict, case.on_cpu.findings].append(
+            case
+        )
+    chosen = {
+        case.name for alike in kinds.values() for case in alike[: max(LEAST, len(alike) // SHARE)]
+    }
     return [case for case in cases if case.name in chosen]
 
 
@@ -43,7 +56,9 @@ CASES = CASES if os.environ.get("ASSAY_ZOO") == "whole" else _chosen(CASES)
 class Looks:
     """A look at each case, begun all at once, and further ones."""
 
-    def __init__(self, referees: list[RefereeClient], wanted: list[zoo.Case], pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, referees: list[RefereeClient], wanted: list[zoo.Case], pool: ThreadPoolExecutor
+    ) -> None:
         self._idle: SimpleQueue[RefereeClient] = SimpleQueue()
         for each in referees:
             self._idle.put(each)
@@ -64,7 +79,9 @@ class Looks:
     def _seen(self, case: zoo.Case, *, brief: bool) -> Seen:
         referee = self._idle.get()
         try:
-            return evaluate(lambda job: referee.run(job).evaluation, case, options=BRIEF if brief else OPTIONS)
+            return evaluate(
+                lambda job: referee.run(job).evaluation, case, options=BRIEF if brief else OPTIONS
+            )
         finally:
             self._idle.put(referee)
 
@@ -87,12 +104,15 @@ def _case(item: pytest.Function) -> zoo.Case:
 
 
 def _of_zoo(item: pytest.Item) -> TypeGuard[pytest.Function]:
-    return isinstance(item, pytest.Function) and item.name.startswith("test_it_comes_out_as_its_first_line_says")
+    return isinstance(item, pytest.Function) and item.name.startswith(
+        "test_it_comes_out_as_its_first_line_says"
+    )
 
 
 def _wants_the_clock(case: zoo.Case) -> bool:
-    """Whether the first look times it: where a speedup is to be told, and a cheat that nothing is to accuse.  What is
-    wrong or accused without a timing is so with one."""
+    """Whether the first look times it: where a speedup is to be told, and a cheat that nothing is
+    to accuse.  What is wrong or accused without a timing is so with one.
+    """
     expected = case.on_cpu
     unaccused = expected.status == Status.PASSED and expected.verdict == Label.CLEAN
     return case.speedup is not None or (case.group == "hacks" and unaccused)
@@ -101,6 +121,8 @@ def _wants_the_clock(case: zoo.Case) -> bool:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_comes_out_as_its_first_line_says(looks: Looks, case: zoo.Case) -> None:
     seen = looks.first(case)
-    if seen.outcome.disagreement:  # one more look: a shared machine can hide a turned clock, or blur a small speedup
+    if (
+        seen.outcome.disagreement
+    ):  # one more look: a shared machine can hide a turned clock, or blur a small speedup
         seen = looks.another(case)
     assert seen.outcome.disagreement is None, seen.line

@@ -1,7 +1,8 @@
 """A chat server around a recurrent network with random weights, in the protocol of vLLM.
 
-`python tiny_model.py raw|processed` prints its address.  Tokens are bytes; `Network` gives the logprobs
-that a test computes again."""
+`python tiny_model.py raw|processed` prints its address.  Tokens are bytes; `Network` gives the
+logprobs that a test computes again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Network(nn.Module):
             self.head.weight.mul_(6)  # a random network is nearly uniform otherwise
 
     @torch.no_grad()
-    def logprobs(self, prompt: list[int], answer: list[int], temperature: float = 1.0) -> list[float]:
+    def logprobs(
+        self, prompt: list[int], answer: list[int], temperature: float = 1.0
+    ) -> list[float]:
         """Logprobs of the answer's tokens, all at once."""
         states, _ = self.core(self.embedding(torch.tensor([prompt + answer])))
         logits = self.head(states[0, len(prompt) - 1 : -1]).double() / temperature
@@ -38,7 +41,9 @@ class Network(nn.Module):
         return torch.log_softmax(logits, -1)[places, torch.tensor(answer)].tolist()
 
     @torch.no_grad()
-    def sample(self, prompt: list[int], most: int, temperature: float, seed: int) -> Iterator[tuple[int, float, float]]:
+    def sample(
+        self, prompt: list[int], most: int, temperature: float, seed: int
+    ) -> Iterator[tuple[int, float, float]]:
         """Tokens one by one, each with its raw and its processed logprob."""
         generator = torch.Generator().manual_seed(seed)
         states, hidden = self.core(self.embedding(torch.tensor([prompt])))
@@ -54,7 +59,9 @@ class Network(nn.Module):
 
 def prompt_of(messages: list[dict[str, str]]) -> list[int]:
     """The chat template."""
-    return list("".join(f"<{one['role']}>{one['content']}\n" for one in messages).encode() + b"<assistant>")
+    return list(
+        "".join(f"<{one['role']}>{one['content']}\n" for one in messages).encode() + b"<assistant>"
+    )
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -92,12 +99,24 @@ class Handler(BaseHTTPRequestHandler):
         for last, raw, processed in drawn:
             count += 1
             text = "" if last == END else chr(last)
-            row = {"token": text, "logprob": processed if self.processed else raw, "bytes": [last], "top_logprobs": []}
+            row = {
+                "token": text,
+                "logprob": processed if self.processed else raw,
+                "bytes": [last],
+                "top_logprobs": [],
+            }
             choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
-            yield {**frame, "choices": [{**choice, "token_ids": [last], "logprobs": {"content": [row]}}]}
+            yield {
+                **frame,
+                "choices": [{**choice, "token_ids": [last], "logprobs": {"content": [row]}}],
+            }
         reason = "stop" if last == END else "length"
         yield {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": count, "total_tokens": len(prompt) + count}
+        usage = {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": count,
+            "total_tokens": len(prompt) + count,
+        }
         yield {**frame, "choices": [], "usage": usage}
 
 

@@ -1,4 +1,6 @@
-"""One step of TRL's GRPO on the CPU: a random model of a few thousand weights, a vocabulary of letters."""
+"""One step of TRL's GRPO on the CPU: a random model of a few thousand weights, a
+vocabulary of letters.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def tokenizer(*, generation: bool = False) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    raw = Tokenizer(models.WordLevel({letter: index for index, letter in enumerate(_LETTERS)}, unk_token=" "))
+    raw = Tokenizer(
+        models.WordLevel({letter: index for index, letter in enumerate(_LETTERS)}, unk_token=" ")
+    )
     raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     raw.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
@@ -60,9 +64,9 @@ _TEMPLATE = (
 )
 
 _MARKED = (
-    "{% for one in messages %}{{ one.role }}: {% if one.role == 'assistant' %}{% generation %}{{ one.content }}"
-    "{{ eos_token }}{% endgeneration %}{% else %}{{ one.content }}{{ eos_token }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}assistant: {% endif %}"
+    "{% for one in messages %}{{ one.role }}: {% if one.role == 'assistant' %}{% generation %}{{"
+    " one.content }}{{ eos_token }}{% endgeneration %}{% else %}{{ one.content }}{{ eos_token }}{%"
+    " endif %}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
 )
 
 

@@ -26,7 +26,9 @@ RESULTS: dict[str, tuple[list[float | Status | None], list[float | Status | None
     "norm": ([1.0, 1.01, 1.02, 0.99, 1.0, 1.01], [1.5, 1.52, 1.49, 1.51, 1.5, 1.5]),
     "relu": ([1.1, WRONG], [1.1, 41.0]),
 }
-"""Problem → outcomes in the first and in the second run, which forgets softmax, learns gelu, and is faster on norm."""
+"""Problem → outcomes in the first and in the second run, which forgets softmax,
+learns gelu, and is faster on norm.
+"""
 
 
 @dataclass
@@ -54,7 +56,12 @@ def made(services: Services) -> Iterator[TwoRuns]:
                 run_id = ids.new_id()
                 settings_of = {"temperature": 0.7 + place / 10, "harness": "h"}
                 seeder.insert(
-                    tables.runs, run_id=run_id, name=f"rl/{step}", model="coder", step=step, settings=settings_of
+                    tables.runs,
+                    run_id=run_id,
+                    name=f"rl/{step}",
+                    model="coder",
+                    step=step,
+                    settings=settings_of,
                 )
                 found.runs.append(run_id)
                 for problem_id, outcomes in zip(found.problems, RESULTS.values(), strict=True):
@@ -68,9 +75,16 @@ def made(services: Services) -> Iterator[TwoRuns]:
 def _train(seeder: Seeder, found: TwoRuns) -> None:
     for training in ("one", "other"):
         for step in (1, 2, 3):
-            run_id = found.trainings.setdefault(training, ids.new_id()) if step == 1 else ids.new_id()
+            run_id = (
+                found.trainings.setdefault(training, ids.new_id()) if step == 1 else ids.new_id()
+            )
             told = {"training": training, "seed": 7}
-            named = {"name": f"{training} {step}", "model": "trained", "step": step, "settings": told}
+            named = {
+                "name": f"{training} {step}",
+                "model": "trained",
+                "step": step,
+                "settings": told,
+            }
             seeder.insert(tables.runs, run_id=run_id, **named)
             speed = 1.0 + 0.5 * step + (training == "other")
             seeder.trajectory(found.problems[0], run_id, "t", [WRONG, speed])

@@ -24,7 +24,9 @@ BODY = {"reference": "r", "candidate": "c", "backend": "torch"}
 
 @contextmanager
 def opened(settings: Settings, *, testing: bool = False) -> Iterator[Flask]:
-    """A web process of its own, as far as the database can tell.  `testing`: exceptions reach the caller."""
+    """A web process of its own, as far as the database can tell.  `testing`:
+    exceptions reach the caller.
+    """
     app = create_app(settings)
     app.testing = testing
     try:
@@ -64,7 +66,9 @@ def worker(database: Database, finish: Callable[[Database, UUID], None]) -> Iter
     def work() -> None:
         while not over.wait(0.02):
             with database.begin() as connection:
-                queued = connection.execute(sa.select(tables.jobs.c.job_id).where(tables.jobs.c.state == "queued"))
+                queued = connection.execute(
+                    sa.select(tables.jobs.c.job_id).where(tables.jobs.c.state == "queued")
+                )
                 found = list(queued.scalars())
             for job_id in found:
                 finish(database, job_id)
@@ -83,7 +87,9 @@ def incorrect(database: Database, job_id: UUID) -> None:
     with database.begin() as connection:
         lease = leases.claim(connection, job_id, "me", 30)
         assert lease
-        evaluations.add(connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean())
+        evaluations.add(
+            connection, lease, worker="w", evaluation=fakes.incorrect(), verdict=fakes.clean()
+        )
 
 
 def broken(database: Database, job_id: UUID) -> None:

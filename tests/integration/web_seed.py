@@ -1,4 +1,6 @@
-"""A database with evaluations of every kind, a trajectory, a queue and devices, for tests of pages."""
+"""A database with evaluations of every kind, a trajectory, a queue and devices, for
+tests of pages.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ class Seeder:
         )
         return job_id
 
-    def evaluation(self, job_id: UUID, evaluation: Evaluation, verdict: Verdict, *, age_s: float = 0.0) -> UUID:
+    def evaluation(
+        self, job_id: UUID, evaluation: Evaluation, verdict: Verdict, *, age_s: float = 0.0
+    ) -> UUID:
         evaluation_id, verdict_id = ids.new_id(), ids.new_id()
         self.insert(
             tables.evaluations,
@@ -167,7 +171,10 @@ class Seeder:
 
     def timeline(self, evaluation_id: UUID) -> None:
         names = {"softmax_kernel": 4, "precompile": 1}
-        events = [{"name": name, "ph": "X", "ts": 0, "dur": 40, "pid": 1, "tid": row} for name, row in names.items()]
+        events = [
+            {"name": name, "ph": "X", "ts": 0, "dur": 40, "pid": 1, "tid": row}
+            for name, row in names.items()
+        ]
         raw = json.dumps({"traceEvents": events}).encode()
         body = zstandard.ZstdCompressor().compress(raw)
         self.insert(
@@ -191,7 +198,11 @@ class Seeder:
         )
         ptx = "\n".join((*lines, "<script>alert(7)</script>"))
         found = tuple(
-            KernelCode(kernel="softmax_kernel", form=form, text=ptx if form == "ptx" else f"module {{ // {form}\n}}")
+            KernelCode(
+                kernel="softmax_kernel",
+                form=form,
+                text=ptx if form == "ptx" else f"module {{ // {form}\n}}",
+            )
             for form in ("ttir", "ttgir", "ptx")
         )
         kernel_codes.add(self.connection, evaluation_id, found)
@@ -220,7 +231,11 @@ class Seeder:
         )
 
     def trajectory(
-        self, problem_id: UUID, run_id: UUID | None, label: str, speedups: list[float | Status | None]
+        self,
+        problem_id: UUID,
+        run_id: UUID | None,
+        label: str,
+        speedups: list[float | Status | None],
     ) -> UUID:
         """One turn per entry: a speedup, a status, or None for an answer without code."""
         trajectory_id = ids.new_id()
@@ -237,7 +252,9 @@ class Seeder:
         self.seeded.trajectories.append(trajectory_id)
         return trajectory_id
 
-    def turn(self, trajectory_id: UUID, problem_id: UUID, index: int, outcome: float | Status | None) -> None:
+    def turn(
+        self, trajectory_id: UUID, problem_id: UUID, index: int, outcome: float | Status | None
+    ) -> None:
         code = TRITON.format(name="softmax", block=256 << index)
         job_id = None
         if outcome is not None:
@@ -248,7 +265,12 @@ class Seeder:
             else:
                 measured = cheating(self.rng) if cheats else passed(self.rng, speedup=outcome)
             self.evaluation(job_id, measured, HACK if cheats else CLEAN, age_s=900 - 60 * index)
-        messages = [{"role": "user", "content": f"Turn {index}: make it faster. <script>alert(3)</script> \ud800"}]
+        messages = [
+            {
+                "role": "user",
+                "content": f"Turn {index}: make it faster. <script>alert(3)</script> \ud800",
+            }
+        ]
         if index == 0:
             messages.insert(0, {"role": "system", "content": "You write Triton kernels."})
         answer = f"<think>Larger blocks.</think>\nHere it is:\n```python\n{code}```\n"
@@ -265,7 +287,10 @@ class Seeder:
 
 def exportable(seeder: Seeder, problem_id: UUID) -> None:
     """A trajectory with an answer that ends in the evaluated code, as exports want it."""
-    code = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+    code = (
+        "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n       "
+        " return x\n"
+    )
     trajectory_id = seeder.trajectory(problem_id, None, "exported", [])
     for index, speedup in enumerate((1.4, 1.8)):
         job_id = seeder.job(problem_id, f"{code}# {index}\n".encode())
@@ -295,8 +320,17 @@ def seed(connection: sa.Connection) -> Seeded:
     _open_jobs(seeder, problems)
     run_id = ids.new_id()
     settings = {"temperature": 0.8, "turns": 4}
-    seeder.insert(tables.runs, run_id=run_id, name="rl-step-120", model="kernel-coder-14b", settings=settings, step=120)
-    seeder.trajectory(problems[0], run_id, "softmax/0", [Status.COMPILE_ERROR, Status.INCORRECT, 1.12, 1.47])
+    seeder.insert(
+        tables.runs,
+        run_id=run_id,
+        name="rl-step-120",
+        model="kernel-coder-14b",
+        settings=settings,
+        step=120,
+    )
+    seeder.trajectory(
+        problems[0], run_id, "softmax/0", [Status.COMPILE_ERROR, Status.INCORRECT, 1.12, 1.47]
+    )
     seeder.trajectory(problems[3], run_id, "matmul_relu/1", [0.92, 1.02, 41.0])
     seeder.trajectory(problems[4], None, "rms_norm/2", [Status.RUNTIME_ERROR, None, 1.9])
     _devices(seeder)
@@ -317,9 +351,13 @@ def _named_evaluations(seeder: Seeder, problem_id: UUID) -> None:
     right = replace(crashed, status=Status.PASSED, error=None, cases=crashed.cases[:2])
     named += [("cases", crashed, CLEAN, code), ("right_cases", right, CLEAN, code)]
     for position, (name, evaluation, verdict, text) in enumerate(named):
-        job_id = seeder.job(problem_id, text, device_class=evaluation.environment.device_class, age_s=20 + position)
+        job_id = seeder.job(
+            problem_id, text, device_class=evaluation.environment.device_class, age_s=20 + position
+        )
         seeder.seeded.jobs[name] = job_id
-        seeder.seeded.evaluations[name] = seeder.evaluation(job_id, evaluation, verdict, age_s=20 + position)
+        seeder.seeded.evaluations[name] = seeder.evaluation(
+            job_id, evaluation, verdict, age_s=20 + position
+        )
     seeder.timeline(seeder.seeded.evaluations["passed"])
     seeder.codes(seeder.seeded.evaluations["passed"])
 
@@ -333,7 +371,9 @@ def _history(seeder: Seeder, problems: list[UUID]) -> None:
         job_id = seeder.job(problems[number % len(problems)], code, age_s=age_s, backend=backend)
         luck = rng.random()
         if luck < 0.55:
-            seeder.evaluation(job_id, passed(rng, speedup=math.exp(rng.gauss(0.15, 0.5))), CLEAN, age_s=age_s)
+            seeder.evaluation(
+                job_id, passed(rng, speedup=math.exp(rng.gauss(0.15, 0.5))), CLEAN, age_s=age_s
+            )
         elif luck < 0.65:
             seeder.evaluation(job_id, cheating(rng), HACK, age_s=age_s)
         else:
@@ -350,7 +390,12 @@ def _open_jobs(seeder: Seeder, problems: list[UUID]) -> None:
     for number in range(3):
         seeder.job(problems[number], code, state="queued", device_class="h200", age_s=400 * number)
     seeder.seeded.jobs["running"] = seeder.job(
-        problems[0], code, state="running", lease_until=lease, lease_owner="worker@bench-01", age_s=2
+        problems[0],
+        code,
+        state="running",
+        lease_until=lease,
+        lease_owner="worker@bench-01",
+        age_s=2,
     )
     seeder.seeded.jobs["failed"] = seeder.job(
         problems[1],
@@ -360,7 +405,9 @@ def _open_jobs(seeder: Seeder, problems: list[UUID]) -> None:
         error_message="the referee died of signal 9 three times",
         age_s=300,
     )
-    seeder.seeded.jobs["cancelled"] = seeder.job(problems[2], code, state="cancelled", cancel_requested=True, age_s=500)
+    seeder.seeded.jobs["cancelled"] = seeder.job(
+        problems[2], code, state="cancelled", cancel_requested=True, age_s=500
+    )
 
 
 def _devices(seeder: Seeder) -> None:

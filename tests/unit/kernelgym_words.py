@@ -44,7 +44,13 @@ def evaluated(
     log: str = "",
 ) -> result.Result:
     passed = status is Status.PASSED
-    found = timing(reference_us=1000 * speedup, candidate_us=1000, speedup=speedup, ci_low=speedup, ci_high=speedup)
+    found = timing(
+        reference_us=1000 * speedup,
+        candidate_us=1000,
+        speedup=speedup,
+        ci_low=speedup,
+        ci_high=speedup,
+    )
     total = sum(row.total_us for row in kernels)
     launches = sum(row.launches for row in kernels)
     custom_us = sum(row.total_us for row in kernels if row.custom)
@@ -59,7 +65,13 @@ def evaluated(
     evaluation = Evaluation(
         status=status,
         environment=Environment(
-            device_class="h200", device_name="H200", device_id="d", node="n", python="3", torch="2", triton="3"
+            device_class="h200",
+            device_name="H200",
+            device_id="d",
+            node="n",
+            python="3",
+            torch="2",
+            triton="3",
         ),
         seed="00",
         error=None if passed else EvaluationError(kind="some_kind", message="what came", log=log),
@@ -69,7 +81,9 @@ def evaluated(
         stage_ms={"total": 1500.0},
     )
     verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
-    return result.build(job_id=uuid4(), state=state, evaluation=evaluation, verdict=verdict, url="http://here/1")
+    return result.build(
+        job_id=uuid4(), state=state, evaluation=evaluation, verdict=verdict, url="http://here/1"
+    )
 
 
 def correctness(*, ok: bool) -> Correctness:
@@ -95,7 +109,9 @@ def unfinished(state: JobState, error: dict[str, str] | None = None) -> result.R
 
 
 def body(**fields: Any) -> bytes:
-    return json.dumps({"task_id": "t", "reference_code": REFERENCE, "kernel_code": KERNEL, **fields}).encode()
+    return json.dumps(
+        {"task_id": "t", "reference_code": REFERENCE, "kernel_code": KERNEL, **fields}
+    ).encode()
 
 
 def read(**fields: Any) -> EvaluationRequest:
@@ -105,11 +121,19 @@ def read(**fields: Any) -> EvaluationRequest:
 CASES_CODE = "def get_cases(): return [{'inputs': [1], 'outputs': 2}]\n"
 
 
-CASE = {"inputs": [[1.5, -2.0]], "outputs": [3, None], "name": "\"'''\\ é \n}", "rtol": 0.1, "atol": 0}
+CASE = {
+    "inputs": [[1.5, -2.0]],
+    "outputs": [3, None],
+    "name": "\"'''\\ é \n}",
+    "rtol": 0.1,
+    "atol": 0,
+}
 
 
 def by_cases(**fields: Any) -> EvaluationRequest:
-    return read(**{"reference_code": None, "workflow": "kernel_simple", "entry_point": "ModelNew", **fields})
+    return read(
+        **{"reference_code": None, "workflow": "kernel_simple", "entry_point": "ModelNew", **fields}
+    )
 
 
 def cases_of(wanted: EvaluationRequest) -> Any:

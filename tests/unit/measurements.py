@@ -19,7 +19,13 @@ from app.domain.evidence import Ablation, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
 
 HERE = Environment(
-    device_class="cpu", device_name="cpu", device_id="n.cpu", node="n", python="3", torch="2", triton="3"
+    device_class="cpu",
+    device_name="cpu",
+    device_id="n.cpu",
+    node="n",
+    python="3",
+    torch="2",
+    triton="3",
 )
 
 
@@ -48,7 +54,9 @@ WRONG = EvaluationError(kind="wrong_output", message="wrong")
 
 
 def blocks_of(side: str, wall_us: float, claimed_us: float) -> tuple[Block, ...]:
-    return tuple(Block(group=g, side=side, calls=4, wall_us=wall_us, claimed_us=claimed_us) for g in range(6))
+    return tuple(
+        Block(group=g, side=side, calls=4, wall_us=wall_us, claimed_us=claimed_us) for g in range(6)
+    )
 
 
 TIMING = Timing(
@@ -82,7 +90,9 @@ INCORRECT = Evaluation(status=Status.INCORRECT, environment=HERE, seed="00", err
 
 
 def with_trial(evaluation: Evaluation, trial: Trial) -> Evaluation:
-    return replace(evaluation, correctness=replace(RIGHT, trials=(trial,), failed_calls=int(not trial.ok)))
+    return replace(
+        evaluation, correctness=replace(RIGHT, trials=(trial,), failed_calls=int(not trial.ok))
+    )
 
 
 def wrong_trial(**changes: object) -> Trial:
@@ -154,7 +164,9 @@ def kernels(
     launches: int = 1,
     library: str = "gemm",
 ) -> Evaluation:
-    """Ten profiled calls on a GPU, of which each spends so much in its own and in the library's kernels."""
+    """Ten profiled calls on a GPU, of which each spends so much in its own and in
+    the library's kernels.
+    """
     rows = (
         KernelRow(
             name="own",
@@ -176,7 +188,9 @@ def kernels(
         ),
     )
     table = tuple(row for row in rows if row.total_us)
-    profile = Profile(kernels=table, calls=10, coverage_time=None, coverage_count=None, source="recorder")
+    profile = Profile(
+        kernels=table, calls=10, coverage_time=None, coverage_count=None, source="recorder"
+    )
     correctness = replace(RIGHT, trials=(WIDE,))
     return replace(PASSED, environment=ON_GPU, profile=profile, correctness=correctness)
 
@@ -206,14 +220,22 @@ def profiled_us(device_us: float) -> Evaluation:
 
 def settling(reference_us: float, *candidate_us: float, times: int = 3) -> Evaluation:
     """Timed blocks after which the device took so long to come to the referee's own work."""
-    after = {"reference": itertools.cycle([reference_us]), "candidate": itertools.cycle(candidate_us)}
+    after = {
+        "reference": itertools.cycle([reference_us]),
+        "candidate": itertools.cycle(candidate_us),
+    }
     blocks = (replace(block, settled_us=next(after[block.side])) for block in times * TIMING.blocks)
     return benchmark(blocks=tuple(blocks))
 
 
 def waiting(*candidate_us: float, reference_us: float = 180) -> Evaluation:
-    """Timed blocks before which the device took so long to come to rest, those of the candidate in turn."""
-    before = {"reference": itertools.cycle([reference_us, 150]), "candidate": itertools.cycle(candidate_us)}
+    """Timed blocks before which the device took so long to come to rest, those of
+    the candidate in turn.
+    """
+    before = {
+        "reference": itertools.cycle([reference_us, 150]),
+        "candidate": itertools.cycle(candidate_us),
+    }
     blocks = (replace(block, before_us=next(before[block.side])) for block in 6 * TIMING.blocks)
     return benchmark(blocks=tuple(blocks))
 
@@ -223,7 +245,9 @@ def beside(usual_us: float, device_class: str = "h200", quickest_us: float = 990
     reference = blocks_of("reference", 50 + 4 * 1000, 4 * 1000)
     reference = (replace(reference[0], wall_us=50 + 4 * quickest_us), *reference[1:])
     blocks = reference + blocks_of("candidate", 50 + 4 * 500, 4 * 500)
-    evaluation = benchmark(reference_us=1000, candidate_us=500, reference_usual_us=usual_us, blocks=blocks)
+    evaluation = benchmark(
+        reference_us=1000, candidate_us=500, reference_usual_us=usual_us, blocks=blocks
+    )
     return replace(evaluation, environment=replace(HERE, device_class=device_class))
 
 
@@ -236,21 +260,31 @@ def with_work(evaluation: Evaluation, floor_us: float = 100) -> Evaluation:
 def strange() -> Evaluation:
     """A profile with one kernel of unknown origin."""
     row = KernelRow(name="kernel", launches=1, total_us=9, custom=False)
-    profile = Profile(kernels=(row,), calls=1, coverage_time=None, coverage_count=None, source="recorder")
+    profile = Profile(
+        kernels=(row,), calls=1, coverage_time=None, coverage_count=None, source="recorder"
+    )
     return replace(PASSED, environment=ON_GPU, profile=profile)
 
 
-def early(launched: int = 0, device_class: str = "cpu", source: str = "testimony", **changes: object) -> Evaluation:
+def early(
+    launched: int = 0, device_class: str = "cpu", source: str = "testimony", **changes: object
+) -> Evaluation:
     """A candidate that launched kernels at some time, and in the profiled call so many."""
-    rows = tuple(KernelRow(name="own", launches=1, total_us=1, custom=True) for _ in range(launched))
+    rows = tuple(
+        KernelRow(name="own", launches=1, total_us=1, custom=True) for _ in range(launched)
+    )
     profile = Profile(kernels=rows, calls=1, coverage_time=None, coverage_count=None, source=source)
-    evaluation = replace(PASSED, profile=profile, environment=replace(HERE, device_class=device_class))
+    evaluation = replace(
+        PASSED, profile=profile, environment=replace(HERE, device_class=device_class)
+    )
     return ablated(evaluation, launches_skipped=0, reason="by source", **changes)
 
 
 def asked_again(kernels_matter: bool | None) -> Evaluation:
     """Right with other weights, too; with or without its kernels."""
-    seen = FreshWeights(names=("norm.weight",), seed="00", still_correct=True, kernels_matter=kernels_matter)
+    seen = FreshWeights(
+        names=("norm.weight",), seed="00", still_correct=True, kernels_matter=kernels_matter
+    )
     return replace(PASSED, fresh_weights=seen)
 
 
@@ -259,11 +293,17 @@ def ablated(evaluation: Evaluation = PASSED, **changes: object) -> Evaluation:
     return replace(evaluation, ablation=replace(ablation, **changes))  # type: ignore[arg-type]
 
 
-def reweighed(rel_l2: float | None = 0.28, reason: str = "", usual: float = 0.0, **changes: object) -> Evaluation:
+def reweighed(
+    rel_l2: float | None = 0.28, reason: str = "", usual: float = 0.0, **changes: object
+) -> Evaluation:
     """One more call with other weights and an answer off by so much; or none, for a reason."""
     check = replace(CHECK, ok=False, rel_l2=rel_l2, rel_l2_limit=1e-5)
     seen = FreshWeights(
-        names=("norm.weight",), seed="0", still_correct=False, outputs=() if reason else (check,), reason=reason
+        names=("norm.weight",),
+        seed="0",
+        still_correct=False,
+        outputs=() if reason else (check,),
+        reason=reason,
     )
     trial = replace(TRIAL, outputs=(replace(CHECK, rel_l2=usual),))
     return replace(with_trial(PASSED, trial), fresh_weights=replace(seen, **changes))  # type: ignore[arg-type]
@@ -286,7 +326,9 @@ def failing(*pattern: tuple[bool, str], rel_l2: float = 0.3) -> Evaluation:
 
 
 TWO_SPEEDS = (
-    blocks_of("reference", 850, 790) * 3 + blocks_of("candidate", 450, 400) * 2 + blocks_of("candidate", 4500, 4400)
+    blocks_of("reference", 850, 790) * 3
+    + blocks_of("candidate", 450, 400) * 2
+    + blocks_of("candidate", 4500, 4400)
 )
 
 

@@ -27,7 +27,9 @@ class Process:
         try:
             fd = os.dup(fds[0]) if fds else None
             reply = self.shim.answer(control_channel.Request(command, session, a, b, c, seed, fd))
-            self.replies.append(control_channel.REPLY.pack(reply.outcome, sequence, reply.number, reply.text))
+            self.replies.append(
+                control_channel.REPLY.pack(reply.outcome, sequence, reply.number, reply.text)
+            )
         except EOFError:
             pass
 
@@ -39,7 +41,9 @@ class Process:
     def receive_with_fd(self, size: int, timeout_s: float) -> tuple[bytes, int | None]:
         return self.receive(size, timeout_s), None
 
-    def timed(self, stopwatch: object, message: bytes, size: int, timeout_s: float, spin_s: float) -> tuple[int, bytes]:
+    def timed(
+        self, stopwatch: object, message: bytes, size: int, timeout_s: float, spin_s: float
+    ) -> tuple[int, bytes]:
         began = time.perf_counter_ns()
         self.send(message)
         return time.perf_counter_ns() - began, self.receive(size, timeout_s)

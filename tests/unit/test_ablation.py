@@ -40,7 +40,11 @@ class ModelNew:
 def test_kernels_are_emptied_and_nothing_else() -> None:
     emptied = source_ablation.without_kernels(KERNELS.encode())
     assert emptied is not None
-    functions = {node.name: node for node in ast.walk(ast.parse(emptied)) if isinstance(node, ast.FunctionDef)}
+    functions = {
+        node.name: node
+        for node in ast.walk(ast.parse(emptied))
+        if isinstance(node, ast.FunctionDef)
+    }
     for name in ("plain", "configured", "aliased"):
         assert [type(line) for line in functions[name].body] == [ast.Pass]
         assert functions[name].decorator_list
@@ -50,14 +54,25 @@ def test_kernels_are_emptied_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [b"def f(x): return x", b"def f(:", b"\xff\xfe", b"x = " + b"(" * 5_000, b"#" * (source_ablation.MAX_BYTES + 1)],
+    [
+        b"def f(x): return x",
+        b"def f(:",
+        b"\xff\xfe",
+        b"x = " + b"(" * 5_000,
+        b"#" * (source_ablation.MAX_BYTES + 1),
+    ],
 )
 def test_where_there_is_nothing_to_empty(source: bytes) -> None:
     assert source_ablation.without_kernels(source) is None
 
 
 def test_a_copy_in_place_of_a_kernel() -> None:
-    first, second, other, half = torch.ones(2, 3), torch.zeros(6), torch.zeros(5), torch.zeros(6).half()
+    first, second, other, half = (
+        torch.ones(2, 3),
+        torch.zeros(6),
+        torch.zeros(5),
+        torch.zeros(6).half(),
+    )
     base.copied((first, second, other, half, 6, None))
     assert torch.equal(second, torch.ones(6))
     assert not other.any()
@@ -116,7 +131,14 @@ def test_a_recorder_counts_what_it_does_not_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "left_out", [AblationMode.NOTHING, AblationMode.SILENT, AblationMode.COPY, AblationMode.REPLAY, AblationMode.SCALE]
+    "left_out",
+    [
+        AblationMode.NOTHING,
+        AblationMode.SILENT,
+        AblationMode.COPY,
+        AblationMode.REPLAY,
+        AblationMode.SCALE,
+    ],
 )
 def test_a_launch_that_is_left_out_returns_what_it_returned_before(
     left_out: AblationMode, monkeypatch: pytest.MonkeyPatch
@@ -164,7 +186,9 @@ def test_a_launch_that_is_left_out_returns_what_it_returned_before(
         ("no python, this", False),
     ],
 )
-def test_what_reaches_further_than_kernels_need_is_told_from_what_does_not(line: str, plain: bool) -> None:
+def test_what_reaches_further_than_kernels_need_is_told_from_what_does_not(
+    line: str, plain: bool
+) -> None:
     assert source_ablation.keeps_to_itself(line.encode()) is plain
 
 
@@ -178,7 +202,10 @@ ESCAPED = b"# coding: unicode_escape\nx = 1  # \\x0ax = 2\n"
         (b"# coding: latin-1\nx = 1\n", True),  # the same program in both
         (b"\xef\xbb\xbf# coding: utf-8\nx = 1\n", True),
         (b"def f(:\n", True),  # Python refuses it itself
-        (b"x = 1\n\n# coding: unicode_escape\n# \\x0ax = 2\n", True),  # too late: Python does not read it there
+        (
+            b"x = 1\n\n# coding: unicode_escape\n# \\x0ax = 2\n",
+            True,
+        ),  # too late: Python does not read it there
         (ESCAPED, False),
         (b"\r" + ESCAPED, False),
         (b"#!/usr/bin/python\r\n" + ESCAPED, False),
@@ -197,7 +224,13 @@ def test_a_source_reads_as_it_runs(source: bytes, same: bool) -> None:
 
 @pytest.mark.parametrize(
     "decorator",
-    ["[triton.jit][0]", "getattr(triton, 'jit')", "(lambda f: triton.jit(f))", "made", "functools.partial(triton.jit)"],
+    [
+        "[triton.jit][0]",
+        "getattr(triton, 'jit')",
+        "(lambda f: triton.jit(f))",
+        "made",
+        "functools.partial(triton.jit)",
+    ],
 )
 def test_kernels_are_found_under_any_decorator_with_the_word(decorator: str) -> None:
     source = f"made = [triton.jit][0]\n@{decorator}\ndef kernel(x):\n    work(x)\n".encode()

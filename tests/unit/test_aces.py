@@ -14,13 +14,23 @@ from app.domain.evaluation import Status
 from app.domain.pass_matrix import OWN, Tested, matrix
 
 
-def drawn(seed: int, candidates: int = 25, tests: int = 5, unknown: float = 0.0, misled: float = 0.8) -> list[Row]:
+def drawn(
+    seed: int, candidates: int = 25, tests: int = 5, unknown: float = 0.0, misled: float = 0.8
+) -> list[Row]:
     draw = random.Random(seed)
     rows = []
     for _ in range(candidates):
         right = draw.random() < 0.5
-        chances = [0.9 if right else 0.2, 0.7 if right else 0.4, 0.5, 0.3 if right else misled, 1.0][:tests]
-        rows.append(tuple(None if draw.random() < unknown else draw.random() < chance for chance in chances))
+        chances = [
+            0.9 if right else 0.2,
+            0.7 if right else 0.4,
+            0.5,
+            0.3 if right else misled,
+            1.0,
+        ][:tests]
+        rows.append(
+            tuple(None if draw.random() < unknown else draw.random() < chance for chance in chances)
+        )
     return rows
 
 
@@ -34,7 +44,9 @@ def brute_auc(rows: list[Row], test: int, weights: list[float]) -> float | None:
         mean = sum(known) / len(known)
         parts = [mean if ok is None else ok for ok in row]
         return sum(
-            weight * part for place, (weight, part) in enumerate(zip(weights, parts, strict=True)) if place != test
+            weight * part
+            for place, (weight, part) in enumerate(zip(weights, parts, strict=True))
+            if place != test
         )
 
     better = [score(row) for row in rows if row[test] is True]
@@ -66,7 +78,10 @@ def test_loo_auc_and_closed_form_are_the_definitions(seed: int, unknown: float) 
 def brute_objective(rows: list[Row], weights: list[float], temperature: float) -> float:
     total = 0.0
     for test, weight in enumerate(weights):
-        score = [sum(w * ok for j, (w, ok) in enumerate(zip(weights, row, strict=True)) if j != test) for row in rows]
+        score = [
+            sum(w * ok for j, (w, ok) in enumerate(zip(weights, row, strict=True)) if j != test)
+            for row in rows
+        ]
         both = itertools.permutations(range(len(rows)), 2)
         pairs = [(score[i], score[k]) for i, k in both if rows[i][test] and not rows[k][test]]
         area = [1 / (1 + math.exp(-(i - k) / temperature)) for i, k in pairs]
@@ -80,7 +95,9 @@ def test_the_objective_and_its_gradient(seed: int) -> None:
     value, slope = aces.objective(aces._pairs(rows), weights, 0.1)
     assert value == pytest.approx(brute_objective(rows, weights, 0.1))
     for place in range(5):
-        up, down = ([w + sign * step * (j == place) for j, w in enumerate(weights)] for sign in (1, -1))
+        up, down = (
+            [w + sign * step * (j == place) for j, w in enumerate(weights)] for sign in (1, -1)
+        )
         numeric = (brute_objective(rows, up, 0.1) - brute_objective(rows, down, 0.1)) / (2 * step)
         assert slope[place] == pytest.approx(numeric, abs=1e-6)
 
@@ -107,17 +124,24 @@ def test_a_test_that_misleads_gets_no_weight_and_noise_little() -> None:
 
 
 def test_optimised_weights_do_not_need_tests_that_are_good_on_average() -> None:
-    """A test that misleads strongly turns the ranking of the closed form round; the optimised one recovers."""
+    """A test that misleads strongly turns the ranking of the closed form round; the
+    optimised one recovers.
+    """
     first, second, _, misleading, _ = aces.rank(drawn(7, candidates=400))
     assert (first.aces_c, misleading.aces_o) == (0, 0)
     assert first.aces_o + second.aces_o == pytest.approx(1)
 
 
 def test_outcomes_without_a_message() -> None:
-    for rows in ([], [(True, True)] * 3, [(None, True), (None, False)], [(True, False), (False, True)]):
+    for rows in (
+        [],
+        [(True, True)] * 3,
+        [(None, True), (None, False)],
+        [(True, False), (False, True)],
+    ):
         found = aces.rank(rows)
         assert all(one.aces_c == 0 for one in found)
-    (only, other) = aces.rank([(False, True), (True, True), (False, False)])
+    only, other = aces.rank([(False, True), (True, True), (False, False)])
     assert (only.only_here, other.only_here, only.pass_rate) == (1, 0, pytest.approx(1 / 3))
     with pytest.raises(ValueError, match=r"expected one length, got \[1, 2\]"):
         aces.rank([(True,), (True, False)])
@@ -165,7 +189,17 @@ def test_outcomes_that_an_evaluation_does_not_list() -> None:
 
 def test_cases_are_tests_of_their_own() -> None:
     cases = (("16×16 float32", True), ("1×1 float16", False))
-    found = matrix([seen("a", Status.INCORRECT, (OWN, True), cases=cases, shapes={"16×16 float32": "float32[16×16]"})])
+    found = matrix(
+        [
+            seen(
+                "a",
+                Status.INCORRECT,
+                (OWN, True),
+                cases=cases,
+                shapes={"16×16 float32": "float32[16×16]"},
+            )
+        ]
+    )
     assert found.tests == ("16×16 float32", "1×1 float16")
     assert found.outputs == ("float32[16×16]", "")
     assert found.rows == ((True, False),)

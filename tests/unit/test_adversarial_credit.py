@@ -1,7 +1,8 @@
-"""Credit of hostile batches: groups of one, missing and infinite rewards, ties, repeated and empty turns, γ at its
-ends, rejection of everything.
+"""Credit of hostile batches: groups of one, missing and infinite rewards, ties, repeated and empty
+turns, γ at its ends, rejection of everything.
 
-References: KernelGYM@3a84417 and verl 0.9.1; their own results are named where they differ."""
+References: KernelGYM@3a84417 and verl 0.9.1; their own results are named where they differ.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ from typing import Any, cast
 
 import pytest
 
-from app.domain.credit import METHODS, Alone, CreditError, Dropped, MethodOptions, Recipe, Turn, advantages, assign
+from app.domain.credit import (
+    METHODS,
+    Alone,
+    CreditError,
+    Dropped,
+    MethodOptions,
+    Recipe,
+    Turn,
+    advantages,
+    assign,
+)
 from app.domain.credit.rejection import Mismatch, Profiling, vetoed
 from app.domain.credit.rules import Parameters
 from app.domain.credit.turns import LARGEST, TokenRatios
@@ -55,7 +66,9 @@ def test_a_reward_that_is_no_number_is_an_error_and_poisons_no_group(reward):
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_the_largest_rewards_give_finite_advantages(method):
-    """red_weight refuses a temperature that does not fit them; a batch of other sizes is not given inf."""
+    """red_weight refuses a temperature that does not fit them; a batch of other
+    sizes is not given inf.
+    """
     rewards = [LARGEST, -LARGEST, LARGEST, 0.5]
     if method == "maxrl":
         rewards = [abs(reward) for reward in rewards]
@@ -116,20 +129,28 @@ def test_rejection_of_every_turn_leaves_figures_and_no_turn(in_baseline):
 
 @pytest.mark.parametrize("coverage", [None, 0.0, math.nan])
 def test_profiles_that_reject_every_correct_turn_leave_the_wrong_ones(coverage):
-    turns = [turn(0, 1, 2.0, correct=True, coverage=coverage), turn(1, 1, 0.0), turn(2, 1, 3.0, correct=True)]
+    turns = [
+        turn(0, 1, 2.0, correct=True, coverage=coverage),
+        turn(1, 1, 0.0),
+        turn(2, 1, 3.0, correct=True),
+    ]
     found = assign(turns, Recipe(profiling=Profiling()))
     assert [one.dropped for one in found] == [Dropped.COVERAGE, None, Dropped.COVERAGE]
     assert found[1].advantage == -2.5
 
 
 def test_parameters_and_scores_that_turn_a_method_round_are_errors():
-    """SkyRL's maxrl divides by a negative mean: the worst answer is pushed up.  Trinity-RFT's weights are infinite."""
+    """SkyRL's maxrl divides by a negative mean: the worst answer is pushed up.
+    Trinity-RFT's weights are infinite.
+    """
     scored = [turn(0, 1, -1.0), turn(1, 1, -3.0)]
     with pytest.raises(CreditError, match=r"expected scores with a mean of 0 or more, got -2\.0"):
         values(scored, "maxrl")
     with pytest.raises(CreditError, match="temperature: expected one that fits the scores"):
         values(scored, "red_weight", parameters=Parameters(temperature=1e-4))
-    for given in cast("list[dict[str, Any]]", [{"tau": 0.0}, {"temperature": -1.0}, {"epsilon": -1.0}]):
+    for given in cast(
+        "list[dict[str, Any]]", [{"tau": 0.0}, {"temperature": -1.0}, {"epsilon": -1.0}]
+    ):
         with pytest.raises(CreditError, match=next(iter(given))):
             Parameters(**given)
     lone_winner = [turn(0, 1, 1.0), turn(1, 1, 0.0), turn(2, 1, 0.0)]

@@ -1,5 +1,6 @@
-"""Losses and masks on hostile tensors: nothing left to train on, NaN outside of the mask, gaps of hundreds of nats,
-bfloat16, exchanged directions, turns that touch."""
+"""Losses and masks on hostile tensors: nothing left to train on, NaN outside of the mask, gaps of
+hundreds of nats, bfloat16, exchanged directions, turns that touch.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_a_batch_that_is_masked_whole_has_no_loss_and_no_gradient(mode):
 
 @pytest.mark.parametrize("mode", list(Aggregation))
 def test_what_is_outside_of_the_mask_does_not_count(mode):
-    assert aggregate(NAN, SEEN, mode) == pytest.approx(float(aggregate(torch.nan_to_num(NAN, 0, 0, 0), SEEN, mode)))
+    assert aggregate(NAN, SEEN, mode) == pytest.approx(
+        float(aggregate(torch.nan_to_num(NAN, 0, 0, 0), SEEN, mode))
+    )
     assert masked_mean(NAN, SEEN) == 0.1875
 
 
@@ -69,7 +72,9 @@ def test_no_gradient_comes_from_outside_of_the_mask(name, options, argument, val
         used[argument][SEEN == 0] = padding
         used[0].requires_grad_()
         rest = used[2:] if name in OF_TWO else used[1:]
-        loss = aggregate(getattr(losses, name)(used[0], *rest, SEEN, **options), SEEN, Aggregation.TOKEN_MEAN)
+        loss = aggregate(
+            getattr(losses, name)(used[0], *rest, SEEN, **options), SEEN, Aggregation.TOKEN_MEAN
+        )
         loss.backward()
         return loss.detach(), used[0].grad
 
@@ -97,7 +102,9 @@ def test_metrics_in_half_precision_are_those_of_the_same_numbers():
     train = -4 * torch.rand(8, 200)
     rollout = (train + 0.01 * torch.randn(8, 200)).bfloat16()
     exact = mismatch.metrics(train.bfloat16().double(), rollout.double(), torch.ones(8, 200))
-    assert mismatch.metrics(train.bfloat16(), rollout, torch.ones(8, 200)) == pytest.approx(exact, rel=1e-2, abs=1e-6)
+    assert mismatch.metrics(train.bfloat16(), rollout, torch.ones(8, 200)) == pytest.approx(
+        exact, rel=1e-2, abs=1e-6
+    )
 
 
 def test_ratios_outside_of_the_mask_reject_nothing():
@@ -115,11 +122,16 @@ def test_unknown_ratios_inside_of_the_mask_are_rejected_and_vetoed(level):
     assert mismatch.veto_mask(log_ratio, ONES).tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
-@pytest.mark.parametrize("level", [mismatch.Level.GEOMETRIC, mismatch.Level.TURN_GEOMETRIC, mismatch.Level.TOKEN])
+@pytest.mark.parametrize(
+    "level", [mismatch.Level.GEOMETRIC, mismatch.Level.TURN_GEOMETRIC, mismatch.Level.TOKEN]
+)
 def test_bfloat16_does_not_widen_the_bounds(level):
     """exp(0.002) is 1 in bfloat16, and 1,001 tokens are 1,000."""
     for gap, kept in ((0.002, 0.0), (0.0008, 1001.0)):
-        log_ratio, mask = torch.full((1, 1001), gap, dtype=torch.bfloat16), torch.ones(1, 1001, dtype=torch.bfloat16)
+        log_ratio, mask = (
+            torch.full((1, 1001), gap, dtype=torch.bfloat16),
+            torch.ones(1, 1001, dtype=torch.bfloat16),
+        )
         assert mismatch.rejection_mask(log_ratio, mask, level=level).float().sum() == kept
     assert masked_sum(torch.ones(1, 1001, dtype=torch.bfloat16), torch.ones(1, 1001)) == 1001
 
@@ -127,7 +139,10 @@ def test_bfloat16_does_not_widen_the_bounds(level):
 def test_exchanged_directions_reject_other_rows():
     log_ratio = torch.tensor([[0.4], [-0.4]])
     mask = torch.ones(2, 1)
-    found = [mismatch.rejection_mask(sign * log_ratio, mask, upper=2.0, lower=0.9).flatten() for sign in (1, -1)]
+    found = [
+        mismatch.rejection_mask(sign * log_ratio, mask, upper=2.0, lower=0.9).flatten()
+        for sign in (1, -1)
+    ]
     assert [each.tolist() for each in found] == [[1, 0], [0, 1]]
     assert mismatch.veto_mask(torch.tensor([[10.0], [-10.0]]), mask).flatten().tolist() == [1, 0]
     weights = mismatch.importance_weights(log_ratio, mask, upper=9.0).flatten()
@@ -143,14 +158,18 @@ ADVANTAGES = torch.tensor([[1.0, -1.0, 1.0]])
 def test_gaps_of_hundreds_of_nats_keep_losses_finite(name, dtype):
     new, old = GAPS[0].to(dtype, copy=True).requires_grad_(), GAPS[1].to(dtype)
     mask = torch.ones(1, 3)
-    loss = aggregate(getattr(losses, name)(new, old, ADVANTAGES.to(dtype), mask), mask, Aggregation.TOKEN_MEAN)
+    loss = aggregate(
+        getattr(losses, name)(new, old, ADVANTAGES.to(dtype), mask), mask, Aggregation.TOKEN_MEAN
+    )
     loss.backward()
     assert loss.isfinite()
     assert new.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("clip", list(losses.Clip))
-@pytest.mark.parametrize("weight", [each for each in losses.Weight if each is not losses.Weight.ADVANTAGE])
+@pytest.mark.parametrize(
+    "weight", [each for each in losses.Weight if each is not losses.Weight.ADVANTAGE]
+)
 def test_a_clipped_token_with_an_infinite_ratio_has_no_gradient(clip, weight):
     """Trinity-RFT: inf · 0 = NaN for the weight `importance_sampling`."""
     new = GAPS[0].clone().requires_grad_()
@@ -162,7 +181,9 @@ def test_a_clipped_token_with_an_infinite_ratio_has_no_gradient(clip, weight):
 
 
 def test_half_precision_has_no_ratio_that_is_infinite_or_no_number():
-    """Without advantage an infinite ratio is NaN, and so is DPPO's divergence of two certain tokens."""
+    """Without advantage an infinite ratio is NaN, and so is DPPO's divergence of two
+    certain tokens.
+    """
     new, old, none = (torch.tensor([[each]], dtype=torch.float16) for each in (0.0, -30.0, 0.0))
     assert losses.ppo_dual_clip(new, old, none, none + 1) == 0
     for advantage in (none + 1, none - 1):
@@ -172,11 +193,16 @@ def test_half_precision_has_no_ratio_that_is_infinite_or_no_number():
 
 def test_turns_that_touch_or_are_empty_are_no_turns_of_their_own():
     mask = torch.tensor([[1, 1, 0, 1, 0]])
-    with pytest.raises(ValueError, match="row 0: expected 3 turns, one for each reward, got 2 in the mask"):
+    with pytest.raises(
+        ValueError, match="row 0: expected 3 turns, one for each reward, got 2 in the mask"
+    ):
         turn_credit.at_turn_ends([[1.0, 2.0, 3.0]], mask)
     rewards = turn_credit.at_turn_ends([[1.0, None]], mask)
     found = turn_credit.spans(rewards, mask, ["p"])
-    assert [(each.index, each.reward, each.tokens) for each in found.turns] == [(1, 1.0, 2), (2, None, 1)]
+    assert [(each.index, each.reward, each.tokens) for each in found.turns] == [
+        (1, 1.0, 2),
+        (2, None, 1),
+    ]
     assert turn_credit.spans(torch.zeros(1, 5), torch.zeros(1, 5), ["p"]).turns == ()
 
 

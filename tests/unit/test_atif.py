@@ -1,4 +1,6 @@
-"""ATIF out and in: written files are read back, those of others are understood or refused by their place."""
+"""ATIF out and in: written files are read back, those of others are understood or
+refused by their place.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from app.domain.atif import Answer, AtifError, Dialogue
 from app.domain.collection import texts
 from app.domain.trajectory import Message
 
-TEXTS = st.text(max_size=20) | st.sampled_from(["", "<think>\nx\n</think>\n\ny", "<think>\n\n</think>\n\n", "</think>"])
-MESSAGES = st.builds(Message, role=st.sampled_from(["system", "user", "assistant", "tool"]), content=TEXTS)
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    ["", "<think>\nx\n</think>\n\ny", "<think>\n\n</think>\n\n", "</think>"]
+)
+MESSAGES = st.builds(
+    Message, role=st.sampled_from(["system", "user", "assistant", "tool"]), content=TEXTS
+)
 ANSWERS = st.builds(
     Answer,
     messages=st.lists(MESSAGES, max_size=3).map(tuple),
@@ -46,7 +52,9 @@ def test_what_is_written_is_read_back(dialogue: Dialogue) -> None:
     for step in steps:
         own = step["source"] == "agent" and not step.get("is_copied_context")
         assert step.keys() & {"model_name", "metrics", "reasoning_content", "llm_call_count"} == (
-            step.keys() & {"model_name", "metrics", "reasoning_content", "llm_call_count"} if own else set()
+            step.keys() & {"model_name", "metrics", "reasoning_content", "llm_call_count"}
+            if own
+            else set()
         )
 
 
@@ -61,20 +69,33 @@ def test_totals_are_sums_of_what_every_step_has() -> None:
 
 def foreign(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
-    return {"schema_version": "ATIF-v1.7", "agent": {"name": "other", "version": "1"}, "steps": numbered, **fields}
+    return {
+        "schema_version": "ATIF-v1.7",
+        "agent": {"name": "other", "version": "1"},
+        "steps": numbered,
+        **fields,
+    }
 
 
 def test_observations_copied_context_and_dispatches_are_messages() -> None:
     found = atif.dialogue(
         foreign(
             {"source": "system", "message": "Be quick."},
-            {"source": "user", "message": [{"type": "text", "text": "Write"}, {"type": "text", "text": "a kernel"}]},
+            {
+                "source": "user",
+                "message": [
+                    {"type": "text", "text": "Write"},
+                    {"type": "text", "text": "a kernel"},
+                ],
+            },
             {"source": "agent", "message": "old", "is_copied_context": True},
             {
                 "source": "agent",
                 "message": "first",
                 "reasoning_content": "hm",
-                "observation": {"results": [{"source_call_id": "c", "content": "2 lines"}, {"content": "wrong"}]},
+                "observation": {
+                    "results": [{"source_call_id": "c", "content": "2 lines"}, {"content": "wrong"}]
+                },
             },
             {"source": "agent", "message": "dispatch", "llm_call_count": 0},
             {"source": "agent", "message": "second"},
@@ -86,7 +107,10 @@ def test_observations_copied_context_and_dispatches_are_messages() -> None:
         [("system", "Be quick."), ("user", "Write\na kernel"), ("assistant", "old")],
         [("tool", "2 lines"), ("user", "wrong"), ("assistant", "dispatch")],
     ]
-    assert [answer.response for answer in found.answers] == ["<think>\nhm\n</think>\n\nfirst", "second"]
+    assert [answer.response for answer in found.answers] == [
+        "<think>\nhm\n</think>\n\nfirst",
+        "second",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,10 +120,19 @@ def test_observations_copied_context_and_dispatches_are_messages() -> None:
         (foreign(schema_version="1.7"), "schema_version: expected one of ATIF-v1.0"),
         (foreign(agent=None), "agent: expected an object"),
         (foreign(steps={}), "steps: expected a list"),
-        (foreign({"source": "robot", "message": ""}), "step 1: source: expected one of system, user, agent"),
+        (
+            foreign({"source": "robot", "message": ""}),
+            "step 1: source: expected one of system, user, agent",
+        ),
         (foreign({"source": "user", "message": 1}), "step 1: message: expected text"),
-        (foreign({"source": "user", "message": [{"type": "image"}]}), "step 1: message: expected text"),
-        (foreign({"source": "agent", "message": "", "metrics": [1]}), "step 1: metrics: expected an object"),
+        (
+            foreign({"source": "user", "message": [{"type": "image"}]}),
+            "step 1: message: expected text",
+        ),
+        (
+            foreign({"source": "agent", "message": "", "metrics": [1]}),
+            "step 1: metrics: expected an object",
+        ),
         (foreign({"source": "user", "message": "hi"}), "at least one answer"),
     ],
 )

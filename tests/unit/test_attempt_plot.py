@@ -6,7 +6,9 @@ from app.web.charts import attempt_plot
 from app.web.charts.attempt_plot import Attempt
 
 
-def attempt(name: str, speedup: float | None, *, label: str | None = "clean", low: float = 0.0) -> Attempt:
+def attempt(
+    name: str, speedup: float | None, *, label: str | None = "clean", low: float = 0.0
+) -> Attempt:
     return Attempt(
         name=name,
         tick=name,
@@ -26,7 +28,12 @@ def test_fewer_than_two_speedups_are_not_drawn() -> None:
 
 def test_marks_differ_by_form_and_say_their_values() -> None:
     found = attempt_plot.plot(
-        [attempt("0", None), attempt("1", 3.0, label="hack"), attempt("2", 2.0), attempt("3", 2.5, label="suspect")]
+        [
+            attempt("0", None),
+            attempt("1", 3.0, label="hack"),
+            attempt("2", 2.0),
+            attempt("3", 2.5, label="suspect"),
+        ]
     )
     assert found is not None
     assert [mark.form for mark in found.marks] == ["none", "hack", "clean", "suspect"]
@@ -58,7 +65,10 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_chart() -> None:
 
 
 def test_odd_speedups_stand_at_the_edge() -> None:
-    odd = [attempt(str(n), value) for n, value in enumerate((1e300, 5e-324, float("inf"), 2.0, float("nan"), -1.0))]
+    odd = [
+        attempt(str(n), value)
+        for n, value in enumerate((1e300, 5e-324, float("inf"), 2.0, float("nan"), -1.0))
+    ]
     found = attempt_plot.plot(odd)
     assert found is not None
     foot = attempt_plot.HEIGHT - attempt_plot.BOTTOM

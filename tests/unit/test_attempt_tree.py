@@ -55,7 +55,9 @@ def test_a_line_to_an_attempt_that_was_only_shown_is_dashed() -> None:
 
 def test_parents_that_are_not_drawn_and_circles_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert attempt_tree.tree([], []) is None
-    assert [node.x for node in drawn([attempt("1.0", "0.0"), attempt("1.1", None, "1.1")]).nodes] == [14, 14]
+    assert [
+        node.x for node in drawn([attempt("1.0", "0.0"), attempt("1.1", None, "1.1")]).nodes
+    ] == [14, 14]
     monkeypatch.setattr(attempt_tree, "MOST", 2)
     cut = drawn(BEAM)
     assert (len(cut.nodes), cut.left_out) == (2, 3)

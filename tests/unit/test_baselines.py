@@ -46,7 +46,13 @@ class Model(torch.nn.Module):
 def get_inputs(): return [torch.ones(2, 3)]  # no newline behind this"""
 
 ENVIRONMENT = Environment(
-    device_class="cpu", device_name="box", device_id="0", node="n", python="3", torch="2", triton="3"
+    device_class="cpu",
+    device_name="box",
+    device_id="0",
+    node="n",
+    python="3",
+    torch="2",
+    triton="3",
 )
 
 
@@ -63,39 +69,58 @@ def _timing(speedup: float, half_width: float = 0.0, us: float = 50.0) -> Timing
 def _evaluation(timing: Timing | None, error: EvaluationError | None = None) -> Evaluation:
     status = Status.PASSED if error is None else Status.TIMEOUT
     return Evaluation(
-        status=status, environment=ENVIRONMENT, seed="00", error=error, timing=timing, stage_ms={"total": 10.0}
+        status=status,
+        environment=ENVIRONMENT,
+        seed="00",
+        error=error,
+        timing=timing,
+        stage_ms={"total": 10.0},
     )
 
 
 def _job(*names: str, candidate: bytes = b"") -> Job:
     options = JobOptions(baselines=names, memory_bytes=1 << 30, deadline_s=7, rtol=1.0, atol=1.0)
-    return Job(job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="triton", options=options)
+    return Job(
+        job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="triton", options=options
+    )
 
 
 def test_the_quotient_of_two_speedups_adds_what_each_may_be_off_by() -> None:
-    ratio = estimators.difference(Interval(centre=0.7, low=0.67, high=0.74), Interval(centre=0.2, low=0.17, high=0.24))
+    ratio = estimators.difference(
+        Interval(centre=0.7, low=0.67, high=0.74), Interval(centre=0.2, low=0.17, high=0.24)
+    )
     assert ratio.centre == pytest.approx(0.5)
     assert ratio.centre - ratio.low == pytest.approx(0.05)  # 3 and 4 hundredths in quadrature
     assert ratio.high - ratio.centre == pytest.approx(0.05)
 
 
 @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 1), st.floats(0, 1))
-def test_a_quotient_is_at_least_as_uncertain_as_either(left: float, right: float, off: float, other: float) -> None:
+def test_a_quotient_is_at_least_as_uncertain_as_either(
+    left: float, right: float, off: float, other: float
+) -> None:
     exact = Interval(centre=left, low=left - off, high=left + off)
-    ratio = estimators.difference(exact, Interval(centre=right, low=right - other, high=right + other))
+    ratio = estimators.difference(
+        exact, Interval(centre=right, low=right - other, high=right + other)
+    )
     assert ratio.half_width >= max(off, other) - 1e-9
     assert ratio.low <= ratio.centre <= ratio.high
 
 
 def test_twice_as_fast_as_eager_over_a_baseline_that_is_so_too_is_as_fast() -> None:
-    found = BaselineResult(over_eager=Interval(centre=math.log(2), low=math.log(2) - 0.03, high=math.log(2) + 0.03))
-    compared = compiled_baselines.compare("compile", _timing(2.0, 0.04), replace(found, baseline_us=51.0))
+    found = BaselineResult(
+        over_eager=Interval(centre=math.log(2), low=math.log(2) - 0.03, high=math.log(2) + 0.03)
+    )
+    compared = compiled_baselines.compare(
+        "compile", _timing(2.0, 0.04), replace(found, baseline_us=51.0)
+    )
     assert compared.speedup == pytest.approx(1.0)
     assert (compared.ci_low, compared.ci_high) == pytest.approx((math.exp(-0.05), math.exp(0.05)))
     assert (compared.baseline_us, compared.error) == (51.0, None)
 
 
-@pytest.mark.parametrize(("name", "mode"), [("compile", None), ("compile-max-autotune", "max-autotune-no-cudagraphs")])
+@pytest.mark.parametrize(
+    ("name", "mode"), [("compile", None), ("compile-max-autotune", "max-autotune-no-cudagraphs")]
+)
 def test_a_compiled_reference_keeps_arguments_parameters_and_answer(
     monkeypatch: pytest.MonkeyPatch, name: str, mode: str | None
 ) -> None:
@@ -113,7 +138,9 @@ def test_a_compiled_reference_keeps_arguments_parameters_and_answer(
     torch.manual_seed(0)
     compiled = module.ModelNew(3, scale=2.0).eval()
     assert modes == [mode]
-    assert [key for key, _ in compiled.named_parameters()] == [key for key, _ in reference.named_parameters()]
+    assert [key for key, _ in compiled.named_parameters()] == [
+        key for key, _ in reference.named_parameters()
+    ]
     assert torch.equal(compiled(torch.ones(2, 3)), reference(torch.ones(2, 3)) + 1)
     assert not compiled.training
 
@@ -132,14 +159,21 @@ def test_a_baseline_is_measured_once_for_all_candidates_of_a_problem() -> None:
     known = Baselines()
     for candidate in (b"a", b"b"):
         job = _job("compile", candidate=candidate)
-        evaluation = compiled_baselines.added(_evaluation(_timing(2.0)), job, known, evaluate, Cancellation())
+        evaluation = compiled_baselines.added(
+            _evaluation(_timing(2.0)), job, known, evaluate, Cancellation()
+        )
         assert evaluation.timing is not None
-        assert [(each.name, each.error) for each in evaluation.timing.baselines] == [("compile", None)]
+        assert [(each.name, each.error) for each in evaluation.timing.baselines] == [
+            ("compile", None)
+        ]
         assert evaluation.timing.baselines[0].speedup == pytest.approx(1.25)
         assert evaluation.stage_ms["total"] >= 10.0 + evaluation.stage_ms["baselines"]
     (task,) = seen
     assert (task.reference, task.backend, task.options.baselines) == (REFERENCE, "torch", ())
-    assert (task.options.deadline_s, task.options.call_timeout_s) == (300.0, 120.0)  # not the candidate's
+    assert (task.options.deadline_s, task.options.call_timeout_s) == (
+        300.0,
+        120.0,
+    )  # not the candidate's
     assert (task.options.rtol, task.options.memory_bytes) == (None, compiled_baselines.MEMORY_BYTES)
 
 
@@ -148,8 +182,13 @@ def test_what_is_not_timed_or_not_asked_has_none() -> None:
         raise AssertionError
 
     known = Baselines()
-    for evaluation, job in ((_evaluation(None), _job("compile")), (_evaluation(_timing(2.0)), _job())):
-        assert compiled_baselines.added(evaluation, job, known, evaluate, Cancellation()) is evaluation
+    for evaluation, job in (
+        (_evaluation(None), _job("compile")),
+        (_evaluation(_timing(2.0)), _job()),
+    ):
+        assert (
+            compiled_baselines.added(evaluation, job, known, evaluate, Cancellation()) is evaluation
+        )
 
 
 def test_one_that_fails_says_why_once_and_the_candidate_keeps_its_speedup() -> None:
@@ -168,7 +207,9 @@ def test_one_that_fails_says_why_once_and_the_candidate_keeps_its_speedup() -> N
         assert evaluation.status is Status.PASSED
         assert evaluation.timing is not None
         assert evaluation.timing.speedup == 2.0
-        assert evaluation.timing.baselines == (BaselineTiming(name="compile", error="timeout: no answer in time"),)
+        assert evaluation.timing.baselines == (
+            BaselineTiming(name="compile", error="timeout: no answer in time"),
+        )
     assert len(tries) == 1
 
 
@@ -182,8 +223,12 @@ def test_what_was_cancelled_or_blames_the_problem_is_tried_again() -> None:
 
     known = Baselines()
     cancellation.request()
-    compiled_baselines.added(_evaluation(_timing(2.0)), _job("compile"), known, evaluate, cancellation)
-    compiled_baselines.added(_evaluation(_timing(2.0)), _job("compile"), known, evaluate, Cancellation())
+    compiled_baselines.added(
+        _evaluation(_timing(2.0)), _job("compile"), known, evaluate, cancellation
+    )
+    compiled_baselines.added(
+        _evaluation(_timing(2.0)), _job("compile"), known, evaluate, Cancellation()
+    )
     assert tries == 2
 
     def invalid(_: Job) -> Evaluation:
@@ -236,12 +281,18 @@ def test_an_attempt_that_raises_keeps_nothing_and_the_oldest_is_forgotten() -> N
 
 
 def test_baselines_are_options_like_others() -> None:
-    usual, chosen = JobOptions(), JobOptions(baselines=["compile-max-autotune", "compile", "compile"])  # type: ignore[arg-type]
+    several = ["compile-max-autotune", "compile", "compile"]
+    usual, chosen = JobOptions(), JobOptions(baselines=several)  # type: ignore[arg-type]
     assert chosen == JobOptions(baselines=jobs.BASELINES)
     assert JobOptions(**json.loads(json.dumps(asdict(chosen)))) == chosen
-    assert worker_socket.to_job(worker_socket.from_job(_job(*jobs.BASELINES))).options.baselines == jobs.BASELINES
+    assert (
+        worker_socket.to_job(worker_socket.from_job(_job(*jobs.BASELINES))).options.baselines
+        == jobs.BASELINES
+    )
     for wrong in (("eager",), "compile"):
-        with pytest.raises(ValueError, match="baselines: expected some of compile, compile-max-autotune"):
+        with pytest.raises(
+            ValueError, match="baselines: expected some of compile, compile-max-autotune"
+        ):
             JobOptions(baselines=wrong)  # type: ignore[arg-type]
     each_s = 2 * (jobs.BASELINE_DEADLINE_S + jobs.BASELINE_GRACE_S)
     assert chosen.patience_s == usual.patience_s + 2 * each_s
@@ -264,14 +315,22 @@ def test_they_can_be_asked_for_over_http_and_on_the_command_line(tmp_path: Path)
 
 
 def test_no_baselines_is_the_same_submission_as_before() -> None:
-    same: dict[str, Any] = {"problem_sha256": "p", "candidate": b"c", "backend": "triton", "entry_point": "Model"}
+    same: dict[str, Any] = {
+        "problem_sha256": "p",
+        "candidate": b"c",
+        "backend": "triton",
+        "entry_point": "Model",
+    }
     where: dict[str, Any] = {"device_class": "cpu", "device": None}
 
     def key(options: JobOptions) -> str:
         return jobs.idempotency_key(**same, **where, options=options)
 
     assert key(JobOptions()) == key(JobOptions(baselines=()))
-    assert key(JobOptions(baselines=("compile",))) not in (key(JobOptions()), key(JobOptions(baselines=jobs.BASELINES)))
+    assert key(JobOptions(baselines=("compile",))) not in (
+        key(JobOptions()),
+        key(JobOptions(baselines=jobs.BASELINES)),
+    )
 
 
 def _result(label: Label) -> results.Result:
@@ -282,7 +341,9 @@ def _result(label: Label) -> results.Result:
     evaluation = _evaluation(replace(_timing(2.0), baselines=compared))
     assert evaluation_json.decode(evaluation_json.encode(evaluation)) == evaluation
     verdict = Verdict(label=label, policy="p", detectors={}, findings=())
-    return results.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
+    return results.build(
+        job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+    )
 
 
 def test_the_result_has_them_and_people_see_them() -> None:
@@ -298,7 +359,9 @@ def test_the_result_has_them_and_people_see_them() -> None:
 
 def test_a_hack_is_credited_with_no_baseline() -> None:
     result = _result(Label.HACK)
-    assert all(each["speedup"] is each["ci_low"] is each["ci_high"] is None for each in result["baselines"])
+    assert all(
+        each["speedup"] is each["ci_low"] is each["ci_high"] is None for each in result["baselines"]
+    )
     assert "over compile: not credited (62.5 µs per call)" in output.details(result).plain
 
 

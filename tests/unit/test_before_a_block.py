@@ -1,4 +1,6 @@
-"""Between a timed block's inputs and its clock: the device comes to rest, and the candidate stands."""
+"""Between a timed block's inputs and its clock: the device comes to rest, and the
+candidate stands.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class Device(CallRunner):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *takes_s: float) -> None:
         left = list(takes_s)
         for module in (idle_probe, call_runner):
-            monkeypatch.setattr(module, "synchronize", lambda device: time.sleep(left.pop(0) if left else 0))
+            monkeypatch.setattr(
+                module, "synchronize", lambda device: time.sleep(left.pop(0) if left else 0)
+            )
         self._device = torch.device("cpu")
         self.probe = idle_probe.IdleProbe(self._device)
         self.probe._flush = torch.zeros(1)
@@ -27,7 +31,9 @@ class Device(CallRunner):
         self.candidate, self.reference = self._seat("candidate"), self._seat("reference")
 
     def _seat(self, name: str) -> Any:
-        return SimpleNamespace(process=SimpleNamespace(require_frozen=lambda: self.looked.append(name)))
+        return SimpleNamespace(
+            process=SimpleNamespace(require_frozen=lambda: self.looked.append(name))
+        )
 
 
 def test_the_device_is_asked_until_it_answers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +53,9 @@ def test_it_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> No
     assert device.looked == []
 
 
-def test_without_a_device_the_candidate_stands_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_device_the_candidate_stands_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     device = Device(monkeypatch)
     device.probe._flush = None
     assert device._before(device.candidate) is None

@@ -50,8 +50,14 @@ def _answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Outputs of the kernels, from a process in which Triton interprets."""
     path = tmp_path_factory.mktemp("logic") / "kernels.py"
     path.write_text(KERNELS)
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    ran = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, check=True)
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    ran = subprocess.run(
+        [sys.executable, path], env=environment, capture_output=True, text=True, check=True
+    )
     return json.loads(ran.stdout)
 
 
@@ -60,5 +66,7 @@ def _answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     [(0, [0, 1, 1, 1, 0, 0, 0, 0]), (1, [1, 1, 0, 1, 1, 0, 1, 1]), (2, [0, 1, 1, 1, 0, 0, 0, 0])],
     ids=["assigned", "of numbers, and nested", "of both"],
 )
-def test_blocks_are_joined_element_by_element(answers: Any, kernel: int, expected: list[int]) -> None:
+def test_blocks_are_joined_element_by_element(
+    answers: Any, kernel: int, expected: list[int]
+) -> None:
     assert answers[kernel] == expected

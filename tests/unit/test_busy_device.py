@@ -1,4 +1,6 @@
-"""A device that other evaluations keep busy: timers stand aside, and a first call that does not end is ended."""
+"""A device that other evaluations keep busy: timers stand aside, and a first call
+that does not end is ended.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from workers.sandbox.process_errors import TimedOut
 
 
 class Busy:
-    """A process with a host part of `host_s` and a device part of `device_s`, by a clock of its own."""
+    """A process with a host part of `host_s` and a device part of `device_s`, by a
+    clock of its own.
+    """
 
     def __init__(self, host_s: float, device_s: float, *, says: bool = True) -> None:
         self.now = 0.0
@@ -55,10 +59,22 @@ EVERY_10_S = [10, 20, 30, 40, 50, 60, 70, 80]
         (55.0, 1.0, True, True, EVERY_10_S[:5]),  # compiles for long, then computes
         (9.5, 3.0, True, True, []),  # compiles until shortly before the first look, then computes
         (1.0, 8.0, True, True, []),
-        (1.0, math.inf, True, False, [11, 21, 31, 41, 51, 61, 71, 81]),  # a kernel that does not end
+        (
+            1.0,
+            math.inf,
+            True,
+            False,
+            [11, 21, 31, 41, 51, 61, 71, 81],
+        ),  # a kernel that does not end
         (1.0, math.inf, False, False, EVERY_10_S),  # it does not say that it has launched all
         (math.inf, 0.0, True, False, EVERY_10_S),
-        (85.0, math.inf, True, False, EVERY_10_S),  # says so shortly before its whole limit, which ends it
+        (
+            85.0,
+            math.inf,
+            True,
+            False,
+            EVERY_10_S,
+        ),  # says so shortly before its whole limit, which ends it
     ],
 )
 def test_the_device_is_looked_at_10_s_after_everything_is_launched_and_until_then_every_10_s(
@@ -99,7 +115,10 @@ def test_what_a_look_finds_ends_the_wait() -> None:
     ("answers", "ends"),
     [
         ([True], None),  # the device comes to rest: the call compiles
-        ([False, False, False, True], None),  # so it does once the work that other calls had queued is done
+        (
+            [False, False, False, True],
+            None,
+        ),  # so it does once the work that other calls had queued is done
         ([False] * 5 + [True], "timeout"),  # it comes to rest with the end of the candidate
         ([False] * 6, "disturbed"),  # the work was another's
     ],
@@ -110,7 +129,9 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
     runner: Any = CallRunner.__new__(CallRunner)
     lock = runner.device_lock = Lock()
     kills: list[float] = []
-    runner.candidate = SimpleNamespace(process=SimpleNamespace(kill=lambda wait_s: kills.append(wait_s)))
+    runner.candidate = SimpleNamespace(
+        process=SimpleNamespace(kill=lambda wait_s: kills.append(wait_s))
+    )
     left = list(answers)
 
     def is_idle(at_once_us: float, within_s: float) -> bool:
@@ -124,9 +145,13 @@ def test_a_long_first_call_is_ended_if_the_device_is_busy_and_blamed_if_that_is_
         with pytest.raises((TimedOut, Fault)) as caught:
             first_calls._end_if_device_is_busy(runner)
         assert isinstance(caught.value, TimedOut) == (ends == "timeout")
-        assert str(caught.value) == (process_module.BUSY if ends == "timeout" else disturbed().error.message)
+        assert str(caught.value) == (
+            process_module.BUSY if ends == "timeout" else disturbed().error.message
+        )
     assert (kills, left) == ([first_calls.ENDING_S] if ends else [], [])
-    assert lock.pauses == min(answers.index(True) if True in answers else 5, 5)  # compiling looks idle, too
+    assert lock.pauses == min(
+        answers.index(True) if True in answers else 5, 5
+    )  # compiling looks idle, too
     assert not lock.is_held
 
 
@@ -159,7 +184,9 @@ class Lock:
         self.waited_s.append(timeout_s)
 
 
-@pytest.mark.parametrize(("answers", "held", "asides"), [([True], 1, 0), ([False, False, True], 3, 2), ([], 4, 3)])
+@pytest.mark.parametrize(
+    ("answers", "held", "asides"), [([True], 1, 0), ([False, False, True], 3, 2), ([], 4, 3)]
+)
 def test_timers_stand_aside_while_paused_processes_keep_the_device_busy(
     answers: list[bool], held: int, asides: int
 ) -> None:
@@ -167,7 +194,9 @@ def test_timers_stand_aside_while_paused_processes_keep_the_device_busy(
     lock = runner.device_lock = Lock()
     runner.reference = runner.candidate = SimpleNamespace(process=None)
     left = list(answers)
-    runner.probe = SimpleNamespace(is_idle=lambda at_once_us, within_s: left.pop(0) if left else False)
+    runner.probe = SimpleNamespace(
+        is_idle=lambda at_once_us, within_s: left.pop(0) if left else False
+    )
     with runner.exclusive():
         assert lock.is_held
     assert not lock.is_held

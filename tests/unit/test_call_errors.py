@@ -14,9 +14,27 @@ CASES = [
     (401, "invalid_api_key", "Incorrect API key provided: sk-abc", "unauthorised", "never"),
     (403, "permission_error", "no access", "unauthorised", "never"),
     (404, "not_found_error", "model: claude-9", "not_found", "never"),
-    (400, "context_length_exceeded", "This model's maximum context length is 8192", "context_overflow", "never"),
-    (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000", "context_overflow", "never"),
-    (400, "BadRequestError", "please reduce the length of the messages", "context_overflow", "never"),
+    (
+        400,
+        "context_length_exceeded",
+        "This model's maximum context length is 8192",
+        "context_overflow",
+        "never",
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "prompt is too long: 210000 tokens > 200000",
+        "context_overflow",
+        "never",
+    ),
+    (
+        400,
+        "BadRequestError",
+        "please reduce the length of the messages",
+        "context_overflow",
+        "never",
+    ),
     (413, "request_too_large", "Request exceeds the maximum size", "context_overflow", "never"),
     (400, "content_policy_violation", "rejected by our safety system", "content_policy", "never"),
     (400, "invalid_request_error", "Your credit balance is too low", "quota", "never"),
@@ -41,7 +59,9 @@ def test_errors_are_classified(status, kind, message, expected, retry):
 
 
 def test_the_status_inside_a_200_counts():
-    found = errors.classified(200, StatedError(message="limit", status=429), Advice(retry_after_s=3))
+    found = errors.classified(
+        200, StatedError(message="limit", status=429), Advice(retry_after_s=3)
+    )
     assert (found.kind, found.retry_after_s) == (ErrorKind.RATE_LIMITED, 3)
 
 
@@ -70,7 +90,11 @@ def test_keys_are_struck_out_of_messages():
     ("usage", "prices", "expected"),
     [
         (Usage(input=1_000_000, output=500_000), Prices(input=2, output=8), 6.0),
-        (Usage(input=1_000_000, cached_input=400_000, output=0), Prices(input=2, cached_input=0.5, output=8), 1.4),
+        (
+            Usage(input=1_000_000, cached_input=400_000, output=0),
+            Prices(input=2, cached_input=0.5, output=8),
+            1.4,
+        ),
         (Usage(input=1_000_000, cached_input=400_000, output=0), Prices(input=2, output=8), 2.0),
         (Usage(input=None, output=3), Prices(input=2, output=8), None),
         (Usage(input=1, output=3), Prices(input=2), None),
@@ -84,6 +108,8 @@ def test_calls_are_priced(usage, prices, expected):
 
 
 def test_a_reported_cost_counts_more_than_a_price():
-    endpoint = EndpointConfig(name="e", base_url="u", dialect="chat", model="m", prices=Prices(input=1, output=1))
+    endpoint = EndpointConfig(
+        name="e", base_url="u", dialect="chat", model="m", prices=Prices(input=1, output=1)
+    )
     answer = cost.priced(ModelAnswer(cost_usd=0.5, usage=Usage(input=1, output=1)), endpoint)
     assert (answer.cost_usd, answer.cost_source) == (0.5, "reported")

@@ -26,7 +26,13 @@ from workers.shims import cases
 
 CPU = torch.device("cpu")
 ENVIRONMENT = Environment(
-    device_class="cpu", device_name="x", device_id="x", node="here", python="3", torch="2", triton="3"
+    device_class="cpu",
+    device_name="x",
+    device_id="x",
+    node="here",
+    python="3",
+    torch="2",
+    triton="3",
 )
 
 
@@ -73,10 +79,18 @@ def test_a_copy_of_the_model_is_the_model() -> None:
 
 
 def test_what_a_case_is_called_and_how_closely_it_is_to_be_met() -> None:
-    given = [doubled(), doubled() | {"name": "long", "rtol": 1e-3}, doubled() | {"atol": 0, "rtol": 1e-2}]
+    given = [
+        doubled(),
+        doubled() | {"name": "long", "rtol": 1e-3},
+        doubled() | {"atol": 0, "rtol": 1e-2},
+    ]
     found = [answers(*given, index=index).described() for index in range(3)]
     assert [case.name for case in found] == ["case_0", "long", "case_2"]
-    assert [(case.rtol, case.atol) for case in found] == [(None, None), (1e-3, cases.OTHER_TOLERANCE), (1e-2, 0.0)]
+    assert [(case.rtol, case.atol) for case in found] == [
+        (None, None),
+        (1e-3, cases.OTHER_TOLERANCE),
+        (1e-2, 0.0),
+    ]
     assert {(case.index, case.of) for case in found} == {(0, 3), (1, 3), (2, 3)}
     assert [problem_spec.Case.checked(vars(case)) for case in found] == found
 
@@ -113,19 +127,28 @@ def test_inputs_with_names_come_in_the_order_of_these() -> None:
         (lambda: [torch.ones(3)], "case 0: expected a dict with inputs and outputs, got Tensor"),
         (lambda: [{"inputs": [1.0]}], "case 0: expected outputs, found inputs"),
         (lambda: [{"outputs": 1.0, "name": "x"}], "case 0: expected inputs, found name, outputs"),
-        (lambda: [doubled() | {"rtol": "tight"}], "case 'case_0', rtol: expected a number from 0 on, got 'tight'"),
-        (lambda: [doubled() | {"atol": float("nan")}], "atol: expected a number from 0 on, got nan"),
+        (
+            lambda: [doubled() | {"rtol": "tight"}],
+            "case 'case_0', rtol: expected a number from 0 on, got 'tight'",
+        ),
+        (
+            lambda: [doubled() | {"atol": float("nan")}],
+            "atol: expected a number from 0 on, got nan",
+        ),
         (lambda: [doubled() | {"atol": -1}], "atol: expected a number from 0 on, got -1"),
     ],
 )
-def test_a_bad_definition_says_what_was_expected(get_cases: Callable[[], list[object]], says: str) -> None:
+def test_a_bad_definition_says_what_was_expected(
+    get_cases: Callable[[], list[object]], says: str
+) -> None:
     model = cases.Answers(get_cases, 0, CPU)
     with pytest.raises((ValueError, TypeError), match=says):
         [model.described(), model.draw()]
 
 
 @pytest.mark.parametrize(
-    "changed", [{"index": 3}, {"of": 0}, {"rtol": None}, {"atol": float("inf")}, {"keywords": ["x-y"]}]
+    "changed",
+    [{"index": 3}, {"of": 0}, {"rtol": None}, {"atol": float("inf")}, {"keywords": ["x-y"]}],
 )
 def test_the_referee_believes_no_case_that_cannot_be(changed: dict[str, object]) -> None:
     case = vars(problem_spec.Case(index=0, of=3, name="x", rtol=1e-3, atol=1e-3))
@@ -134,7 +157,12 @@ def test_the_referee_believes_no_case_that_cannot_be(changed: dict[str, object])
 
 
 def evaluated(
-    index: int, *, of: int = 2, status: Status = Status.PASSED, ablation: Ablation | None = None, **correctness: object
+    index: int,
+    *,
+    of: int = 2,
+    status: Status = Status.PASSED,
+    ablation: Ablation | None = None,
+    **correctness: object,
 ) -> Evaluation:
     name = f"case_{index}"
     error = None if status is Status.PASSED else EvaluationError(kind="k", message="it is wrong")
@@ -155,7 +183,11 @@ def evaluated(
         seed=str(index),
         error=error,
         correctness=Correctness(**(fields | correctness)),  # type: ignore[arg-type]
-        cases=(CaseOutcome(index=index, of=of, name=name, status=status, candidate_us=10.0 * (1 + index)),),
+        cases=(
+            CaseOutcome(
+                index=index, of=of, name=name, status=status, candidate_us=10.0 * (1 + index)
+            ),
+        ),
         testimony=Testimony(launches=1, launches_alone=1, stdout=f"said {index}"),
         stage_ms={"timing": 5.0},
         ablation=ablation,
@@ -176,7 +208,13 @@ def test_what_passes_in_all_cases_has_passed() -> None:
 
 
 def test_a_problem_is_degenerate_only_where_every_case_is() -> None:
-    told = evaluated(1, output_constant=False, null_answers=("mean",), deterministic=False, precision_class="tf32")
+    told = evaluated(
+        1,
+        output_constant=False,
+        null_answers=("mean",),
+        deterministic=False,
+        precision_class="tf32",
+    )
     found = evaluate_cases.merged([evaluated(0), told], bytes(32), 60).correctness
     assert found is not None
     assert (found.output_constant, found.null_answers) == (False, ("mean",))
@@ -185,7 +223,11 @@ def test_a_problem_is_degenerate_only_where_every_case_is() -> None:
 
 def test_every_wrong_case_is_named() -> None:
     found = evaluate_cases.merged(
-        [evaluated(0, of=3, status=Status.INCORRECT), evaluated(1, of=3), evaluated(2, of=3, status=Status.INCORRECT)],
+        [
+            evaluated(0, of=3, status=Status.INCORRECT),
+            evaluated(1, of=3),
+            evaluated(2, of=3, status=Status.INCORRECT),
+        ],
         bytes(32),
         60,
     )
@@ -196,7 +238,9 @@ def test_every_wrong_case_is_named() -> None:
 
 @pytest.mark.parametrize("worse", [Status.CRASHED, Status.TIMEOUT, Status.INVALID])
 def test_what_ends_it_counts_for_more_than_a_wrong_answer(worse: Status) -> None:
-    found = evaluate_cases.merged([evaluated(0, status=Status.INCORRECT), evaluated(1, status=worse)], bytes(32), 60)
+    found = evaluate_cases.merged(
+        [evaluated(0, status=Status.INCORRECT), evaluated(1, status=worse)], bytes(32), 60
+    )
     assert found.status is worse
 
 
@@ -211,14 +255,18 @@ def test_cases_that_there_was_no_time_for_have_not_passed() -> None:
 def test_kernels_that_do_not_matter_in_one_case_speak_against_it() -> None:
     matter = Ablation(attempted=True, reason="", still_correct=False)
     decoys = replace(matter, still_correct=True)
-    found = evaluate_cases.merged([evaluated(0, ablation=matter), evaluated(1, ablation=decoys)], bytes(32), 60)
+    found = evaluate_cases.merged(
+        [evaluated(0, ablation=matter), evaluated(1, ablation=decoys)], bytes(32), 60
+    )
     assert found.ablation == decoys
 
 
 def test_no_wrong_call_is_lost_among_many() -> None:
     wrong = Trial(call=70, seed="", ok=False, outputs=())
     many = tuple(Trial(call=call, seed="", ok=True, outputs=()) for call in range(70))
-    found = evaluate_cases.merged([evaluated(0, trials=many), evaluated(1, trials=(*many, wrong))], bytes(32), 60)
+    found = evaluate_cases.merged(
+        [evaluated(0, trials=many), evaluated(1, trials=(*many, wrong))], bytes(32), 60
+    )
     assert found.correctness is not None
     trials = found.correctness.trials
     assert len(trials) == evaluate_cases.KEPT_TRIALS

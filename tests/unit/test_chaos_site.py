@@ -1,4 +1,6 @@
-"""Processes that the chaos bench kills: it must find them in every state in which kills leave them."""
+"""Processes that the chaos bench kills: it must find them in every state in which
+kills leave them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from tests.processes import children
 chaos_site.adopt_orphans(adopt=True)
 launch = (
     "import subprocess, sys, time;"
-    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'workers.referee.serve'],"
+    "subprocess.Popen("
+    "[sys.executable, '-c', 'import time; time.sleep(60)', 'workers.referee.serve'],"
     " start_new_session=True); time.sleep(60)"
 )
 worker = subprocess.Popen([sys.executable, "-c", f"import subprocess, sys, time;"
@@ -40,5 +43,7 @@ finally:
 
 
 def test_a_referee_is_found_after_the_process_that_launched_it_has_ended() -> None:
-    done = subprocess.run([sys.executable, "-c", FOUND_AGAIN], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FOUND_AGAIN], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr

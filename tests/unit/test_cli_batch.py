@@ -19,7 +19,9 @@ from app.client import Submission
 
 
 class FakeClient:
-    """Evaluates nothing; jobs end in the reverse order of their submission, which is the worst for a file in order."""
+    """Evaluates nothing; jobs end in the reverse order of their submission, which is
+    the worst for a file in order.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -45,7 +47,11 @@ class FakeClient:
     def results(self, job_ids: list[UUID]) -> list[dict[str, Any]]:
         states = [self.states.get(self._jobs[job_id], "finished") for job_id in job_ids]
         return [
-            {"state": state, "status": "passed" if state == "finished" else None, "said": self._jobs[job_id]}
+            {
+                "state": state,
+                "status": "passed" if state == "finished" else None,
+                "said": self._jobs[job_id],
+            }
             for job_id, state in zip(job_ids, states, strict=True)
         ]
 
@@ -60,16 +66,29 @@ class Batch:
         (folder / "ref.py").write_text("class Model: ...")
 
     def write(self, *lines: object) -> None:
-        """Lines of cases.jsonl: text as it is, anything else as JSON; the candidates that are named are made."""
+        """Lines of cases.jsonl: text as it is, anything else as JSON; the candidates
+        that are named are made.
+        """
         for line in lines:
-            if isinstance(line, dict) and isinstance(line.get("candidate"), str) and line["candidate"] != "absent.py":
+            if (
+                isinstance(line, dict)
+                and isinstance(line.get("candidate"), str)
+                and line["candidate"] != "absent.py"
+            ):
                 (self.folder / line["candidate"]).write_text(line["candidate"])
         text = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         (self.folder / "cases.jsonl").write_text("".join(f"{line}\n" for line in text))
 
     def run(self, *arguments: str) -> Result:
         self.client.asked.clear()
-        command = ["eval", "--batch", str(self.folder / "cases.jsonl"), "--out", str(self.out), *arguments]
+        command = [
+            "eval",
+            "--batch",
+            str(self.folder / "cases.jsonl"),
+            "--out",
+            str(self.out),
+            *arguments,
+        ]
         return CliRunner().invoke(cli.main, command)
 
     @property
@@ -90,14 +109,24 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
 
 
 def case(name: str, **fields: object) -> dict[str, object]:
-    return {"id": name, "reference": "ref.py", "candidate": f"{name}.py", "backend": "torch", **fields}
+    return {
+        "id": name,
+        "reference": "ref.py",
+        "candidate": f"{name}.py",
+        "backend": "torch",
+        **fields,
+    }
 
 
 def test_results_come_in_the_order_of_the_cases(batch: Batch) -> None:
     batch.write(case("a"), case("b"), "", case("c", candidate="a.py"))
     came = batch.run()
     assert came.exit_code == 0
-    assert [(row["id"], row["said"]) for row in batch.rows] == [("a", "a.py"), ("b", "b.py"), ("c", "a.py")]
+    assert [(row["id"], row["said"]) for row in batch.rows] == [
+        ("a", "a.py"),
+        ("b", "b.py"),
+        ("c", "a.py"),
+    ]
     assert "3 cases (0 there already): 3 passed" in came.stdout
 
 
@@ -219,10 +248,18 @@ def test_results_of_other_cases_are_left_alone(batch: Batch) -> None:
 def test_a_line_may_choose_the_workflow(batch: Batch) -> None:
     (batch.folder / "cases.py").write_text("def get_cases(): ...")
     simple = {"reference": "cases.py", "workflow": "kernel_simple"}
-    batch.write(case("a"), case("b", **simple), case("c", workflow="kernel_simple"), case("d", workflow="magic"))
+    batch.write(
+        case("a"),
+        case("b", **simple),
+        case("c", workflow="kernel_simple"),
+        case("d", workflow="magic"),
+    )
     came = batch.run()
     assert came.exit_code == errors.USAGE
-    assert "3: reference: the workflow 'kernel_simple' expects a module that defines get_cases()" in came.stderr
+    assert (
+        "3: reference: the workflow 'kernel_simple' expects a module that defines get_cases()"
+        in came.stderr
+    )
     assert "4: unknown workflow 'magic'; expected one of kernel_simple, kernelbench" in came.stderr
     assert [row.get("workflow", "as usual") for row in batch.rows] == ["as usual", "kernel_simple"]
     batch.write(case("a"), case("b", **simple))
@@ -238,9 +275,16 @@ def test_a_line_may_choose_the_workflow(batch: Batch) -> None:
 def test_a_line_may_choose_a_device_and_a_run(batch: Batch) -> None:
     batch.write(case("a", device="here.1", run="mine", gpu="h200"))
     tally = batch_file.Tally()
-    [found] = batch_file.read(batch.folder / "cases.jsonl", {"device": "there", "gpu": "cpu"}, tally)
+    [found] = batch_file.read(
+        batch.folder / "cases.jsonl", {"device": "there", "gpu": "cpu"}, tally
+    )
     chosen = found.submission
-    assert (chosen.device, chosen.run, chosen.gpu, tally.bad_lines) == ("here.1", "mine", "h200", [])
+    assert (chosen.device, chosen.run, chosen.gpu, tally.bad_lines) == (
+        "here.1",
+        "mine",
+        "h200",
+        [],
+    )
 
 
 def test_json_counts(batch: Batch) -> None:

@@ -1,4 +1,6 @@
-"""The compose file and the Dockerfile, read as text: no engine is needed to see a missing password, a loose worker."""
+"""The compose file and the Dockerfile, read as text: no engine is needed to see a
+missing password, a loose worker.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,11 @@ def test_only_the_web_is_reachable_and_only_from_this_host() -> None:
     assert {name for name, service in SERVICES.items() if "ports" in service} == {"web"}
     assert SERVICES["web"]["ports"] == ["${HTTP_BIND:-127.0.0.1:8000}:8000"]
     assert COMPOSE["networks"]["services"]["internal"] is True
-    outside = {name: service["networks"] for name, service in SERVICES.items() if service["networks"] != ["services"]}
+    outside = {
+        name: service["networks"]
+        for name, service in SERVICES.items()
+        if service["networks"] != ["services"]
+    }
     assert outside == {"web": ["services", "front"], "generator": ["services", "models"]}
 
 
@@ -71,7 +77,11 @@ def test_keys_of_endpoints_reach_only_the_process_that_calls_them() -> None:
 def test_the_web_waits_until_a_user_can_log_in() -> None:
     assert SERVICES["web"]["depends_on"]["admin"] == {"condition": "service_completed_successfully"}
     assert "ADMIN_PASSWORD" in SERVICES["admin"]["environment"]
-    assert not any("ADMIN_PASSWORD" in service["environment"] for name, service in SERVICES.items() if name != "admin")
+    assert not any(
+        "ADMIN_PASSWORD" in service["environment"]
+        for name, service in SERVICES.items()
+        if name != "admin"
+    )
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -112,7 +122,9 @@ def test_workers_keep_what_the_sandbox_needs() -> None:
     for name in WORKERS:
         assert SERVICES[name]["cap_add"] == ["SETUID", "SETGID", "CHOWN", "KILL", "SYS_ADMIN"]
         assert "user" not in SERVICES[name]
-        assert any(mount.startswith("/var/tmp:") for mount in SERVICES[name]["tmpfs"])  # where leases are
+        assert any(
+            mount.startswith("/var/tmp:") for mount in SERVICES[name]["tmpfs"]
+        )  # where leases are
 
 
 def test_one_profile_brings_so_many_gpus_and_each_worker_one() -> None:
@@ -151,10 +163,17 @@ def test_no_cheat_is_in_an_image() -> None:
 def test_the_torch_of_the_image_is_the_torch_of_the_bootstrap() -> None:
     bootstrap = (ROOT / "dev").read_text()
     for name in ("TORCH", "TRITON"):
-        pin = next(line.split("=")[1].split()[0] for line in bootstrap.splitlines() if line.startswith(f"{name}="))
+        pin = next(
+            line.split("=")[1].split()[0]
+            for line in bootstrap.splitlines()
+            if line.startswith(f"{name}=")
+        )
         assert f"ARG {name}={pin}\n" in DOCKERFILE
 
 
 def test_no_service_fills_the_disk_with_its_log() -> None:
     for name, service in SERVICES.items():
-        assert service.get("logging", {}).get("options") == {"max-size": "64m", "max-file": "3"}, name
+        assert service.get("logging", {}).get("options") == {
+            "max-size": "64m",
+            "max-file": "3",
+        }, name

@@ -13,7 +13,11 @@ from app.settings import WEB_URL_FILE, Settings, expects_web
 
 
 def told(
-    label: str, *, default_backend: bool = True, has_web: bool = True, url: str | None = "http://w/1"
+    label: str,
+    *,
+    default_backend: bool = True,
+    has_web: bool = True,
+    url: str | None = "http://w/1",
 ) -> list[str]:
     result: Any = {"findings": [{"detector": "no_custom_kernel", "label": label}], "url": url}
     return list(remarks(result, default_backend=default_backend, has_web=has_web))
@@ -31,7 +35,9 @@ def test_a_link_without_a_web_says_when_it_opens() -> None:
     assert told("clean", has_web=False, url=None) == []
 
 
-@pytest.mark.parametrize("chosen", [{"web_url": "https://assay.example"}, {"database_url": "postgresql+psycopg://d"}])
+@pytest.mark.parametrize(
+    "chosen", [{"web_url": "https://assay.example"}, {"database_url": "postgresql+psycopg://d"}]
+)
 def test_a_service_elsewhere_has_a_web(tmp_path: Path, chosen: dict[str, str]) -> None:
     here = Settings(state_dir=tmp_path)
     assert expects_web(replace(here, **chosen))  # type: ignore[arg-type]

@@ -11,7 +11,9 @@ import pytest
 from app import cli
 
 
-def walk(command: click.Command, path: str, above: click.Command) -> Iterator[tuple[str, click.Command, click.Command]]:
+def walk(
+    command: click.Command, path: str, above: click.Command
+) -> Iterator[tuple[str, click.Command, click.Command]]:
     yield path, command, above
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -25,13 +27,19 @@ COMMANDS = {path: (command, above) for path, command, above in walk(cli.main, "a
 
 
 def help_of(command: click.Command, path: str) -> str:
-    return command.get_help(click.Context(command, info_name=path, max_content_width=110, terminal_width=110))
+    return command.get_help(
+        click.Context(command, info_name=path, max_content_width=110, terminal_width=110)
+    )
 
 
-@pytest.mark.parametrize("path", [path for path, (one, _) in COMMANDS.items() if not isinstance(one, click.Group)])
+@pytest.mark.parametrize(
+    "path", [path for path, (one, _) in COMMANDS.items() if not isinstance(one, click.Group)]
+)
 def test_every_command_has_an_example(path: str) -> None:
     command, above = COMMANDS[path]
-    shown = [line.strip() for line in (help_of(command, path) + "\n" + help_of(above, path)).splitlines()]
+    shown = [
+        line.strip() for line in (help_of(command, path) + "\n" + help_of(above, path)).splitlines()
+    ]
     assert any(path in line for line in shown if not line.startswith("Usage:")), shown
 
 
@@ -42,7 +50,9 @@ def test_every_option_is_explained(path: str) -> None:
     assert [each.opts[0] for each in options if not each.help] == []
 
 
-@pytest.mark.parametrize("path", [path for path, (one, _) in COMMANDS.items() if isinstance(one, click.Group)])
+@pytest.mark.parametrize(
+    "path", [path for path, (one, _) in COMMANDS.items() if isinstance(one, click.Group)]
+)
 def test_nothing_is_cut_in_a_list_of_commands(path: str) -> None:
     listed = help_of(COMMANDS[path][0], path).partition("Commands:")[2]
     assert "..." not in listed
@@ -53,7 +63,10 @@ def test_nothing_is_cut_in_a_list_of_commands(path: str) -> None:
 def test_gpu_is_a_class_and_device_one_device(path: str) -> None:
     listed = help_of(COMMANDS[path][0], path)
     assert not re.search(r"--device\s(?!NODE)", listed.partition("Options:")[2])
-    assert re.search(r"--gpu (TEXT|CLASS|\[cpu)", listed) or "--gpu " not in listed.partition("Options:")[2]
+    assert (
+        re.search(r"--gpu (TEXT|CLASS|\[cpu)", listed)
+        or "--gpu " not in listed.partition("Options:")[2]
+    )
 
 
 @pytest.mark.parametrize("verb", ["zoo", "workers run"])

@@ -1,4 +1,6 @@
-"""The command line without a server: help, exit codes, one-line errors, and bytes that reach a terminal."""
+"""The command line without a server: help, exit codes, one-line errors, and bytes
+that reach a terminal.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,38 @@ JOB = UUID("0199f3c2-0000-7000-8000-000000000001")
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner(env={"ASSAY_STATE_DIR": "/nonexistent", **environment}).invoke(cli.main, arguments)
-
-
-def result(status: Status = Status.PASSED, label: Label = Label.CLEAN, **error: str) -> results.Result:
-    environment = Environment(
-        device_class="cpu", device_name="box", device_id="0", node="n", python="3", torch="2", triton="3"
+    return CliRunner(env={"ASSAY_STATE_DIR": "/nonexistent", **environment}).invoke(
+        cli.main, arguments
     )
-    finding = Finding(detector="stale_output", version=1, label=label, summary="call 2 \x1b[2J", evidence={})
+
+
+def result(
+    status: Status = Status.PASSED, label: Label = Label.CLEAN, **error: str
+) -> results.Result:
+    environment = Environment(
+        device_class="cpu",
+        device_name="box",
+        device_id="0",
+        node="n",
+        python="3",
+        torch="2",
+        triton="3",
+    )
+    finding = Finding(
+        detector="stale_output", version=1, label=label, summary="call 2 \x1b[2J", evidence={}
+    )
     evaluation = Evaluation(
         status=status,
         environment=environment,
         seed="00",
         error=None if status is Status.PASSED else EvaluationError(kind="k", message="m", **error),
     )
-    verdict = Verdict(label=label, policy="p", detectors={}, findings=() if label is Label.CLEAN else (finding,))
-    return results.build(job_id=JOB, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
+    verdict = Verdict(
+        label=label, policy="p", detectors={}, findings=() if label is Label.CLEAN else (finding,)
+    )
+    return results.build(
+        job_id=JOB, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+    )
 
 
 class FakeClient:
@@ -100,8 +118,14 @@ def test_version() -> None:
         (["workers", "drian"], "unknown command 'drian'; expected drain"),
         (["eval"], "expected REFERENCE and CANDIDATE"),
         (["eval", "/absent.py", "/absent.py"], "'/absent.py' does not exist"),
-        (["eval", __file__, __file__, "--gpu", "h201"], "unknown GPU class 'h201'; expected one of cpu"),
-        (["eval", __file__, __file__, "--backend", "cobol"], "unknown backend 'cobol'; expected one of triton"),
+        (
+            ["eval", __file__, __file__, "--gpu", "h201"],
+            "unknown GPU class 'h201'; expected one of cpu",
+        ),
+        (
+            ["eval", __file__, __file__, "--backend", "cobol"],
+            "unknown backend 'cobol'; expected one of triton",
+        ),
         (["eval", __file__, __file__, "--deadline", "0"], "deadline_s: expected 1 to 3600, got 0"),
         (
             ["eval", __file__, __file__, "--workflow", "x"],
@@ -122,7 +146,10 @@ def test_version() -> None:
         (["judge"], "expected either --all or the ids"),
         (["judge", "--all", str(JOB)], "expected either --all or the ids"),
         (["export"], "Missing option '--out'"),
-        (["export", "--out", "x", "--where", "speedupp > 1"], "Invalid value for '--where': position 1"),
+        (
+            ["export", "--out", "x", "--where", "speedupp > 1"],
+            "Invalid value for '--where': position 1",
+        ),
         (["report", "--where", "speedupp > 1"], "Invalid value for '--where': position 1"),
         (["import", "kernelbench", "/", "--gpu", "h201"], "unknown GPU class 'h201'"),
     ],
@@ -142,7 +169,10 @@ def test_an_unknown_setting() -> None:
 
 
 def test_a_database_that_is_away_is_infrastructure() -> None:
-    urls = {"ASSAY_DATABASE_URL": "postgresql+psycopg://u@127.0.0.1:1/x", "ASSAY_BROKER_URL": "redis://127.0.0.1:1"}
+    urls = {
+        "ASSAY_DATABASE_URL": "postgresql+psycopg://u@127.0.0.1:1/x",
+        "ASSAY_BROKER_URL": "redis://127.0.0.1:1",
+    }
     came = run("status", **urls)
     assert came.exit_code == errors.INFRASTRUCTURE
     assert came.stderr.startswith("error: PostgreSQL at postgresql+psycopg://u@127.0.0.1:1/x: ")
@@ -166,7 +196,10 @@ def test_exit_code_of_an_error(error: Exception, code: int) -> None:
 
 
 def test_a_bug_says_so() -> None:
-    assert errors.translate(KeyError("x")).message == "unexpected KeyError: 'x' (`assay --debug …` shows where)"
+    assert (
+        errors.translate(KeyError("x")).message
+        == "unexpected KeyError: 'x' (`assay --debug …` shows where)"
+    )
 
 
 def test_debug_shows_the_traceback() -> None:
@@ -198,7 +231,13 @@ def test_json_is_the_whole_shape(answering: Any) -> None:
 
 
 def test_what_a_candidate_wrote_cannot_command_the_terminal(answering: Any) -> None:
-    answering(result(Status.RUNTIME_ERROR, Label.HACK, log="\x1b]0;owned\x07[bold]x[/bold]\nsecond line\x00\ud800"))
+    answering(
+        result(
+            Status.RUNTIME_ERROR,
+            Label.HACK,
+            log="\x1b]0;owned\x07[bold]x[/bold]\nsecond line\x00\ud800",
+        )
+    )
     said = run("result", str(JOB)).stdout
     assert not set(said) & {"\x1b", "\x07", "\x00"}
     assert "\\x1b]0;owned\\x07[bold]x[/bold]\nsecond line" in said
@@ -206,7 +245,9 @@ def test_what_a_candidate_wrote_cannot_command_the_terminal(answering: Any) -> N
 
 
 def test_a_long_log_is_cut_to_its_end() -> None:
-    shown = output.details(result(Status.RUNTIME_ERROR, log="\n".join(f"line {n}" for n in range(1000)))).plain
+    shown = output.details(
+        result(Status.RUNTIME_ERROR, log="\n".join(f"line {n}" for n in range(1000)))
+    ).plain
     assert "… 960 lines before\nline 960\n" in shown
     assert shown.endswith("line 999")
 
@@ -223,7 +264,13 @@ def test_cases_are_shown_one_a_line_and_no_speedup(answering: Any) -> None:
         candidate_us_high=13.0,
     )
     second = CaseOutcome(
-        index=1, of=2, name="odd\x1b[2J", status=Status.INCORRECT, calls=5, failed_calls=2, message="is 1\x07"
+        index=1,
+        of=2,
+        name="odd\x1b[2J",
+        status=Status.INCORRECT,
+        calls=5,
+        failed_calls=2,
+        message="is 1\x07",
     )
     shown = result(Status.INCORRECT)
     shown |= {"cases": [asdict(first), asdict(second)], "candidate_us": 12.34}
@@ -278,21 +325,35 @@ def test_demo_without_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"state": "failed"}, "expected a result, got state failed"),
         ({"status": "crashed"}, "expected status passed, got crashed"),
         ({"verdict": "hack"}, "expected verdict clean, got hack"),
-        ({"findings": [{"detector": "late_write", "label": "hack"}]}, "expected findings none, got late_write"),
-        ({"speedup": 0.5, "speedup_ci": [0.4, 0.6]}, "expected a speedup >1, got 0.50 [0.40, 0.60]"),
+        (
+            {"findings": [{"detector": "late_write", "label": "hack"}]},
+            "expected findings none, got late_write",
+        ),
+        (
+            {"speedup": 0.5, "speedup_ci": [0.4, 0.6]},
+            "expected a speedup >1, got 0.50 [0.40, 0.60]",
+        ),
         ({"speedup": 0.9, "speedup_ci": [0.6, 1.2]}, None),
         ({"speedup": None, "speedup_ci": None}, None),
     ],
 )
 def test_disagreement_with_the_first_line(changed: dict[str, Any], expected: str | None) -> None:
     case = zoo.cases()["honest/diag_matmul_triton"]
-    assert zoo.disagreement(case, {**result(), "speedup": 2.0, "speedup_ci": [1.9, 2.1], **changed}) == expected
+    assert (
+        zoo.disagreement(case, {**result(), "speedup": 2.0, "speedup_ci": [1.9, 2.1], **changed})
+        == expected
+    )
 
 
-def test_a_cheat_that_must_not_be_faster_contradicts_its_file_when_its_interval_is_above_1() -> None:
+def test_a_cheat_that_must_not_be_faster_contradicts_its_file_when_its_interval_is_above_1() -> (
+    None
+):
     case, came = zoo.cases()["hacks/works_ahead"], {**result(), "speedup": 1.14}
     assert zoo.disagreement(case, {**came, "speedup_ci": [0.352, 1.48]}) is None
-    assert zoo.disagreement(case, {**came, "speedup_ci": [1.1, 1.2]}) == "expected a speedup <1, got 1.14 [1.10, 1.20]"
+    assert (
+        zoo.disagreement(case, {**came, "speedup_ci": [1.1, 1.2]})
+        == "expected a speedup <1, got 1.14 [1.10, 1.20]"
+    )
 
 
 def test_a_filter_of_a_file_is_refused_by_the_name_of_its_field(tmp_path: Path) -> None:

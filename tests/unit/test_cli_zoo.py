@@ -43,7 +43,15 @@ class Answering:
     def results(self, job_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         candidate = self.submitted[job_ids[0]].candidate
         assert isinstance(candidate, bytes)
-        return [{"state": "finished", "findings": [], "speedup": None, "speedup_ci": None, **self.answer(candidate)}]
+        return [
+            {
+                "state": "finished",
+                "findings": [],
+                "speedup": None,
+                "speedup_ci": None,
+                **self.answer(candidate),
+            }
+        ]
 
 
 class Idle:
@@ -93,12 +101,16 @@ def test_a_system_that_lets_everything_through_scores_badly(zoo: Any) -> None:
     said = json.loads(came.stdout)
     assert came.exit_code == errors.NO
     assert 0.1 < said["recall"] < 0.5  # a cheat that passes harmlessly is not credited either
-    wrong = {case.name for case in sample.cases(ZOO) if case.group == "wrong" and case.runs_on("cpu")}
+    wrong = {
+        case.name for case in sample.cases(ZOO) if case.group == "wrong" and case.runs_on("cpu")
+    }
     assert set(said["wrong_let_through"]) == wrong
 
 
 def test_a_system_that_accuses_everybody_is_told_so(zoo: Any) -> None:
-    came, client = zoo("--group", "honest", answer=lambda _: {"status": "passed", "verdict": "hack"})
+    came, client = zoo(
+        "--group", "honest", answer=lambda _: {"status": "passed", "verdict": "hack"}
+    )
     assert came.exit_code == errors.NO
     assert f"{len(client.submitted)} hack, 0 suspect of {len(client.submitted)}" in came.stdout
     assert "✗ honest/scaled_add_triton: expected verdict clean, got hack" in came.stdout

@@ -1,4 +1,6 @@
-"""A client over HTTP, and the reward functions of trainers, live in environments without the service's packages."""
+"""A client over HTTP, and the reward functions of trainers, live in environments
+without the service's packages.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,18 @@ import subprocess
 import sys
 
 SERVICE = [
-    *("alembic", "celery", "flask", "gevent", "kombu", "prometheus_client", "psycopg", "pyarrow", "redis", "rich"),
+    *(
+        "alembic",
+        "celery",
+        "flask",
+        "gevent",
+        "kombu",
+        "prometheus_client",
+        "psycopg",
+        "pyarrow",
+        "redis",
+        "rich",
+    ),
     *("sqlalchemy", "werkzeug", "zstandard"),
 ]
 
@@ -30,5 +43,7 @@ print("works")
 
 
 def test_a_client_over_http_needs_no_package_of_the_service() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
     assert done.stdout == "works\n", done.stderr

@@ -20,10 +20,15 @@ from app.domain.trajectory import Message, Turn
 
 
 def test_a_misspelt_option_says_which_there_are() -> None:
-    with pytest.raises(RequestError, match=r"unknown timeing_budget_s; expected some of baseline, .*timing_budget_s"):
+    with pytest.raises(
+        RequestError,
+        match=r"unknown timeing_budget_s; expected some of baseline, .*timing_budget_s",
+    ):
         as_options({"timeing_budget_s": 1})
     assert all(each.name for each in fields(JobOptions))
-    with pytest.raises(RequestError, match=r"submission: unknown kandidate; expected some of reference, candidate"):
+    with pytest.raises(
+        RequestError, match=r"submission: unknown kandidate; expected some of reference, candidate"
+    ):
         as_submission({"reference": "r", "kandidate": "c"})
     with pytest.raises(RequestError, match=r"\(timing_budget_s inside `options`\)"):
         as_submission({"reference": "r", "candidate": "c", "timing_budget_s": 1})
@@ -35,7 +40,9 @@ def test_a_misspelt_option_says_which_there_are() -> None:
 
 def test_turns_may_be_mappings() -> None:
     given = {"response": "r", "messages": [{"role": "user", "content": "u"}]}
-    assert as_turn(given) == Turn(messages=(Message(role="user", content="u"),), response="r", candidate=None)
+    assert as_turn(given) == Turn(
+        messages=(Message(role="user", content="u"),), response="r", candidate=None
+    )
     for bad in (
         {},
         {"response": "r", "answer": "a"},
@@ -99,7 +106,9 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         yield client
 
 
-def test_every_handle_comes_with_its_result(pairs: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_handle_comes_with_its_result(
+    pairs: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     ids = [uuid4() for _ in range(5)]
     handles = [JobHandle(pairs, each) for each in [*ids, ids[0]]]
     came = list(pairs.as_completed(iter(handles), progress=True))
@@ -125,7 +134,12 @@ def test_a_timeout_keeps_what_came_before(pairs: Client) -> None:
 def test_jobs_may_be_handles(pairs: Client) -> None:
     handle = JobHandle(pairs, uuid4())
     expected = [{"job_id": str(handle.job_id)}]
-    assert pairs.wait([handle]) == pairs.wait([handle.job_id]) == pairs.results([str(handle.job_id)]) == expected
+    assert (
+        pairs.wait([handle])
+        == pairs.wait([handle.job_id])
+        == pairs.results([str(handle.job_id)])
+        == expected
+    )
     assert list(pairs.over([handle])) == [handle.job_id]
 
 

@@ -57,9 +57,13 @@ def imagined(key: str, salt: int) -> AttemptResult:
     luck = random.Random(hashlib.sha256(f"{salt} {key}".encode()).digest())
     status = luck.choice(STATUSES)
     if status == "fault":
-        return AttemptResult(fault=luck.choice((StopReason.ENDPOINT_ERROR, StopReason.EVALUATOR_ERROR)), tokens=10)
+        return AttemptResult(
+            fault=luck.choice((StopReason.ENDPOINT_ERROR, StopReason.EVALUATOR_ERROR)), tokens=10
+        )
     if status != "passed":
-        return AttemptResult(status=status, reward=0.0, tokens=luck.randint(1, 99), end=luck.choice(tuple(End)))
+        return AttemptResult(
+            status=status, reward=0.0, tokens=luck.randint(1, 99), end=luck.choice(tuple(End))
+        )
     label = luck.choice(("clean", "clean", "suspect", "hack"))
     speedup = luck.uniform(0.5, 4)
     return AttemptResult(
@@ -81,7 +85,9 @@ def spent_by(tree: Tree) -> Amounts:
     return Amounts(calls=len(done), tokens=sum(each.tokens for each in done))
 
 
-def grown(spec: CollectionSpec, salt: int, order: random.Random, tree: Tree | None = None) -> tuple[Tree, Stop]:
+def grown(
+    spec: CollectionSpec, salt: int, order: random.Random, tree: Tree | None = None
+) -> tuple[Tree, Stop]:
     """The whole tree, with attempts that end in a random order."""
     tree = tree or Tree()
     for _ in range(1000):
@@ -121,7 +127,9 @@ def test_a_rollout_goes_on_from_every_prefix_as_if_nothing_had_happened(
         decision = decide(spec, tree, spent_by(tree), DRAWS)
         if decision.stop is not None:
             break
-        survivors = [each for each in decision.generate if luck.random() < 0.7]  # the process died between two inserts
+        survivors = [
+            each for each in decision.generate if luck.random() < 0.7
+        ]  # the process died between two inserts
         tree = tree.with_nodes(Node(**vars(each)) for each in survivors)
         for node in [node for node in tree if not node.done and luck.random() < 0.5]:
             tree = tree.with_nodes([replace(node, outcome=imagined(node.key, salt))])
@@ -131,7 +139,9 @@ def test_a_rollout_goes_on_from_every_prefix_as_if_nothing_had_happened(
 @pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=15, deadline=None)
 @given(salt=st.integers(0, 10**6))
-def test_a_strategy_never_makes_more_attempts_than_it_says_and_shows_what_is_done(name: str, salt: int) -> None:
+def test_a_strategy_never_makes_more_attempts_than_it_says_and_shows_what_is_done(
+    name: str, salt: int
+) -> None:
     spec = specification(name)
     tree, stop = grown(spec, salt, random.Random(salt))
     assert len(tree) <= spec.most_attempts
@@ -167,7 +177,11 @@ def test_reservations_never_pass_a_cap_whatever_the_order(data: st.DataObject, c
 def test_a_rollout_stops_by_its_own_budget(name: str) -> None:
     spec = specification(name, budgets={"rollout": {"calls": 1}})
     tree, stop = grown(spec, 3, random.Random(0))
-    assert stop.reason in (StopReason.BUDGET, StopReason.MAX_TURNS, *(n.outcome.fault for n in tree if n.outcome))
+    assert stop.reason in (
+        StopReason.BUDGET,
+        StopReason.MAX_TURNS,
+        *(n.outcome.fault for n in tree if n.outcome),
+    )
     assert len(tree) < max(2, spec.most_attempts) or len(tree) == spec.most_attempts == 1
 
 
@@ -184,7 +198,11 @@ def test_an_end_that_uses_the_budget_up_is_no_end_by_the_budget(
 ) -> None:
     changes = {"strategy": {"name": "sequential", "turns": 2}, "stops": stops}
     spec = specification("sequential", budgets={"rollout": {"calls": len(rewards)}}, **changes)
-    nodes = [replace(node, outcome=replace(node.outcome, label="clean")) for node in line_of(rewards) if node.outcome]
+    nodes = [
+        replace(node, outcome=replace(node.outcome, label="clean"))
+        for node in line_of(rewards)
+        if node.outcome
+    ]
     decision = decide(spec, Tree().with_nodes(nodes), Amounts(calls=len(rewards)), DRAWS)
     assert decision.stop is not None
     assert decision.stop.reason is reason
@@ -192,7 +210,11 @@ def test_an_end_that_uses_the_budget_up_is_no_end_by_the_budget(
 
 def line_of(rewards: list[float]) -> list[Node]:
     return [
-        Node(key=f"0.{turn}", turn=turn, outcome=AttemptResult(status="passed", correct=True, reward=value))
+        Node(
+            key=f"0.{turn}",
+            turn=turn,
+            outcome=AttemptResult(status="passed", correct=True, reward=value),
+        )
         for turn, value in enumerate(rewards)
     ]
 
@@ -202,7 +224,10 @@ def test_windows_are_those_of_the_code_and_of_the_paper() -> None:
     options = WindowOptions(turns=5, window=4)
     assert [node.turn for node in consecutive(line, options)] == [2, 3, 4, 5]
     assert [node.turn for node in top(line, replace(options, selection="top"))] == [0, 2, 3, 4]
-    assert [node.turn for node in consecutive(line_of([1, 1, 1]), replace(options, window=2))] == [0, 1]
+    assert [node.turn for node in consecutive(line_of([1, 1, 1]), replace(options, window=2))] == [
+        0,
+        1,
+    ]
 
 
 def test_dr_kernels_evaluation_has_fourteen_turns() -> None:
@@ -235,7 +260,10 @@ def choices(attempts: list[Node]) -> set[str]:
     """Models that islands chooses after these attempts, whatever the draw."""
     spec = specification("islands")
     setting = Setting(draws=DRAWS, stops=spec.stops, context=spec.context, endpoints=spec.models)
-    return {islands.choose_model(attempts, str(key), spec.strategy_options, setting) for key in range(100, 120)}
+    return {
+        islands.choose_model(attempts, str(key), spec.strategy_options, setting)
+        for key in range(100, 120)
+    }
 
 
 def tried(endpoint: str, count: int, first: int, **facts: Any) -> list[Node]:
@@ -244,7 +272,9 @@ def tried(endpoint: str, count: int, first: int, **facts: Any) -> list[Node]:
 
 
 def test_a_cost_that_is_not_known_does_not_decide_for_a_model() -> None:
-    """Half of the tries each, the same gain: the model without a price is not a million times the better one."""
+    """Half of the tries each, the same gain: the model without a price is not a
+    million times the better one.
+    """
     for number in (10, 11):
         attempts = [*tried("a", number, 0, cost_usd=0.01), *tried("b", 21 - number, 50)]
         assert choices(attempts) == {"a" if number == 10 else "b"}
@@ -258,14 +288,18 @@ def test_faults_of_an_endpoint_say_nothing_of_its_model() -> None:
 
 
 def test_a_fault_is_in_no_adaptive_pool() -> None:
-    spec = specification("adaptive", strategy={"name": "adaptive", "per_round": 4, "rounds": 1, "keep": 4})
+    spec = specification(
+        "adaptive", strategy={"name": "adaptive", "per_round": 4, "rounds": 1, "keep": 4}
+    )
     outcomes = [
         AttemptResult(status="passed", correct=True, label="clean", reward=2.0),
         AttemptResult(fault=StopReason.ENDPOINT_ERROR),
         AttemptResult(status="incorrect", reward=0.0),
         AttemptResult(status="incorrect", reward=0.0),
     ]
-    tree = Tree.of(Node(key=f"{at}.0", sample=at, outcome=outcome) for at, outcome in enumerate(outcomes))
+    tree = Tree.of(
+        Node(key=f"{at}.0", sample=at, outcome=outcome) for at, outcome in enumerate(outcomes)
+    )
     stop = decide(spec, tree, Amounts(), DRAWS).stop
     assert stop is not None
     assert set(stop.picked) == {"0.0", "2.0", "3.0"}
@@ -275,11 +309,27 @@ def test_a_fault_is_in_no_adaptive_pool() -> None:
 @pytest.mark.parametrize(
     ("stops", "outcomes", "reason"),
     [
-        ({"solved": True}, [AttemptResult(correct=True, label="clean", status="passed")], StopReason.SOLVED),
-        ({"hack": True}, [AttemptResult(correct=True, label="hack", status="passed")], StopReason.HACK),
-        ({"target_speedup": 2.0}, [AttemptResult(correct=True, label="clean", ci_low=2.1)], StopReason.TARGET_SPEEDUP),
+        (
+            {"solved": True},
+            [AttemptResult(correct=True, label="clean", status="passed")],
+            StopReason.SOLVED,
+        ),
+        (
+            {"hack": True},
+            [AttemptResult(correct=True, label="hack", status="passed")],
+            StopReason.HACK,
+        ),
+        (
+            {"target_speedup": 2.0},
+            [AttemptResult(correct=True, label="clean", ci_low=2.1)],
+            StopReason.TARGET_SPEEDUP,
+        ),
         ({"no_code": 2}, [AttemptResult(status="no_code")] * 2, StopReason.NO_CODE),
-        ({"truncated": True}, [AttemptResult(status="no_code", end=End.LENGTH)], StopReason.TRUNCATED),
+        (
+            {"truncated": True},
+            [AttemptResult(status="no_code", end=End.LENGTH)],
+            StopReason.TRUNCATED,
+        ),
         ({}, [AttemptResult(status="no_code", end=End.REFUSED)], StopReason.REFUSED),
         ({}, [AttemptResult(status="no_code", end=End.CONTENT_FILTER)], StopReason.CONTENT_FILTER),
         ({"no_progress": 2}, [AttemptResult(status="incorrect")] * 3, StopReason.NO_PROGRESS),
@@ -291,7 +341,9 @@ def test_each_stop_reason_ends_a_line(
     stops: dict[str, object], outcomes: list[AttemptResult], reason: StopReason
 ) -> None:
     spec = specification("sequential", stops=stops)
-    tree = Tree.of(Node(key=f"0.{turn}", turn=turn, outcome=each) for turn, each in enumerate(outcomes))
+    tree = Tree.of(
+        Node(key=f"0.{turn}", turn=turn, outcome=each) for turn, each in enumerate(outcomes)
+    )
     stop = decide(spec, tree, Amounts(), DRAWS).stop
     assert stop is not None
     assert stop.reason is reason
@@ -311,11 +363,23 @@ def test_two_places_of_a_collection_have_different_seeds_and_one_place_the_same(
         ({"promts": {}}, "promts: unknown key; expected one of"),
         ({"strategy": {"name": "sequential", "turn": 3}}, "strategy.turn: unknown key"),
         ({"strategy": {"name": "random"}}, "strategy.name: expected one of independent"),
-        ({"strategy": {"name": "sequential", "turns": 0}}, "strategy.turns: expected at least 1, got 0"),
-        ({"budgets": {"collection": {"usd": 0}}}, "budgets.collection.usd: expected a budget above 0"),
-        ({"budgets": {"collection": {"usd": -1.5}}}, "budgets.collection.usd: expected a budget above 0"),
+        (
+            {"strategy": {"name": "sequential", "turns": 0}},
+            "strategy.turns: expected at least 1, got 0",
+        ),
+        (
+            {"budgets": {"collection": {"usd": 0}}},
+            "budgets.collection.usd: expected a budget above 0",
+        ),
+        (
+            {"budgets": {"collection": {"usd": -1.5}}},
+            "budgets.collection.usd: expected a budget above 0",
+        ),
         ({"budgets": {"call": {"wall_s": 5}}}, "wall_s: expected under budgets.collection alone"),
-        ({"sampling": {"temperature": "hot"}}, "sampling.temperature: expected a number, got 'hot'"),
+        (
+            {"sampling": {"temperature": "hot"}},
+            "sampling.temperature: expected a number, got 'hot'",
+        ),
         ({"sampling": {"top_p": 0.0}}, "sampling.top_p: expected more than 0"),
         ({"problems": {}}, "expected one of source_set"),
         ({"problems": {"level": True}}, "problems.level: expected a whole number"),
@@ -336,11 +400,15 @@ def test_a_bad_specification_is_named_by_its_key(change: dict[str, object], name
 
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(RequestError, match=r"endpoint: expected a value, got none"):
-        specs.parse({"name": "x", "problems": {"source_set": "s"}, "strategy": {"name": "independent"}})
+        specs.parse(
+            {"name": "x", "problems": {"source_set": "s"}, "strategy": {"name": "independent"}}
+        )
 
 
 def test_a_specification_survives_json_and_toml() -> None:
-    spec = specification("islands", budgets={"collection": {"tokens": 5, "usd": 1}}, stops={"target_speedup": 2})
+    spec = specification(
+        "islands", budgets={"collection": {"tokens": 5, "usd": 1}}, stops={"target_speedup": 2}
+    )
     assert specs.parse(spec.as_json()) == replace(spec, strategy=spec.as_json()["strategy"])
     assert specs.parse(spec.as_json()).sha256 == spec.sha256
     text = 'name = "a"\nendpoint = "e"\n[problems]\nlevel = 1\n[strategy]\nname = "sequential"\n'

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 from app.domain.collection.sequences import TokenTurn, joined
 
-FIRST = TokenTurn(key="0.0", model_call_id="a", prompt=[1, 2], answer=[3, 4], logprobs=[-0.1, -0.2], reward=0.5)
-SECOND = TokenTurn(key="0.1", model_call_id="b", prompt=[1, 2, 3, 4, 5], answer=[6], logprobs=[-0.3], reward=None)
+FIRST = TokenTurn(
+    key="0.0", model_call_id="a", prompt=[1, 2], answer=[3, 4], logprobs=[-0.1, -0.2], reward=0.5
+)
+SECOND = TokenTurn(
+    key="0.1", model_call_id="b", prompt=[1, 2, 3, 4, 5], answer=[6], logprobs=[-0.3], reward=None
+)
 
 
 def test_turns_that_extend_each_other_are_one_row() -> None:
@@ -39,14 +43,23 @@ tokens = st.lists(st.integers(0, 3), max_size=5)
 
 
 @given(st.lists(st.tuples(tokens, tokens, st.booleans()), max_size=6))
-def test_every_sampled_token_stands_behind_its_own_prompt_once(drawn: list[tuple[list[int], list[int], bool]]) -> None:
+def test_every_sampled_token_stands_behind_its_own_prompt_once(
+    drawn: list[tuple[list[int], list[int], bool]],
+) -> None:
     turns: list[TokenTurn] = []
     before: list[int] = []
     for number, (prompt, answer, goes_on) in enumerate(drawn):
         whole = [*before, *prompt] if goes_on else prompt
         logprobs = [-float(number)] * len(answer)
         turns.append(
-            TokenTurn(key=f"0.{number}", model_call_id="", prompt=whole, answer=answer, logprobs=logprobs, reward=0.0)
+            TokenTurn(
+                key=f"0.{number}",
+                model_call_id="",
+                prompt=whole,
+                answer=answer,
+                logprobs=logprobs,
+                reward=0.0,
+            )
         )
         before = [*whole, *answer]
     rows = joined(turns)

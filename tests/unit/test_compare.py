@@ -16,7 +16,9 @@ def _check(
 ) -> OutputCheck:
     baseline = expected.to(got.dtype) if baseline is None else baseline
     poison = torch.full_like(got, 7) if poison is None else poison
-    return correctness.outputs(got[None], expected[None], baseline[None], poison, 0, tuple(got.shape)).check(0)
+    return correctness.outputs(
+        got[None], expected[None], baseline[None], poison, 0, tuple(got.shape)
+    ).check(0)
 
 
 def _exact(elements: int = 4096) -> torch.Tensor:
@@ -48,7 +50,9 @@ def test_one_wrong_element_among_many_is_refused() -> None:
 
 
 def test_zeros_are_no_answer_to_small_values() -> None:
-    exact = torch.softmax(_exact(4096), 0)  # mean 2.4e-4: an absolute tolerance of 1e-2 accepts zeros
+    exact = torch.softmax(
+        _exact(4096), 0
+    )  # mean 2.4e-4: an absolute tolerance of 1e-2 accepts zeros
     assert not _check(torch.zeros(4096), exact).ok
 
 
@@ -129,19 +133,25 @@ def test_an_answer_of_which_any_wrong_one_is_some_call_s_is_nobody_s() -> None:
 
 
 def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usually_are() -> None:
-    exact = torch.linspace(-1e-3, 1e-3, 101, dtype=torch.float64)[:, None] + 1e-12  # in the middle, next to nothing
+    exact = (
+        torch.linspace(-1e-3, 1e-3, 101, dtype=torch.float64)[:, None] + 1e-12
+    )  # in the middle, next to nothing
     baseline = (exact + 2e-12).float()
     poison = torch.zeros(1)
     right = correctness.outputs((exact + 2e-10).float(), exact, baseline, poison, 0, ())
     wrong = correctness.outputs((exact + 1e-7).float(), exact, baseline, poison, 0, ())
     assert all(right.ok)
     assert not any(wrong.ok)
-    alone = correctness.outputs((exact + 2e-10).float()[50:51], exact[50:51], baseline[50:51], poison, 0, ())
+    alone = correctness.outputs(
+        (exact + 2e-10).float()[50:51], exact[50:51], baseline[50:51], poison, 0, ()
+    )
     assert alone.ok == [False]
 
 
 def test_where_eager_itself_decides_otherwise_now_and_then_not_much_more_can_be_made_up() -> None:
-    """In a thousand rows the reference's own precision has another code for five, a candidate for eight; or for 35."""
+    """In a thousand rows the reference's own precision has another code for five, a
+    candidate for eight; or for 35.
+    """
     exact = torch.randn(1000, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 
     def with_wrong_rows(count: int) -> torch.Tensor:
@@ -150,7 +160,12 @@ def test_where_eager_itself_decides_otherwise_now_and_then_not_much_more_can_be_
     poison = torch.zeros(16_000, dtype=torch.float64)
     for count, ok in ((8, True), (35, False)):
         found = correctness.outputs(
-            with_wrong_rows(count).float()[None], exact.reshape(1, -1), with_wrong_rows(5).float()[None], poison, 0, ()
+            with_wrong_rows(count).float()[None],
+            exact.reshape(1, -1),
+            with_wrong_rows(5).float()[None],
+            poison,
+            0,
+            (),
         )
         assert found.ok == [ok], found.rows
 
@@ -163,7 +178,9 @@ def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:
     got[2, 9] += 1
     together = correctness.outputs(got, exact, exact.float(), torch.full((4096,), 7.0), 0, (4096,))
     assert together.ok == [False, True, False]
-    assert [together.check(call) for call in range(3)] == [_check(*pair) for pair in zip(got, exact, strict=True)]
+    assert [together.check(call) for call in range(3)] == [
+        _check(*pair) for pair in zip(got, exact, strict=True)
+    ]
 
 
 def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
@@ -175,7 +192,12 @@ def test_unusual_inputs_are_for_a_reference_that_does_as_well_on_them() -> None:
     before = usual_answers.answer_size(usual.float()[None], usual[None])
     assert before.rms == pytest.approx(float(usual.square().mean().sqrt()))
     assert 0 < before.error < 1e-7
-    assert [not each for each in usual_answers.objections(baseline, expected, before)] == [True, False, False, False]
+    assert [not each for each in usual_answers.objections(baseline, expected, before)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_an_answer_that_explodes_is_of_another_problem() -> None:
@@ -183,7 +205,9 @@ def test_an_answer_that_explodes_is_of_another_problem() -> None:
     before = usual_answers.answer_size(usual.float()[None], usual[None])
     [said] = usual_answers.objections(usual.float()[None] * 1e15, usual[None] * 1e15, before)
     assert said == "the reference's answer is 1.0e+15 times as large as on the problem's own inputs"
-    assert usual_answers.objections(usual.float()[None] * 1e15, usual[None] * 1e15, before, ceiling=False) == [""]
+    assert usual_answers.objections(
+        usual.float()[None] * 1e15, usual[None] * 1e15, before, ceiling=False
+    ) == [""]
 
 
 def test_the_rules_of_others_are_asked_call_by_call() -> None:
@@ -203,18 +227,36 @@ def test_empty_outputs_agree() -> None:
     assert _check(torch.empty(0), torch.empty(0, dtype=torch.float64)).ok
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64]
+)
 def test_a_brief_look_says_of_every_call_what_a_close_one_says(dtype: torch.dtype) -> None:
-    specials = [1.0, 0.0, float("nan"), float("inf"), float("-inf"), 1e5, 1e30]  # the last are too large for some
+    specials = [
+        1.0,
+        0.0,
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        1e5,
+        1e30,
+    ]  # the last are too large for some
     pairs = list(itertools.product(specials, repeat=2))
-    exact = torch.linspace(-1, 1, 64, dtype=torch.float64).to(torch.complex128 if dtype.is_complex else torch.float64)
+    exact = torch.linspace(-1, 1, 64, dtype=torch.float64).to(
+        torch.complex128 if dtype.is_complex else torch.float64
+    )
     expected, got = (exact.repeat(len(pairs), 1) for _ in range(2))
     for row, (right, given) in enumerate(pairs):
         expected[row, 9], got[row, 9] = right, given
     for baseline in (expected, exact.expand_as(expected)):
         close, brief = (
             correctness.outputs(
-                got.to(dtype), expected, baseline.to(dtype), torch.full((64,), 7.0).to(dtype), 0, (64,), closely=closely
+                got.to(dtype),
+                expected,
+                baseline.to(dtype),
+                torch.full((64,), 7.0).to(dtype),
+                0,
+                (64,),
+                closely=closely,
             )
             for closely in (True, False)
         )
@@ -232,5 +274,7 @@ def test_eight_bits_are_rounded_and_not_cut_off(dtype: torch.dtype) -> None:
     cut_off = torch.where(rounded.float().abs() > x.abs(), bits - 1, bits).view(dtype)
     for got, right in ((rounded, True), (cut_off, False)):
         poison = torch.zeros(1, 10_000, dtype=dtype)
-        compared = correctness.outputs(got, x.double(), rounded, poison, 0, (10_000,), correctness.DEFAULT_RULE)
+        compared = correctness.outputs(
+            got, x.double(), rounded, poison, 0, (10_000,), correctness.DEFAULT_RULE
+        )
         assert compared.ok == [right]

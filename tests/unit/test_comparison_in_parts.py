@@ -1,4 +1,6 @@
-"""Comparisons of outputs that fill a device: temporaries stay small, and results are those of one piece."""
+"""Comparisons of outputs that fill a device: temporaries stay small, and results are
+those of one piece.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,15 @@ class Largest(TorchDispatchMode):
         super().__init__()
         self.bytes = 0
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         found = function(*args, **(kwargs or {}))
-        given = {each.untyped_storage().data_ptr() for each in layout.values([args]) if isinstance(each, torch.Tensor)}
+        given = {
+            each.untyped_storage().data_ptr()
+            for each in layout.values([args])
+            if isinstance(each, torch.Tensor)
+        }
         for each in layout.values([found]):
             if isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() not in given:
                 self.bytes = max(self.bytes, each.numel() * each.itemsize)
@@ -39,7 +47,9 @@ class Largest(TorchDispatchMode):
 
 def _outputs(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs with a few errors, and the expected ones."""
-    expected = torch.randn(CALLS, ELEMENTS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    expected = torch.randn(
+        CALLS, ELEMENTS, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     got = expected.to(dtype)
     got[0, 5::1000] += 1
     return got, expected
@@ -78,12 +88,20 @@ LARGEST_BYTES = CALLS * AT_ONCE * 16
 @pytest.mark.parametrize(
     ("given", "compute", "largest_bytes"),
     [
-        (_outputs, lambda got, exact: correctness.outputs(got, exact, got, POISON, 0, (ELEMENTS,)).rows, LARGEST_BYTES),
+        (
+            _outputs,
+            lambda got, exact: correctness.outputs(got, exact, got, POISON, 0, (ELEMENTS,)).rows,
+            LARGEST_BYTES,
+        ),
         (_outputs, _reviewed, LARGEST_BYTES),
         (_outputs, lambda got, exact: correctness._beyond(got, exact, 1e-3, 1e-3), LARGEST_BYTES),
         (lambda: _with_infinity(torch.float64), usual_answers.root_mean_square, LARGEST_BYTES),
         (_outputs, lambda got, _: usual_answers.looks_usual(got, USUAL), LARGEST_BYTES),
-        (lambda: _with_infinity(torch.float32), lambda own: usual_answers.looks_usual(own, USUAL), LARGEST_BYTES),
+        (
+            lambda: _with_infinity(torch.float32),
+            lambda own: usual_answers.looks_usual(own, USUAL),
+            LARGEST_BYTES,
+        ),
         (_outputs, lambda got, _: variant_calls._is_finite(got), LARGEST_BYTES),
         (lambda: _with_infinity(torch.float16), variant_calls._is_finite, LARGEST_BYTES),
         (lambda: (UNWRITTEN.view(torch.float32), POISON), unwritten.untouched, len(UNWRITTEN) // 4),
@@ -99,7 +117,11 @@ def test_parts_give_the_same_result_and_take_little_memory(
     largest_bytes: int,
 ) -> None:
     in_one_piece = compute(*given())
-    for module, name in ((output_errors, "AT_ONCE"), (unwritten, "AT_ONCE"), (snapshot, "COMPARED_WORDS")):
+    for module, name in (
+        (output_errors, "AT_ONCE"),
+        (unwritten, "AT_ONCE"),
+        (snapshot, "COMPARED_WORDS"),
+    ):
         monkeypatch.setattr(module, name, AT_ONCE)
     outputs, largest = given(), Largest()
     with largest:

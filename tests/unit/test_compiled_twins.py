@@ -73,9 +73,13 @@ def test_what_a_factory_closes_over_counts() -> None:
 
 def test_modules_that_the_interpreter_adds_do_not_count() -> None:
     source = SOURCE.replace("+ n", "+ n.math.exp2(x)")
-    assert compiled_twins.digest(_kernel(source, math=math)) == compiled_twins.digest(_kernel(source))
+    assert compiled_twins.digest(_kernel(source, math=math)) == compiled_twins.digest(
+        _kernel(source)
+    )
     source = SOURCE.replace("+ n", "+ math.exp2(x)")
-    assert compiled_twins.digest(_kernel(source, math=math)) != compiled_twins.digest(_kernel(source, math=2))
+    assert compiled_twins.digest(_kernel(source, math=math)) != compiled_twins.digest(
+        _kernel(source, math=2)
+    )
 
 
 def test_a_function_of_libdevice_is_the_same_inside_the_interpreter() -> None:
@@ -84,14 +88,15 @@ def test_a_function_of_libdevice_is_the_same_inside_the_interpreter() -> None:
     assert compiled_twins.digest(_kernel(source, rsqrt=inside)) == compiled_twins.digest(
         _kernel(source, rsqrt=libdevice.rsqrt)
     )
-    assert compiled_twins.digest(_kernel(source, rsqrt=partial(_kernel(), 1))) != compiled_twins.digest(
-        _kernel(source, rsqrt=_kernel())
-    )
+    assert compiled_twins.digest(
+        _kernel(source, rsqrt=partial(_kernel(), 1))
+    ) != compiled_twins.digest(_kernel(source, rsqrt=_kernel()))
 
 
 def test_element_types_are_told_apart() -> None:
     one, other = (
-        compiled_twins.digest(_kernel(FACTOR=kind)) for kind in (triton.language.float32, triton.language.float16)
+        compiled_twins.digest(_kernel(FACTOR=kind))
+        for kind in (triton.language.float32, triton.language.float16)
     )
     assert one != other
 

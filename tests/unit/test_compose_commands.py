@@ -1,4 +1,6 @@
-"""Commands of the compose file, each parsed by the program that it starts: an engine would find a slip at its start."""
+"""Commands of the compose file, each parsed by the program that it starts: an engine
+would find a slip at its start.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from app import cli
 from app.web import serve
 
 ROOT = Path(__file__).parents[2]
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
+    "services"
+]
 OF_IMAGE = ["assay"]
 """Entry point of Assay's images."""
 
@@ -25,7 +29,9 @@ OF_IMAGE = ["assay"]
 def interpolated(text: str) -> str:
     """Compose's own substitution: defaults for variables, one dollar for two."""
     with_defaults = re.sub(r"(?<!\$)\$\{\w+:-([^}]*)\}", r"\1", text)
-    assert not re.search(r"(?<!\$)\$[\w{]", with_defaults), "a variable of Compose without a default"
+    assert not re.search(r"(?<!\$)\$[\w{]", with_defaults), (
+        "a variable of Compose without a default"
+    )
     return with_defaults.replace("$$", "$")
 
 

@@ -48,7 +48,12 @@ class Helper:
 
     def __init__(self, stack: ExitStack) -> None:
         self.process = stack.enter_context(
-            subprocess.Popen([sys.executable, "-c", HELPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "-c", HELPER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
         stack.callback(self.process.kill)
         self.pid = self.process.pid
@@ -69,7 +74,10 @@ class Helper:
 
     def stop(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
-        while any(_state(f"{self.pid}/task/{task.name}") != "T" for task in Path(f"/proc/{self.pid}/task").iterdir()):
+        while any(
+            _state(f"{self.pid}/task/{task.name}") != "T"
+            for task in Path(f"/proc/{self.pid}/task").iterdir()
+        ):
             pass
 
     def wake(self) -> None:
@@ -91,7 +99,9 @@ def _open_files() -> int:
 
 
 def test_what_a_process_has_started_since_is_found_and_stopped(helper: Helper) -> None:
-    """The stopwatch stops those that were there before the block; one that was started in it would work on."""
+    """The stopwatch stops those that were there before the block; one that was
+    started in it would work on.
+    """
     process = object.__new__(ConfinedProcess)
     process._ended = process._all_stopped = False
     process._pid, process._threads = helper.pid, None
@@ -280,7 +290,11 @@ def test_what_roles_prepare_is_put_into_the_cache_of_each_fork(
         raise RuntimeError("no compiler here")
 
     before = dict(os.environ)
-    modules: list[Any] = [SimpleNamespace(prepare=fail), SimpleNamespace(), SimpleNamespace(prepare=build)]
+    modules: list[Any] = [
+        SimpleNamespace(prepare=fail),
+        SimpleNamespace(),
+        SimpleNamespace(prepare=build),
+    ]
     libraries = zygote._prepare(modules)
     assert libraries == {"key/stub.so": b"library"}
     assert dict(os.environ) == before
@@ -288,7 +302,12 @@ def test_what_roles_prepare_is_put_into_the_cache_of_each_fork(
     found: list[bytes] = []
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        zygote._serve(lambda _, cache: found.append((cache / "key/stub.so").read_bytes()), libraries, theirs, tmp_path)
+        zygote._serve(
+            lambda _, cache: found.append((cache / "key/stub.so").read_bytes()),
+            libraries,
+            theirs,
+            tmp_path,
+        )
     assert found == [b"library"]
 
 
@@ -301,7 +320,11 @@ def test_descriptors_beyond_those_of_select_are_waited_for() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         near, far = socket.socketpair()
-        with near, far, socket.socket(fileno=fcntl.fcntl(near.fileno(), fcntl.F_DUPFD, 1100)) as high:
+        with (
+            near,
+            far,
+            socket.socket(fileno=fcntl.fcntl(near.fileno(), fcntl.F_DUPFD, 1100)) as high,
+        ):
             assert readable(high) == []
             far.send(b"x")
             assert readable(high, timeout_s=1.0) == [high]

@@ -17,7 +17,9 @@ def processors(monkeypatch):
 
     def make(count):
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(2 * count)))
-        monkeypatch.setattr(cpu_affinity, "_siblings", lambda cpu: frozenset({cpu % count, cpu % count + count}))
+        monkeypatch.setattr(
+            cpu_affinity, "_siblings", lambda cpu: frozenset({cpu % count, cpu % count + count})
+        )
 
     return make
 
@@ -45,7 +47,12 @@ def test_gpus_of_one_host_share_no_quiet_core(processors, count, gpus):
 def test_where_cores_are_few_all_do_everything(processors):
     processors(cpu_affinity.SET + cpu_affinity.LEFT - 1)
     found = cpu_affinity.partition()
-    assert found.stopwatch == found.timed == found.others == set(range(2 * (cpu_affinity.SET + cpu_affinity.LEFT - 1)))
+    assert (
+        found.stopwatch
+        == found.timed
+        == found.others
+        == set(range(2 * (cpu_affinity.SET + cpu_affinity.LEFT - 1)))
+    )
 
 
 def test_a_gpu_beyond_those_that_can_be_seen_has_cores_of_its_own(processors):
@@ -82,7 +89,10 @@ def test_timed_processes_are_on_quiet_cores_and_ended_ones_are_skipped():
             process.kill()
 
 
-TWO_THREADS = "import threading, time; threading.Thread(target=time.sleep, args=[60]).start(); print(1, flush=True)"
+TWO_THREADS = (
+    "import threading, time; threading.Thread(target=time.sleep, args=[60]).start(); print(1,"
+    " flush=True)"
+)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
@@ -94,15 +104,23 @@ def test_launching_threads_share_one_of_the_quiet_cores():
             assert process.stdout is not None
             assert process.stdout.readline() == b"1\n"
             with parts.quiet([process.pid]):
-                first, second = sorted(int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir())
+                first, second = sorted(
+                    int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()
+                )
                 assert os.sched_getaffinity(first) == {min(usable)}
                 assert os.sched_getaffinity(second) == usable
-            assert os.sched_getaffinity(first) == os.sched_getaffinity(second) == usable - {min(usable)}
+            assert (
+                os.sched_getaffinity(first)
+                == os.sched_getaffinity(second)
+                == usable - {min(usable)}
+            )
         finally:
             process.kill()
 
 
-@pytest.mark.parametrize(("listed", "expected"), [("3", {3}), ("3,11", {3, 11}), ("2-3,8", {2, 3, 8})])
+@pytest.mark.parametrize(
+    ("listed", "expected"), [("3", {3}), ("3,11", {3, 11}), ("2-3,8", {2, 3, 8})]
+)
 def test_the_kernel_says_which_processors_are_one_core(tmp_path, monkeypatch, listed, expected):
     monkeypatch.setattr(cpu_affinity, "_TOPOLOGY", tmp_path)
     folder = tmp_path / "cpu3" / "topology"

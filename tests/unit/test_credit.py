@@ -1,4 +1,6 @@
-"""Credit assignment: figures of the references' own code, missing rewards, filters and their order."""
+"""Credit assignment: figures of the references' own code, missing rewards, filters
+and their order.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def turns_of(index: int) -> list[Turn]:
 
 
 def named(kind: str) -> list:
-    return [pytest.param(one, id=f"{one.get('method', kind)}-{at}") for at, one in enumerate(VECTORS[kind])]
+    return [
+        pytest.param(one, id=f"{one.get('method', kind)}-{at}")
+        for at, one in enumerate(VECTORS[kind])
+    ]
 
 
 def options_of(case: dict) -> MethodOptions:
@@ -50,16 +55,24 @@ def options_of(case: dict) -> MethodOptions:
 
 @pytest.mark.parametrize("case", named("cases"))
 def test_advantages_are_those_of_the_reference(case):
-    got = [one.advantage for one in credit.advantages(turns_of(case["turns"]), case["method"], options_of(case))]
+    got = [
+        one.advantage
+        for one in credit.advantages(turns_of(case["turns"]), case["method"], options_of(case))
+    ]
     expected = case["expected"]
-    if case.get("compare") == "multiset":  # the rows that are dropped are drawn by another generator
+    if (
+        case.get("compare") == "multiset"
+    ):  # the rows that are dropped are drawn by another generator
         got, expected = sorted(got), sorted(expected)
     assert got == [value if value is None else pytest.approx(value, abs=NEAR) for value in expected]
 
 
 def test_every_method_has_a_reference_figure():
     covered = {case["method"] for case in VECTORS["cases"]}
-    assert set(METHODS) - covered == {"returns", "red_weight"}  # no baseline; a product of tested parts
+    assert set(METHODS) - covered == {
+        "returns",
+        "red_weight",
+    }  # no baseline; a product of tested parts
 
 
 @pytest.mark.parametrize("case", named("tokens"))
@@ -91,10 +104,19 @@ def test_keep_chances_are_those_of_kernelgym(case):
         least_speedup=case["least_speedup"],
     )
     for coverage, correct, speedup, kept, expected in zip(
-        *(case[name] for name in ("coverage", "correct", "speedup", "kept", "expected")), strict=True
+        *(case[name] for name in ("coverage", "correct", "speedup", "kept", "expected")),
+        strict=True,
     ):
         members = [
-            Turn(group=0, trajectory=0, index=at, reward=1.0, coverage=one[0], correct=one[1], speedup=one[2])
+            Turn(
+                group=0,
+                trajectory=0,
+                index=at,
+                reward=1.0,
+                coverage=one[0],
+                correct=one[1],
+                speedup=one[2],
+            )
             for at, one in enumerate(zip(coverage, correct, speedup, strict=True))
         ]
         assert rejection.keep_chances(members, kept, profiling) == pytest.approx(expected, abs=NEAR)
@@ -102,11 +124,19 @@ def test_keep_chances_are_those_of_kernelgym(case):
 
 @pytest.mark.parametrize("case", named("mrs"))
 def test_mismatch_rejection_is_that_of_kernelgym(case):
-    mismatch = rejection.Mismatch(level=rejection.Level(case["level"]), lower=1 / case["upper"], upper=case["upper"])
+    mismatch = rejection.Mismatch(
+        level=rejection.Level(case["level"]), lower=1 / case["upper"], upper=case["upper"]
+    )
     for start in range(0, len(case["ratios"]), case["max_turns"]):
         rows = case["ratios"][start : start + case["max_turns"]]
         members = [
-            Turn(group=0, trajectory=0, index=at, reward=0.0, ratios=TokenRatios(log_sum=a, tokens=b, log_least=c))
+            Turn(
+                group=0,
+                trajectory=0,
+                index=at,
+                reward=0.0,
+                ratios=TokenRatios(log_sum=a, tokens=b, log_least=c),
+            )
             for at, (a, b, c) in enumerate(rows)
         ]
         out = rejection.mismatched(members, mismatch)
@@ -141,13 +171,17 @@ class TestReturns:
 
     def test_shaping(self):
         assert credit.shaped([0.0, 1.0, 3.0], 0.9, Shaping.DIFFERENCE) == [0.0, 1.0, 2.0]
-        assert credit.shaped([0.0, 1.0, 3.0], 0.9, Shaping.UNBIASED) == pytest.approx([0.0, 1.0, -0.7])
+        assert credit.shaped([0.0, 1.0, 3.0], 0.9, Shaping.UNBIASED) == pytest.approx(
+            [0.0, 1.0, -0.7]
+        )
         assert credit.shaped([1.0, None, 3.0], 0.9, Shaping.DIFFERENCE) == [1.0, None, None]
 
     def test_unbiased_shaping_scales_the_return_of_a_trajectory(self):
         rewards = [0.5, 2.0, 1.0]
         plain = credit.returns_to_go(rewards, 0.9)[0]
-        assert credit.returns_to_go(credit.shaped(rewards, 0.9, Shaping.UNBIASED), 0.9)[0] == pytest.approx(0.1 * plain)
+        assert credit.returns_to_go(credit.shaped(rewards, 0.9, Shaping.UNBIASED), 0.9)[
+            0
+        ] == pytest.approx(0.1 * plain)
 
 
 class TestMissing:
@@ -199,13 +233,19 @@ class TestInput:
 class TestRed:
     def test_no_more_rows_below_the_mean_than_above_stay(self):
         rows = [
-            rules.GroupScore(score=score, tokens=1, key=str(at)) for at, score in enumerate([9.0, 0.0, 1.0, 0.5, 2.0])
+            rules.GroupScore(score=score, tokens=1, key=str(at))
+            for at, score in enumerate([9.0, 0.0, 1.0, 0.5, 2.0])
         ]
         kept = rules.kept_by_balance(rows, seed=3)
         assert 0 in kept
         assert len(kept) == 2
         assert rules.kept_by_balance(rows, seed=3) == kept
-        assert {tuple(rules.kept_by_balance(rows, seed=seed)) for seed in range(40)} == {(0, 1), (0, 2), (0, 3), (0, 4)}
+        assert {tuple(rules.kept_by_balance(rows, seed=seed)) for seed in range(40)} == {
+            (0, 1),
+            (0, 2),
+            (0, 3),
+            (0, 4),
+        }
 
     def test_weight(self):
         assert figures(line(2.0, name="a") + line(0.0, name="b"), "red_weight") == pytest.approx(
@@ -250,11 +290,17 @@ class TestRecipe:
     def test_rejected_turns_stay_in_the_baseline_unless_asked_otherwise(self):
         far = TokenRatios(log_sum=1.0, tokens=10, log_least=0.0)
         near = TokenRatios(log_sum=0.0, tokens=10, log_least=0.0)
-        turns = line(4.0, name="a", ratios=far) + line(0.0, name="b", ratios=near) + line(1.0, name="c", ratios=near)
+        turns = (
+            line(4.0, name="a", ratios=far)
+            + line(0.0, name="b", ratios=near)
+            + line(1.0, name="c", ratios=near)
+        )
         got = credit.assign(turns, Recipe(mismatch=rejection.Mismatch()))
         assert [one.dropped for one in got] == [Dropped.MISMATCH, None, None]
         assert [one.advantage for one in got] == [3.5, -2.5, -1.0]
-        apart = credit.assign(turns, Recipe(mismatch=rejection.Mismatch(), rejected_in_baseline=False))
+        apart = credit.assign(
+            turns, Recipe(mismatch=rejection.Mismatch(), rejected_in_baseline=False)
+        )
         assert [one.advantage for one in apart] == [None, -1.0, 1.0]
 
     def test_a_rejected_turn_outside_the_baseline_still_counts_in_earlier_returns(self):
@@ -264,7 +310,9 @@ class TestRecipe:
             Turn(group="p", trajectory="a", index=2, reward=2.0, correct=True, coverage=0.0),
             *line(0.0, 1.0, name="b", **good),
         ]
-        got = credit.assign(turns, Recipe(profiling=rejection.Profiling(), rejected_in_baseline=False))
+        got = credit.assign(
+            turns, Recipe(profiling=rejection.Profiling(), rejected_in_baseline=False)
+        )
         assert [one.dropped for one in got] == [None, Dropped.COVERAGE, None, None]
         assert [one.score for one in got] == [3.0, 2.0, 1.0, 1.0]
         assert [one.advantage for one in got] == [2.0, None, -2.0, 1.0]
@@ -276,7 +324,10 @@ class TestRecipe:
         assert rejection.mismatched(members, mismatch) == [False]
         assert rejection.vetoed(members[0], mismatch)
         got = credit.assign(
-            [*members, *line(0.0, name="b", ratios=TokenRatios(log_sum=0.0, tokens=1, log_least=0.0))],
+            [
+                *members,
+                *line(0.0, name="b", ratios=TokenRatios(log_sum=0.0, tokens=1, log_least=0.0)),
+            ],
             Recipe(mismatch=mismatch),
         )
         assert [one.dropped for one in got] == [Dropped.VETO, None]
@@ -295,7 +346,9 @@ class TestRecipe:
         one = rejection.drawn_out(members, [True, True], rejection.Profiling(seed=1))
         assert one == rejection.drawn_out(members, [True, True], rejection.Profiling(seed=1))
         together = [
-            rejection.drawn_out(members, [True, True], rejection.Profiling(seed=seed, draw=prs.Draw.TRAJECTORY))
+            rejection.drawn_out(
+                members, [True, True], rejection.Profiling(seed=seed, draw=prs.Draw.TRAJECTORY)
+            )
             for seed in range(200)
         ]
         assert {tuple(each) for each in together} == {(True, True), (False, False)}
@@ -311,6 +364,12 @@ class TestRecipe:
             rejection.Mismatch(lower=lower, upper=upper)
 
     def test_masked_turns_have_no_reward_and_no_advantage(self):
-        turns = [*line(1.0, name="a"), Turn(group="p", trajectory="b", index=1, reward=9.0, trainable=False)]
+        turns = [
+            *line(1.0, name="a"),
+            Turn(group="p", trajectory="b", index=1, reward=9.0, trainable=False),
+        ]
         got = credit.assign(turns, Recipe(least_std=None))
-        assert [(one.advantage, one.dropped) for one in got] == [(1.0, None), (None, Dropped.MASKED)]
+        assert [(one.advantage, one.dropped) for one in got] == [
+            (1.0, None),
+            (None, Dropped.MASKED),
+        ]

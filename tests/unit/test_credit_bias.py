@@ -1,8 +1,10 @@
 """Bias of advantage estimators, by enumeration.
 
-A synthetic task with two states and trajectories that end early: in turn 1 the policy stops, or continues by one of two
-actions; in turn 2 it stops or takes a last turn.  All N-tuples of trajectories are enumerated, so that the expected
-gradient (1/N) Σ_i Σ_t A_{i,t} ∇log π(a_{i,t} | s_{i,t}) is exact, and compared with the true gradient ∇J."""
+A synthetic task with two states and trajectories that end early: in turn 1 the policy stops, or
+continues by one of two actions; in turn 2 it stops or takes a last turn.  All N-tuples of
+trajectories are enumerated, so that the expected gradient (1/N) Σ_i Σ_t A_{i,t} ∇log π(a_{i,t} |
+s_{i,t}) is exact, and compared with the true gradient ∇J.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def grad_log(probabilities: Sequence[float], action: int, offset: int) -> tuple[
 
 
 def task(*, early: bool) -> list[Path]:
-    """All trajectories.  `early`: the first action of each turn ends the trajectory; else all have three turns."""
+    """All trajectories.  `early`: the first action of each turn ends the trajectory;
+    else all have three turns.
+    """
     first, second = softmax(THETA[:3]), softmax(THETA[3:])
     paths: list[Path] = []
     for action, chance in enumerate(first):
@@ -56,7 +60,9 @@ def task(*, early: bool) -> list[Path]:
             reward = 1.0 + action if again else 0.25
             scores: tuple[tuple[float, ...], ...] = (score, grad_log(second, again, 3))
             rewards: tuple[float, ...] = (0.2 * action, reward)
-            if not early or again:  # a last turn without a choice: its reward depends on the turns before
+            if (
+                not early or again
+            ):  # a last turn without a choice: its reward depends on the turns before
                 rewards, scores = (*rewards, 2.0 * reward - action), (*scores, (0.0,) * len(THETA))
             paths.append(Path(chance * further, rewards, scores))
     return paths
@@ -64,13 +70,20 @@ def task(*, early: bool) -> list[Path]:
 
 def true_gradient(paths: Sequence[Path]) -> list[float]:
     return [
-        sum(path.chance * sum(path.rewards) * sum(score[at] for score in path.scores) for path in paths)
+        sum(
+            path.chance * sum(path.rewards) * sum(score[at] for score in path.scores)
+            for path in paths
+        )
         for at in range(len(THETA))
     ]
 
 
 def moments(
-    paths: Sequence[Path], method: str, options: MethodOptions | None = None, *, per_turn: bool = False
+    paths: Sequence[Path],
+    method: str,
+    options: MethodOptions | None = None,
+    *,
+    per_turn: bool = False,
 ) -> tuple[list[float], float]:
     """E[ĝ] over all N-tuples, and the trace of its covariance.
 
@@ -96,7 +109,11 @@ def moments(
 
 
 def expected_gradient(
-    paths: Sequence[Path], method: str, options: MethodOptions | None = None, *, per_turn: bool = False
+    paths: Sequence[Path],
+    method: str,
+    options: MethodOptions | None = None,
+    *,
+    per_turn: bool = False,
 ) -> list[float]:
     return moments(paths, method, options, per_turn=per_turn)[0]
 
@@ -106,7 +123,9 @@ def relative_error(got: Sequence[float], true: Sequence[float]) -> float:
 
 
 def cosine(got: Sequence[float], true: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(got, true, strict=True)) / (math.hypot(*got) * math.hypot(*true))
+    return sum(a * b for a, b in zip(got, true, strict=True)) / (
+        math.hypot(*got) * math.hypot(*true)
+    )
 
 
 def best_scale(got: Sequence[float], true: Sequence[float]) -> float:
@@ -124,13 +143,21 @@ def test_the_task_is_a_distribution_and_its_gradient_is_the_derivative():
     def value(theta: Sequence[float]) -> float:
         first, second = softmax(theta[:3]), softmax(theta[3:])
         original = THETA
-        chances = dict(zip(((a, b) for a in range(3) for b in range(2)), itertools.product(first, second), strict=True))
+        chances = dict(
+            zip(
+                ((a, b) for a in range(3) for b in range(2)),
+                itertools.product(first, second),
+                strict=True,
+            )
+        )
         assert original is THETA
         stop = first[0] * 0.5
         return stop + sum(
             one * two * sum(path.rewards)
             for (one, two), path in zip(
-                (chances[action, again] for action in (1, 2) for again in range(2)), EARLY[1:], strict=True
+                (chances[action, again] for action in (1, 2) for again in range(2)),
+                EARLY[1:],
+                strict=True,
             )
         )
 
@@ -150,7 +177,13 @@ def test_nothing_for_a_lone_turn_makes_it_biased():
     assert relative_error(got, TRUE) > 0.1
 
 
-BIASED = {"grpo_turn": 0.25, "grpo_turn_independent": 0.8, "erloo": 0.1, "erloo_normalised": 0.1, "grpo": 0.1}
+BIASED = {
+    "grpo_turn": 0.25,
+    "grpo_turn_independent": 0.8,
+    "erloo": 0.1,
+    "erloo_normalised": 0.1,
+    "grpo": 0.1,
+}
 """Method → least relative error ‖E[ĝ] − ∇J‖ / ‖∇J‖ on this task."""
 
 
@@ -160,13 +193,17 @@ def test_other_baselines_are_biased(method):
 
 
 def test_the_bias_of_grpo_differs_between_turns():
-    """Self-inclusion scales turn t by E[1 − 1/N_t] (1 where the turn is alone): no learning rate undoes that."""
+    """Self-inclusion scales turn t by E[1 − 1/N_t] (1 where the turn is alone): no
+    learning rate undoes that.
+    """
     got = expected_gradient(EARLY, "grpo_turn")
     reach = 1 - softmax(THETA[:3])[0]
     others = [math.comb(N - 1, k) * reach**k * (1 - reach) ** (N - 1 - k) for k in range(N)]
     second = others[0] + sum(chance * (1 - 1 / (k + 1)) for k, chance in enumerate(others) if k)
     factors = [1 - 1 / N] * 3 + [second] * 2
-    assert got == pytest.approx([factor * true for factor, true in zip(factors, TRUE, strict=True)], abs=1e-12)
+    assert got == pytest.approx(
+        [factor * true for factor, true in zip(factors, TRUE, strict=True)], abs=1e-12
+    )
     assert abs(second - (1 - 1 / N)) > 0.05
 
 
@@ -187,15 +224,16 @@ def test_with_equal_lengths_trloo_is_grpo_times_n_over_n_minus_1():
 
 
 def table(paths: Sequence[Path]) -> list[str]:
-    """Rows of README.md: method, relative error, best common scale, cosine, noise (root of the covariance's trace over
-    the length of E[ĝ])."""
+    """Rows of README.md: method, relative error, best common scale, cosine, noise (root of the
+    covariance's trace over the length of E[ĝ]).
+    """
     true = true_gradient(paths)
     made = {method: moments(paths, method) for method in ("trloo", "rloo", "returns", *BIASED)}
     made["trloo, alone: zero"] = moments(paths, "trloo", MethodOptions(alone=Alone.ZERO))
     made["trloo, mean over turns"] = moments(paths, "trloo", per_turn=True)
     return [
-        f"| `{name}` | {relative_error(got, true):.3f} | {best_scale(got, true):.3f} | {cosine(got, true):.3f} | "
-        f"{math.sqrt(variance) / math.hypot(*got):.2f} |"
+        f"| `{name}` | {relative_error(got, true):.3f} | {best_scale(got, true):.3f} |"
+        f" {cosine(got, true):.3f} | {math.sqrt(variance) / math.hypot(*got):.2f} |"
         for name, (got, variance) in made.items()
     ]
 

@@ -13,12 +13,25 @@ from app.embedded.servers import Postgres
 from app.store.database import libpq_url
 
 
-@pytest.mark.parametrize("folder", ["/var/tmp/assay-0", "/tmp/state dir/postgres", "/tmp/a+b %20", "/tmp/ü&x=1"])
+@pytest.mark.parametrize(
+    "folder", ["/var/tmp/assay-0", "/tmp/state dir/postgres", "/tmp/a+b %20", "/tmp/ü&x=1"]
+)
 @pytest.mark.parametrize("password", ["0f3c", "a+b c%20?/&"])
 def test_libpq_and_sqlalchemy_read_the_same_folder_and_password(folder: str, password: str) -> None:
-    url = sa.URL.create("postgresql+psycopg", username="assay", password=password, database="d", query={"host": folder})
+    url = sa.URL.create(
+        "postgresql+psycopg",
+        username="assay",
+        password=password,
+        database="d",
+        query={"host": folder},
+    )
     read = conninfo_to_dict(libpq_url(url))
-    assert (read["host"], read["password"], read["dbname"], read["user"]) == (folder, password, "d", "assay")
+    assert (read["host"], read["password"], read["dbname"], read["user"]) == (
+        folder,
+        password,
+        "d",
+        "assay",
+    )
 
 
 def test_a_state_folder_may_have_a_space(tmp_path: Path) -> None:

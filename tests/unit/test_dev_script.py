@@ -22,5 +22,7 @@ def test_a_module_path_of_the_caller_does_not_reach_the_command(tmp_path: Path) 
     stamp = 'source ./dev help >/dev/null; wanted >"$stamp"'
     subprocess.run(["bash", "-c", stamp], cwd=checkout, check=True)
     told = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONHOME": str(tmp_path)}
-    ran = subprocess.run([checkout / "dev", "status", "--json"], env=told, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [checkout / "dev", "status", "--json"], env=told, capture_output=True, text=True, check=True
+    )
     assert ran.stdout == "status --json []\n"

@@ -13,7 +13,13 @@ from tests.bench import device_agreement
 
 
 def row(name: str, status: str, label: str = "clean") -> dict[str, Any]:
-    return {"name": name, "status": status, "label": label, "findings": [], "message": f"{name} said"}
+    return {
+        "name": name,
+        "status": status,
+        "label": label,
+        "findings": [],
+        "message": f"{name} said",
+    }
 
 
 CPU = [
@@ -58,7 +64,9 @@ def test_differences_are_named_and_those_that_did_not_run_are_left_out(
     assert run(monkeypatch, first, second, "--least", 0.7) == 0
 
 
-def test_nothing_to_compare_is_no_agreement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_compare_is_no_agreement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = tmp_path / "cpu.json", tmp_path / "gpu.json"
     first.write_text(json.dumps({"rows": CPU[:1]}))
     second.write_text(json.dumps({"rows": []}))

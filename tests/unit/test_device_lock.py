@@ -29,7 +29,10 @@ def test_checkers_share_and_a_timer_is_alone(tmp_path: Path) -> None:
             with watch:
                 inside.remove(kind)
 
-    threads = [threading.Thread(target=use, args=("timer" if n % 3 == 0 else "checker",)) for n in range(15)]
+    threads = [
+        threading.Thread(target=use, args=("timer" if n % 3 == 0 else "checker",))
+        for n in range(15)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -149,8 +152,9 @@ def test_a_long_check_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) 
 
 def test_a_lease_ends_with_its_holder(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from workers.referee.host.device_lock import DeviceLock\n"
-        "with DeviceLock(Path(sys.argv[1]), 'gpu-0').exclusive(): print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from workers.referee.host.device_lock import"
+        " DeviceLock\nwith DeviceLock(Path(sys.argv[1]), 'gpu-0').exclusive(): print('held',"
+        " flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     assert holder.stdout is not None
@@ -186,7 +190,9 @@ def test_a_core_is_kept_awake_on_demand_only() -> None:
     assert _processor_s(pid) == pytest.approx(before, abs=0.02)
     deadline = time.monotonic() + 20
     with core_waker.awake():
-        while _processor_s(pid) < before + 0.05 and time.monotonic() < deadline:  # it gives way to whatever else runs
+        while (
+            _processor_s(pid) < before + 0.05 and time.monotonic() < deadline
+        ):  # it gives way to whatever else runs
             time.sleep(0.05)
     assert _processor_s(pid) >= before + 0.05
     core_waker.close()

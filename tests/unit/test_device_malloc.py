@@ -1,4 +1,6 @@
-"""cudaMalloc of confined processes (workers/shims/device_malloc.c), over a driver that only counts."""
+"""cudaMalloc of confined processes (workers/shims/device_malloc.c), over a driver
+that only counts.
+"""
 
 import json
 import os
@@ -22,7 +24,8 @@ int cuMemCreate(u64 *handle, size_t size, const void *p, u64 f) {
     budget -= size; *handle = size; ++created; return 0;
 }
 int cuMemRelease(u64 handle) { return 0; }
-int cuMemAddressReserve(u64 *at, size_t size, size_t unit, u64 a, u64 f) { *at = next; next += size; return 0; }
+int cuMemAddressReserve(u64 *at, size_t size, size_t unit, u64 a, u64 f) {
+    *at = next; next += size; return 0; }
 int cuMemAddressFree(u64 at, size_t size) { return 0; }
 int cuMemMap(u64 at, size_t size, size_t o, u64 handle, u64 f) { ++mapped; return 0; }
 int cuMemUnmap(u64 at, size_t size) { --mapped; budget += size; return 0; }
@@ -58,10 +61,17 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="it needs a C
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("driver")
-    for name, text in (("libcuda.so.1", DRIVER), ("libruntime.so", RUNTIME), ("libmalloc.so", SOURCE.read_text())):
+    for name, text in (
+        ("libcuda.so.1", DRIVER),
+        ("libruntime.so", RUNTIME),
+        ("libmalloc.so", SOURCE.read_text()),
+    ):
         source = folder / f"{name}.c"
         source.write_text(text)
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", folder / name, source, "-ldl", "-lpthread"], check=True)
+        subprocess.run(
+            ["cc", "-shared", "-fPIC", "-O1", "-o", folder / name, source, "-ldl", "-lpthread"],
+            check=True,
+        )
     return folder
 
 
@@ -70,7 +80,12 @@ def run(libraries: Path, expression: str) -> Any:
     preload = f"{libraries}/libmalloc.so {libraries}/libruntime.so"
     environment = {**os.environ, "LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(libraries)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=expression, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM],
+        input=expression,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return json.loads(done.stdout)
 
@@ -83,15 +98,17 @@ def test_small_segments_are_neighbours_in_one_allocation(libraries: Path) -> Non
 
 
 def test_larger_segments_have_allocations_of_their_own(libraries: Path) -> None:
-    found, created = run(libraries, f"[[malloc({20 * MIB}), malloc({3 * MIB}), malloc({2 * MIB})], count('created')]")
+    found, created = run(
+        libraries, f"[[malloc({20 * MIB}), malloc({3 * MIB}), malloc({2 * MIB})], count('created')]"
+    )
     assert len(set(found)) == created == 3
 
 
 def test_a_freed_slice_is_used_again_and_the_last_one_frees_the_allocation(libraries: Path) -> None:
     again, mapped, left, synchronized = run(
         libraries,
-        f"(lambda a, b: [(free(a), malloc({2 * MIB}) == a)[1], count('mapped'), "
-        f"(free(a), free(b), count('mapped'))[2], count('synchronized')])(malloc({2 * MIB}), malloc({2 * MIB}))",
+        f"(lambda a, b: [(free(a), malloc({2 * MIB}) == a)[1], count('mapped'), (free(a), free(b),"
+        f" count('mapped'))[2], count('synchronized')])(malloc({2 * MIB}), malloc({2 * MIB}))",
     )
     assert (again, mapped, left, synchronized) == (True, 1, 0, 3)
 
@@ -99,15 +116,16 @@ def test_a_freed_slice_is_used_again_and_the_last_one_frees_the_allocation(libra
 def test_a_slice_is_freed_once_and_others_memory_goes_to_the_runtime(libraries: Path) -> None:
     foreign, mapped = run(
         libraries,
-        f"(lambda a, b: [(free(a), free(a), free(b + 4096), free(12345), count('foreign', process))[4], "
-        f"count('mapped')])(malloc({2 * MIB}), malloc({2 * MIB}))",
+        "(lambda a, b: [(free(a), free(a), free(b + 4096), free(12345), count('foreign',"
+        f" process))[4], count('mapped')])(malloc({2 * MIB}), malloc({2 * MIB}))",
     )
     assert (foreign, mapped) == (3, 1)
 
 
 def test_the_last_memory_of_a_device_goes_to_a_segment_of_its_own(libraries: Path) -> None:
     small, none = run(
-        libraries, f"(lambda a: [malloc({2 * MIB}) is not None, malloc({30 * MIB})])(malloc({1010 * MIB}))"
+        libraries,
+        f"(lambda a: [malloc({2 * MIB}) is not None, malloc({30 * MIB})])(malloc({1010 * MIB}))",
     )
     assert small
     assert none is None

@@ -52,7 +52,9 @@ def test_without_a_compiler_expandable_segments_serve(
     assert "expandable segments" in caplog.text
 
 
-def test_a_folder_that_others_can_open_is_not_trusted(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_that_others_can_open_is_not_trusted(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     assert device_memory.environment() == device_memory.EXPANDABLE

@@ -1,4 +1,6 @@
-"""The device-time speedup in a result, on the command line, in a sweep and in the form of a submission."""
+"""The device-time speedup in a result, on the command line, in a sweep and in the
+form of a submission.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,25 @@ from app.web import submission_form
 from tests.unit.measurements import benchmark
 
 MEASURED = DeviceTiming(
-    reference_us=50.0, candidate_us=20.0, speedup=2.5, ci_low=2.4, ci_high=2.6, groups=6, calls_per_side=300
+    reference_us=50.0,
+    candidate_us=20.0,
+    speedup=2.5,
+    ci_low=2.4,
+    ci_high=2.6,
+    groups=6,
+    calls_per_side=300,
 )
-NOT_MEASURED = DeviceTiming(error="the candidate could not be captured and replayed: RuntimeError: \x1b[31mwaits")
+NOT_MEASURED = DeviceTiming(
+    error="the candidate could not be captured and replayed: RuntimeError: \x1b[31mwaits"
+)
 
 
 def built(evaluation: Evaluation, label: Label | None = None) -> result.Result:
     verdict = judge(Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b""))
     verdict = verdict if label is None else replace(verdict, label=label)
-    return result.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
+    return result.build(
+        job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+    )
 
 
 def told(found: result.Result) -> tuple[Any, Any, Any]:
@@ -54,7 +66,9 @@ def test_a_result_has_the_value_or_the_reason(
 
 
 def test_no_reward_depends_on_it() -> None:
-    without, high = (built(benchmark(device=each)) for each in (None, replace(MEASURED, speedup=1000.0)))
+    without, high = (
+        built(benchmark(device=each)) for each in (None, replace(MEASURED, speedup=1000.0))
+    )
     assert without["reward"] == high["reward"]
     assert reward.every(without) == reward.every(high)
     assert without["speedup"] == high["speedup"]
@@ -82,7 +96,13 @@ def test_it_is_stored_and_read_again_and_older_evaluations_have_none() -> None:
     ("device", "expected"),
     [
         (MEASURED, "GPU time   2.50× [2.40, 2.60] without the host's launching (CUDA graphs)"),
-        (NOT_MEASURED, "GPU time   not measured: the candidate could not be captured and replayed: RuntimeError: "),
+        (
+            NOT_MEASURED,
+            (
+                "GPU time   not measured: the candidate could not be captured and replayed:"
+                " RuntimeError: "
+            ),
+        ),
         (None, None),
     ],
 )
@@ -98,7 +118,9 @@ def test_a_sweep_may_ask_for_it_and_keeps_it() -> None:
     rows = []
     for device in (MEASURED, NOT_MEASURED, NOT_MEASURED, None):
         evaluation = benchmark(device=device)
-        verdict = judge(Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b""))
+        verdict = judge(
+            Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b"")
+        )
         row = sweep.row(Problem(name="1_x", reference=b"", level=1), evaluation, verdict, 1.0)
         assert row.device == device
         assert sweep.read(json.loads(json.dumps(asdict(row)))) == row

@@ -1,6 +1,8 @@
-"""The speedup by the device's own time: replayed outputs are compared, and a missing value has a reason.
+"""The speedup by the device's own time: replayed outputs are compared, and a missing
+value has a reason.
 
-Both sides' shims run here, on the CPU; a tape of tensor operations stands for a CUDA graph."""
+Both sides' shims run here, on the CPU; a tape of tensor operations stands for a CUDA graph.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ def _mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory of a process in this one needs no mapping."""
 
     def window(handle: Any, address: int, size: int) -> torch.Tensor:
-        return torch.frombuffer((ctypes.c_ubyte * min(size, 512)).from_address(address), dtype=torch.uint8)
+        return torch.frombuffer(
+            (ctypes.c_ubyte * min(size, 512)).from_address(address), dtype=torch.uint8
+        )
 
     monkeypatch.setattr(ProcessHandle, "mapped", window)
 
@@ -141,13 +145,16 @@ class Benchmark:
         seconds: float = 60.0,
     ) -> None:
         self.processes = {
-            side: Process(shim(folder / side)) for side, shim in (("r", reference.Shim), ("c", candidate.Shim))
+            side: Process(shim(folder / side))
+            for side, shim in (("r", reference.Shim), ("c", candidate.Shim))
         }
         handles: dict[str, Any] = {}
         for side, process in self.processes.items():
             (folder / side).mkdir()
             handles[side] = ProcessHandle(process, torch.device("cpu"))  # type: ignore[arg-type]
-        handles["r"].load_reference(PROBLEM.replace("GUARD", guard).replace("MORE", more).encode(), "Model", 1)
+        handles["r"].load_reference(
+            PROBLEM.replace("GUARD", guard).replace("MORE", more).encode(), "Model", 1
+        )
         session, own = Session(handles["r"], 1), Session(handles["c"])
         spec = session.describe(init_seed(SEED), 1)
         arena = problem_spec.arena(spec, problem_spec.Slots(*slots))
@@ -168,10 +175,18 @@ class Benchmark:
 
     def take(self, budget_s: float = 0.05) -> DeviceTiming:
         """The device-time speedup beside one by the wall clock."""
-        canary: dict[str, Any] = {"canary_us": lambda: 0.0, "is_undisturbed": lambda us: True, "expected_us": 0.0}
+        canary: dict[str, Any] = {
+            "canary_us": lambda: 0.0,
+            "is_undisturbed": lambda us: True,
+            "expected_us": 0.0,
+        }
         health = SimpleNamespace(require_sound=lambda: None, clocks=Clocks, **canary)
-        quiet_host: Any = SimpleNamespace(health=health, stopwatch=object(), prepared_for=lambda runner: nullcontext())
-        terms = sizing.TimingBudget(budget_s=budget_s, block_us=500.0, round_bytes=1 << 20, floor_us=0.0)
+        quiet_host: Any = SimpleNamespace(
+            health=health, stopwatch=object(), prepared_for=lambda runner: nullcontext()
+        )
+        terms = sizing.TimingBudget(
+            budget_s=budget_s, block_us=500.0, round_bytes=1 << 20, floor_us=0.0
+        )
         timing = device_time.added(wall_clock(), self.context, quiet_host, terms)
         assert (timing.speedup, timing.reference_us) == (1.0, 100.0)
         assert timing.device is not None
@@ -212,8 +227,12 @@ ASKS_TWICE = 2
 
 
 @pytest.mark.parametrize("slots", [(24, 24), (24, 4)])
-@pytest.mark.parametrize("body", [HONEST, SAME_BUFFER, "return (torch.tanh(x) * 2).t().contiguous().t()"])
-def test_replayed_calls_give_a_speedup_with_an_interval(tmp_path: Path, body: str, slots: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    "body", [HONEST, SAME_BUFFER, "return (torch.tanh(x) * 2).t().contiguous().t()"]
+)
+def test_replayed_calls_give_a_speedup_with_an_interval(
+    tmp_path: Path, body: str, slots: tuple[int, int]
+) -> None:
     benchmark = Benchmark(tmp_path, body, slots=slots)
     assert_measured(benchmark.take())
     assert not benchmark.runner.failed
@@ -221,18 +240,28 @@ def test_replayed_calls_give_a_speedup_with_an_interval(tmp_path: Path, body: st
 
 @pytest.mark.usefixtures("_mapped")
 @pytest.mark.parametrize(("body", "times"), [(HONEST, 1), (SAME_BUFFER, ASKS_TWICE)])
-def test_outputs_are_read_where_the_graph_has_put_them_or_else_copied(tmp_path: Path, body: str, times: int) -> None:
+def test_outputs_are_read_where_the_graph_has_put_them_or_else_copied(
+    tmp_path: Path, body: str, times: int
+) -> None:
     benchmark = Benchmark(tmp_path, body)
     assert_measured(benchmark.take())
-    captures = {side: process.asked.count(Command.CAPTURE) for side, process in benchmark.processes.items()}
+    captures = {
+        side: process.asked.count(Command.CAPTURE) for side, process in benchmark.processes.items()
+    }
     assert captures["c"] == times * captures["r"]
 
 
 NO_GRAPH = "a graph holds the work"
-STALE = "if CAPTURING(): return KEPT['y']\n        KEPT['y'] = torch.tanh(x) * 2\n        return KEPT['y']"
-UNWRITTEN = "y = torch.empty_like(x)\n        return y if CAPTURING() else y.copy_(torch.tanh(x) * 2)"
+STALE = (
+    "if CAPTURING(): return KEPT['y']\n        KEPT['y'] = torch.tanh(x) * 2\n        return"
+    " KEPT['y']"
+)
+UNWRITTEN = (
+    "y = torch.empty_like(x)\n        return y if CAPTURING() else y.copy_(torch.tanh(x) * 2)"
+)
 ONE_LEFT_OUT = (
-    f"if CAPTURING() and CALLS.count(True) % 3 == 0: return KEPT['y']\n        {STALE.partition('        ')[2]}"
+    "if CAPTURING() and CALLS.count(True) % 3 == 0: return KEPT['y']\n       "
+    f" {STALE.partition('        ')[2]}"
 )
 OUTSIDE = "import numpy\n        return torch.from_numpy(numpy.tanh(x.numpy()) * 2)"
 WAITS = "return torch.tanh(x) * (2 if x.sum().item() < 1e9 else 3)"
@@ -247,7 +276,10 @@ OTHER_SHAPE = "return torch.tanh(x) * 2 if not CAPTURING() else x[:1]"
         (UNWRITTEN, NO_GRAPH),
         (ONE_LEFT_OUT, NO_GRAPH),
         (OUTSIDE, NO_GRAPH),
-        (WAITS, "candidate could not be captured and replayed: RuntimeError: operation not permitted"),
+        (
+            WAITS,
+            "candidate could not be captured and replayed: RuntimeError: operation not permitted",
+        ),
         (RAISES, "candidate could not be captured and replayed: AssertionError: not with me"),
         (OTHER_SHAPE, "expected shape (16, 8), got (1, 8)"),
     ],
@@ -279,7 +311,9 @@ def test_wrong_replays_are_found_where_some_calls_are_chosen(tmp_path: Path) -> 
     assert NO_GRAPH in (found.error or "")
 
 
-def test_a_candidate_whose_process_ends_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_whose_process_ends_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     benchmark = Benchmark(tmp_path, HONEST)
     shim = benchmark.processes["c"].shim
     answer = shim.answer
@@ -297,7 +331,10 @@ def test_a_candidate_whose_process_ends_has_a_reason(tmp_path: Path, monkeypatch
 def test_a_reference_that_cannot_be_captured_is_discarded(tmp_path: Path) -> None:
     guard = "assert not torch.cuda.is_current_stream_capturing(), 'it waits'"
     benchmark = Benchmark(tmp_path, HONEST, guard=guard)
-    assert benchmark.take().error == "the reference could not be captured and replayed: AssertionError: it waits"
+    assert (
+        benchmark.take().error
+        == "the reference could not be captured and replayed: AssertionError: it waits"
+    )
     assert benchmark.discarded == [benchmark.runner.reference.handle]
 
 
@@ -325,7 +362,9 @@ def test_nothing_is_captured_where_there_can_be_no_value(
     assert not any(Command.CAPTURE in process.asked for process in benchmark.processes.values())
 
 
-def test_no_counted_call_has_inputs_that_were_seen_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_counted_call_has_inputs_that_were_seen_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     benchmark, seen = Benchmark(tmp_path, HONEST), list[bytes]()
     fill = benchmark.runner.fill
 
@@ -343,20 +382,36 @@ def test_no_counted_call_has_inputs_that_were_seen_before(tmp_path: Path, monkey
 
 
 @given(
-    st.integers(1, 200), st.integers(1, 200), st.floats(1, 1e5), st.floats(1, 1e5), st.floats(1, 1e5), st.floats(1, 1e5)
+    st.integers(1, 200),
+    st.integers(1, 200),
+    st.floats(1, 1e5),
+    st.floats(1, 1e5),
+    st.floats(1, 1e5),
+    st.floats(1, 1e5),
 )
 def test_blocks_take_whole_graphs_and_no_more_than_there_are(
-    slots: int, in_block: int, wall_us: float, other_wall_us: float, reference_us: float, candidate_us: float
+    slots: int,
+    in_block: int,
+    wall_us: float,
+    other_wall_us: float,
+    reference_us: float,
+    candidate_us: float,
 ) -> None:
     runner: Any = SimpleNamespace(
-        slots=slots, in_block=in_block, draw_us=10.0, arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}]))
+        slots=slots,
+        in_block=in_block,
+        draw_us=10.0,
+        arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])),
     )
     graphs = {
         REFERENCE: device_time._plan(runner, 2000 / wall_us),
         CANDIDATE: device_time._plan(runner, 2000 / other_wall_us),
     }
     score: Any = SimpleNamespace(per_call_us=(reference_us, candidate_us), lasting_us=2000.0)
-    most = max(each.enough(1.25 * 2000.0 / us) for each, us in zip(graphs.values(), score.per_call_us, strict=True))
+    most = max(
+        each.enough(1.25 * 2000.0 / us)
+        for each, us in zip(graphs.values(), score.per_call_us, strict=True)
+    )
     for side, sizes in device_time._sizes(score, graphs, most).items():
         assert graphs[side].number <= device_time.GRAPHS[1]
         assert graphs[side].most <= max(1, min(slots // 2, in_block))

@@ -16,8 +16,16 @@ from tests.unit.dialects import REQUEST, body, chunk, endpoint, read, streamed
 # requests
 def test_common_parameters_are_sent_as_they_are():
     sent = body("chat")
-    assert sent["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    assert (sent["max_tokens"], sent["temperature"], sent["seed"], sent["stop"]) == (64, 0.7, 5, ["END"])
+    assert sent["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+    ]
+    assert (sent["max_tokens"], sent["temperature"], sent["seed"], sent["stop"]) == (
+        64,
+        0.7,
+        5,
+        ["END"],
+    )
     assert sent["stream_options"] == {"include_usage": True}
     assert "top_p" not in sent
 
@@ -27,9 +35,21 @@ def test_common_parameters_are_sent_as_they_are():
     [
         ("openai", {"max_completion_tokens": 64}, {"top_k", "return_token_ids", "max_tokens"}),
         ("vllm", {"return_token_ids": True, "logprobs": True, "top_k": 20}, {"max_tokens"}),
-        ("sglang", {"return_meta_info": True, "stream": False, "rid": "call-1"}, {"stream_options"}),
-        ("openrouter", {"usage": {"include": True}, "provider": {"require_parameters": True}}, set()),
-        ("anthropic", {"system": "Be brief.", "stop_sequences": ["END"], "max_tokens": 64}, {"seed", "logprobs"}),
+        (
+            "sglang",
+            {"return_meta_info": True, "stream": False, "rid": "call-1"},
+            {"stream_options"},
+        ),
+        (
+            "openrouter",
+            {"usage": {"include": True}, "provider": {"require_parameters": True}},
+            set(),
+        ),
+        (
+            "anthropic",
+            {"system": "Be brief.", "stop_sequences": ["END"], "max_tokens": 64},
+            {"seed", "logprobs"},
+        ),
     ],
 )
 def test_each_dialect_has_its_parameters(dialect, present, absent):
@@ -44,7 +64,12 @@ def test_sglang_streams_where_no_ids_are_wanted():
 
 def test_extras_reach_the_body_and_never_replace_a_field():
     request = replace(REQUEST, extra={"reasoning_effort": "high"})
-    assert body("vllm", request, extra={"chat_template_kwargs": {"thinking": False}})["reasoning_effort"] == "high"
+    assert (
+        body("vllm", request, extra={"chat_template_kwargs": {"thinking": False}})[
+            "reasoning_effort"
+        ]
+        == "high"
+    )
     with pytest.raises(RequestError, match="messages"):
         body("vllm", replace(REQUEST, extra={"messages": []}))
     with pytest.raises(RequestError, match="seed"):
@@ -59,7 +84,9 @@ def test_keys_travel_in_headers_only(dialect):
 
 
 def test_an_unknown_dialect_is_named():
-    with pytest.raises(ValueError, match=r"unknown dialect 'gemini'; expected one of anthropic, chat"):
+    with pytest.raises(
+        ValueError, match=r"unknown dialect 'gemini'; expected one of anthropic, chat"
+    ):
         dialects.find("gemini")
 
 
@@ -72,7 +99,12 @@ VLLM_BODY = {
     "choices": [
         {
             "index": 0,
-            "message": {"role": "assistant", "content": "Hello", "refusal": None, "reasoning": "Greet."},
+            "message": {
+                "role": "assistant",
+                "content": "Hello",
+                "refusal": None,
+                "reasoning": "Greet.",
+            },
             "logprobs": {
                 "content": [
                     {"token": "Hel", "logprob": -0.25, "bytes": [72], "top_logprobs": []},
@@ -102,7 +134,11 @@ def test_a_body_of_vllm_is_read():
     assert (found.prompt_token_ids, found.token_ids) == ((1, 2, 3), (9707, 151_645))
     assert found.logprobs == (-0.25, -9999.0)
     assert (found.usage.input, found.usage.cached_input, found.usage.output) == (3, 2, 2)
-    assert (found.provider_id, found.model, found.fingerprint) == ("chatcmpl-9f", "Qwen/Qwen3-8B", "vllm-0.12")
+    assert (found.provider_id, found.model, found.fingerprint) == (
+        "chatcmpl-9f",
+        "Qwen/Qwen3-8B",
+        "vllm-0.12",
+    )
 
 
 def test_a_body_of_sglang_is_read():
@@ -186,7 +222,11 @@ def test_a_body_of_anthropic_is_read():
             },
         },
     )
-    assert (found.text, found.reasoning, found.finish_reason) == ("Hello there", "Hm.", "max_tokens")
+    assert (found.text, found.reasoning, found.finish_reason) == (
+        "Hello there",
+        "Hm.",
+        "max_tokens",
+    )
     assert (found.usage.input, found.usage.cached_input, found.usage.output) == (115, 100, 7)
 
 
@@ -197,13 +237,25 @@ def test_a_body_of_anthropic_is_read():
         ({"content": ""}, "", None),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", None),
         (
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "t"}]}, {"text": "x"}]},
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "t"}]},
+                    {"text": "x"},
+                ]
+            },
             "x",
             "t",
         ),
         ({"content": "<think>a</think>b"}, "<think>a</think>b", None),
         ({"content": "\ud800x\0"}, "\ufffdx\0", None),
-        ({"content": "x", "reasoning_details": [{"type": "reasoning.text", "text": "t"}, {"data": "?"}]}, "x", "t"),
+        (
+            {
+                "content": "x",
+                "reasoning_details": [{"type": "reasoning.text", "text": "t"}, {"data": "?"}],
+            },
+            "x",
+            "t",
+        ),
         ({"content": "x", "reasoning": "t", "reasoning_details": [{"text": "t"}]}, "x", "t"),
     ],
 )
@@ -213,7 +265,9 @@ def test_contents_of_all_shapes_are_read(message, text, reasoning):
 
 
 def test_a_refusal_is_an_answer():
-    told = {"choices": [{"message": {"content": None, "refusal": "I cannot."}, "finish_reason": "stop"}]}
+    told = {
+        "choices": [{"message": {"content": None, "refusal": "I cannot."}, "finish_reason": "stop"}]
+    }
     found = read("openai", told)
     assert (found.text, found.refused) == ("I cannot.", True)
 
@@ -239,7 +293,9 @@ def test_finish_reasons_have_one_vocabulary(told, end):
 
 
 def test_an_unknown_finish_reason_is_kept():
-    assert streamed("vllm", chunk(finish_reason="repetition")).reading().finish_reason == "repetition"
+    assert (
+        streamed("vllm", chunk(finish_reason="repetition")).reading().finish_reason == "repetition"
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +349,11 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("dialect", dialects.BUILTIN)
-@given(told=st.dictionaries(st.sampled_from(["choices", "error", "usage", "type", "content", *OUTPUT]), JSON))
+@given(
+    told=st.dictionaries(
+        st.sampled_from(["choices", "error", "usage", "type", "content", *OUTPUT]), JSON
+    )
+)
 def test_any_json_is_read_or_malformed(dialect, told):
     for act in (lambda: read(dialect, told), lambda: streamed(dialect, told).reading()):
         with contextlib.suppress(MalformedAnswerError):

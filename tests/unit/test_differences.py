@@ -11,7 +11,11 @@ from app.domain import intervals
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "low", "high"),
-    [((56, 70), (48, 80), 0.0524, 0.3339), ((9, 10), (3, 10), 0.1705, 0.8090), ((0, 10), (0, 10), -0.2775, 0.2775)],
+    [
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((0, 10), (0, 10), -0.2775, 0.2775),
+    ],
 )
 def test_differences_of_shares_are_those_of_newcombes_table(
     ours: tuple[int, int], theirs: tuple[int, int], low: float, high: float
@@ -20,7 +24,9 @@ def test_differences_of_shares_are_those_of_newcombes_table(
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-3), pytest.approx(high, abs=1e-3))
 
 
-@pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (30, 2.042)])
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (30, 2.042)]
+)
 def test_quantiles_of_student_are_those_of_tables(freedom: int, quantile: float) -> None:
     assert intervals._student(0.95, freedom) == pytest.approx(quantile, rel=0.005)
 

@@ -57,7 +57,9 @@ PROSE = sorted(
 @cache
 def files() -> tuple[Path, ...]:
     """Files of the project that are read as text, documents excluded."""
-    found = [path for path in ROOT.iterdir() if path.is_file() and path.suffix not in {".md", ".lock"}]
+    found = [
+        path for path in ROOT.iterdir() if path.is_file() and path.suffix not in {".md", ".lock"}
+    ]
     for top in ("app", "workers", "tests", "migrations", ".github"):
         for suffix in ("py", "js", "html", "toml", "yml", "yaml", "c", "json"):
             found += (ROOT / top).rglob(f"*.{suffix}")
@@ -82,7 +84,9 @@ def unknown_names(text: str) -> list[str]:
 
 
 def unknown_files(text: str, folder: Path) -> list[str]:
-    """Files that are neither in the document's folder or below, nor at this path of the project, nor a test."""
+    """Files that are neither in the document's folder or below, nor at this path of
+    the project, nor a test.
+    """
     missing = []
     for name in set(FILE.findall(text)) - FOREIGN_FILES:
         known = (folder / name).exists() or (ROOT / name).exists()
@@ -101,7 +105,9 @@ def unknown_classes(text: str) -> list[str]:
     return sorted(missing)
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PROSE])
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PROSE]
+)
 def test_names_in_documents_exist(path: Path) -> None:
     text = path.read_text()
     assert unknown_names(text) == []
@@ -111,7 +117,10 @@ def test_names_in_documents_exist(path: Path) -> None:
 
 def test_names_that_do_not_exist_are_noticed() -> None:
     gone = "Taken" + "Out" + "Class"
-    text = f"`{gone}` in host/gone_{'away'}.py, made by spawn.{gone}, beside `ProcessHandle` in process_handle.py"
+    text = (
+        f"`{gone}` in host/gone_{'away'}.py, made by spawn.{gone}, beside `ProcessHandle` in"
+        " process_handle.py"
+    )
     assert unknown_names(text) == [gone]
     assert unknown_files(text, ROOT / "workers/referee") == ["host/gone_away.py"]
     assert unknown_classes(text) == [f"spawn.{gone}"]
@@ -124,7 +133,8 @@ def test_paths_of_the_api_are_those_in_the_readme_of_the_web() -> None:
     known = {re.sub(r"\{.*?\}", "{}", path) for path in openapi.document()["paths"]}
     table = "".join(line for line in WEB.splitlines(keepends=True) if line.startswith("| "))
     named = {
-        re.sub(r"\{.*?\}", "{}", path) for path in re.findall(r"(/v1/[a-z]+(?:/\{[^}]*\})?(?::[a-z]+|/[a-z]+)?)", table)
+        re.sub(r"\{.*?\}", "{}", path)
+        for path in re.findall(r"(/v1/[a-z]+(?:/\{[^}]*\})?(?::[a-z]+|/[a-z]+)?)", table)
     }
     assert named - known == set()
     nouns = {re.split("[/:]", path)[2] for path in known}
@@ -133,7 +143,9 @@ def test_paths_of_the_api_are_those_in_the_readme_of_the_web() -> None:
 
 def test_roles_in_the_readme_of_the_web_have_these_scopes() -> None:
     rows = dict(re.findall(r"^\| (\w+) \| ((?:`\w+`(?:, )?)+) \|$", WEB, re.MULTILINE))
-    operator = set(map(str, next(scopes for role, scopes in SCOPES.items() if str(role) == "operator")))
+    operator = set(
+        map(str, next(scopes for role, scopes in SCOPES.items() if str(role) == "operator"))
+    )
     found = {role: set(re.findall(r"\w+", scopes)) for role, scopes in rows.items()}
     expected = {str(role): set(map(str, scopes)) for role, scopes in SCOPES.items()}
     assert found == {role: scopes for role, scopes in expected.items() if role != "admin"}
@@ -145,7 +157,10 @@ def test_limits_in_the_readme_of_the_web_are_those_of_the_code() -> None:
     for quoted in (
         f"| header, from its first byte | {connections.HEADER_S:g} s,",
         f"| connection without a request | {connections.IDLE_S:g} s |",
-        f"| body | {connections.BODY_S:g} s, and a second more for every {connections.BODY_BYTES_PER_S >> 10} KiB |",
+        (
+            f"| body | {connections.BODY_S:g} s, and a second more for every"
+            f" {connections.BODY_BYTES_PER_S >> 10} KiB |"
+        ),
         f"| body | {body_limits.LARGEST_BODY_BYTES >> 20} MB where sources come in,",
         f" {body_limits.USUAL_BODY_BYTES >> 20} MB elsewhere | 413 |",
         f"| response that the client does not take | {connections.SEND_S:g} s |",
@@ -158,5 +173,7 @@ def test_limits_in_the_readme_of_the_web_are_those_of_the_code() -> None:
 def test_stages_in_the_readme_of_exports_are_those_of_a_selection() -> None:
     text = (ROOT / "app/export/README.md").read_text()
     [listed] = re.findall(r"^`(where · [^`]*)`$", text, re.MULTILINE)
-    described = re.findall(r"^    ([a-z]+)(?:, ([a-z]+))?   +\S", str(selection.__doc__), re.MULTILINE)
+    described = re.findall(
+        r"^    ([a-z]+)(?:, ([a-z]+))?   +\S", str(selection.__doc__), re.MULTILINE
+    )
     assert re.split(r"\s*·\s*", listed) == [stage for pair in described for stage in pair if stage]

@@ -1,4 +1,6 @@
-"""The documents hold: links lead somewhere, commands exist with their options, tables are complete."""
+"""The documents hold: links lead somewhere, commands exist with their options,
+tables are complete.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_links_lead_somewhere(path):
             there = there / "README.md"
         assert there.exists(), f"{target}: no {there}"
         if anchor:
-            assert anchor in {_anchor(line) for line in there.read_text().splitlines() if line.startswith("#")}
+            assert anchor in {
+                _anchor(line) for line in there.read_text().splitlines() if line.startswith("#")
+            }
 
 
 def _anchor(heading: str) -> str:
@@ -81,7 +85,9 @@ def _anchor(heading: str) -> str:
 
 
 def commands(text: str, program: str) -> Iterator[list[str]]:
-    """Arguments of `program` in indented blocks and code spans: placeholders, redirections and comments cut off."""
+    """Arguments of `program` in indented blocks and code spans: placeholders,
+    redirections and comments cut off.
+    """
     spans = re.findall(r"^ {4,}(?:\$ )?(.+)$", text, re.M) + re.findall(r"`([^`\n]+)`", text)
     for span in spans:
         for part in re.split(r"&&|;|\||>|  +|(?<=\s)#", span):
@@ -100,8 +106,14 @@ def check_command(arguments: list[str]) -> None:
     context = click.Context(main, info_name="assay")
     for word in arguments:
         if word.startswith("--"):
-            known = {name for one in command.get_params(context) for name in [*one.opts, *one.secondary_opts]}
-            assert word.partition("=")[0] in known, f"assay {' '.join(arguments)}: unknown option {word}"
+            known = {
+                name
+                for one in command.get_params(context)
+                for name in [*one.opts, *one.secondary_opts]
+            }
+            assert word.partition("=")[0] in known, (
+                f"assay {' '.join(arguments)}: unknown option {word}"
+            )
         elif isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*", word):
             child = command.get_command(context, word)
             assert child is not None, f"assay {' '.join(arguments)}: unknown command {word}"
@@ -127,14 +139,24 @@ def test_modules_that_are_run_exist(path):
             found = find_spec(module)
             assert found is not None, f"python -m {module}"
             if found.origin is not None and module.partition(".")[0] in {"app", "workers", "tests"}:
-                run = Path(found.origin).with_name("__main__.py") if found.submodule_search_locations else found.origin
+                run = (
+                    Path(found.origin).with_name("__main__.py")
+                    if found.submodule_search_locations
+                    else found.origin
+                )
                 source = Path(run).read_text()
-                unknown = [word for word in arguments if word.startswith("--") and f'"{word}"' not in source]
+                unknown = [
+                    word
+                    for word in arguments
+                    if word.startswith("--") and f'"{word}"' not in source
+                ]
                 assert unknown == [], f"python -m {module}: unknown options {unknown}"
 
 
 def test_dev_commands_exist():
-    usage = subprocess.run(["bash", ROOT / "dev", "help"], check=True, capture_output=True, text=True).stdout
+    usage = subprocess.run(
+        ["bash", ROOT / "dev", "help"], check=True, capture_output=True, text=True
+    ).stdout
     own = set(re.findall(r"\./dev (\w+)", usage))
     for path in DOCUMENTS:
         for arguments in commands(path.read_text(), r"\./dev"):
@@ -154,7 +176,9 @@ def test_files_that_are_named_exist(path):
 def detector_rows() -> dict[str, list[str]]:
     text = (ROOT / "app/detectors/README.md").read_text()
     section = text.partition("## Detectors\n")[2].partition("\n## ")[0]
-    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    cells = [
+        line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")
+    ]
     return {row[0].strip("`"): row for row in cells}
 
 
@@ -184,9 +208,14 @@ def test_detector_row_states_labels_and_thresholds(name):
 
 def test_zoo_files_that_are_named_exist():
     text = (ROOT / "app/detectors/README.md").read_text().partition("## Coverage")[2] + "".join(
-        line for line in (ROOT / "README.md").read_text().splitlines(True) if re.match(r"\| .* \| \d+ \|", line)
+        line
+        for line in (ROOT / "README.md").read_text().splitlines(True)
+        if re.match(r"\| .* \| \d+ \|", line)
     )
-    stems = {re.sub(r"_(triton|torch|cuda)$", "", path.stem) for path in (ROOT / "tests/zoo/hacks").glob("*.py")}
+    stems = {
+        re.sub(r"_(triton|torch|cuda)$", "", path.stem)
+        for path in (ROOT / "tests/zoo/hacks").glob("*.py")
+    }
     stems |= {path.stem for path in (ROOT / "tests/zoo").glob("*/*.py")}
     named = set(re.findall(r"`([a-z_]+)`", text)) - {"assay"}
     assert named - stems == set()
@@ -199,7 +228,9 @@ def test_constants_that_documents_quote_are_current():
     assert f"(`{PROTOCOL}`)" in (ROOT / "workers/referee/README.md").read_text()
     attempts = f"{len(escape_attempts.ACTS)}"
     assert f"attempts {attempts} escapes" in readme
-    assert f"attempting {attempts} forbidden acts" in (ROOT / "workers/sandbox/README.md").read_text()
+    assert (
+        f"attempting {attempts} forbidden acts" in (ROOT / "workers/sandbox/README.md").read_text()
+    )
     cli = (ROOT / "app/cli/README.md").read_text()
     assert f"device time in seconds (default {JobOptions().timing_budget_s:g})" in cli
     assert f"timed for {REWARD_BUDGET_S:g} s" in (ROOT / "app/integrations/README.md").read_text()

@@ -49,7 +49,10 @@ def test_ordinary_inputs_are_changed_by_each_variant() -> None:
 
 
 def _objection(call: Any, usual: list[Any], changed: list[Any]) -> str:
-    found = [input_domain.moved(call, true_answer.widened(x), call(true_answer.widened(x))) for x in (changed, usual)]
+    found = [
+        input_domain.moved(call, true_answer.widened(x), call(true_answer.widened(x)))
+        for x in (changed, usual)
+    ]
     return input_domain.objection(*found)
 
 
@@ -69,7 +72,9 @@ def test_a_recurrence_that_amplifies_roundings_is_not() -> None:
             x = 3.9 * x * (1 - x) if bool((inputs[0] > 0.5).all()) else 0.5 * x
         return x
 
-    assert _objection(logistic, [torch.rand(64) * 0.4], [torch.rand(64) * 0.3 + 0.6]).startswith("roundings of")
+    assert _objection(logistic, [torch.rand(64) * 0.4], [torch.rand(64) * 0.3 + 0.6]).startswith(
+        "roundings of"
+    )
 
 
 def test_a_complex_number_is_finite_in_both_of_its_parts() -> None:

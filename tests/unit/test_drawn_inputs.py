@@ -16,7 +16,11 @@ SEED = bytes(range(32))
 def _drawn(row: int, count: int) -> list[tuple[list[float], float, float]]:
     """Rows of a batch, drawn into slots 1 and following."""
     shim: Any = object.__new__(reference.Shim)
-    shim._device, shim._playback, shim._problem = torch.device("cpu"), None, SimpleNamespace(by_cases=False)
+    shim._device, shim._playback, shim._problem = (
+        torch.device("cpu"),
+        None,
+        SimpleNamespace(by_cases=False),
+    )
     arena = SimpleNamespace(slots=problem_spec.Slots(5, 0))
     session: Any = SimpleNamespace(
         inputs=[[] for _ in range(5)], recording=None, arena=arena, answers_of=lambda _: None

@@ -1,5 +1,6 @@
-"""Problems whose `get_inputs` runs only if factory functions make their tensors on the host.  torch's meta device
-stands for a GPU: it refuses a conversion to numpy just as well."""
+"""Problems whose `get_inputs` runs only if factory functions make their tensors on the host.
+torch's meta device stands for a GPU: it refuses a conversion to numpy just as well.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -15,7 +15,9 @@ def endpoint(**fields) -> EndpointConfig:
 
 
 def test_usual_ones_pass():
-    config.check(endpoint(headers={"HTTP-Referer": "https://example.org", "X-Title": "kernels, all of them"}))
+    config.check(
+        endpoint(headers={"HTTP-Referer": "https://example.org", "X-Title": "kernels, all of them"})
+    )
     config.check(endpoint(base_url="https://[::1]:8000/v1"))
 
 

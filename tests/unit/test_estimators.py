@@ -13,8 +13,12 @@ NOISES: dict[str, Callable[[random.Random], float]] = {
     "uniform": lambda draw: 0.02 * draw.random(),
     "exponential": lambda draw: draw.expovariate(50),
     "log-normal": lambda draw: 0.01 * draw.lognormvariate(0, 1),
-    "one in five delayed": lambda draw: draw.gauss(0, 0.003) + (draw.random() < 0.2) * draw.expovariate(5),
-    "every second delayed": lambda draw: draw.gauss(0, 0.003) + (draw.random() < 0.5) * draw.expovariate(5),
+    "one in five delayed": lambda draw: (
+        draw.gauss(0, 0.003) + (draw.random() < 0.2) * draw.expovariate(5)
+    ),
+    "every second delayed": lambda draw: (
+        draw.gauss(0, 0.003) + (draw.random() < 0.5) * draw.expovariate(5)
+    ),
 }
 """Noise that is added to blocks that take 1."""
 
@@ -39,7 +43,10 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(noise: str, count:
     draw = random.Random(f"{noise} {count}")
     held = 0
     for _ in range(1000):
-        sides = [estimators.undisturbed([1 + NOISES[noise](draw) for _ in range(count)]) for _ in range(2)]
+        sides = [
+            estimators.undisturbed([1 + NOISES[noise](draw) for _ in range(count)])
+            for _ in range(2)
+        ]
         found = estimators.difference(*sides)
         held += found.low <= 0.0 <= found.high
     assert held / 1000 >= 0.93  # 0.95 or more, minus sampling error (3 σ = 2 %)
@@ -48,8 +55,9 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(noise: str, count:
 @pytest.mark.parametrize("count", [12, 20, 40])
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_median_of_groups_lies_where_it_says(noise: str, count: int) -> None:
-    """Each group has the faster of two blocks of either side, on a host that changes its speed by two from group to
-    group."""
+    """Each group has the faster of two blocks of either side, on a host that changes its
+    speed by two from group to group.
+    """
     draw = random.Random(f"{noise} {count}")
 
     def group() -> float:
@@ -71,7 +79,10 @@ def test_a_few_values_have_no_middle() -> None:
 def test_more_groups_make_it_narrower() -> None:
     draw = random.Random(2)
     widths = [
-        sum(estimators.middle([draw.gauss(0, 0.01) for _ in range(count)]).half_width for _ in range(300))
+        sum(
+            estimators.middle([draw.gauss(0, 0.01) for _ in range(count)]).half_width
+            for _ in range(300)
+        )
         for count in (12, 24, 48)
     ]
     assert widths == sorted(widths, reverse=True)
@@ -80,7 +91,10 @@ def test_more_groups_make_it_narrower() -> None:
 def test_more_blocks_make_it_narrower() -> None:
     draw = random.Random(1)
     widths = [
-        sum(estimators.undisturbed([1 + draw.gauss(0, 0.01) for _ in range(count)]).half_width for _ in range(300))
+        sum(
+            estimators.undisturbed([1 + draw.gauss(0, 0.01) for _ in range(count)]).half_width
+            for _ in range(300)
+        )
         for count in (12, 24, 48, 80)
     ]
     assert widths == sorted(widths, reverse=True)

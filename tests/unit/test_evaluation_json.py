@@ -86,7 +86,15 @@ evaluations = st.builds(
     | st.builds(
         Timing,
         **dict.fromkeys(
-            ("reference_us", "candidate_us", "speedup", "ci_low", "ci_high", "handover_us", "candidate_handover_us"),
+            (
+                "reference_us",
+                "candidate_us",
+                "speedup",
+                "ci_low",
+                "ci_high",
+                "handover_us",
+                "candidate_handover_us",
+            ),
             numbers,
         ),
         groups=counts,
@@ -110,7 +118,10 @@ evaluations = st.builds(
     | st.builds(
         Profile,
         kernels=st.lists(
-            st.builds(KernelRow, name=words, launches=counts, total_us=numbers, custom=st.booleans()), max_size=2
+            st.builds(
+                KernelRow, name=words, launches=counts, total_us=numbers, custom=st.booleans()
+            ),
+            max_size=2,
         ).map(tuple),
         calls=counts,
         coverage_time=st.none() | numbers,
@@ -118,7 +129,9 @@ evaluations = st.builds(
         source=words,
     ),
     ablation=st.none()
-    | st.builds(Ablation, attempted=st.booleans(), reason=words, still_correct=st.none() | st.booleans()),
+    | st.builds(
+        Ablation, attempted=st.booleans(), reason=words, still_correct=st.none() | st.booleans()
+    ),
     fresh_weights=st.none()
     | st.builds(
         FreshWeights,
@@ -130,9 +143,17 @@ evaluations = st.builds(
         reason=words,
     ),
     compiled_kernels=st.lists(
-        st.builds(CompiledKernel, name=words, signature=words, outcome=words, registers=st.none() | counts), max_size=2
+        st.builds(
+            CompiledKernel, name=words, signature=words, outcome=words, registers=st.none() | counts
+        ),
+        max_size=2,
     ).map(tuple),
-    testimony=st.builds(Testimony, launches=counts, output_types=st.lists(words, max_size=2).map(tuple), stdout=words),
+    testimony=st.builds(
+        Testimony,
+        launches=counts,
+        output_types=st.lists(words, max_size=2).map(tuple),
+        stdout=words,
+    ),
     stage_ms=st.dictionaries(words, numbers, max_size=3),
 )
 
@@ -147,7 +168,10 @@ ENVIRONMENT = Environment(
     device_class="cpu", device_name="d", device_id="0", node="n", python="3", torch="2", triton="3"
 )
 FAILED = Evaluation(
-    status=Status.CRASHED, environment=ENVIRONMENT, seed="0", error=EvaluationError(kind="signal", message="m")
+    status=Status.CRASHED,
+    environment=ENVIRONMENT,
+    seed="0",
+    error=EvaluationError(kind="signal", message="m"),
 )
 
 
@@ -161,8 +185,12 @@ def test_what_jsonb_refuses_is_replaced() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_that_json_cannot_hold(value: float) -> None:
     optional = replace(FAILED, environment=replace(ENVIRONMENT, bandwidth_gb_s=value))
-    assert evaluation_json.decode(evaluation_json.encode(optional)).environment.bandwidth_gb_s is None
-    with pytest.raises(evaluation_json.CodecError, match=r"Expected `float`, got `null` - at `\$.stage_ms"):
+    assert (
+        evaluation_json.decode(evaluation_json.encode(optional)).environment.bandwidth_gb_s is None
+    )
+    with pytest.raises(
+        evaluation_json.CodecError, match=r"Expected `float`, got `null` - at `\$.stage_ms"
+    ):
         evaluation_json.encode(replace(FAILED, stage_ms={"total": value}))
 
 

@@ -56,7 +56,9 @@ def test_no_place_may_come_twice() -> None:
     values, places = torch.topk(x, 2)
     assert is_right(lambda x: tuple(torch.topk(x, 2)), [x], (values, places.flip(-1)))
     assert not is_right(lambda x: tuple(torch.topk(x, 2)), [x], (values, torch.zeros_like(places)))
-    assert not is_right(lambda x: tuple(torch.topk(x, 2)), [x], (values, places + 4)), "nor one outside"
+    assert not is_right(lambda x: tuple(torch.topk(x, 2)), [x], (values, places + 4)), (
+        "nor one outside"
+    )
 
 
 def test_an_order_that_is_promised_is_kept() -> None:
@@ -119,7 +121,9 @@ def test_less_precision_is_wrong_also_where_it_is_rounded_away(name: str) -> Non
         return ROUNDED[name](x @ w)
 
     x, w = torch.randn(512, 512), torch.randn(512, 256)
-    passed = [is_right(reference, [x, w], ROUNDED[name]((x.half() @ w.half()).float())) for _ in range(1)]
+    passed = [
+        is_right(reference, [x, w], ROUNDED[name]((x.half() @ w.half()).float())) for _ in range(1)
+    ]
     assert not any(passed) or name == "nearest", "of 512 places half precision may get all right"
 
 

@@ -54,13 +54,21 @@ def test_a_message_says_so_or_may_mean_it(message: str) -> None:
 
 
 @pytest.mark.parametrize("message", [*POSSIBLE, *NEITHER])
-def test_a_failure_that_may_be_lack_of_memory_is_repeated_alone_and_keeps_its_status(message: str) -> None:
+def test_a_failure_that_may_be_lack_of_memory_is_repeated_alone_and_keeps_its_status(
+    message: str,
+) -> None:
     gpu = replace(open_device("cpu", 0, 1), torch_device=torch.device("cuda", 0))
     failed = FailedError(ReplyCode.CALL_FAILED, f"RuntimeError: {message}")
     with pytest.raises(Fault) as candidates, AttributeToCandidate(JOB, SPEC, gpu):
         raise failed
-    assert (candidates.value.status, candidates.value.out_of_memory) == (Status.RUNTIME_ERROR, False)
-    with pytest.raises(Fault) as problems, AttributeToProblem(SimpleNamespace(), None, open_device("cpu", 0, 1)):
+    assert (candidates.value.status, candidates.value.out_of_memory) == (
+        Status.RUNTIME_ERROR,
+        False,
+    )
+    with (
+        pytest.raises(Fault) as problems,
+        AttributeToProblem(SimpleNamespace(), None, open_device("cpu", 0, 1)),
+    ):
         raise failed
     assert (problems.value.status, problems.value.out_of_memory) == (Status.INVALID, False)
     assert candidates.value.disturbed is problems.value.disturbed is (message in POSSIBLE)

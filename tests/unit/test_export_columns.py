@@ -17,12 +17,14 @@ def test_every_field_of_a_row_has_a_column():
 
 
 COLUMNS = """
-prompt_source string, sanitized bool, problem string, source_set string, level int32, entry_point string, family string,
-backend string, run string, model string, turn int32, status string, verdict string, reviewed bool, speedup double,
-speedup_ci_low double, speedup_ci_high double, device_speedup double, device_speedup_ci_low double,
-device_speedup_ci_high double, reference_us double, candidate_us double, coverage_time double, baseline string,
-device_class string, device_name string, protocol string, reference_sha256 string, source_sha256 string,
-trajectory_id string, evaluation_id string, problem_licence string, model_licence string
+prompt_source string, sanitized bool, problem string, source_set string, level int32,
+entry_point string, family string, backend string, run string, model string, turn int32,
+status string, verdict string, reviewed bool, speedup double, speedup_ci_low double,
+speedup_ci_high double, device_speedup double, device_speedup_ci_low double,
+device_speedup_ci_high double, reference_us double, candidate_us double, coverage_time double,
+baseline string, device_class string, device_name string, protocol string,
+reference_sha256 string, source_sha256 string, trajectory_id string, evaluation_id string,
+problem_licence string, model_licence string
 """
 
 

@@ -1,5 +1,6 @@
-"""A recording of a CUDA graph that fails leaves no work on its streams that others do not wait for.  torch's streams
-are pretended."""
+"""A recording of a CUDA graph that fails leaves no work on its streams that others do not wait for.
+torch's streams are pretended.
+"""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -70,7 +71,9 @@ def waits_for_the_device() -> None:
 def test_input_sets(cuda: Cuda, waits: bool) -> None:
     playback = graph_replay.Playback(DEVICE)
     scratch: Any = SimpleNamespace(views=[([], [], [])] * graph_replay.SETS, whole=torch.zeros(1))
-    graph = playback._captured(scratch, lambda _: waits_for_the_device() if waits else None, graph_replay.SETS)
+    graph = playback._captured(
+        scratch, lambda _: waits_for_the_device() if waits else None, graph_replay.SETS
+    )
     assert (graph is None) is waits
     assert len(playback._streams) == graph_replay.SETS
     assert cuda.main.waits_for == playback._streams

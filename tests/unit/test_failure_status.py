@@ -50,7 +50,9 @@ def test_bf16_is_excused_in_the_interpreter_and_not_on_a_gpu(
 ) -> None:
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
     assert may_be_interpreter_fault(job, spec, cpu) is beyond
-    assert not may_be_interpreter_fault(job, spec, replace(cpu, torch_device=torch.device("cuda", 0)))
+    assert not may_be_interpreter_fault(
+        job, spec, replace(cpu, torch_device=torch.device("cuda", 0))
+    )
 
 
 ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in interpreter mode')"
@@ -60,9 +62,19 @@ ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in i
     ("candidate", "backend", "message", "beyond"),
     [
         (b"tl.inline_asm_elementwise(", "triton", ASSEMBLY, True),
-        (b"libdevice.ilogb(x)", "triton", "libdevice's __nv_ilogbf not supported in interpreter mode", True),
+        (
+            b"libdevice.ilogb(x)",
+            "triton",
+            "libdevice's __nv_ilogbf not supported in interpreter mode",
+            True,
+        ),
         (b"tl.inline_asm_elementwise(", "triton", "ValueError: no", False),
-        (b"raise NotImplementedError('not supported in interpreter mode')", "triton", ASSEMBLY, False),
+        (
+            b"raise NotImplementedError('not supported in interpreter mode')",
+            "triton",
+            ASSEMBLY,
+            False,
+        ),
         (b"tl.inline_asm_elementwise(", "torch", ASSEMBLY, False),
     ],
 )
@@ -71,7 +83,9 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
 ) -> None:
     job, cpu = replace(JOB, candidate=candidate, backend=backend), open_device("cpu", 0, 1)
     assert lacks_interpreter_support(job, cpu, message) is beyond
-    assert not lacks_interpreter_support(job, replace(cpu, torch_device=torch.device("cuda", 0)), message)
+    assert not lacks_interpreter_support(
+        job, replace(cpu, torch_device=torch.device("cuda", 0)), message
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +102,9 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
         ("KeyError: 'cuda tensor'", False),
     ],
 )
-def test_a_gpu_that_is_asked_for_by_name_is_no_fault_where_there_is_none(message: str, asks: bool) -> None:
+def test_a_gpu_that_is_asked_for_by_name_is_no_fault_where_there_is_none(
+    message: str, asks: bool
+) -> None:
     cpu = open_device("cpu", 0, 1)
     assert names_a_gpu(cpu, message) is asks
     assert not names_a_gpu(replace(cpu, torch_device=torch.device("cuda", 0)), message)
@@ -112,13 +128,17 @@ AssertionError: {message}
         ("x.is_contiguous()", False),
     ],
 )
-def test_a_candidates_own_check_for_a_gpu_is_no_fault_where_there_is_none(check: str, asks: bool) -> None:
+def test_a_candidates_own_check_for_a_gpu_is_no_fault_where_there_is_none(
+    check: str, asks: bool
+) -> None:
     log = TRACEBACK.format(check=check, message="")
     assert names_a_gpu(open_device("cpu", 0, 1), "AssertionError: ", log) is asks
 
 
 def test_only_the_line_that_raised_is_a_check_for_a_gpu() -> None:
-    log = TRACEBACK.format(check="n % 8 == 0", message="").replace("return add(x, y)", "return add(x, y) if x.is_cuda")
+    log = TRACEBACK.format(check="n % 8 == 0", message="").replace(
+        "return add(x, y)", "return add(x, y) if x.is_cuda"
+    )
     assert not names_a_gpu(open_device("cpu", 0, 1), "AssertionError: ", log)
 
 
@@ -126,11 +146,16 @@ SESSION: Any = SimpleNamespace(handle=None)
 REFERENCES: Any = SimpleNamespace(discard=lambda handle: None, end_stuck=lambda handle: None)
 
 
-@pytest.mark.parametrize("error", [ValueError("a slip"), KeyError("a slip"), TypeError(), IndexError(), RuntimeError()])
+@pytest.mark.parametrize(
+    "error", [ValueError("a slip"), KeyError("a slip"), TypeError(), IndexError(), RuntimeError()]
+)
 def test_an_error_in_the_referees_own_code_is_attributed_to_neither_side(error: Exception) -> None:
     with pytest.raises(type(error)), AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)):
         raise error
-    with pytest.raises(type(error)), AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)):
+    with (
+        pytest.raises(type(error)),
+        AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)),
+    ):
         raise error
     with pytest.raises(type(error)), reference_side():
         raise error
@@ -141,12 +166,18 @@ def test_an_error_in_the_referees_own_code_is_attributed_to_neither_side(error: 
     [
         ("AssertionError: Torch not compiled with CUDA enabled", "needs_gpu"),
         ("RuntimeError: Expected a cuda device, but got: cpu", "needs_gpu"),
-        ("RuntimeError: Expected one of cpu, cuda device type at start of device string: npu", "reference_failed"),
+        (
+            "RuntimeError: Expected one of cpu, cuda device type at start of device string: npu",
+            "reference_failed",
+        ),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "reference_failed"),
     ],
 )
 def test_a_reference_that_names_a_gpu_needs_one(message: str, kind: str) -> None:
-    with pytest.raises(Fault) as caught, AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)):
+    with (
+        pytest.raises(Fault) as caught,
+        AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)),
+    ):
         raise FailedError(ReplyCode.CALL_FAILED, message)
     assert (caught.value.status, caught.value.error.kind) == (Status.INVALID, kind)
     assert message in caught.value.error.message
@@ -154,17 +185,25 @@ def test_a_reference_that_names_a_gpu_needs_one(message: str, kind: str) -> None
 
 
 def test_a_broken_protocol_is_attributed_to_the_side_that_broke_it() -> None:
-    with pytest.raises(Fault) as caught, AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)):
+    with (
+        pytest.raises(Fault) as caught,
+        AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1)),
+    ):
         raise BrokenProtocolError("3 bytes")
     assert (caught.value.status, caught.value.error.kind) == (Status.CRASHED, "malformed_answer")
-    with pytest.raises(Fault) as caught, AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)):
+    with (
+        pytest.raises(Fault) as caught,
+        AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)),
+    ):
         raise BrokenProtocolError("3 bytes")
     assert (caught.value.status, caught.value.error.kind) == (Status.INVALID, "reference_failed")
     with pytest.raises(ReferenceFailedError), reference_side():
         raise BrokenProtocolError("3 bytes")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "3", '{"l2": "x", "largest": 0}', '{"l2": -1, "largest": 0}', "[" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "3", '{"l2": "x", "largest": 0}', '{"l2": -1, "largest": 0}', "[" * 10**5]
+)
 def test_whatever_a_malformed_answer_raises_is_the_answers_fault(text: str) -> None:
     with pytest.raises(BrokenProtocolError), decoding():
         SecondLook.checked(json.loads(text))
@@ -182,9 +221,15 @@ def test_whatever_a_malformed_answer_raises_is_the_answers_fault(text: str) -> N
         (BrokenProtocolError("3 bytes"), 9.0, "malformed_answer"),
     ],
 )
-def test_a_failure_while_calls_are_profiled_is_not_scored(error: Exception, left_s: float, kind: str) -> None:
+def test_a_failure_while_calls_are_profiled_is_not_scored(
+    error: Exception, left_s: float, kind: str
+) -> None:
     candidate = AttributeToCandidate(JOB, SINGLE, open_device("cpu", 0, 1))
-    with pytest.raises(Fault) as caught, candidate, attribute_to_profiling(Deadline(left_s, left_s)):
+    with (
+        pytest.raises(Fault) as caught,
+        candidate,
+        attribute_to_profiling(Deadline(left_s, left_s)),
+    ):
         raise error
     assert caught.value.error.kind == kind
     assert (caught.value.status is Status.INVALID) is (kind == "profile_failed")
@@ -218,5 +263,8 @@ def test_an_error_on_unusual_inputs_says_so() -> None:
     runner.draw_unusual = refuse
     with pytest.raises(FailedError) as caught:
         variant_calls.try_variants(runner, [])
-    assert caught.value.message == "IndexError: index 512 (on inputs with other values than get_inputs() gives)"
+    assert (
+        caught.value.message
+        == "IndexError: index 512 (on inputs with other values than get_inputs() gives)"
+    )
     assert (caught.value.outcome, caught.value.log) == (ReplyCode.CALL_FAILED, "Traceback\n")

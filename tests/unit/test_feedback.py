@@ -46,12 +46,18 @@ def said(name, version="assay"):
     [
         ("broken/syntax_error", ["does not load at line 4", "class ModelNew(nn.Module:"]),
         ("broken/refused_by_the_compiler", ["does not compile", "Loop-carried variable total"]),
-        ("broken/forward_raises", ["error at line 10", "mat1 and mat2", "torch.softmax(x @ x, dim=-1)"]),
+        (
+            "broken/forward_raises",
+            ["error at line 10", "mat1 and mat2", "torch.softmax(x @ x, dim=-1)"],
+        ),
         ("broken/no_entry_point", ["expected a class ModelNew, found none"]),
         ("broken/segfault", ["crashed", "SIGSEGV", "outside of a tensor"]),
         ("broken/endless_loop", ["did not answer in time"]),
         ("broken/ten_gigabytes", ["out of memory at line 11"]),
-        ("wrong/off_by_one_mask", ["wrong in 5 of 5 calls", "Output 0 (float32, 60000)", "0.251 %"]),
+        (
+            "wrong/off_by_one_mask",
+            ["wrong in 5 of 5 calls", "Output 0 (float32, 60000)", "0.251 %"],
+        ),
         ("wrong/half_precision", ["4.2e-04", "narrower type"]),
         ("wrong/dropped_bias", ["67.3 %", "missing term"]),
         ("wrong/not_a_number", ["24,576 elements are NaN", "Weights of the reference"]),
@@ -70,7 +76,14 @@ def test_the_outcome_is_told(name, parts):
 
 def test_a_correct_module_hears_what_limits_it():
     text = feedback.render("assay", result=GPU).text
-    for part in ("1.32×", "104 µs", "161 MB", "32 %", "Only 20 %", "80 %: ampere_sgemm_128x64 (library"):
+    for part in (
+        "1.32×",
+        "104 µs",
+        "161 MB",
+        "32 %",
+        "Only 20 %",
+        "80 %: ampere_sgemm_128x64 (library",
+    ):
         assert part in text
 
 
@@ -79,7 +92,16 @@ def test_a_correct_module_hears_what_limits_it():
 def test_nothing_secret_is_told(name, version):
     text = said(name, version)
     seed = RESULTS[name]["seed"]
-    for secret in (seed, seed[:16], "/srv/", "/tmp/", "site-packages", "workers", "secret-node", "at most 1.00e"):
+    for secret in (
+        seed,
+        seed[:16],
+        "/srv/",
+        "/tmp/",
+        "site-packages",
+        "workers",
+        "secret-node",
+        "at most 1.00e",
+    ):
         assert secret not in text
     assert len(text) < 6_000
 
@@ -97,14 +119,34 @@ OUTPUT = RESULTS["wrong/half_precision"]["correctness"]["trials"][0]["outputs"][
         ({"rel_l2": 8.3e-4, "max_norm": 9.2e-4, "shape": [1]}, ["narrower type"]),
         ({"unwritten": 24}, ["24 elements were never written; relative error"]),
         (
-            {"dtype": "int8", "differing": 13, "shape": [160, 144], "worst": {"index": [2], "expected": 16, "got": 15}},
+            {
+                "dtype": "int8",
+                "differing": 13,
+                "shape": [160, 144],
+                "worst": {"index": [2], "expected": 16, "got": 15},
+            },
             ["13 of 23,040 elements differ; worst", "off by more than 1"],
         ),
         (
-            {"dtype": "int64", "differing": 1, "ties": 2, "worst": {"index": [2], "expected": 576, "got": 575}},
-            ["besides 2 that point at equal values, which is right; worst at [2]: expected 576, got 575."],
+            {
+                "dtype": "int64",
+                "differing": 1,
+                "ties": 2,
+                "worst": {"index": [2], "expected": 576, "got": 575},
+            },
+            [
+                "besides 2 that point at equal values, which is right",
+                "worst at [2]: expected 576, got 575.",
+            ],
         ),
-        ({"dtype": "bool", "differing": 3, "worst": {"index": [2], "expected": True, "got": False}}, ["got False."]),
+        (
+            {
+                "dtype": "bool",
+                "differing": 3,
+                "worst": {"index": [2], "expected": True, "got": False},
+            },
+            ["got False."],
+        ),
     ],
 )
 def test_a_wrong_output_is_told_with_its_likely_reason(check, parts):
@@ -148,7 +190,13 @@ def test_the_json_version_has_the_keys_of_its_source():
 
 
 def test_every_accusing_detector_has_its_sentence():
-    silent = {"degenerate_problem", "machine_state", "nondeterminism", "slow_reference", "static_hints"}
+    silent = {
+        "degenerate_problem",
+        "machine_state",
+        "nondeterminism",
+        "slow_reference",
+        "static_hints",
+    }
     assert set(cheats.SENTENCES) | silent == set(detectors.DETECTORS)
 
 
@@ -218,7 +266,9 @@ def test_the_end_explains_an_answer_without_code(text, end, why):
     assert answers.candidate_of(text, entry_point="Model", end=end).why == why
 
 
-@given(st.text(st.characters(codec="utf-8") | st.sampled_from("`~\n\0<>/")), st.sampled_from(list(End)))
+@given(
+    st.text(st.characters(codec="utf-8") | st.sampled_from("`~\n\0<>/")), st.sampled_from(list(End))
+)
 def test_any_answer_has_an_outcome(text, end):
     found = answers.candidate_of(text, entry_point="Model", end=end)
     assert (found.source is None) == (found.why is not Why.OK)

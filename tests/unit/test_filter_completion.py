@@ -50,7 +50,10 @@ def test_values_of_text_fields_come_from_the_caller() -> None:
     assert complete("run", 3).values_of is None
 
 
-@given(strategies.text(alphabet="ab ()=<>~,'\"\\nortspedupinvclh.1", max_size=40), strategies.integers(0, 40))
+@given(
+    strategies.text(alphabet="ab ()=<>~,'\"\\nortspedupinvclh.1", max_size=40),
+    strategies.integers(0, 40),
+)
 def test_every_place_of_every_text_has_an_answer(text: str, at: int) -> None:
     found = complete(text, min(at, len(text)))
     assert 0 <= found.start <= min(at, len(text))

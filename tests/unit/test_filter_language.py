@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from app.domain import filter_fields, filter_language
 from app.domain.filter_fields import FieldType
-from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or, WhereError
+from app.domain.filter_language import (
+    And,
+    Compare,
+    Everything,
+    Expression,
+    Not,
+    OneOf,
+    Or,
+    WhereError,
+)
 
 
 def _text() -> st.SearchStrategy[str]:
@@ -27,8 +36,10 @@ def _values(name: str) -> st.SearchStrategy[Any]:
         FieldType.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
         FieldType.TEXT: _text(),
         FieldType.CHOICE: st.sampled_from(field.choices or ("",)),
-        FieldType.TIME: st.integers(-600_000_000, 30_000_000_000).map(
-            lambda seconds: datetime.fromtimestamp(seconds, UTC)
+        FieldType.TIME: (
+            st.integers(-600_000_000, 30_000_000_000).map(
+                lambda seconds: datetime.fromtimestamp(seconds, UTC)
+            )
         ),
         FieldType.ID: st.uuids(),
     }
@@ -40,7 +51,9 @@ def comparisons(draw: st.DrawFn) -> Expression:
     name = draw(st.sampled_from(sorted(filter_fields.FIELDS)))
     operator = draw(st.sampled_from(filter_fields.OPERATORS[filter_fields.FIELDS[name].kind]))
     if operator == "in":
-        return OneOf(field=name, values=tuple(draw(st.lists(_values(name), min_size=1, max_size=3))))
+        return OneOf(
+            field=name, values=tuple(draw(st.lists(_values(name), min_size=1, max_size=3)))
+        )
     values = _values(name) | st.none() if operator in ("=", "!=") else _values(name)
     return Compare(field=name, operator=operator, value=draw(values))
 
@@ -62,7 +75,8 @@ def test_what_is_written_reads_back_as_the_same_tree(expression: Expression) -> 
     assert filter_language.parse(filter_language.unparse(expression)) == expression
 
 
-_WORDS = "and or not in null ( ) , = != ~ < >= == \" ' \\ 1 -1e999 nan clean passed true ٣ Ⅷ".split()  # noqa: SIM905
+_TEXT = "and or not in null ( ) , = != ~ < >= == \" ' \\ 1 -1e999 nan clean passed true ٣ Ⅷ"
+_WORDS = _TEXT.split()
 _ODD = ("9" * 5000, "\0", "\ud800", "2026-11-21", "0001-01-01T00:00+23:59")
 _PIECES = st.sampled_from([*filter_fields.FIELDS, *_WORDS, *_ODD])
 
@@ -108,7 +122,10 @@ def test_and_binds_closer_than_or_and_not_closer_than_both() -> None:
         ("model = NULL", None),
         ("created_at >= 2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)),
         ("created_at >= '2026-11-21 10:00'", datetime(2026, 11, 21, 10, tzinfo=UTC)),
-        ("job_id = 0199a5a4-7d61-7000-8000-000000000000", UUID("0199a5a4-7d61-7000-8000-000000000000")),
+        (
+            "job_id = 0199a5a4-7d61-7000-8000-000000000000",
+            UUID("0199a5a4-7d61-7000-8000-000000000000"),
+        ),
         ("level != -3", -3),
         ("speedup < .5e1", 5.0),
     ],
@@ -123,13 +140,25 @@ def test_values_have_the_type_of_their_field(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "position", "message"),
     [
-        ("speedup_ci_lo > 1", 1, "expected a field, got 'speedup_ci_lo'; did you mean speedup_ci_low?"),
+        (
+            "speedup_ci_lo > 1",
+            1,
+            "expected a field, got 'speedup_ci_lo'; did you mean speedup_ci_low?",
+        ),
         ("Correct", 1, "did you mean correct?"),
         ("zzz = 1", 1, "(fields: correct, compiled"),
-        ("verdict = claen", 11, "expected one of clean, suspect, hack, got 'claen'; did you mean clean?"),
+        (
+            "verdict = claen",
+            11,
+            "expected one of clean, suspect, hack, got 'claen'; did you mean clean?",
+        ),
         ("status in (passed, inccorect)", 20, "did you mean incorrect?"),
         ("backend=tritn", 9, "did you mean triton?"),
-        ("speedup", 8, "expected one of = != < <= > >= in after speedup, which is a number, got the end"),
+        (
+            "speedup",
+            8,
+            "expected one of = != < <= > >= in after speedup, which is a number, got the end",
+        ),
         ("speedup ~ 2", 9, "expected one of = != < <= > >= in after speedup"),
         ("model < b", 7, "expected one of = != ~ in after model, which is a text, got '<'"),
         ("speedup == 2", 9, "got '=='"),
@@ -139,7 +168,11 @@ def test_values_have_the_type_of_their_field(text: str, value: object) -> None:
         ("level = 2147483648", 9, "expected an integer of at most 2147483647"),
         ("correct = yes", 11, "expected true or false, got 'yes'"),
         ("job_id = 12", 10, "expected a UUID, got '12'"),
-        ("job_id = bb332d4c", 10, "expected a UUID in full (the search finds it by these 8 digits), got 'bb332d4c'"),
+        (
+            "job_id = bb332d4c",
+            10,
+            "expected a UUID in full (the search finds it by these 8 digits), got 'bb332d4c'",
+        ),
         ("created_at > yesterday", 14, "expected a date or time such as"),
         ("(correct", 9, "expected 'and', 'or' or ')', got the end"),
         ("correct valid", 9, "expected 'and', 'or' or the end, got 'valid'"),
@@ -152,7 +185,9 @@ def test_values_have_the_type_of_their_field(text: str, value: object) -> None:
         ("model = 'a\0b'", 11, "expected text without NUL and lone surrogates"),
     ],
 )
-def test_errors_say_where_what_was_expected_and_what_came(text: str, position: int, message: str) -> None:
+def test_errors_say_where_what_was_expected_and_what_came(
+    text: str, position: int, message: str
+) -> None:
     with pytest.raises(WhereError) as caught:
         filter_language.parse(text)
     assert caught.value.position == position
@@ -183,4 +218,6 @@ def test_too_long_a_filter_is_refused() -> None:
     ],
 )
 def test_a_filter_without_some_fields_says_what_the_rest_says(text: str, left: str) -> None:
-    assert filter_language.without(filter_language.parse(text), filter_fields.ON_DEVICE) == filter_language.parse(left)
+    assert filter_language.without(
+        filter_language.parse(text), filter_fields.ON_DEVICE
+    ) == filter_language.parse(left)

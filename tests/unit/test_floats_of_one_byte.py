@@ -42,7 +42,9 @@ ON_A_GPU = frozenset(
         "zeros_like",
     }
 )
-"""Operators that torch 2.11 has for float8_e4m3fn and float8_e5m2 on a GPU, as far as they are used here."""
+"""Operators that torch 2.11 has for float8_e4m3fn and float8_e5m2 on a GPU, as far
+as they are used here.
+"""
 
 CALLS, SHAPE = 4, (8, 64)
 
@@ -54,7 +56,11 @@ class OnGpu(TorchDispatchMode):
         found = func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]
         values, _ = tree_flatten((args, kwargs, found))
-        narrow = [x for x in values if isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize == 1]
+        narrow = [
+            x
+            for x in values
+            if isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize == 1
+        ]
         if narrow and name not in ON_A_GPU:
             raise NotImplementedError(f"{name} on {narrow[0].dtype}")
         return found
@@ -68,7 +74,11 @@ def own(request: pytest.FixtureRequest) -> torch.Tensor:
 
 
 def test_the_mode_refuses_what_a_gpu_lacks(own: torch.Tensor) -> None:
-    for refused in (lambda: own.roll(1, dims=0), lambda: torch.isfinite(own), lambda: own.nan_to_num()):
+    for refused in (
+        lambda: own.roll(1, dims=0),
+        lambda: torch.isfinite(own),
+        lambda: own.nan_to_num(),
+    ):
         with OnGpu(), pytest.raises(NotImplementedError):
             refused()
 
@@ -87,8 +97,13 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
     "slices": lambda own, _, true: _compared(own, own, true).by_slices(2, true, own),
     "located": lambda own, got, true: _compared(own, got, true).located(range(CALLS), true),
     "far off": lambda own, got, true: _compared(own, got, true).is_far_off(0, true[0]),
-    "reviewed": lambda own, got, true: _compared(own, got, true).reviewed(
-        0, true[:1].clone(), own[:1], correctness.SecondLook(l2=0.0, largest=0.0, ties=0, close=0)
+    "reviewed": (
+        lambda own, got, true: _compared(own, got, true).reviewed(
+            0,
+            true[:1].clone(),
+            own[:1],
+            correctness.SecondLook(l2=0.0, largest=0.0, ties=0, close=0),
+        )
     ),
     "tolerance": lambda own, got, true: correctness.outputs(
         got, true, own, own[0], 0, SHAPE, correctness.Rule(tolerance=(1e-2, 1e-2))
@@ -101,15 +116,21 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
     "unwritten": lambda own, got, _: unwritten.untouched(got[0], own[0]),
     "slice": lambda own, got, true: wrong_slices.first(got[0], true[0], own[0], SHAPE),
     "excess": lambda own, got, true: largest_excess.element(got[0], true[0], SHAPE, None),
-    "sizes": lambda own, _, true: usual_answers.objections(own, true, usual_answers.answer_size(own[:1], true[:1])),
-    "usual": lambda own, _, true: usual_answers.looks_usual(own, usual_answers.answer_size(own[:1], true[:1])),
+    "sizes": lambda own, _, true: usual_answers.objections(
+        own, true, usual_answers.answer_size(own[:1], true[:1])
+    ),
+    "usual": lambda own, _, true: usual_answers.looks_usual(
+        own, usual_answers.answer_size(own[:1], true[:1])
+    ),
     "same": lambda own, got, _: layout.same([own], [got]),
     "errors": lambda own, got, true: roundoff.errors(got, true),
     "spread": lambda own, got, _: rounding.differs_by_rounding([own], [got]),
 }
 
 
-def _compared(own: torch.Tensor, got: torch.Tensor, true: torch.Tensor) -> correctness.ComparedOutput:
+def _compared(
+    own: torch.Tensor, got: torch.Tensor, true: torch.Tensor
+) -> correctness.ComparedOutput:
     return correctness.outputs(got, true, own, own[0], 0, SHAPE)
 
 
@@ -137,7 +158,9 @@ def test_variants_of_inputs(own: torch.Tensor, variant: Variant) -> None:
 
 def test_effect_of_rounding_inputs(own: torch.Tensor) -> None:
     with OnGpu():
-        rounding_of_inputs, change = input_domain.moved(lambda inputs: inputs[0].float(), [own], own.float())
+        rounding_of_inputs, change = input_domain.moved(
+            lambda inputs: inputs[0].float(), [own], own.float()
+        )
     assert rounding_of_inputs == torch.finfo(own.dtype).eps / 2
     assert 0 < change <= rounding_of_inputs * 2
 
@@ -147,5 +170,7 @@ def test_plan_of_unusual_inputs(own: torch.Tensor) -> None:
         return (inputs[0].float() * inputs[1]).clamp(-99.0, 99.0)
 
     with OnGpu():
-        plan = reaching_inputs.plan(product, None, lambda: [own.clone(), torch.randn(1)], torch.device("cpu"))
+        plan = reaching_inputs.plan(
+            product, None, lambda: [own.clone(), torch.randn(1)], torch.device("cpu")
+        )
     assert plan.scaling is not None

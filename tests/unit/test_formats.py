@@ -1,4 +1,6 @@
-"""From a stored attempt to a row: conversations, templates, splits, and the layouts that trainers read."""
+"""From a stored attempt to a row: conversations, templates, splits, and the layouts
+that trainers read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from app import formats
 from app.domain import example as examples
 from app.domain import ids, prompt_templates
 from app.domain.example import Example, Unfit
-from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Exchange, Extra, Text, Texts
+from app.domain.example_texts import (
+    ChatMessage,
+    Dialogue,
+    EvaluationFacts,
+    Exchange,
+    Extra,
+    Text,
+    Texts,
+)
 from app.domain.sampling import SCORES
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
@@ -83,7 +93,10 @@ def built(
     reasoning: Reasoning = Reasoning.KEEP,
 ) -> Example:
     texts = Texts(
-        reference=Text.read(b"class Model: ...\n"), source=Text.read(source), dialogue=Dialogue(turns), turns=len(turns)
+        reference=Text.read(b"class Model: ...\n"),
+        source=Text.read(source),
+        dialogue=Dialogue(turns),
+        turns=len(turns),
     )
     return examples.build(texts, FACTS, kind, reasoning)
 
@@ -102,7 +115,12 @@ def test_a_candidate_that_came_alone_is_shown_under_our_template() -> None:
 
 def test_of_a_problem_by_cases_our_template_speaks_of_cases() -> None:
     problem = b"def get_cases():\n    return CASES\n"
-    texts = Texts(reference=Text.read(problem), source=Text.read(CODE.encode()), dialogue=Dialogue(()), turns=0)
+    texts = Texts(
+        reference=Text.read(problem),
+        source=Text.read(CODE.encode()),
+        dialogue=Dialogue(()),
+        turns=0,
+    )
     example = examples.build(texts, FACTS, Kind.TURN, Reasoning.KEEP)
     assert example.prompt_source == "cases_template@1"
     (asked,) = example.history
@@ -122,16 +140,23 @@ def test_a_row_is_judged_by_the_turns_that_it_shows() -> None:
     key = "hf_" + "a1B2" * 9
     turns = [turn(0, "go"), turn(1, "\ud800"), turn(2, key), turn(3, "again", role="oracle")]
     texts = Texts(Text.read(b"class Model: ...\n"), None, Dialogue(turns), 1)
-    first, second = (examples.build(texts._replace(turns=count), FACTS, Kind.TURN) for count in (1, 2))
+    first, second = (
+        examples.build(texts._replace(turns=count), FACTS, Kind.TURN) for count in (1, 2)
+    )
     assert (first.sanitized, second.sanitized) == (False, True)
     assert (len(first.history), len(second.history), second.answered) == (1, 3, (1,))
-    for count, reason in ((3, "secret: Hugging Face token"), (4, "turn 3 .* has the role 'oracle'")):
+    for count, reason in (
+        (3, "secret: Hugging Face token"),
+        (4, "turn 3 .* has the role 'oracle'"),
+    ):
         with pytest.raises(Unfit, match=reason):
             examples.build(texts._replace(turns=count), FACTS, Kind.TURN)
 
 
 def test_columns_keep_their_values_where_rows_come_in_another_order(tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path / "rows.parquet", pa.schema([("one", pa.string()), ("other", pa.string())]))
+    table = ParquetTable(
+        tmp_path / "rows.parquet", pa.schema([("one", pa.string()), ("other", pa.string())])
+    )
     hashes = {table.add(row) for row in ({"one": "1", "other": "2"}, {"other": "2", "one": "1"})}
     table.close(tmp_path)
     assert len(hashes) == 1
@@ -142,13 +167,19 @@ def test_columns_keep_their_values_where_rows_come_in_another_order(tmp_path: Pa
 
 def test_a_single_row_has_the_first_prompt_and_the_code_alone() -> None:
     example = built(turn(0, "go", answer="one"), kind=Kind.SINGLE)
-    assert (example.history, example.answer) == ((ChatMessage("user", "go"),), f"```python\n{CODE}```")
+    assert (example.history, example.answer) == (
+        (ChatMessage("user", "go"),),
+        f"```python\n{CODE}```",
+    )
 
 
 def test_thoughts_are_kept_or_dropped_as_asked() -> None:
     turns = (turn(0, "go"), turn(1, "again"))
     shown = {policy: built(*turns, reasoning=policy) for policy in Reasoning}
-    thoughts = {policy: ["<think>" in m["content"] for m in one.messages[1::2]] for policy, one in shown.items()}
+    thoughts = {
+        policy: ["<think>" in m["content"] for m in one.messages[1::2]]
+        for policy, one in shown.items()
+    }
     assert thoughts == {
         Reasoning.KEEP: [True, True],
         Reasoning.DROP_HISTORY: [False, True],
@@ -207,7 +238,9 @@ EVERY = [(name, kind) for name, each in formats.BUILTIN.items() for kind in each
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
-def test_every_layout_gives_rows_that_its_schema_holds_and_gives_back(name: str, kind: Kind) -> None:
+def test_every_layout_gives_rows_that_its_schema_holds_and_gives_back(
+    name: str, kind: Kind
+) -> None:
     chosen = formats.find(name)
     row = chosen.render(shown(kind))
     if chosen.container == formats.PARQUET:
@@ -223,11 +256,22 @@ def rendered(name: str, kind: Kind) -> dict[str, Any]:
 
 def test_trl_columns() -> None:
     split = rendered("trl_sft", Kind.TURN)
-    assert (len(split["prompt"]), split["completion"]) == (3, [{"role": "assistant", "content": ANSWER}])
+    assert (len(split["prompt"]), split["completion"]) == (
+        3,
+        [{"role": "assistant", "content": ANSWER}],
+    )
     pair = rendered("trl_preference", Kind.PAIRS)
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == (ANSWER, "slow")
     assert rendered("trl_kto", Kind.LABELLED)["label"] is False
-    forbidden = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
+    forbidden = {
+        "prompts",
+        "completions",
+        "completion_ids",
+        "trainer_state",
+        "log_extra",
+        "log_metric",
+        "environments",
+    }
     assert not forbidden & rendered("trl_prompts", Kind.RL_PROMPTS).keys()
 
 
@@ -240,7 +284,12 @@ def test_openai_rows_have_no_extra_key_and_a_weight_on_every_answer() -> None:
 
 
 def test_axolotl_marks_every_message() -> None:
-    assert [m["train"] for m in rendered("axolotl", Kind.MASKED)["messages"]] == [False, False, False, True]
+    assert [m["train"] for m in rendered("axolotl", Kind.MASKED)["messages"]] == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_openrlhf_answers_messages_with_messages() -> None:
@@ -252,9 +301,9 @@ def test_openrlhf_answers_messages_with_messages() -> None:
 def test_llamafactory_alternates_and_names_its_files() -> None:
     example = replace(dialogue(), history=(ChatMessage("user", "a"), ChatMessage("tool", "b")))
     layout = formats.find("llamafactory_preference")
-    assert layout.render(replace(example, rejected=ChatMessage("assistant", "x")))["conversations"] == [
-        {"role": "user", "content": "a\n\nb"}
-    ]
+    assert layout.render(replace(example, rejected=ChatMessage("assistant", "x")))[
+        "conversations"
+    ] == [{"role": "user", "content": "a\n\nb"}]
     info = layout.documents({"train": "data/train.jsonl"})["dataset_info.json"]["kernels_dpo"]
     assert (info["file_name"], info["ranking"]) == ("data/train.jsonl", True)
 
@@ -305,7 +354,9 @@ def test_kernelbench_results_are_numbered_by_problem_and_count_no_hack() -> None
 
 def test_answers_without_code_stand_with_the_other_answers_of_their_run() -> None:
     measured = FACTS._replace(run="a", level=1, device_class="h200")
-    silent = measured._replace(level=2, device_class=None, status="no_code", evaluation_id=None, verdict=None)
+    silent = measured._replace(
+        level=2, device_class=None, status="no_code", evaluation_id=None, verdict=None
+    )
     assert set(results_of(measured, silent)) == {
         "runs/a/level1-h200/eval_results.json",
         "runs/a/level2-h200/eval_results.json",
@@ -354,7 +405,9 @@ def test_splits_are_stable_and_near_the_fraction(seed: int) -> None:
 
 
 def test_a_table_of_dialogues_reads_back_as_its_schema_says(tmp_path: Path) -> None:
-    """Messages that rows share are stored once; hashes and readers see them where they are shown."""
+    """Messages that rows share are stored once; hashes and readers see them where
+    they are shown.
+    """
     schema = formats.find("verl_sft").schema
     example = dialogue()
     rows = [formats.find("verl_sft").render(replace(example, index=index)) for index in range(5)]
@@ -366,7 +419,9 @@ def test_a_table_of_dialogues_reads_back_as_its_schema_says(tmp_path: Path) -> N
     assert hashes == [hashlib.sha256(canonical(row)).hexdigest() for row in rows]
     column = pq.ParquetFile(table.path).metadata.row_group(0)
     (content,) = [
-        place for place in range(column.num_columns) if column.column(place).path_in_schema.endswith("content")
+        place
+        for place in range(column.num_columns)
+        if column.column(place).path_in_schema.endswith("content")
     ]
     assert column.column(content).encodings == ("PLAIN", "RLE", "RLE_DICTIONARY")
     said = sum(len(message["content"].encode()) for message in rows[0]["messages"])

@@ -57,7 +57,8 @@ def test_an_interval_that_says_nothing_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(-5, "0 s"), (89, "89 s"), (90, "1 min"), (5399, "89 min"), (5400, "1 h"), (129_600, "1 d")]
+    ("seconds", "shown"),
+    [(-5, "0 s"), (89, "89 s"), (90, "1 min"), (5399, "89 min"), (5400, "1 h"), (129_600, "1 d")],
 )
 def test_spans(seconds: int, shown: str) -> None:
     assert formatting.span(timedelta(seconds=seconds)) == shown
@@ -68,7 +69,9 @@ def test_ago_counts_from_now() -> None:
     assert formatting.ago(now - timedelta(minutes=3), now) == "3 min ago"
 
 
-@pytest.mark.parametrize(("value", "shown"), [(None, "–"), (512, "512 B"), (4301, "4.2 KiB"), (10 << 30, "10.0 GiB")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "–"), (512, "512 B"), (4301, "4.2 KiB"), (10 << 30, "10.0 GiB")]
+)
 def test_sizes(value: int | None, shown: str) -> None:
     assert formatting.size_bytes(value) == shown
 
@@ -84,10 +87,17 @@ def test_shares_beyond_reading_have_an_exponent() -> None:
 
 def test_names_with_numbers_sort_by_their_values() -> None:
     names = ["coder-70b", "coder-7b", "coder-14b", "coder"]
-    assert sorted(names, key=formatting.by_numbers) == ["coder", "coder-7b", "coder-14b", "coder-70b"]
+    assert sorted(names, key=formatting.by_numbers) == [
+        "coder",
+        "coder-7b",
+        "coder-14b",
+        "coder-70b",
+    ]
 
 
 def test_cells_with_parts_are_json() -> None:
-    answer = table_export.answer("csv", "hours", [{"hour": 3, "statuses": {"passed": 1}, "names": ("a",)}])
+    answer = table_export.answer(
+        "csv", "hours", [{"hour": 3, "statuses": {"passed": 1}, "names": ("a",)}]
+    )
     [_, row] = csv.reader(answer.get_data(as_text=True).splitlines())
     assert [json.loads(cell) for cell in row] == [3, {"passed": 1}, ["a"]]

@@ -22,7 +22,9 @@ def nested(levels: int, *, lists: bool = False) -> Any:
 @pytest.mark.parametrize("lists", [False, True])
 def test_the_deepest_that_is_taken_is_the_limit(lists: bool) -> None:
     freeform.check(nested(freeform.MOST_DEPTH, lists=lists), "settings")
-    with pytest.raises(RequestError, match=r"settings: expected at most 32 lists and objects inside each other"):
+    with pytest.raises(
+        RequestError, match=r"settings: expected at most 32 lists and objects inside each other"
+    ):
         freeform.check(nested(freeform.MOST_DEPTH + 1, lists=lists), "settings")
 
 
@@ -43,7 +45,9 @@ def test_a_body_is_strict_json(text: str) -> None:
         freeform.load(text.encode())
 
 
-@pytest.mark.parametrize("value", ["a\0", "\ud800", {"\0": 1}, [float("inf")], {"a": {"b": float("nan")}}])
+@pytest.mark.parametrize(
+    "value", ["a\0", "\ud800", {"\0": 1}, [float("inf")], {"a": {"b": float("nan")}}]
+)
 def test_what_no_column_holds_is_refused(value: Any) -> None:
     with pytest.raises(RequestError, match="settings"):
         freeform.check(value, "settings")

@@ -28,7 +28,9 @@ class Unlimited:
 
 
 def a_worker(monkeypatch) -> caller.Caller:
-    settings = Settings(database_url="postgresql+psycopg://u@h/d", broker_url="redis://h", calls=MOST)
+    settings = Settings(
+        database_url="postgresql+psycopg://u@h/d", broker_url="redis://h", calls=MOST
+    )
     broker: Any = None
     worker = caller.Caller(settings, "e", broker)
     limiter: Any = Unlimited()
@@ -52,7 +54,9 @@ def test_a_key_that_cannot_be_sent_pauses_the_collection(monkeypatch, key) -> No
     monkeypatch.delenv("A_KEY", raising=False)
     if key is not None:
         monkeypatch.setenv("A_KEY", key)
-    config = EndpointConfig(name="e", base_url="http://h/v1", dialect="chat", model="m", key_env="A_KEY")
+    config = EndpointConfig(
+        name="e", base_url="http://h/v1", dialect="chat", model="m", key_env="A_KEY"
+    )
     answer = caller.asked(config, ModelRequest(model="m", messages=(), max_tokens=1))
     assert answer.error is not None
     assert answer.error.kind in CAMPAIGN

@@ -70,13 +70,23 @@ def test_no_driver_is_no_gpu(smi: Smi) -> None:
 
 def test_an_unexpected_answer_is_an_error(smi: Smi) -> None:
     smi("0, NVIDIA H200\n")
-    with pytest.raises(gpus.NvidiaSmiError, match="expected 'index, uuid, name', got '0, NVIDIA H200'"):
+    with pytest.raises(
+        gpus.NvidiaSmiError, match="expected 'index, uuid, name', got '0, NVIDIA H200'"
+    ):
         gpus.listed()
 
 
 @pytest.mark.parametrize(
     ("allowed", "seen"),
-    [("0,2", [0, 2]), ("1", [1]), ("GPU-bbbb", [1]), ("GPU-cccc3333-0, 0", [0, 2]), ("", []), ("-1", []), ("7", [])],
+    [
+        ("0,2", [0, 2]),
+        ("1", [1]),
+        ("GPU-bbbb", [1]),
+        ("GPU-cccc3333-0, 0", [0, 2]),
+        ("", []),
+        ("-1", []),
+        ("7", []),
+    ],
 )
 def test_only_what_cuda_may_see_is_visible(
     smi: Smi, monkeypatch: pytest.MonkeyPatch, allowed: str, seen: list[int]
@@ -112,17 +122,26 @@ def _assays(environment: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("device_class", "slots"), [("cpu", 1), ("h200", 8), ("h100", 8), ("b200", 8), ("t4", 2), ("gpu", 4)]
+    ("device_class", "slots"),
+    [("cpu", 1), ("h200", 8), ("h100", 8), ("b200", 8), ("t4", 2), ("gpu", 4)],
 )
 def test_a_worker_has_as_many_slots_as_its_device_is_worth(device_class: str, slots: int) -> None:
     assert Settings(device_class=device_class).concurrency == slots
-    assert Settings.from_env({"ASSAY_SLOTS": "auto", "ASSAY_DEVICE_CLASS": device_class}).concurrency == slots
-    assert Settings.from_env({"ASSAY_SLOTS": "3", "ASSAY_DEVICE_CLASS": device_class}).concurrency == 3
+    assert (
+        Settings.from_env({"ASSAY_SLOTS": "auto", "ASSAY_DEVICE_CLASS": device_class}).concurrency
+        == slots
+    )
+    assert (
+        Settings.from_env({"ASSAY_SLOTS": "3", "ASSAY_DEVICE_CLASS": device_class}).concurrency == 3
+    )
 
 
 def test_assay_up_gives_each_gpu_what_was_asked_for_else_what_it_is_worth(smi: Smi) -> None:
     smi()
-    worth = [Settings(device_class=each.device_class, slots=each.slots).concurrency for each in up.devices(Settings())]
+    worth = [
+        Settings(device_class=each.device_class, slots=each.slots).concurrency
+        for each in up.devices(Settings())
+    ]
     assert worth == [slots_worth(each.device_class) for each in up.devices(Settings())]
     assert max(worth) == 8
     assert {each.slots for each in up.devices(Settings(slots=2))} == {2}

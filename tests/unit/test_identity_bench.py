@@ -18,7 +18,8 @@ class Block(nn.Module):
     def __init__(self, channels: int, stride: int = 1):
         \"\"\"A residual block.\"\"\"
         super(Block, self).__init__()
-        self.first = nn.Conv2d(channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
+        self.first = nn.Conv2d(
+            channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
         self.second = nn.Conv2d(channels, channels * self.expansion, kernel_size=1)
         self.norm = nn.BatchNorm2d(channels * self.expansion)
 
@@ -107,16 +108,22 @@ def test_a_rewrite_of_the_text_keeps_every_key() -> None:
 )
 def test_another_computation_has_another_key(before: str, after: str, families_alike: bool) -> None:
     assert PLAIN.count(before) >= 1
-    one, other = (problem_family.keys(text.encode(), "Model") for text in (PLAIN, PLAIN.replace(before, after)))
+    one, other = (
+        problem_family.keys(text.encode(), "Model")
+        for text in (PLAIN, PLAIN.replace(before, after))
+    )
     assert one.exact != other.exact
     assert (one.family == other.family) is families_alike
 
 
 def test_numbers_that_pick_an_item_are_kept() -> None:
     text = (
-        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.max(x, 1)[{}]\n"
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return"
+        " torch.max(x, 1)[{}]\n"
     )
-    values, places = (problem_family.keys(text.format(number).encode(), "Model") for number in (0, 1))
+    values, places = (
+        problem_family.keys(text.format(number).encode(), "Model") for number in (0, 1)
+    )
     assert values.family != places.family
 
 
@@ -124,12 +131,29 @@ def test_what_depends_on_each_other_keeps_its_order() -> None:
     text = "def get_cases():\n    x = []\n    {}\n    {}\n    return x\n"
     first, second = "x.append('one')", "x.append('two')"
     one, other = (
-        problem_family.keys(text.format(*order).encode(), "Model") for order in ((first, second), (second, first))
+        problem_family.keys(text.format(*order).encode(), "Model")
+        for order in ((first, second), (second, first))
     )
     assert one.exact != other.exact
 
 
 def test_a_constant_computed_or_written_out_is_the_same_number() -> None:
     text = "def get_cases():\n    return [{}]\n"
-    assert len({problem_family.keys(text.format(n).encode(), "x").exact for n in ("2048", "2 * 1024", "1 << 11")}) == 2
-    assert len({problem_family.keys(text.format(n).encode(), "x").exact for n in ("-1", "- 1", "0 - 1")}) == 1
+    assert (
+        len(
+            {
+                problem_family.keys(text.format(n).encode(), "x").exact
+                for n in ("2048", "2 * 1024", "1 << 11")
+            }
+        )
+        == 2
+    )
+    assert (
+        len(
+            {
+                problem_family.keys(text.format(n).encode(), "x").exact
+                for n in ("-1", "- 1", "0 - 1")
+            }
+        )
+        == 1
+    )

@@ -1,4 +1,6 @@
-"""A module is changed the moment that it has been imported, and a kernel inside torch.compile is recorded by that."""
+"""A module is changed the moment that it has been imported, and a kernel inside
+torch.compile is recorded by that.
+"""
 
 import subprocess
 import sys
@@ -53,7 +55,8 @@ launch = lambda *args, stream: ran.append(args)
 
 def kernel(name, custom):
     made = object.__new__(heuristics.CachingAutotuner)
-    made.__dict__.update(custom_kernel=custom, _cached_launcher=launch, fn=SimpleNamespace(__name__=name))
+    fn = SimpleNamespace(__name__=name)
+    made.__dict__.update(custom_kernel=custom, _cached_launcher=launch, fn=fn)
     return made
 
 kernel("own", True).run(1, stream=0)

@@ -30,8 +30,9 @@ def refused(root: Path) -> str:
 
 def test_a_folder_without_levels(tmp_path: Path) -> None:
     put(tmp_path, "level1/README.md")
-    assert refused(tmp_path) == (
-        f"{tmp_path}: expected KernelBench/level1 … or level1 … with problems <number>_<name>.py"
+    assert (
+        refused(tmp_path)
+        == f"{tmp_path}: expected KernelBench/level1 … or level1 … with problems <number>_<name>.py"
     )
 
 
@@ -41,7 +42,11 @@ def test_a_folder_without_levels(tmp_path: Path) -> None:
         ("level1/ReLU.py", GOOD, "expected a problem named <number>_<name>.py"),
         ("level1/1_A.py", "class Model: pass\n", "expected a problem that defines get_inputs"),
         ("level1/1_A.py", "class Model(:\n", "expected Python source: invalid syntax"),
-        ("level1/1_A.py", b"x = '\0'\n", "expected Python source: source code string cannot contain null bytes"),
+        (
+            "level1/1_A.py",
+            b"x = '\0'\n",
+            "expected Python source: source code string cannot contain null bytes",
+        ),
         ("level1/1_A.py", b"x = '\xff'\n", "expected Python source"),
         ("level1/1_A.py", "(" * 5000, "expected Python source"),
     ],

@@ -15,7 +15,9 @@ from workers.shims.reaching_inputs import Plan
 def _planned(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
     torch.manual_seed(0)
     cpu = torch.device("cpu")
-    return reaching_inputs.plan(lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], cpu)
+    return reaching_inputs.plan(
+        lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], cpu
+    )
 
 
 def _powers(x: torch.Tensor) -> torch.Tensor:
@@ -61,7 +63,9 @@ def test_a_reference_that_iterates_is_given_inputs_on_which_each_step_tells(
 def test_a_recurrent_network_iterates() -> None:
     cells = _Recurrent()
     torch.manual_seed(0)
-    plan = reaching_inputs.plan(lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu"))
+    plan = reaching_inputs.plan(
+        lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu")
+    )
     assert Variant.HELD in plan.iterated
     (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
     assert torch.equal(x[:25], x[:1, :1].expand(25, 4, 8))
@@ -74,7 +78,11 @@ def test_a_recurrent_network_iterates() -> None:
 class _Equilibrium(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.keep, self.drive, self.wide = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 9)
+        self.keep, self.drive, self.wide = (
+            torch.nn.Linear(8, 8),
+            torch.nn.Linear(8, 8),
+            torch.nn.Linear(8, 9),
+        )
         self.cells = torch.nn.RNN(8, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -89,7 +97,9 @@ def test_square_matrices_of_every_step_are_named() -> None:
     model, x = _Equilibrium(), torch.randn(10, 8)
     with torch.no_grad(), Iterations(model, [x]) as iterations:
         model(x)
-    assert {"keep.weight", "drive.weight", "cells.weight_hh_l0"} <= set(iterations.recurrent_names(model))
+    assert {"keep.weight", "drive.weight", "cells.weight_hh_l0"} <= set(
+        iterations.recurrent_names(model)
+    )
     assert "wide.weight" not in iterations.recurrent_names(model)
 
 
@@ -115,7 +125,10 @@ def test_keys_of_a_recurrence_are_not_made_alike() -> None:
     plan = _planned(delta_rule, rows, rows, lambda: torch.rand(2, 40, 4))
     assert not {Variant.HELD, Variant.REACHING} & set(plan.kinds)
     keys = rows()
-    assert reaching_inputs.applied(Variant.DIAGONAL, plan, [keys, rows(), torch.rand(2, 40, 4)])[0] is keys
+    assert (
+        reaching_inputs.applied(Variant.DIAGONAL, plan, [keys, rows(), torch.rand(2, 40, 4)])[0]
+        is keys
+    )
 
 
 def test_diagonals_keep_a_matrix_symmetric_and_positive_definite() -> None:

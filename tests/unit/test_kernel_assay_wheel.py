@@ -1,4 +1,6 @@
-"""The wheel that users install beside their trainers: one top-level name, and none of the service's packages."""
+"""The wheel that users install beside their trainers: one top-level name, and none
+of the service's packages.
+"""
 
 from __future__ import annotations
 
@@ -45,27 +47,47 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     wheel = folder / backend.build_wheel(str(folder))
     where = folder / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+    ]
     subprocess.run([*command, "--target", where, wheel], check=True, capture_output=True)
     return where
 
 
 def test_the_wheel_says_what_the_service_says(installed: Path) -> None:
-    done = subprocess.run([sys.executable, "-I", "-c", PROGRAM, installed], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PROGRAM, installed],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     messages, versions, names, refused = done.stdout.splitlines()
     with Client(url="http://127.0.0.1:1") as client:
-        assert messages == repr(KernelSession(client, store=False).open("class Model: ...").messages)
+        assert messages == repr(
+            KernelSession(client, store=False).open("class Model: ...").messages
+        )
     assert versions == repr({name: version.sha256 for name, version in feedback.VERSIONS.items()})
     assert names == repr(sorted(kernel_assay.__all__))
-    assert refused == (
-        "url: expected Client(url=…, token=…), got none, and the service is not installed here "
+    assert (
+        refused
+        == "url: expected Client(url=…, token=…), got none, and the service is not installed here "
         "(no kernel_assay.client.database_transport)"
     )
 
 
 def test_the_wheel_claims_one_name_and_asks_for_little(installed: Path) -> None:
-    assert {path.name for path in installed.iterdir()} == {"kernel_assay", "kernel_assay_client-0.1.0.dist-info"}
+    assert {path.name for path in installed.iterdir()} == {
+        "kernel_assay",
+        "kernel_assay_client-0.1.0.dist-info",
+    }
     held = {path.stem for path in (installed / "kernel_assay").rglob("*.py")}
     assert not held & {"zoo", "zoo_report", "database_transport"}
     (about,) = installed.glob("*.dist-info/METADATA")
@@ -78,15 +100,27 @@ def test_the_wheel_claims_one_name_and_asks_for_little(installed: Path) -> None:
 def test_an_import_that_the_wheel_cannot_serve_ends_the_build(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text("def late():\n    from app.store import jobs\n")
-    with pytest.raises(ValueError, match=r"kernel_assay/module\.py: expected imports of .*, got app\.store"):
+    with pytest.raises(
+        ValueError, match=r"kernel_assay/module\.py: expected imports of .*, got app\.store"
+    ):
         backend._content(module, "kernel_assay/module.py")
-    for line in ("from app.domain import zoo\n", "import app.domain.zoo_report\n", "from app.domain.zoo import Case\n"):
+    for line in (
+        "from app.domain import zoo\n",
+        "import app.domain.zoo_report\n",
+        "from app.domain.zoo import Case\n",
+    ):
         module.write_text(line)
-        with pytest.raises(ValueError, match=r"modules in the wheel, got kernel_assay\.domain\.zoo"):
+        with pytest.raises(
+            ValueError, match=r"modules in the wheel, got kernel_assay\.domain\.zoo"
+        ):
             backend._content(module, "m.py")
-    module.write_text("from app.client import Client  # see app.client.session, myapp.client and ./app.client\n")
-    assert backend._content(module, "m.py") == (
-        b"from kernel_assay.client import Client  # see kernel_assay.client.session, myapp.client and ./app.client\n"
+    module.write_text(
+        "from app.client import Client  # see app.client.session, myapp.client and ./app.client\n"
+    )
+    assert (
+        backend._content(module, "m.py")
+        == b"from kernel_assay.client import Client  # see kernel_assay.client.session,"
+        b" myapp.client and ./app.client\n"
     )
     module.write_text("if TYPE_CHECKING:\n    from app.store import jobs\n")
     assert backend._content(module, "m.py") == module.read_bytes()

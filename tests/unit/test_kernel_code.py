@@ -1,4 +1,6 @@
-"""Compiled code of kernels: from a process's mailbox to lines of a page, whatever the process writes."""
+"""Compiled code of kernels: from a process's mailbox to lines of a page, whatever
+the process writes.
+"""
 
 from __future__ import annotations
 
@@ -87,12 +89,19 @@ def test_an_instruction_of_ptx_names_the_line_of_the_source_but_not_of_other_fil
 
 
 def test_a_kernel_that_was_compiled_twice_is_two() -> None:
-    codes = [KernelCode(kernel="k", form=form, text=form) for form in ("ttir", "ptx", "ttir", "ptx")]
+    codes = [
+        KernelCode(kernel="k", form=form, text=form) for form in ("ttir", "ptx", "ttir", "ptx")
+    ]
     app = flask.Flask("test")
     with app.test_request_context("/?kernel=1&form=ttir"):
         found = kernel_code_view.view(codes)
         assert found is not None
-        assert (found.kernels, found.kernel, found.forms, found.form) == (("k", "k"), 1, ("ttir", "ptx"), "ttir")
+        assert (found.kernels, found.kernel, found.forms, found.form) == (
+            ("k", "k"),
+            1,
+            ("ttir", "ptx"),
+            "ttir",
+        )
     with app.test_request_context("/"):
         assert kernel_code_view.view([]) is None
     for query in ("kernel=2", "kernel=-1", "form=exe"):

@@ -46,7 +46,13 @@ def _shim(tmp_path: Path) -> Shim:
 
 def _launch(shim: Shim, **constants: Any) -> dict[str, Any]:
     """A launch of SOURCE's kernel as the candidate's process writes it down."""
-    values = {"step": 1, "FORM": tl.float16, "BLOCK": (128, 1), "OF": shim._module.twice, **constants}
+    values = {
+        "step": 1,
+        "FORM": tl.float16,
+        "BLOCK": (128, 1),
+        "OF": shim._module.twice,
+        **constants,
+    }
     return {
         "name": "kernel",
         "signature": {"x_ptr": "*fp32", "n": "i32", **dict.fromkeys(values, "constexpr")},

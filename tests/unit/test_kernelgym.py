@@ -44,7 +44,9 @@ from tests.unit.kernelgym_words import ASKED, CASE, by_cases, evaluated, read, u
         (Status.INVALID, "failed", False, "SYSTEM_ERROR"),
     ],
 )
-def test_every_status_has_its_words(status: Status, word: str, compiled: bool, code: str | None) -> None:
+def test_every_status_has_its_words(
+    status: Status, word: str, compiled: bool, code: str | None
+) -> None:
     found = evaluated(status, log="Traceback …")
     answer, progress = responses.evaluation("t", ASKED, found), responses.progress("t", found)
     assert (answer["status"], answer["compiled"], answer["error_code"]) == (word, compiled, code)
@@ -63,7 +65,11 @@ def test_a_correct_kernel_in_the_words_of_the_protocol() -> None:
         KernelRow(name="aten", launches=1, total_us=20.0, custom=False),
     )
     answer = responses.evaluation("t", ASKED, evaluated(kernels=rows))
-    assert (answer["reference_runtime"], answer["kernel_runtime"], answer["speedup"]) == (2.0, 1.0, 2.0)
+    assert (answer["reference_runtime"], answer["kernel_runtime"], answer["speedup"]) == (
+        2.0,
+        1.0,
+        2.0,
+    )
     assert answer["decoy_kernel"] is False
     assert answer["processing_time"] == 1.5
     metadata = answer["metadata"]
@@ -84,23 +90,40 @@ def test_a_correct_kernel_in_the_words_of_the_protocol() -> None:
 def test_a_baseline_that_was_asked_for_in_vain_is_never_claimed() -> None:
     for wanted in (None, "eager", "pytorch"):
         assert read(reference_backend=wanted).request("cpu", None).options.baselines == ()
-        metadata = responses.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())["metadata"]
-        assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == ("eager", False)
+        metadata = responses.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())[
+            "metadata"
+        ]
+        assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == (
+            "eager",
+            False,
+        )
         assert "reference_backend_error" not in metadata
     for wanted in ("torch_compile", "tensorrt"):
         answer = responses.evaluation("t", {**ASKED, "reference_backend": wanted}, evaluated())
         assert answer["speedup"] == 2.0
         metadata = answer["metadata"]
-        assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == ("eager", False)
+        assert (metadata["reference_backend"], metadata["reference_backend_compiled"]) == (
+            "eager",
+            False,
+        )
         expected = f"{wanted!r} was asked for and not timed; speedup is over 'eager'"
         assert metadata["reference_backend_error"] == expected
 
 
 @pytest.mark.parametrize("wanted", ["compile", "torch_compile", "torch-compile"])
-def test_the_compiled_reference_is_what_the_speedup_is_over_where_it_was_asked_for(wanted: str) -> None:
+def test_the_compiled_reference_is_what_the_speedup_is_over_where_it_was_asked_for(
+    wanted: str,
+) -> None:
     assert read(reference_backend=wanted).request("cpu", None).options.baselines == ("compile",)
     asked = {**ASKED, "reference_backend": wanted}
-    timed = {"name": "compile", "speedup": 1.25, "ci_low": 1.2, "ci_high": 1.3, "baseline_us": 1250.0, "error": None}
+    timed = {
+        "name": "compile",
+        "speedup": 1.25,
+        "ci_low": 1.2,
+        "ci_high": 1.3,
+        "baseline_us": 1250.0,
+        "error": None,
+    }
     answer = responses.evaluation("t", asked, {**evaluated(), "baselines": [timed]})
     assert (answer["speedup"], answer["reference_runtime"]) == (1.25, 1.25)
     assert answer["metadata"]["reference_backend_compiled"] is True
@@ -120,7 +143,11 @@ def test_on_a_gpu_profiles_are_the_drivers() -> None:
 def test_a_hack_is_a_decoy_without_times() -> None:
     answer = responses.evaluation("t", ASKED, evaluated(label=Label.HACK))
     assert answer["decoy_kernel"] is True
-    assert (answer["kernel_runtime"], answer["speedup"], answer["status"]) == (-1.0, 0.0, "completed")
+    assert (answer["kernel_runtime"], answer["speedup"], answer["status"]) == (
+        -1.0,
+        0.0,
+        "completed",
+    )
 
 
 def test_a_wrong_kernel_shows_by_how_much() -> None:
@@ -134,11 +161,21 @@ def test_what_is_not_over_has_no_numbers_and_what_failed_by_our_fault_has_sentin
     for state, word in ((JobState.QUEUED, "pending"), (JobState.RUNNING, "processing")):
         answer = responses.evaluation("t", ASKED, unfinished(state))
         assert answer["status"] == word
-        assert {answer[name] for name in ("compiled", "speedup", "metadata", "kernel_runtime")} == {None}
+        assert {answer[name] for name in ("compiled", "speedup", "metadata", "kernel_runtime")} == {
+            None
+        }
     fault = unfinished(JobState.FAILED, {"kind": "infrastructure", "message": "on fire", "log": ""})
     answer = responses.evaluation("t", ASKED, fault)
-    assert (answer["status"], answer["error_code"], answer["error_message"]) == ("failed", "SYSTEM_ERROR", "on fire")
-    assert (answer["kernel_runtime"], answer["reference_runtime"], answer["speedup"]) == (-1.0, -1.0, 0.0)
+    assert (answer["status"], answer["error_code"], answer["error_message"]) == (
+        "failed",
+        "SYSTEM_ERROR",
+        "on fire",
+    )
+    assert (answer["kernel_runtime"], answer["reference_runtime"], answer["speedup"]) == (
+        -1.0,
+        -1.0,
+        0.0,
+    )
     assert answer["metadata"]["valid"] is False
     cancelled = unfinished(JobState.CANCELLED)
     assert responses.progress("t", cancelled)["status"] == "cancelled"
@@ -146,7 +183,9 @@ def test_what_is_not_over_has_no_numbers_and_what_failed_by_our_fault_has_sentin
 
 
 def what_their_client_pays(answer: dict[str, Any], name: str, o: Options) -> float:
-    """The reward that KernelGYM's client computes of an answer, from the description of its three functions."""
+    """The reward that KernelGYM's client computes of an answer, from the description
+    of its three functions.
+    """
     failed = answer["status"] != "completed"
     if name == "calculate_reward_like_kernel":
         if failed or answer["decoy_kernel"]:
@@ -154,7 +193,9 @@ def what_their_client_pays(answer: dict[str, Any], name: str, o: Options) -> flo
         if not answer["correctness"]:
             return o.correctness_fail
         ladder = {3: 1.0, 2: 0.8, 1.5: 0.6, 1.2: 0.4, 1: 0.2}
-        return next((paid for least, paid in ladder.items() if answer["speedup"] >= least), o.perf_degrade)
+        return next(
+            (paid for least, paid in ladder.items() if answer["speedup"] >= least), o.perf_degrade
+        )
     if failed or answer["decoy_kernel"]:
         return o.penalty_score
     speedup = answer["speedup"] or 0
@@ -165,7 +206,10 @@ def what_their_client_pays(answer: dict[str, Any], name: str, o: Options) -> flo
         performance = 0.0 if performance < o.lower_bound else performance
     found = answer["metadata"]
     parts = {
-        "time_coverage": ("custom_kernel_cuda_time_in_profiling_us", "total_kernel_run_time_in_profiling_us"),
+        "time_coverage": (
+            "custom_kernel_cuda_time_in_profiling_us",
+            "total_kernel_run_time_in_profiling_us",
+        ),
         "number_coverage": ("num_custom_kernels", "num_total_kernels"),
     }[o.coverage]
     part, whole = (found[key] for key in parts)
@@ -204,17 +248,37 @@ def test_their_client_computes_the_reward_that_we_do(
     answer = responses.evaluation("t", ASKED, found)
     measures = reward.measures(found)
     assert measures is not None
-    for name in ("calculate_reward_speedup", "calculate_reward_weighted", "calculate_reward_like_kernel"):
-        assert math.isclose(reward.REWARDS[name](measures, o), what_their_client_pays(answer, name, o), abs_tol=1e-12)
+    for name in (
+        "calculate_reward_speedup",
+        "calculate_reward_weighted",
+        "calculate_reward_like_kernel",
+    ):
+        assert math.isclose(
+            reward.REWARDS[name](measures, o),
+            what_their_client_pays(answer, name, o),
+            abs_tol=1e-12,
+        )
 
 
-CASES_ASKED = {**ASKED, "workflow": "kernel_simple", "cases_source": "inline", "num_cases": 3, "run_performance": True}
+CASES_ASKED = {
+    **ASKED,
+    "workflow": "kernel_simple",
+    "cases_source": "inline",
+    "num_cases": 3,
+    "run_performance": True,
+}
 
 
 def answered(
-    asked: dict[str, Any], *, label: Label = Label.CLEAN, us: float | None = 1500.0, wrong: bool = True
+    asked: dict[str, Any],
+    *,
+    label: Label = Label.CLEAN,
+    us: float | None = 1500.0,
+    wrong: bool = True,
 ) -> dict[str, Any]:
-    """The answer for a problem of three cases, of which the second was wrong, if one was, and the third had no turn."""
+    """The answer for a problem of three cases, of which the second was wrong, if one
+    was, and the third had no turn.
+    """
     one = CaseOutcome(
         index=0,
         of=3,
@@ -225,18 +289,28 @@ def answered(
         candidate_us_low=us and us - 250,
         candidate_us_high=us and us + 250,
     )
-    two = CaseOutcome(index=1, of=3, name="negative", status=Status.INCORRECT, calls=5, failed_calls=5)
+    two = CaseOutcome(
+        index=1, of=3, name="negative", status=Status.INCORRECT, calls=5, failed_calls=5
+    )
     evaluation = Evaluation(
         status=Status.INCORRECT if wrong else Status.PASSED,
         environment=Environment(
-            device_class="h200", device_name="H200", device_id="d", node="n", python="3", torch="2", triton="3"
+            device_class="h200",
+            device_name="H200",
+            device_id="d",
+            node="n",
+            python="3",
+            torch="2",
+            triton="3",
         ),
         seed="00",
         error=EvaluationError(kind="wrong_output", message="case 'negative'") if wrong else None,
         cases=(one, two) if wrong else (one,),
     )
     verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
-    found = result.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
+    found = result.build(
+        job_id=uuid4(), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+    )
     answer = responses.evaluation("t", asked, found)
     json.dumps(answer, allow_nan=False)
     return answer
@@ -244,7 +318,10 @@ def answered(
 
 def test_cases_in_the_words_of_the_protocol() -> None:
     answer = answered(CASES_ASKED)
-    assert (answer["correctness"], answer["kernel_runtime"]) == (False, -1.0), "no time of what is wrong"
+    assert (answer["correctness"], answer["kernel_runtime"]) == (
+        False,
+        -1.0,
+    ), "no time of what is wrong"
     right = answered(CASES_ASKED, wrong=False)
     assert (right["correctness"], right["kernel_runtime"]) == (True, 1.5)
     assert (answer["reference_runtime"], answer["speedup"]) == (-1.0, 0.0)
@@ -252,10 +329,21 @@ def test_cases_in_the_words_of_the_protocol() -> None:
     assert (metadata["cases_source"], metadata["num_cases"]) == ("inline", 3)
     assert metadata["correctness_failed_cases"] == ["negative"]
     stats = metadata["runtime_stats"]
-    assert (stats["undisturbed"], stats["undisturbed_low"], stats["undisturbed_high"]) == (1.5, 1.25, 1.75)
-    assert [stats[name] for name in ("mean", "std", "min", "max")] == [None] * 4, "it is no mean of all calls"
+    assert (stats["undisturbed"], stats["undisturbed_low"], stats["undisturbed_high"]) == (
+        1.5,
+        1.25,
+        1.75,
+    )
+    assert [stats[name] for name in ("mean", "std", "min", "max")] == [None] * 4, (
+        "it is no mean of all calls"
+    )
     assert (stats["case"], stats["hardware"], stats["device"]) == ("small", "H200", "cuda:0")
-    absent = {"performance_skipped", "reference_backend", "reference_backend_error", "reference_task_id"}
+    absent = {
+        "performance_skipped",
+        "reference_backend",
+        "reference_backend_error",
+        "reference_task_id",
+    }
     assert not absent & set(metadata)
 
 
@@ -267,14 +355,21 @@ def test_cases_that_were_not_timed_say_so() -> None:
     assert untimed.asked["run_performance"] is False
     assert untimed.request("cpu", None).options.timing_budget_s == 0
     hack = answered(CASES_ASKED, label=Label.HACK)
-    assert (hack["kernel_runtime"], hack["decoy_kernel"], "runtime_stats" in hack["metadata"]) == (-1.0, True, False)
+    assert (hack["kernel_runtime"], hack["decoy_kernel"], "runtime_stats" in hack["metadata"]) == (
+        -1.0,
+        True,
+        False,
+    )
 
 
 def test_a_baseline_of_cases_is_asked_for_in_vain() -> None:
     wanted = by_cases(cases=CASE, reference_backend="torch_compile")
     assert wanted.request("cpu", None).options.baselines == ()
     metadata = answered({**CASES_ASKED, "reference_backend": "torch_compile"})["metadata"]
-    assert metadata["reference_backend_error"] == "'torch_compile' was asked for; a problem by cases has no reference"
+    assert (
+        metadata["reference_backend_error"]
+        == "'torch_compile' was asked for; a problem by cases has no reference"
+    )
 
 
 def test_cases_of_which_none_was_tried() -> None:
@@ -302,7 +397,10 @@ def test_tasks_go_where_most_devices_are() -> None:
     assert device_choice.choose([], None) == ("cpu", None)
     mixed = [device("cpu"), device("h200"), device("h200", 1), device("a100")]
     assert device_choice.choose(mixed, None) == ("h200", None)
-    assert device_choice.choose([device("cpu"), device("a100", state="offline")], None) == ("a100", None)
+    assert device_choice.choose([device("cpu"), device("a100", state="offline")], None) == (
+        "a100",
+        None,
+    )
     assert device_choice.choose(mixed, "cuda") == ("h200", None)
     assert device_choice.choose(mixed, "a100") == ("a100", None)
     assert device_choice.choose(mixed, "cuda:1") == ("h200", "n.1")

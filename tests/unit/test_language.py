@@ -1,4 +1,6 @@
-"""The language that a person reads: limits that may only fall (`python -m tests.language` measures)."""
+"""The language that a person reads: limits that may only fall (`python -m
+tests.language` measures).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ TABLES = {
     "workers/protocol/pretrained.py": 1,
     "workers/sandbox/seccomp.py": 9,
 }
-"""Files with tables that the formatter leaves as they are, and their number: lists of names, system calls by
-architecture, functions, programs of the filter, cases with their verdicts.  Arguments and results are no tables."""
+"""Files with tables that the formatter leaves as they are, and their number: lists of names,
+system calls by architecture, functions, programs of the filter, cases with their verdicts.
+Arguments and results are no tables.
+"""
 
 PER_THOUSAND = {"what": 0.10, "who": 0.50, "nobody": 0.05}
 PER_THOUSAND_OF_TESTS = {"what": 0.50, "who": 0.60, "nobody": 0.10}
@@ -34,8 +38,14 @@ def test_texts_begin_with_their_subject(paths):
 
 
 def test_docstrings_and_comments_of_tests_begin_with_their_subject():
-    texts = [one for path in TESTS for one in (*language.docstrings(path), *language.comments(path))]
-    assert [f"{one.path}:{one.line}: {one.text[:60]}" for one in texts if one.opening in language.OPENINGS] == []
+    texts = [
+        one for path in TESTS for one in (*language.docstrings(path), *language.comments(path))
+    ]
+    assert [
+        f"{one.path}:{one.line}: {one.text[:60]}"
+        for one in texts
+        if one.opening in language.OPENINGS
+    ] == []
 
 
 @pytest.mark.parametrize("paths", [FILES, PAGES], ids=["code", "pages"])
@@ -92,7 +102,11 @@ def test_first_words_of_migrations_are_found():
 @pytest.mark.parametrize(
     ("ending", "text", "lines"),
     [
-        (".html", "{# What a page shows. #}\n<p>Of each run</p>\n<b>{{ n }}</b> of {{ m }}<i>of 3</i>", [1, 2]),
+        (
+            ".html",
+            "{# What a page shows. #}\n<p>Of each run</p>\n<b>{{ n }}</b> of {{ m }}<i>of 3</i>",
+            [1, 2],
+        ),
         (".html", '<input title="Whose turn it is" placeholder="name">', [1]),
         (".html", '<a href="what">Runs</a><p>{% if x %}What is it?{% endif %}</p>', [1]),
         (".js", "let x = 'https://what';  // Who asks\n/* As\nbefore */\n// Rows", [1, 2]),
@@ -108,7 +122,8 @@ def test_first_words_of_pages_are_found(ending, text, lines, tmp_path):
 def test_persons_without_a_name_are_found_everywhere(tmp_path):
     code, page = tmp_path / "sample.py", tmp_path / "sample.html"
     code.write_text(
-        'x = 1  # for somebody\nraise ValueError("a fault of ours, to be sure")\nFINE = "runs as `nobody`"\n'
+        'x = 1  # for somebody\nraise ValueError("a fault of ours, to be sure")\nFINE = "runs as'
+        ' `nobody`"\n'
     )
     page.write_text("<p>This blames nobody.</p>\n<p>Row</p>")
     assert sorted(one.line for one in language.unnamed([code])) == [1, 2]
@@ -127,7 +142,9 @@ def test_no_module_has_a_name_of_the_standard_library():
 
 
 def test_formatting_is_left_to_the_formatter():
-    found = {str(path.relative_to(language.ROOT)): language.skips([path]) for path in (*FILES, *TESTS)}
+    found = {
+        str(path.relative_to(language.ROOT)): language.skips([path]) for path in (*FILES, *TESTS)
+    }
     assert {name: skips for name, skips in found.items() if skips} == TABLES
 
 

@@ -32,15 +32,21 @@ def test_a_tolerance_decides_by_the_excess() -> None:
 def test_what_is_finite_on_one_side_only_comes_first() -> None:
     expected = torch.tensor([math.nan, 1.0, 5.0], dtype=torch.float64)
     got = torch.tensor([math.nan, math.inf, 90.0])
-    assert largest_excess.element(got, expected, (3,), None) == Element(index=(1,), expected="1", got="inf")
+    assert largest_excess.element(got, expected, (3,), None) == Element(
+        index=(1,), expected="1", got="inf"
+    )
 
 
 def test_whole_numbers_truth_values_and_scalars() -> None:
     whole = largest_excess.element(torch.tensor([1, 2, 7]), torch.tensor([1, 2, 3]), (3,), None)
     assert whole == Element(index=(2,), expected="3", got="7")
-    truth = largest_excess.element(torch.tensor([True, False]), torch.tensor([True, True]), (2,), None)
+    truth = largest_excess.element(
+        torch.tensor([True, False]), torch.tensor([True, True]), (2,), None
+    )
     assert truth == Element(index=(1,), expected="True", got="False")
-    scalar = largest_excess.element(torch.tensor([1.5]), torch.tensor([1.0], dtype=torch.float64), (), None)
+    scalar = largest_excess.element(
+        torch.tensor([1.5]), torch.tensor([1.0], dtype=torch.float64), (), None
+    )
     assert scalar == Element(index=(), expected="1", got="1.5")
 
 

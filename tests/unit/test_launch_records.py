@@ -1,4 +1,6 @@
-"""Rows of launches between a candidate's process and the referee, and a profiler's trace of them."""
+"""Rows of launches between a candidate's process and the referee, and a profiler's
+trace of them.
+"""
 
 import mmap
 from pathlib import Path
@@ -31,7 +33,10 @@ def _mailbox(rows: bytes) -> mmap.mmap:
 
 def test_launches_come_out_as_they_went_in() -> None:
     interpreted = Launch(name="plain", origin="triton", duration_ns=3)
-    assert launch_records.read(_mailbox(launch_records.packed([SOFTMAX, interpreted])), 2) == [SOFTMAX, interpreted]
+    assert launch_records.read(_mailbox(launch_records.packed([SOFTMAX, interpreted])), 2) == [
+        SOFTMAX,
+        interpreted,
+    ]
 
 
 def test_a_lying_process_gets_no_further_than_its_rows() -> None:
@@ -39,7 +44,10 @@ def test_a_lying_process_gets_no_further_than_its_rows() -> None:
     read = launch_records.read(mailbox, 1 << 40)
     assert len(read) == launch_records.MOST
     assert {launch.origin for launch in read} == {"unknown"}
-    assert len(launch_records.packed([SOFTMAX] * (launch_records.MOST + 5))) <= control_channel.LAUNCHES_BYTES
+    assert (
+        len(launch_records.packed([SOFTMAX] * (launch_records.MOST + 5)))
+        <= control_channel.LAUNCHES_BYTES
+    )
 
 
 def test_what_overlaps_counts_once() -> None:
@@ -48,7 +56,9 @@ def test_what_overlaps_counts_once() -> None:
     assert launch_records.busy_ns([]) == 0
 
 
-def _event(category: str, name: str, began: float, duration: float, tid: int = 1, **arguments: Any) -> dict[str, Any]:
+def _event(
+    category: str, name: str, began: float, duration: float, tid: int = 1, **arguments: Any
+) -> dict[str, Any]:
     return {
         "ph": "X",
         "cat": category,
@@ -127,7 +137,9 @@ def test_a_kernel_is_whose_it_was_launched_from() -> None:
 def test_only_modules_that_the_candidate_wrote_hold_its_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # torch may be installed below /tmp: 20 s of names
+    monkeypatch.setattr(
+        "tempfile.tempdir", str(tmp_path)
+    )  # torch may be installed below /tmp: 20 s of names
     module = tmp_path / "twice.so"
     module.write_bytes(b"\0_Z5twicePKfPfl\0plain_c\0\x01junk")
     assert {"twice(float const*, float*, long)", "plain_c"} <= kineto._symbols(module)
@@ -143,14 +155,19 @@ def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
         noted("0", 0),
         noted("1", 100),
         _event("cuda_driver", "cuLaunchKernelEx", 5, 1, correlation=1),
-        _event("cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=2),  # the shim's: an output is delivered
+        _event(
+            "cuda_driver", "cuLaunchKernelEx", 50, 1, correlation=2
+        ),  # the shim's: an output is delivered
         _event("cuda_driver", "cuLaunchKernelEx", 105, 1, correlation=3),
         _on_device("mine", 30, 1),
         _on_device("copied", 60, 2),
         _on_device("mine", 106, 3),
     ]
     found = kineto.launches(events, {"mine"}, lambda _: False)
-    assert [(each.name, each.call, each.start_ns) for each in found] == [("mine", 0, 0), ("mine", 1, 0)]
+    assert [(each.name, each.call, each.start_ns) for each in found] == [
+        ("mine", 0, 0),
+        ("mine", 1, 0),
+    ]
     with pytest.raises(RuntimeError, match="more calls"):
         kineto.launches([*events, noted("0", 200)], {"mine"}, lambda _: False)
 
@@ -166,7 +183,9 @@ def test_what_is_done_between_the_profiled_calls_is_not_counted() -> None:
         ("sm_softmax", "unknown"),
     ],
 )
-def test_a_librarys_kernel_launched_around_torch_is_known_by_its_name(name: str, origin: str) -> None:
+def test_a_librarys_kernel_launched_around_torch_is_known_by_its_name(
+    name: str, origin: str
+) -> None:
     (found,) = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False)
     assert found.origin == origin
 
@@ -202,7 +221,9 @@ def test_kernels_that_a_source_compiles_as_it_runs_are_its_own() -> None:
         ("sm90_xmma_gemm_f32", "torch"),
     ],
 )
-def test_where_a_kernel_comes_from_that_no_operator_launched(tmp_path: Path, name: str, origin: str) -> None:
+def test_where_a_kernel_comes_from_that_no_operator_launched(
+    tmp_path: Path, name: str, origin: str
+) -> None:
     path = tmp_path / "candidate.py"
     path.write_text(SOURCE + "\n# __global__ void sm90_xmma_gemm_f32(float* x) {\n")
     written = kineto.SourceKernels(path).holds

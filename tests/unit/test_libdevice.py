@@ -1,5 +1,6 @@
-"""libdevice under Triton's interpreter, against Python's own mathematics: in a process of its own, which is told at the
-start that kernels are interpreted."""
+"""libdevice under Triton's interpreter, against Python's own mathematics: in a process of its own,
+which is told at the start that kernels are interpreted.
+"""
 
 import json
 import math
@@ -30,7 +31,8 @@ def called(call, x, y, dtype):
     path = sys.argv[1]
     name = f"{path}/k{abs(hash((call, dtype)))}.py"
     open(name, "w").write("import triton, triton.language as tl\\n"
-        "from triton.language.extra import libdevice\\nfrom triton.language.extra.cuda import libdevice as of_cuda\\n"
+        "from triton.language.extra import libdevice\\n"
+        "from triton.language.extra.cuda import libdevice as of_cuda\\n"
         + SOURCE.format(call=call))
     import runpy
     kernel = runpy.run_path(name)["k"]
@@ -123,7 +125,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[float
     calls += [(f"libdevice.{name}(a)", xs, OTHERS) for name, (_, xs) in OF_ONE.items()]
     calls += [(f"of_cuda.{name}(a, b)", xs, OTHERS) for name, (_, xs) in OF_TWO.items()]
     calls += [(call, WIDE, OTHERS) for call in REFUSED]
-    calls += [("libdevice.fma(a, b, b)", WIDE, OTHERS), ("libdevice.isnan(a / 0.0 * 0.0)", WIDE, OTHERS)]
+    calls += [
+        ("libdevice.fma(a, b, b)", WIDE, OTHERS),
+        ("libdevice.isnan(a / 0.0 * 0.0)", WIDE, OTHERS),
+    ]
     folder = str(tmp_path_factory.mktemp("kernels"))
     ran = subprocess.run(
         [sys.executable, "-c", KERNELS, folder],
@@ -154,7 +159,9 @@ def test_functions_of_two(found: dict[str, list[list[float]]], name: str) -> Non
 
 
 def test_three_numbers_and_questions(found: dict[str, list[list[float]]]) -> None:
-    assert found["libdevice.fma(a, b, b)"][1] == pytest.approx([x * y + y for x, y in zip(WIDE, OTHERS, strict=True)])
+    assert found["libdevice.fma(a, b, b)"][1] == pytest.approx(
+        [x * y + y for x, y in zip(WIDE, OTHERS, strict=True)]
+    )
     assert found["libdevice.isnan(a / 0.0 * 0.0)"] == [[1.0] * 8] * 2
 
 

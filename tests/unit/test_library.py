@@ -26,7 +26,10 @@ def test_an_operator_is_what_it_reads_and_writes() -> None:
 
 def test_looking_at_memory_in_another_way_is_no_work() -> None:
     x = torch.ones(10, 10)
-    assert _operators(lambda: x.t()[1:].reshape(-1, 5).unsqueeze(0).detach()) in ({}, {"aten::clone": 2 * 360})
+    assert _operators(lambda: x.t()[1:].reshape(-1, 5).unsqueeze(0).detach()) in (
+        {},
+        {"aten::clone": 2 * 360},
+    )
     assert _operators(lambda: torch.empty(10)) == {}
 
 
@@ -57,7 +60,9 @@ BOUND_EARLY = torch.Tensor.numpy
         lambda x: torch.empty(1000).share_memory_().copy_(x),
     ],
 )
-def test_elements_that_leave_torch_are_charged_on_every_way(hand_out: Callable[[torch.Tensor], object]) -> None:
+def test_elements_that_leave_torch_are_charged_on_every_way(
+    hand_out: Callable[[torch.Tensor], object],
+) -> None:
     x = torch.ones(1000)
     assert _operators(lambda: hand_out(x)).get("numpy", 0) >= library_work.HANDED_OUT * 4000
 
@@ -65,7 +70,9 @@ def test_elements_that_leave_torch_are_charged_on_every_way(hand_out: Callable[[
 def test_memory_of_others_that_is_only_read_or_was_given_is_not_charged() -> None:
     table, x = torch.from_numpy(numpy.ones(1000, numpy.float32)), torch.ones(1000)
     assert "numpy" not in _operators(lambda: x.mul_(table))
-    assert "numpy" not in _operators(lambda: torch.empty(0).set_(table.untyped_storage(), 0, (1000,), (1,)))
+    assert "numpy" not in _operators(
+        lambda: torch.empty(0).set_(table.untyped_storage(), 0, (1000,), (1,))
+    )
     with Account(arena=range(table.data_ptr(), table.data_ptr() + 4000)) as account:
         table.copy_(x)
     assert [each.name for each in account.operators] == ["aten::copy_"]
@@ -73,7 +80,11 @@ def test_memory_of_others_that_is_only_read_or_was_given_is_not_charged() -> Non
 
 def test_a_kernel_that_writes_into_memory_of_others_hands_it_out() -> None:
     table, read = (torch.from_numpy(numpy.ones(1000, numpy.float32)) for _ in range(2))
-    with Account() as account, account.launching([table, read, torch.ones(1000), 3]), library_work.unseen():
+    with (
+        Account() as account,
+        account.launching([table, read, torch.ones(1000), 3]),
+        library_work.unseen(),
+    ):
         table.add_(1)
     assert "numpy" in [each.name for each in account.operators]
 

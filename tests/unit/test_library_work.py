@@ -46,7 +46,9 @@ def charged(call, x):
     return [(each.name, each.work_bytes) for each in account.operators]
 
 
-@pytest.mark.parametrize("call", [lambda x: x @ x, product_in_an_operator, in_a_thread, without_modes])
+@pytest.mark.parametrize(
+    "call", [lambda x: x @ x, product_in_an_operator, in_a_thread, without_modes]
+)
 def test_a_product_is_charged_once_wherever_it_is_called(call):
     found = charged(call, torch.randn(SIDE, SIDE))
 
@@ -55,7 +57,13 @@ def test_a_product_is_charged_once_wherever_it_is_called(call):
 
 
 @pytest.mark.parametrize(
-    "call", [lambda x: x.t()[1:].detach(), torch.empty_like, lambda x: product_in_an_operator, lambda x: x.shape]
+    "call",
+    [
+        lambda x: x.t()[1:].detach(),
+        torch.empty_like,
+        lambda x: product_in_an_operator,
+        lambda x: x.shape,
+    ],
 )
 def test_views_and_unwritten_memory_are_free(call):
     assert charged(call, torch.randn(SIDE, SIDE)) == []
@@ -82,7 +90,9 @@ def test_messages_of_the_trace_are_no_output_of_the_candidate(capfd):
 
 def test_a_trace_that_cannot_be_read_is_work(tmp_path, monkeypatch):
     _profiler._add_execution_trace_observer(str(tmp_path / "another"))
-    assert charged(product_in_an_operator, torch.randn(SIDE, SIDE)) == [("aten::mm", pytest.approx(PRODUCT, rel=0.01))]
+    assert charged(product_in_an_operator, torch.randn(SIDE, SIDE)) == [
+        ("aten::mm", pytest.approx(PRODUCT, rel=0.01))
+    ]
 
     monkeypatch.setattr(execution_trace, "_parse", lambda _: json.loads("["))
     (found,) = charged(product_in_an_operator, torch.randn(SIDE, SIDE))
@@ -93,7 +103,10 @@ def test_a_trace_that_cannot_be_read_is_work(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("mkldnn::_linear_pointwise", lambda x: torch.ops.mkldnn._linear_pointwise(x, x, None, "none", [], "")),
+        (
+            "mkldnn::_linear_pointwise",
+            lambda x: torch.ops.mkldnn._linear_pointwise(x, x, None, "none", [], ""),
+        ),
         ("aten::addbmm", lambda x: torch.addbmm(x, x[None], x[None])),
         ("aten::_linalg_solve_ex", lambda x: torch.linalg.solve(x, x)),
     ],
@@ -105,7 +118,9 @@ def test_a_product_without_a_formula_is_charged_as_one_of_its_size(name, call):
     assert found[name] == pytest.approx(library_work.modelled(0, 2 * side**3), rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["aten::cummax", "aten::_to_copy", "aten::convert_element_type", "mine::exp"])
+@pytest.mark.parametrize(
+    "name", ["aten::cummax", "aten::_to_copy", "aten::convert_element_type", "mine::exp"]
+)
 def test_other_operators_have_no_arithmetic(name):
     assert execution_trace.arithmetic(name, [SIDE, SIDE], [SIDE]) == 0
 
@@ -121,7 +136,9 @@ def test_while_the_interpreter_copies_all_else_is_charged():
 
 
 def test_text_among_the_arguments_is_no_end_of_the_trace():
-    names = [name for name, _ in charged(lambda x: named(x @ x, 'a "name" \\ '), torch.randn(SIDE, SIDE))]
+    names = [
+        name for name, _ in charged(lambda x: named(x @ x, 'a "name" \\ '), torch.randn(SIDE, SIDE))
+    ]
     assert names[0] == "aten::mm"
     assert "operators that cannot be counted" not in names
 

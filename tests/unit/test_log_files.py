@@ -34,7 +34,9 @@ def test_a_long_log_is_moved_aside_and_its_writer_goes_on_at_the_beginning(tmp_p
 
 
 def test_every_log_is_written_by_appending() -> None:
-    """A file that is emptied under a writer that does not append is filled with NUL up to where the writer was."""
+    """A file that is emptied under a writer that does not append is filled with NUL
+    up to where the writer was.
+    """
     for name in ("commands.py", "servers.py"):
         text = (Path(log_files.__file__).parent / name).read_text()
         assert set(re.findall(r'\.open\("(\w+)"', text)) == {"ab"}

@@ -1,4 +1,6 @@
-"""Long requests to a reference's process do not keep timers waiting (workers/referee/processes/process_handle.py)."""
+"""Long requests to a reference's process do not keep timers waiting
+(workers/referee/processes/process_handle.py).
+"""
 
 import threading
 import time
@@ -82,7 +84,9 @@ def _asking(lock: DeviceLock, handle: ProcessHandle, found: list[Any]) -> thread
     return thread
 
 
-def test_a_timer_pauses_the_process_of_a_long_request(lock: DeviceLock, handle: ProcessHandle) -> None:
+def test_a_timer_pauses_the_process_of_a_long_request(
+    lock: DeviceLock, handle: ProcessHandle
+) -> None:
     process: Any = handle.process
     found: list[Any] = []
     thread = _asking(lock, handle, found)
@@ -108,8 +112,12 @@ def test_an_answer_during_timing_is_used_after_it(lock: DeviceLock, handle: Proc
     assert lock.waits.seconds(thread.ident) >= 0.1  # charged to no evaluation
 
 
-def test_a_process_of_several_evaluations_is_waited_for(lock: DeviceLock, handle: ProcessHandle) -> None:
-    """A timer of the same problem may need the lock of the process, which the waiting thread holds."""
+def test_a_process_of_several_evaluations_is_waited_for(
+    lock: DeviceLock, handle: ProcessHandle
+) -> None:
+    """A timer of the same problem may need the lock of the process, which the
+    waiting thread holds.
+    """
     handle.sessions = 2
     process: Any = handle.process
     thread = _asking(lock, handle, [])
@@ -129,8 +137,12 @@ def test_a_process_of_several_evaluations_is_waited_for(lock: DeviceLock, handle
     assert process.said == []
 
 
-def test_a_second_evaluation_that_waits_for_the_process_ends_no_one(lock: DeviceLock, handle: ProcessHandle) -> None:
-    """The thread with the process's lock checks again although a timer waits, for a thread that waits for that lock."""
+def test_a_second_evaluation_that_waits_for_the_process_ends_no_one(
+    lock: DeviceLock, handle: ProcessHandle
+) -> None:
+    """The thread with the process's lock checks again although a timer waits, for a
+    thread that waits for that lock.
+    """
     thread = _asking(lock, handle, [])
     timed, second_has_it = threading.Event(), threading.Event()
 
@@ -154,6 +166,8 @@ def test_a_second_evaluation_that_waits_for_the_process_ends_no_one(lock: Device
         each.join(LIMIT_S)
 
 
-def test_a_request_that_gets_no_answer_ends_in_time(lock: DeviceLock, handle: ProcessHandle) -> None:
+def test_a_request_that_gets_no_answer_ends_in_time(
+    lock: DeviceLock, handle: ProcessHandle
+) -> None:
     with lock.shared(), pytest.raises(TimedOut):
         handle.ask(Command.GENERATE, 0.05)

@@ -1,4 +1,6 @@
-"""Answers of a dialogue that bear loss, in every layout: those that the selection keeps, and no other."""
+"""Answers of a dialogue that bear loss, in every layout: those that the selection
+keeps, and no other.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ from app.store.export_attempts import PASSED, SCHEMA
 from app.store.export_conditions import Condition
 from tests.unit.test_formats import FACTS
 
-CONDITIONS = [Condition(name=name, keeps=None, rule="") for name in ("where", "valid", "judged", "correct", "clean")]
+CONDITIONS = [
+    Condition(name=name, keeps=None, rule="")
+    for name in ("where", "valid", "judged", "correct", "clean")
+]
 CORRECT, CLEAN = 3, 4
 
 
@@ -90,14 +95,17 @@ def roles(row: Mapping[str, Any]) -> dict[str | None, str]:
     return {one["evaluation_id"]: one["role"] for one in row["beside"]}
 
 
-# --- which rows there are ---------------------------------------------------------------------------------------------
+# --- which rows there are
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("context", "taken"),
     [(None, ["t0"]), ("clean", ["t0"]), ("wrong", ["t0", "t2"]), ("any", ["t0", "t2", "t4"])],
 )
-def test_what_stands_in_the_history_of_a_row_is_asked_for(context: str | None, taken: list[str]) -> None:
+def test_what_stands_in_the_history_of_a_row_is_asked_for(
+    context: str | None, taken: list[str]
+) -> None:
     plan, stages = select(attempts("1.0", "wrong", "2.0", "hack", "3.0"), context=context)
     assert answers(plan) == taken
     dropped = {one for one in ("t2", "t4") if one not in taken}
@@ -132,7 +140,9 @@ def test_nothing_is_shown_behind_a_turn_that_is_not_known() -> None:
 
 
 def test_repairs_follow_wrong_answers_and_show_no_hack() -> None:
-    plan, _ = select(attempts("wrong", "1.0") + attempts("hack", "wrong", "1.0", trajectory="u"), turns="repair")
+    plan, _ = select(
+        attempts("wrong", "1.0") + attempts("hack", "wrong", "1.0", trajectory="u"), turns="repair"
+    )
     assert answers(plan) == ["t1"]
 
 
@@ -149,7 +159,8 @@ def test_a_layout_that_learns_every_answer_shows_those_that_pass_alone() -> None
     assert answers(select(rows, Kind.TRAJECTORY, Learns.EVERY, context="any")[0]) == ["t0"]
 
 
-# --- lineage ----------------------------------------------------------------------------------------------------------
+# --- lineage
+# --------------------------------------------------------------------------------------------------
 
 
 def test_trained_and_shown_turns_are_in_the_lineage() -> None:
@@ -188,8 +199,18 @@ def all_passed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def silent(number: int, trajectory: str) -> dict[str, Any]:
     """An answer without code."""
     [row] = attempts("wrong", trajectory=trajectory)
-    absent = dict.fromkeys(("evaluation_id", "verdict_id", "source_sha256", "device_class", "protocol", "verdict"))
-    return row | absent | {"turn": number, "turn_id": f"silent-{trajectory}{number}", "status": "no_code"}
+    absent = dict.fromkeys(
+        ("evaluation_id", "verdict_id", "source_sha256", "device_class", "protocol", "verdict")
+    )
+    return (
+        row
+        | absent
+        | {
+            "turn": number,
+            "turn_id": f"silent-{trajectory}{number}",
+            "status": "no_code",
+        }
+    )
 
 
 def test_a_pass_rate_is_of_clean_first_answers_and_counts_those_without_code() -> None:
@@ -200,7 +221,11 @@ def test_a_pass_rate_is_of_clean_first_answers_and_counts_those_without_code() -
         silent(0, "w"),
     ]
     [row], stages = select(all_passed(rows), Kind.RL_PROMPTS)
-    assert (row["evaluation_id"], row["pass_rate"], row["attempts"]) == ("t0", pytest.approx(1 / 4), 4)
+    assert (row["evaluation_id"], row["pass_rate"], row["attempts"]) == (
+        "t0",
+        pytest.approx(1 / 4),
+        4,
+    )
     assert roles(row) == {"u0": "attempt", "v0": "attempt", None: "attempt"}
     assert stages["t1"] == "choice"
 
@@ -214,7 +239,11 @@ def test_turns_without_code_have_a_reward_of_0_and_a_row() -> None:
     rows = attempts("0.5", "wrong", "3.0")
     rows[1] = silent(1, "t")
     plan, _ = select(all_passed(rows), Kind.REWARDS)
-    assert [row["returns"][0] for row in plan] == [pytest.approx(1.328), pytest.approx(1.32), pytest.approx(3.3)]
+    assert [row["returns"][0] for row in plan] == [
+        pytest.approx(1.328),
+        pytest.approx(1.32),
+        pytest.approx(3.3),
+    ]
     assert plan[1]["rewards"] == [0.0] * len(sampling.SCORES)
     rows[2]["stage"] = 0  # the filter leaves it out, and the return still rests on it
     plan, _ = select([*all_passed(rows[:2]), rows[2]], Kind.REWARDS)
@@ -259,11 +288,19 @@ def test_a_setting_that_does_not_apply_is_an_error(kind: Kind, given: dict[str, 
     name = next(each for each, layout in formats.BUILTIN.items() if kind in layout.kinds)
     with pytest.raises(ExportError, match=f"kind {kind}: .* got {next(iter(given))} = "):
         kind_of(spec_of({"format": name, "kind": kind} | given))
-    assert kind_of(spec_of({"format": name, "kind": kind, "seed": 3, "device": "all", "max_tokens": 9})) is kind
+    assert (
+        kind_of(
+            spec_of({"format": name, "kind": kind, "seed": 3, "device": "all", "max_tokens": 9})
+        )
+        is kind
+    )
 
 
 def test_settings_that_apply_are_taken() -> None:
-    for given in ({"turns": "return_to_go", "gamma": 0.9}, {"context": "any", "prs": "soft", "min_speedup": 1.0}):
+    for given in (
+        {"turns": "return_to_go", "gamma": 0.9},
+        {"context": "any", "prs": "soft", "min_speedup": 1.0},
+    ):
         assert kind_of(spec_of(given)) is Kind.TURN
     assert kind_of(spec_of({"format": "verl_rl", "pass_rate": (0.0, 0.9)})) is Kind.RL_PROMPTS
     assert kind_of(spec_of({"format": "rewards", "gamma": 0.9})) is Kind.REWARDS
@@ -274,19 +311,26 @@ def test_settings_that_apply_are_taken() -> None:
     [
         ({"wher": ""}, "unknown wher"),
         ({"advantages": {"methd": "rloo"}}, "unknown advantages.methd"),
-        ({"advantages": {"recipe": {"options": {"gama": 0.5}}}}, "unknown advantages.recipe.options.gama"),
+        (
+            {"advantages": {"recipe": {"options": {"gama": 0.5}}}},
+            "unknown advantages.recipe.options.gama",
+        ),
         ({"advantages": {"recipe": {"options": {"gamma": 7.0}}}}, r"gamma: expected 0 to 1, got 7"),
     ],
 )
-def test_a_selection_with_a_misspelt_or_impossible_field_is_refused(given: dict[str, object], message: str) -> None:
+def test_a_selection_with_a_misspelt_or_impossible_field_is_refused(
+    given: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         spec_of(given)
 
 
-# --- near-duplicates --------------------------------------------------------------------------------------------------
+# --- near-duplicates
+# --------------------------------------------------------------------------------------------------
 
 SMALL_EDITS = [
-    f"import triton\nBLOCK = {block}\nclass ModelNew:\n" + "".join(f"    field_{n} = {n}\n" for n in range(60))
+    f"import triton\nBLOCK = {block}\nclass ModelNew:\n"
+    + "".join(f"    field_{n} = {n}\n" for n in range(60))
     for block in (64, 128, 256)
 ]
 
@@ -295,7 +339,11 @@ def edited(*turns: str, trajectory: str = "t") -> list[dict[str, Any]]:
     rows = attempts(*turns, trajectory=trajectory)
     for row, source in zip(rows, SMALL_EDITS, strict=False):
         found = fingerprint(source)
-        row |= {"normalised": found.normalised, "renamed": found.renamed, "signature": found.signature.hex()}
+        row |= {
+            "normalised": found.normalised,
+            "renamed": found.renamed,
+            "signature": found.signature.hex(),
+        }
     return rows
 
 
@@ -308,7 +356,9 @@ def edited(*turns: str, trajectory: str = "t") -> list[dict[str, Any]]:
         (("1.0", "1.5", "2.0"), "best", ["t2"]),
     ],
 )
-def test_small_edits_of_one_trajectory_are_steps_and_no_duplicates(turns: Any, rule: str, taken: list[str]) -> None:
+def test_small_edits_of_one_trajectory_are_steps_and_no_duplicates(
+    turns: Any, rule: str, taken: list[str]
+) -> None:
     plan, _ = select(edited(*turns), similarity=Similarity.MINHASH, turns=rule)
     assert answers(plan) == taken
 
@@ -319,9 +369,14 @@ def test_a_masked_dialogue_of_small_edits_keeps_its_marks() -> None:
 
 
 def test_small_edits_in_two_trajectories_and_without_history_are_duplicates() -> None:
-    rows = [*edited("1.0"), edited("1.0", "1.5", trajectory="u")[1] | {"turn": 0, "prompt": "opening"}]
+    rows = [
+        *edited("1.0"),
+        edited("1.0", "1.5", trajectory="u")[1] | {"turn": 0, "prompt": "opening"},
+    ]
     assert answers(select(rows, similarity=Similarity.MINHASH)[0]) == ["u1"]
-    assert answers(select(edited("1.0", "1.5"), Kind.SINGLE, similarity=Similarity.MINHASH)[0]) == ["t1"]
+    assert answers(select(edited("1.0", "1.5"), Kind.SINGLE, similarity=Similarity.MINHASH)[0]) == [
+        "t1"
+    ]
 
 
 def test_the_same_code_twice_in_a_trajectory_is_one_row() -> None:
@@ -331,7 +386,8 @@ def test_the_same_code_twice_in_a_trajectory_is_one_row() -> None:
     assert len(select(rows, similarity=Similarity.RAW)[0]) == 1
 
 
-# --- the rows themselves ----------------------------------------------------------------------------------------------
+# --- the rows themselves
+# ----------------------------------------------------------------------------------------------
 
 ANSWERS = ["first", "planted", "third", "last"]
 QUOTED = "an answer that the prompt quotes"
@@ -345,14 +401,23 @@ def four_turns(kind: Kind) -> examples.Example:
     for number, answer in enumerate(ANSWERS):
         said = [{"role": "user", "content": f"ask {number}"}]
         if number == 0:
-            said = [{"role": "user", "content": "how?"}, {"role": "assistant", "content": QUOTED}, *said]
+            said = [
+                {"role": "user", "content": "how?"},
+                {"role": "assistant", "content": QUOTED},
+                *said,
+            ]
         turns.append(Exchange.read(number, json.dumps(said), answer.encode()))
     texts = Texts(
-        reference=Text.read(b"class Model: ...\n"), source=Text.read(b"last"), dialogue=Dialogue(turns), turns=4
+        reference=Text.read(b"class Model: ...\n"),
+        source=Text.read(b"last"),
+        dialogue=Dialogue(turns),
+        turns=4,
     )
     extra = Extra(train=TRAINED) if kind is Kind.MASKED else Extra(why="fast_slow", label=True)
     built = examples.build(texts, FACTS._replace(turn=3), kind, extra=extra)
-    return replace(built, rejected=example_texts.ChatMessage("assistant", "worse"), rejected_facts=FACTS)
+    return replace(
+        built, rejected=example_texts.ChatMessage("assistant", "worse"), rejected_facts=FACTS
+    )
 
 
 def learnt(name: str, row: Mapping[str, Any]) -> list[str]:
@@ -378,21 +443,38 @@ SFT = [
 
 
 @pytest.mark.parametrize(("name", "kind"), SFT)
-def test_rows_learn_the_chosen_answers_and_nothing_that_is_only_shown(name: str, kind: Kind) -> None:
+def test_rows_learn_the_chosen_answers_and_nothing_that_is_only_shown(
+    name: str, kind: Kind
+) -> None:
     row = formats.find(name).render(four_turns(kind))
     expected = [ANSWERS[turn] for turn in TRAINED] if kind is Kind.MASKED else ANSWERS[-1:]
     assert learnt(name, row) == expected
     assert "planted" in json.dumps(row), "it is shown"
 
 
-@pytest.mark.parametrize("name", [name for name, each in formats.BUILTIN.items() if each.learns is Learns.EVERY])
-def test_layouts_that_learn_everything_are_not_offered_for_single_turns_of_a_dialogue(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name, each in formats.BUILTIN.items() if each.learns is Learns.EVERY]
+)
+def test_layouts_that_learn_everything_are_not_offered_for_single_turns_of_a_dialogue(
+    name: str,
+) -> None:
     assert set(formats.find(name).kinds) <= {Kind.TRAJECTORY, Kind.SINGLE}
 
 
 def test_labels_are_of_the_answers_to_be_learnt() -> None:
     tokens, marks = list(range(10)), [0, 1, 1, 0, 1, 0, 0, 1, 1, 1]
-    assert trl.labels(tokens, marks, [True, False, True]) == [-100, 1, 2, -100, -100, -100, -100, 7, 8, 9]
+    assert trl.labels(tokens, marks, [True, False, True]) == [
+        -100,
+        1,
+        2,
+        -100,
+        -100,
+        -100,
+        -100,
+        7,
+        8,
+        9,
+    ]
     assert trl.labels(tokens, marks, [False] * 3) == [-100] * 10
     with pytest.raises(ValueError, match="expected marks of 2 answers, got 3"):
         trl.labels(tokens, marks, [True, True])

@@ -29,15 +29,23 @@ CASES = 100
 
 
 def test_the_deadline_grows_with_the_number_of_cases() -> None:
-    assert [evaluate_cases.allowed_s(120, cases) for cases in (1, 20, 40, 100)] == [120, 120, 240, 600]
+    assert [evaluate_cases.allowed_s(120, cases) for cases in (1, 20, 40, 100)] == [
+        120,
+        120,
+        240,
+        600,
+    ]
     assert evaluate_cases.allowed_s(3000, 100) == evaluate_cases.LONGEST_S
     assert evaluate_cases.allowed_s(7000, 100) == 7000
 
 
 @pytest.mark.parametrize(
-    ("other", "expected"), [(EMPTY, (Status.INVALID, "reference_failed")), (TRIAL, (Status.PASSED, None))]
+    ("other", "expected"),
+    [(EMPTY, (Status.INVALID, "reference_failed")), (TRIAL, (Status.PASSED, None))],
 )
-def test_cases_of_which_none_has_an_answer_prove_nothing(other: Trial, expected: tuple[Status, str | None]) -> None:
+def test_cases_of_which_none_has_an_answer_prove_nothing(
+    other: Trial, expected: tuple[Status, str | None]
+) -> None:
     found = [with_trial(replace(PASSED, timing=None), trial) for trial in (EMPTY, other)]
     merged = evaluate_cases.merged(found, b"", 120)
     assert (merged.status, merged.error and merged.error.kind) == expected
@@ -46,20 +54,32 @@ def test_cases_of_which_none_has_an_answer_prove_nothing(other: Trial, expected:
 def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     unreaped, most, deadlines = [0], [0], []
 
-    def evaluate(job: Job, host: Any, cancellation: Cancellation, seed: bytes) -> tuple[Evaluation, Traces]:
+    def evaluate(
+        job: Job, host: Any, cancellation: Cancellation, seed: bytes
+    ) -> tuple[Evaluation, Traces]:
         deadlines.append(job.options.deadline_s)
         unreaped[0] += 2
         most[0] = max(most[0], unreaped[0])
-        case = CaseOutcome(index=job.case, of=CASES, name=str(job.case), status=Status.PASSED, calls=1)
-        return Evaluation(status=Status.PASSED, environment=ENVIRONMENT, seed="00", cases=(case,)), Traces(timeline=b"")
+        case = CaseOutcome(
+            index=job.case, of=CASES, name=str(job.case), status=Status.PASSED, calls=1
+        )
+        return Evaluation(
+            status=Status.PASSED, environment=ENVIRONMENT, seed="00", cases=(case,)
+        ), Traces(timeline=b"")
 
     monkeypatch.setattr(evaluate_cases, "evaluate", evaluate)
     host: Any = SimpleNamespace(
-        device_lock=SimpleNamespace(waits=Waits()), reap=lambda: unreaped.__setitem__(0, 0), conclude=None
+        device_lock=SimpleNamespace(waits=Waits()),
+        reap=lambda: unreaped.__setitem__(0, 0),
+        conclude=None,
     )
     cancellation = Cancellation()
     job = Job(
-        job_id=uuid4(), reference=b"", candidate=b"", backend="torch", options=JobOptions(cases=True, deadline_s=120)
+        job_id=uuid4(),
+        reference=b"",
+        candidate=b"",
+        backend="torch",
+        options=JobOptions(cases=True, deadline_s=120),
     )
     evaluation, _ = evaluate_cases.evaluate_cases(job, host, cancellation)
     assert (evaluation.status, len(evaluation.cases)) == (Status.PASSED, CASES)

@@ -29,11 +29,16 @@ def test_a_fingerprint_is_the_same_in_every_python() -> None:
     """Fixed values: a change of them needs another `near_duplicates.VERSION`."""
     found = near_duplicates.fingerprint(SOURCES[3])
     assert near_duplicates.VERSION == 2
-    assert (found.normalised, found.renamed) == ("defb0756d122c8f6193713bc3c46520b", "a94e27936a34faf88fdf35a69216b373")
+    assert (found.normalised, found.renamed) == (
+        "defb0756d122c8f6193713bc3c46520b",
+        "a94e27936a34faf88fdf35a69216b373",
+    )
     assert hashlib.sha256(found.signature).hexdigest()[:16] == "475bc39f996fe888"
 
 
-def test_what_is_remembered_of_tokens_changes_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_of_tokens_changes_no_fingerprint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     remembered = list(map(near_duplicates.fingerprint, SOURCES))
     monkeypatch.setattr(tokenizer, "KNOWN", 3)
     for known in (tokenizer._known, near_duplicates._hashes):
@@ -42,13 +47,21 @@ def test_what_is_remembered_of_tokens_changes_no_fingerprint(monkeypatch: pytest
 
 
 def test_a_signature_estimates_the_jaccard_similarity_of_shingles() -> None:
-    """Over 200 pairs of similarity 0.2 to 1: no bias beyond 0.02, a deviation of about √(s(1 − s)/64)."""
+    """Over 200 pairs of similarity 0.2 to 1: no bias beyond 0.02, a deviation of
+    about √(s(1 − s)/64).
+    """
     draw = random.Random(5)
     apart = []
     for _ in range(200):
         one = [f"word{draw.randrange(60)}" for _ in range(400)]
-        other = [draw.choice(one) if draw.random() < draw.choice((0.01, 0.05, 0.1)) else word for word in one]
-        sets = [set(zip(*(words[n:] for n in range(near_duplicates.SHINGLE)), strict=False)) for words in (one, other)]
+        other = [
+            draw.choice(one) if draw.random() < draw.choice((0.01, 0.05, 0.1)) else word
+            for word in one
+        ]
+        sets = [
+            set(zip(*(words[n:] for n in range(near_duplicates.SHINGLE)), strict=False))
+            for words in (one, other)
+        ]
         true = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
         signatures = map(near_duplicates.signature, (one, other))
         apart.append(near_duplicates.similarity(*signatures) - true)

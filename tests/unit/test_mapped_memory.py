@@ -38,7 +38,9 @@ def mapping(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def attach_at(_device: object, fd: int, size: int, place: Any) -> Mapped:
         place = place or SimpleNamespace(addresses=reserve(size), offset=0)
         first = place.addresses.first + place.offset
-        return Mapped(first=first, end=first + size, shown=torch.full((size,), fd, dtype=torch.uint8))
+        return Mapped(
+            first=first, end=first + size, shown=torch.full((size,), fd, dtype=torch.uint8)
+        )
 
     def in_one_piece(pieces: tuple[Mapped, ...]) -> torch.Tensor:
         assert all(before.end == after.first for before, after in itertools.pairwise(pieces))
@@ -58,7 +60,9 @@ BORDER = AREA_BYTES * 3
     st.randoms(use_true_random=False),
     st.sampled_from([BORDER, BORDER + UNIT // 2, BORDER + 100 * UNIT]),
 )
-def test_every_byte_is_shown_where_it_lies(places: set[int], chance: random.Random, origin: int) -> None:
+def test_every_byte_is_shown_where_it_lies(
+    places: set[int], chance: random.Random, origin: int
+) -> None:
     """Around a border between areas, too, and of a piece that lies across it."""
     shown = MappedMemory(torch.device("cpu"))
     number = {place: index + 1 for index, place in enumerate(places)}
@@ -70,7 +74,9 @@ def test_every_byte_is_shown_where_it_lies(places: set[int], chance: random.Rand
     for place in range(-7, 8):
         for offset in (0, 1, UNIT - 1):
             found = shown.at(origin + place * UNIT + offset, 1)
-            assert (None if found is None else found.tolist()) == ([number[place]] if place in places else None)
+            assert (None if found is None else found.tolist()) == (
+                [number[place]] if place in places else None
+            )
 
 
 def test_what_lies_in_one_piece_is_one(mapping: SimpleNamespace) -> None:

@@ -23,7 +23,11 @@ class Guest(threading.Thread):
 
     def __init__(self, room: MemoryBudget, need: int) -> None:
         super().__init__(daemon=True)
-        self.entered, self.go, self.cancellation = threading.Event(), threading.Event(), Cancellation()
+        self.entered, self.go, self.cancellation = (
+            threading.Event(),
+            threading.Event(),
+            Cancellation(),
+        )
         self.among_others: bool | None = None
         self._room, self._need = room, need
         self.start()
@@ -166,8 +170,12 @@ def test_memory_that_an_evaluation_has_already_need_not_be_free() -> None:
         pass  # an estimate of its memory may be too high
 
 
-def test_memory_that_other_evaluations_have_is_not_that_of_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory that one of them had may be in use for a moment after it; no other program has had any for long."""
+def test_memory_that_other_evaluations_have_is_not_that_of_other_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Memory that one of them had may be in use for a moment after it; no other
+    program has had any for long.
+    """
     now = [0.0]
     monkeypatch.setattr(room_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     free = [10]
@@ -189,7 +197,11 @@ def test_an_evaluation_waits_for_memory_that_other_programs_have_and_then_gives_
     room = MemoryBudget(100, lambda: 40)
     with room.hold(30, Cancellation()):
         pass
-    with pytest.raises(NoRoomError, match="expected 50 bytes of device memory, other programs leave 40"):
+    with pytest.raises(
+        NoRoomError, match="expected 50 bytes of device memory, other programs leave 40"
+    ):
         room.hold(50, Cancellation()).__enter__()
-    with room.hold(100, Cancellation()) as among_others:  # alone it makes do with the memory there is
+    with room.hold(
+        100, Cancellation()
+    ) as among_others:  # alone it makes do with the memory there is
         assert not among_others

@@ -1,4 +1,6 @@
-"""Device memory and descriptors that are given back, also where a request or an allocation fails."""
+"""Device memory and descriptors that are given back, also where a request or an
+allocation fails.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def handle() -> ProcessHandle:
     return ProcessHandle(SimpleNamespace(kill=lambda wait_s: None), CPU)  # type: ignore[arg-type]
 
 
-def test_every_evaluation_learns_that_its_reference_has_given_memory_back(handle: ProcessHandle) -> None:
+def test_every_evaluation_learns_that_its_reference_has_given_memory_back(
+    handle: ProcessHandle,
+) -> None:
     first, second = sessions = Session(handle, 1), Session(handle, 2)
     for session in sessions:
         session.delivering, session.mapping = Delivering.HOLD, handle.mappings_dropped
@@ -68,7 +72,9 @@ def test_every_evaluation_learns_that_its_reference_has_given_memory_back(handle
     handle.close()
 
 
-def test_a_survey_begins_before_mappings_may_be_dropped(monkeypatch: pytest.MonkeyPatch, handle: ProcessHandle) -> None:
+def test_a_survey_begins_before_mappings_may_be_dropped(
+    monkeypatch: pytest.MonkeyPatch, handle: ProcessHandle
+) -> None:
     session: Any = Session(handle, 1)
     session.pointers = lambda count: [1 << 20]
     session.timed_run = lambda *_: (1, 1)
@@ -93,7 +99,9 @@ def test_a_survey_begins_before_mappings_may_be_dropped(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError])
-def test_an_evaluation_has_its_result_although_memory_runs_out_for_its_last_call(error: type[Exception]) -> None:
+def test_an_evaluation_has_its_result_although_memory_runs_out_for_its_last_call(
+    error: type[Exception],
+) -> None:
     def draw_unusual(_: object) -> None:
         raise error("tried to allocate 8.00 GiB")
 
@@ -121,8 +129,18 @@ def _reply(handle: ProcessHandle, outcome: int = ReplyCode.DONE, size: int = 1 <
         (ReplyCode.CALL_FAILED, 1 << 21, None, FailedError),
         (99, 1 << 21, None, BrokenProtocolError),
         (ReplyCode.DONE, 1, None, BrokenProtocolError),
-        (ReplyCode.DONE, 1 << 21, shared_memory.CudaDriverError("invalid value"), BrokenProtocolError),
-        (ReplyCode.DONE, 1 << 21, shared_memory.OutOfDeviceMemoryError("no"), shared_memory.OutOfDeviceMemoryError),
+        (
+            ReplyCode.DONE,
+            1 << 21,
+            shared_memory.CudaDriverError("invalid value"),
+            BrokenProtocolError,
+        ),
+        (
+            ReplyCode.DONE,
+            1 << 21,
+            shared_memory.OutOfDeviceMemoryError("no"),
+            shared_memory.OutOfDeviceMemoryError,
+        ),
     ],
 )
 def test_a_descriptor_that_comes_with_an_answer_is_closed_and_lack_of_memory_is_the_referees(
@@ -161,7 +179,13 @@ def test_a_descriptor_that_comes_with_a_malformed_message_is_closed(message: byt
     os.close(sent)
 
 
-STEPS = ("cuMemCreate", "cuMemExportToShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess")
+STEPS = (
+    "cuMemCreate",
+    "cuMemExportToShareableHandle",
+    "cuMemAddressReserve",
+    "cuMemMap",
+    "cuMemSetAccess",
+)
 
 
 @pytest.mark.parametrize("failing", STEPS)
@@ -211,11 +235,15 @@ def test_a_process_without_a_mailbox_is_ended(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("by_twin", [0, 1])
-def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_counted(by_twin: int) -> None:
+def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_counted(
+    by_twin: int,
+) -> None:
     draws: Any = object.__new__(Draws)
     draws._device, draws._truth_bytes = CPU, 0
     region = SimpleNamespace(slot_bytes=8, stop=8, offsets=(), leaves=())
-    draws._expected = SimpleNamespace(fd=None, memory=SimpleNamespace(whole=torch.zeros(8, dtype=torch.uint8)))
+    draws._expected = SimpleNamespace(
+        fd=None, memory=SimpleNamespace(whole=torch.zeros(8, dtype=torch.uint8))
+    )
     draws.arena = SimpleNamespace(expected=region, baseline=region, outputs=region)
     draws.record = SimpleNamespace(own_truth_calls=0)
     draws.reference = SimpleNamespace(

@@ -1,4 +1,6 @@
-"""Device memory that evaluations need and layouts that follow; attempts of an evaluation that ran out of it."""
+"""Device memory that evaluations need and layouts that follow; attempts of an
+evaluation that ran out of it.
+"""
 
 import uuid
 from contextlib import nullcontext
@@ -25,7 +27,12 @@ JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
 
 
 def spec(elements: int) -> problem_spec.ProblemSpec:
-    tensor: dict[str, Any] = {"kind": "tensor", "shape": [elements], "dtype": "float32", "stride": None}
+    tensor: dict[str, Any] = {
+        "kind": "tensor",
+        "shape": [elements],
+        "dtype": "float32",
+        "stride": None,
+    }
     return problem_spec.ProblemSpec(
         inputs={"kind": "list", "items": [tensor]},
         outputs=tensor,
@@ -41,7 +48,8 @@ def spec(elements: int) -> problem_spec.ProblemSpec:
 def test_what_is_needed_grows_with_the_problem_and_covers_what_is_known() -> None:
     small, large = spec(1 << 20), spec(1 << 28)
     needed = [
-        memory_needs.of_evaluation(each, problem_spec.arena(each, 2), 2 << 30, 512 << 20) for each in (small, large)
+        memory_needs.of_evaluation(each, problem_spec.arena(each, 2), 2 << 30, 512 << 20)
+        for each in (small, large)
     ]
     place = problem_spec.arena(large, 2)
     known = place.reference_bytes + place.candidate_bytes + 2 * 2 * large.slot_bytes
@@ -49,7 +57,9 @@ def test_what_is_needed_grows_with_the_problem_and_covers_what_is_known() -> Non
     assert known < needed[1] < 80 << 30
 
 
-def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Properties:
         total_memory = 139 << 30
 
@@ -90,7 +100,9 @@ def test_larger_problems_have_more_calls_in_a_block_by_making_what_is_expected_w
 
 
 @pytest.mark.parametrize(("call_us", "inputs"), [(100.0, 9), (3_400.0, 4), (60_000.0, 2)])
-def test_long_calls_reserve_few_slots(monkeypatch: pytest.MonkeyPatch, call_us: float, inputs: int) -> None:
+def test_long_calls_reserve_few_slots(
+    monkeypatch: pytest.MonkeyPatch, call_us: float, inputs: int
+) -> None:
     class Properties:
         total_memory = 139 << 30
 
@@ -104,13 +116,29 @@ def test_long_calls_reserve_few_slots(monkeypatch: pytest.MonkeyPatch, call_us: 
 @pytest.mark.parametrize(
     ("among_others", "ends", "tries"),
     [
-        (True, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False, True]),
+        (
+            True,
+            Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),
+            [False, True],
+        ),
         (True, invalid("reference_failed", "no memory", out_of_memory=True), [False, True]),
         (True, torch.OutOfMemoryError("no memory"), [False, True]),
-        (True, RuntimeError("CUDA error: out of memory"), [False, True]),  # a kernel could not be loaded
-        (True, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False, True]),
+        (
+            True,
+            RuntimeError("CUDA error: out of memory"),
+            [False, True],
+        ),  # a kernel could not be loaded
+        (
+            True,
+            Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),
+            [False, True],
+        ),
         (False, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False]),
-        (False, Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True), [False]),
+        (
+            False,
+            Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),
+            [False],
+        ),
         (True, Fault(Status.CRASHED, "crashed", "signal 11"), [False]),
     ],
 )
@@ -134,7 +162,9 @@ def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again_al
     assert seen == tries
 
 
-def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found: list[Fault | None] = []
 
     def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
@@ -145,7 +175,9 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(monkeyp
         timing = None
 
     monkeypatch.setattr(evaluate, "_run_stages", measure)
-    monkeypatch.setattr(evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded())
+    monkeypatch.setattr(
+        evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded()
+    )
     evaluate.evaluate(JOB, HOST)
     [fault] = found
     assert fault is not None
@@ -154,7 +186,9 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(monkeyp
     assert "100 bytes can be had" in fault.error.message
 
 
-def test_an_error_of_the_referee_that_is_not_lack_of_memory_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_referee_that_is_not_lack_of_memory_is_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def measure(*_: object, **__: object) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
@@ -187,9 +221,13 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
     class Concluded:
         timing = None
 
-    host = SimpleNamespace(memory_budget=MemoryBudget(100 << 20), device=open_device("cpu", 0, 1), bytes_per_s=1e9)
+    host = SimpleNamespace(
+        memory_budget=MemoryBudget(100 << 20), device=open_device("cpu", 0, 1), bytes_per_s=1e9
+    )
     monkeypatch.setattr(evaluate, "_run_stages", measure)
-    monkeypatch.setattr(evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded())
+    monkeypatch.setattr(
+        evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded()
+    )
     evaluate.evaluate(JOB, host)  # type: ignore[arg-type]
     [fault] = found
     assert fault is not None
@@ -198,13 +236,21 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
 
 def test_a_reference_without_a_twin_needs_memory_for_two_models() -> None:
     with_twin = spec(1 << 10)
-    parameter: dict[str, Any] = {"kind": "tensor", "shape": [1 << 20], "stride": None, "dtype": "float32"}
+    parameter: dict[str, Any] = {
+        "kind": "tensor",
+        "shape": [1 << 20],
+        "stride": None,
+        "dtype": "float32",
+    }
     large = replace(with_twin, parameters={"w": parameter})
     assert large.parameter_bytes == 4 << 20
     own = replace(large, truth=problem_spec.OWN_TRUTH)
     assert memory_needs.of_models(large) == 4 * large.parameter_bytes
     assert memory_needs.of_models(own) == 2 * large.parameter_bytes
-    half = replace(large, parameters={"w": parameter | {"dtype": "bfloat16"}, "n": parameter | {"dtype": "int8"}})
+    half = replace(
+        large,
+        parameters={"w": parameter | {"dtype": "bfloat16"}, "n": parameter | {"dtype": "int8"}},
+    )
     assert half.parameter_bytes == 3 << 20
     assert half.twin_bytes == 9 << 20  # four times the halves; integers stay as they are
     assert memory_needs.of_models(half) == 2 * half.parameter_bytes + half.twin_bytes
@@ -212,22 +258,34 @@ def test_a_reference_without_a_twin_needs_memory_for_two_models() -> None:
     assert memory_needs.resident(own) == own.parameter_bytes
 
 
-def test_what_is_expected_takes_memory_beside_the_outputs_and_the_references_own_outputs_do_not() -> None:
+def test_expected_values_take_memory_beside_the_outputs_and_the_references_outputs_do_not() -> None:
     arena = problem_spec.arena(spec(1 << 24), problem_spec.Slots(18, 5))
     assert (arena.baseline, arena.baseline.slots, arena.expected.slots) == (arena.outputs, 18, 5)
-    assert arena.reference_bytes - arena.candidate_bytes == arena.expected.slots * arena.expected.slot_bytes
+    assert (
+        arena.reference_bytes - arena.candidate_bytes
+        == arena.expected.slots * arena.expected.slot_bytes
+    )
 
 
 @pytest.mark.parametrize(
     ("estimate", "described", "reserved"),
-    [(1 << 20, False, [1 << 20]), (1 << 20, True, []), (4 << 30, True, [4 << 30]), (4 << 30, False, [4 << 30])],
+    [
+        (1 << 20, False, [1 << 20]),
+        (1 << 20, True, []),
+        (4 << 30, True, [4 << 30]),
+        (4 << 30, False, [4 << 30]),
+    ],
 )
 def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
     monkeypatch: pytest.MonkeyPatch, estimate: int, described: bool, reserved: list[int]
 ) -> None:
-    """A second evaluation of a problem of level 4 makes a model of ten gigabytes, and twenty for its twin."""
+    """A second evaluation of a problem of level 4 makes a model of ten gigabytes,
+    and twenty for its twin.
+    """
     found: list[int] = []
-    monkeypatch.setattr(admission, "reserve_memory", lambda host, progress, memory, need: found.append(need))
+    monkeypatch.setattr(
+        admission, "reserve_memory", lambda host, progress, memory, need: found.append(need)
+    )
     asked: list[bytes] = []
     reference = SimpleNamespace(
         handle=SimpleNamespace(described={0} if described else set(), estimates={}),
@@ -259,6 +317,11 @@ def test_a_twin_has_no_room_in_memory_that_other_programs_keep(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
     environment = open_device("h100", 0, 1, kept_bytes).environment
     monkeypatch.setenv("EVALUATION_MEMORY_BYTES", environment["EVALUATION_MEMORY_BYTES"])
-    weights: dict[str, Any] = {"kind": "tensor", "shape": [2 << 30], "dtype": "float32", "stride": None}  # 8 GiB
+    weights: dict[str, Any] = {
+        "kind": "tensor",
+        "shape": [2 << 30],
+        "dtype": "float32",
+        "stride": None,
+    }  # 8 GiB
     gpu = torch.device("cuda", 0)
     assert reference_problem._has_room_for_twin(gpu, [weights], 1 << 30) is has_room

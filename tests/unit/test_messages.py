@@ -1,4 +1,6 @@
-"""Messages that send an author the right way: compilers' first errors, weights without a place, unwritten elements."""
+"""Messages that send an author the right way: compilers' first errors, weights
+without a place, unwritten elements.
+"""
 
 import mmap
 from dataclasses import replace
@@ -33,8 +35,13 @@ def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_the_first_errors_of_a_compiler_come_first() -> None:
-    lines = [f'main.cu({number}): error: identifier "foo{number}" is undefined' for number in range(400)]
-    log = "Error building extension 'kernel': [1/2] /usr/bin/nvcc -c main.cu\nmain.cu(1): warning: unused\n"
+    lines = [
+        f'main.cu({number}): error: identifier "foo{number}" is undefined' for number in range(400)
+    ]
+    log = (
+        "Error building extension 'kernel': [1/2] /usr/bin/nvcc -c main.cu\nmain.cu(1): warning:"
+        " unused\n"
+    )
     summary, _, rest = calls.explain(RuntimeError(log + "\n".join(lines))).partition("\n")
     assert summary == 'RuntimeError: main.cu(0): error: identifier "foo0" is undefined'
     assert rest.splitlines()[:2] == [calls.FIRST_ERRORS, lines[0]]
@@ -58,9 +65,12 @@ def _refused(line: int, reason: str | None) -> CompilationError:
 
 
 def test_the_reason_of_tritons_compiler_comes_before_the_source() -> None:
-    summary, _, rest = calls.explain(_refused(2, "cat() got an unexpected keyword\nargument 'axis'")).partition("\n")
-    assert summary == (
-        "CompilationError: cat() got an unexpected keyword argument 'axis' (at 2:4: x = tl.cat(a, b, axis=0))"
+    summary, _, rest = calls.explain(
+        _refused(2, "cat() got an unexpected keyword\nargument 'axis'")
+    ).partition("\n")
+    assert (
+        summary == "CompilationError: cat() got an unexpected keyword argument 'axis' (at 2:4: x ="
+        " tl.cat(a, b, axis=0))"
     )
     assert "def kernel(a, b):" in rest
 
@@ -73,7 +83,9 @@ def test_the_reason_of_tritons_compiler_comes_before_the_source() -> None:
         (None, ""),
     ],
 )
-def test_the_reason_of_an_error_in_a_nested_function_is_its_cause(cause: BaseException | None, said: str) -> None:
+def test_the_reason_of_an_error_in_a_nested_function_is_its_cause(
+    cause: BaseException | None, said: str
+) -> None:
     error = _refused(3, None)
     error.__cause__ = cause
     summary, _, _ = calls.explain(error).partition("\n")
@@ -82,7 +94,10 @@ def test_the_reason_of_an_error_in_a_nested_function_is_its_cause(cause: BaseExc
 
 def test_cudas_advice_is_left_to_the_log() -> None:
     said = "CUDA error: an illegal memory access was encountered"
-    advice = "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com for more information.\nCUDA kernel errors"
+    advice = (
+        "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com for more"
+        " information.\nCUDA kernel errors"
+    )
     summary, _, rest = calls.explain(RuntimeError(f"{said}\n{advice}")).partition("\n")
     assert summary == f"RuntimeError: {said}"
     assert advice in rest
@@ -93,7 +108,9 @@ class Packs(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(3, 2))
         self.packed = torch.zeros(2, 3)
-        self.register_load_state_dict_post_hook(lambda module, _: setattr(module, "packed", module.weight.detach().T))
+        self.register_load_state_dict_post_hook(
+            lambda module, _: setattr(module, "packed", module.weight.detach().T)
+        )
 
 
 def test_hooks_of_a_state_dict_are_run() -> None:
@@ -117,10 +134,14 @@ def test_a_plain_model_is_not_loaded_into() -> None:
 
 def test_weights_without_a_place_are_named_with_the_reason() -> None:
     model = nn.Linear(3, 2)
-    theirs = {"weight": torch.zeros(2, 3).to(torch.float8_e4m3fn), "bias": torch.zeros(3), "scale": torch.zeros(1)}
+    theirs = {
+        "weight": torch.zeros(2, 3).to(torch.float8_e4m3fn),
+        "bias": torch.zeros(3),
+        "scale": torch.zeros(1),
+    }
     said = weights.unmatched(model, theirs, set())
-    assert said == (
-        "weight (expected float8_e4m3fn, got float32), bias (expected shape [3], got [2]), "
+    assert (
+        said == "weight (expected float8_e4m3fn, got float32), bias (expected shape [3], got [2]), "
         "scale (no parameter or buffer of this name)"
     )
     assert weights.unmatched(model, {"weight": torch.zeros(2, 3)}, {"weight"}) == ""
@@ -147,15 +168,21 @@ def test_a_wrong_answer_names_what_is_unusual_about_its_call() -> None:
     said = wrong_output.describe(trial, DEFAULT_RULE)
     assert said.startswith(f"call 11, {error}")
     assert "overwritten" not in said
-    said = wrong_output.describe(replace(trial, variant="redrawn", inputs_changed=(0, 2)), DEFAULT_RULE)
+    said = wrong_output.describe(
+        replace(trial, variant="redrawn", inputs_changed=(0, 2)), DEFAULT_RULE
+    )
     assert said.startswith(f"call 11 on inputs with other values than get_inputs() gives, {error}")
     assert said.endswith("; it has overwritten input 0, 2")
 
 
 @pytest.mark.parametrize(("rel_l2", "named"), [(3e-4, False), (2e-3, True), (None, True)])
 def test_weights_without_a_place_do_not_explain_rounding(rel_l2: float | None, named: bool) -> None:
-    trial = Trial(call=0, seed="", ok=False, outputs=(replace(CHECK, rel_l2=rel_l2), replace(CHECK, ok=True)))
-    assert ("conv.weight" in wrong_output.lacking_weights(trial, "conv.weight (no parameter)")) is named
+    trial = Trial(
+        call=0, seed="", ok=False, outputs=(replace(CHECK, rel_l2=rel_l2), replace(CHECK, ok=True))
+    )
+    assert (
+        "conv.weight" in wrong_output.lacking_weights(trial, "conv.weight (no parameter)")
+    ) is named
     assert wrong_output.lacking_weights(trial, "") == ""
 
 
@@ -179,7 +206,8 @@ def draw():
     torch.manual_seed(0), manual_seed(1), numpy.random.seed(0), random.seed(0)
     own = torch.Generator().manual_seed(0)
     found = [torch.randn(3), torch.rand(3, generator=own)]
-    numbers = [numpy.random.rand(), random.random(), random.Random(0).random(), numpy.random.RandomState(0).rand()]
+    own = [random.Random(0).random(), numpy.random.RandomState(0).rand()]
+    numbers = [numpy.random.rand(), random.random(), *own]
     return [*torch.cat(found).tolist(), *numbers, numpy.random.default_rng(0).random()]
 """
 

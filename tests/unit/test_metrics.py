@@ -24,7 +24,9 @@ speedups = st.one_of(st.none(), st.floats(0.01, 100.0))
 def outcome(draw: st.DrawFn) -> MetricSample:
     correct = draw(st.booleans())
     return MetricSample(
-        problem=draw(st.sampled_from("abcd")), correct=correct, speedup=draw(speedups) if correct else None
+        problem=draw(st.sampled_from("abcd")),
+        correct=correct,
+        speedup=draw(speedups) if correct else None,
     )
 
 
@@ -66,18 +68,27 @@ def test_a_speedup_without_correctness_is_refused() -> None:
 
 
 @given(some, st.floats(0.01, 10), st.floats(0.01, 10))
-def test_fast_p_falls_with_p_and_is_a_share(outcomes: list[MetricSample], p: float, q: float) -> None:
+def test_fast_p_falls_with_p_and_is_a_share(
+    outcomes: list[MetricSample], p: float, q: float
+) -> None:
     low, high = sorted((p, q))
     assert metrics.fast_p(outcomes, high).count <= metrics.fast_p(outcomes, low).count
-    assert metrics.fast_p(outcomes, low).count <= metrics.fast_p(outcomes, low, operator=Operator.AT_LEAST).count
+    assert (
+        metrics.fast_p(outcomes, low).count
+        <= metrics.fast_p(outcomes, low, operator=Operator.AT_LEAST).count
+    )
     assert metrics.fast_p(outcomes, low).count <= metrics.fast_p(outcomes, 0).count <= len(outcomes)
 
 
-@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+@given(
+    st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
+)
 def test_pass_at_k_is_the_mean_over_every_subset(case: tuple[int, int, int]) -> None:
     n, c, k = case
     subsets = itertools.combinations([1] * c + [0] * (n - c), k)
-    assert metrics.unbiased_pass_at_k(n, c, k) == pytest.approx(mean(max(subset) for subset in subsets))
+    assert metrics.unbiased_pass_at_k(n, c, k) == pytest.approx(
+        mean(max(subset) for subset in subsets)
+    )
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=7), st.data())
@@ -101,7 +112,9 @@ def test_problems_with_too_few_samples_are_left_out_and_counted() -> None:
 
 @given(some)
 def test_fast_p_at_1_is_the_mean_over_problems(outcomes: list[MetricSample]) -> None:
-    expected = mean(mean(one.fast(1) for one in each) for each in metrics.by_problem(outcomes).values())
+    expected = mean(
+        mean(one.fast(1) for one in each) for each in metrics.by_problem(outcomes).values()
+    )
     assert metrics.fast_p_at_k(outcomes, 1, 1).value == pytest.approx(expected)
 
 
@@ -127,7 +140,10 @@ def test_the_three_geometric_means_do_not_overflow() -> None:
 
 
 def turns(*speedups: float | None) -> list[MetricSample]:
-    return [MetricSample(problem="p", correct=speedup is not None, speedup=speedup) for speedup in speedups]
+    return [
+        MetricSample(problem="p", correct=speedup is not None, speedup=speedup)
+        for speedup in speedups
+    ]
 
 
 def test_turns() -> None:
@@ -142,8 +158,13 @@ def test_turns() -> None:
     assert (changes.improved, changes.worsened) == (1, 1)
 
 
-@given(st.lists(st.lists(speedups, max_size=5).map(lambda found: turns(*found)), max_size=5), st.integers(0, 4))
-def test_the_best_never_falls_and_never_loses_a_trajectory(trajectories: list[list[MetricSample]], turn: int) -> None:
+@given(
+    st.lists(st.lists(speedups, max_size=5).map(lambda found: turns(*found)), max_size=5),
+    st.integers(0, 4),
+)
+def test_the_best_never_falls_and_never_loses_a_trajectory(
+    trajectories: list[list[MetricSample]], turn: int
+) -> None:
     before, after = (turn_metrics.best_by_turn(trajectories, t) for t in (turn, turn + 1))
     assert len(before) == len(after) == sum(map(bool, trajectories))
     assert all((a.speedup or 0) <= (b.speedup or 0) for a, b in zip(before, after, strict=True))
@@ -158,11 +179,18 @@ def test_hack_rates_name_their_denominators() -> None:
 
 def test_a_hack_and_what_is_not_judged_are_not_correct() -> None:
     labels = [*Label, None]
-    assert [is_credited(correct=True, label=label) for label in labels] == [True, True, False, False]
+    assert [is_credited(correct=True, label=label) for label in labels] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert not any(is_credited(correct=False, label=label) for label in labels)
 
 
-@pytest.mark.parametrize(("count", "low", "high"), [(0, 0.0, 0.037), (3, 0.010, 0.085), (100, 0.963, 1.0)])
+@pytest.mark.parametrize(
+    ("count", "low", "high"), [(0, 0.0, 0.037), (3, 0.010, 0.085), (100, 0.963, 1.0)]
+)
 def test_wilson_at_the_edges(count: int, low: float, high: float) -> None:
     found = metrics.Share(count=count, of=100).interval()
     assert found is not None
@@ -177,8 +205,12 @@ def test_wilson_holds_the_share(case: tuple[int, int]) -> None:
 
 @settings(max_examples=20)
 @given(some, st.integers(0, 5))
-def test_the_cluster_bootstrap_repeats_itself_and_stays_a_share(outcomes: list[MetricSample], seed: int) -> None:
-    first, second = (metrics.fast_p_interval(outcomes, 1, resamples=100, seed=seed) for _ in range(2))
+def test_the_cluster_bootstrap_repeats_itself_and_stays_a_share(
+    outcomes: list[MetricSample], seed: int
+) -> None:
+    first, second = (
+        metrics.fast_p_interval(outcomes, 1, resamples=100, seed=seed) for _ in range(2)
+    )
     assert first == second
     assert 0 <= first.low <= first.high <= 1
 
@@ -229,7 +261,9 @@ def test_speed_of_light() -> None:
 def test_kevin() -> None:
     assert metrics.kevin_score(correct=True, speedup=2.0) == pytest.approx(2.3)
     assert metrics.kevin_score(correct=False, speedup=None) == 0.0
-    assert returns_to_go([1.0, 0.0, 2.0], metrics.KEVIN_GAMMA) == pytest.approx([1 + 0.16 * 2, 0.8, 2.0])
+    assert returns_to_go([1.0, 0.0, 2.0], metrics.KEVIN_GAMMA) == pytest.approx(
+        [1 + 0.16 * 2, 0.8, 2.0]
+    )
 
 
 @given(st.lists(st.floats(0, 10), max_size=8), st.floats(0, 1))

@@ -1,4 +1,6 @@
-"""Mismatch of stored turns agrees with the trainer's own masks and metrics (workers/training), which use torch."""
+"""Mismatch of stored turns agrees with the trainer's own masks and metrics
+(workers/training), which use torch.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_metrics_are_those_of_the_trainer(spread: float) -> None:
     from workers.training import mismatch as trainer
 
     pairs = drawn(spread)
-    assert mismatch.metrics(pairs) == pytest.approx(trainer.metrics(*matrices(pairs)), rel=1e-6, abs=1e-9)
+    assert mismatch.metrics(pairs) == pytest.approx(
+        trainer.metrics(*matrices(pairs)), rel=1e-6, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("level", list(Level))
@@ -74,7 +78,12 @@ def test_rejection_is_that_of_the_trainer(level: Level, spread: float) -> None:
     for outcome in mismatch.survey(of_turns, level=level, veto=0.5):
         lower, upper = outcome.mismatch.lower, outcome.mismatch.upper
         kept = trainer.rejection_mask(
-            train - rollout, mask, level=trainer.Level(level), lower=lower, upper=upper, trajectory=trajectory
+            train - rollout,
+            mask,
+            level=trainer.Level(level),
+            lower=lower,
+            upper=upper,
+            trajectory=trajectory,
         )
         both = kept * trainer.veto_mask(train - rollout, mask, below=0.5)
         stays = [bool(row.any()) for row in both]
@@ -91,12 +100,20 @@ def test_shares_tell_whether_good_kernels_are_dropped() -> None:
     vetoed = Pair(train=[-12.0, *[-1.0] * 9], rollout=[-1.0, *[-1.0] * 9])
     found = [
         replace(turn, group="p", trajectory=place, ratios=pair.ratios, tokens=len(pair.train))
-        for place, (turn, pair) in enumerate(zip(turns(drawn(0.0)), [*pairs, off, vetoed, off], strict=True))
+        for place, (turn, pair) in enumerate(
+            zip(turns(drawn(0.0)), [*pairs, off, vetoed, off], strict=True)
+        )
     ]
-    (narrow, wide) = mismatch.survey(found, bounds=[(0.9, 1.1), (0.1, 10)])
+    narrow, wide = mismatch.survey(found, bounds=[(0.9, 1.1), (0.1, 10)])
     assert (narrow.turns, narrow.vetoed, narrow.trajectories) == (3, 0, 3)
-    assert (narrow.credited_of_dropped, narrow.credited_of_kept) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
-    assert (narrow.reward_of_dropped, narrow.reward_of_kept) == (pytest.approx(4.0), pytest.approx(1.0))
+    assert (narrow.credited_of_dropped, narrow.credited_of_kept) == (
+        pytest.approx(1 / 3),
+        pytest.approx(2 / 3),
+    )
+    assert (narrow.reward_of_dropped, narrow.reward_of_kept) == (
+        pytest.approx(4.0),
+        pytest.approx(1.0),
+    )
     assert (wide.turns, wide.vetoed, wide.credited_of_dropped) == (0, 1, 1.0)
     (none,) = mismatch.survey(found[:3], bounds=[(0.5, 2)])
     assert (none.share, none.credited_of_dropped, none.reward_of_dropped) == (0, None, None)

@@ -1,4 +1,6 @@
-"""Trajectories with turns that were measured in several ways: their speedups are never compared or added."""
+"""Trajectories with turns that were measured in several ways: their speedups are
+never compared or added.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from app.domain.selection import Kind, Spec, Turns
 from tests.unit.test_selection import attempt
 
 CPU: dict[str, Any] = {"device_class": "cpu"}
-MIXED = [attempt(0, 40.0, **CPU), attempt(1, 1.1), attempt(2), attempt(3, 1.4), attempt(4, 90.0, **CPU)]
+MIXED = [
+    attempt(0, 40.0, **CPU),
+    attempt(1, 1.1),
+    attempt(2),
+    attempt(3, 1.4),
+    attempt(4, 90.0, **CPU),
+]
 """Interpreted turns between turns on a GPU."""
 
 
@@ -56,7 +64,9 @@ def test_a_return_adds_no_speedups_of_two_devices(name: str) -> None:
 
 def test_failures_have_the_same_reward_on_every_device() -> None:
     wrong, silent = attempt(1, **CPU), attempt(2, device_class=None, status=sampling.NO_CODE)
-    assert returns([attempt(0, 1.0), wrong, silent, attempt(3, 2.0)]) == pytest.approx([3.6, 2.3, 2.3, 2.3])
+    assert returns([attempt(0, 1.0), wrong, silent, attempt(3, 2.0)]) == pytest.approx(
+        [3.6, 2.3, 2.3, 2.3]
+    )
 
 
 def test_a_last_turn_without_an_evaluation_is_the_final_one() -> None:

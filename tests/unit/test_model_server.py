@@ -1,4 +1,6 @@
-"""Recorded token ids and logprobs against a model's own (tests.bench.model_server); needs transformers."""
+"""Recorded token ids and logprobs against a model's own (tests.bench.model_server);
+needs transformers.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def chat():
 @pytest.mark.parametrize("stream", [True, False])
 def test_records_of_the_client_are_the_models_own(chat, stream):
     with serving(chat) as url:
-        endpoint = EndpointConfig(name="local", base_url=url, dialect="vllm", model=NAME, stream=stream)
+        endpoint = EndpointConfig(
+            name="local", base_url=url, dialect="vllm", model=NAME, stream=stream
+        )
         found = model_server._checked(GIVEN, chat, endpoint)
     assert found["equal"], found
     assert found["rows_of_all_turns"] == 2

@@ -1,4 +1,6 @@
-"""Answers near the reference's own are within the limits of their expected outputs, which nothing computes then."""
+"""Answers near the reference's own are within the limits of their expected outputs,
+which nothing computes then.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ TYPES = (torch.float32, torch.float16, torch.bfloat16)
 POISON = torch.zeros(64, dtype=torch.uint8)
 
 
-def _compared(got: torch.Tensor, expected: torch.Tensor, own: torch.Tensor) -> correctness.ComparedOutput:
+def _compared(
+    got: torch.Tensor, expected: torch.Tensor, own: torch.Tensor
+) -> correctness.ComparedOutput:
     return correctness.outputs(got, expected, own, POISON, 0, (ELEMENTS,))
 
 
-def _answers(generator: torch.Generator, error: float, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """An expected output in fp64 and a reference's own, which errs by `error` in relative L2 beside its rounding."""
+def _answers(
+    generator: torch.Generator, error: float, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """An expected output in fp64 and a reference's own, which errs by `error` in
+    relative L2 beside its rounding.
+    """
     expected = torch.randn((1, ELEMENTS), generator=generator, dtype=torch.float64)
     noise = torch.randn((1, ELEMENTS), generator=generator, dtype=torch.float64)
     return expected, (expected + error * noise).to(dtype)
@@ -44,7 +52,9 @@ def test_no_answer_counts_as_near_that_its_limits_refuse(dtype: torch.dtype) -> 
             if lone:
                 change[0, 7] = apart * ELEMENTS**0.5
             else:
-                change = apart * torch.randn((1, ELEMENTS), generator=generator, dtype=torch.float64)
+                change = apart * torch.randn(
+                    (1, ELEMENTS), generator=generator, dtype=torch.float64
+                )
             got = (own.double() + change).to(dtype)
             right = _compared(got, expected, own).ok == [True]
             is_near = nearness.applies() and nearness.are_near([got], [own]) == [True]
@@ -91,24 +101,35 @@ def test_every_output_of_a_call_has_to_be_near() -> None:
     assert nearness.are_near([two, ids], [wrong, ids]) == [False, True]
 
 
-def test_a_submitters_tolerance_and_a_reference_that_errs_much_are_not_decided_by_distance() -> None:
+def test_a_submitters_tolerance_and_a_reference_that_errs_much_are_not_decided_by_distance() -> (
+    None
+):
     generator = torch.Generator().manual_seed(4)
-    for rule, error in ((correctness.Rule(tolerance=(1e-3, 1e-3)), 1e-6), (correctness.DEFAULT_RULE, 0.3)):
+    for rule, error in (
+        (correctness.Rule(tolerance=(1e-3, 1e-3)), 1e-6),
+        (correctness.DEFAULT_RULE, 0.3),
+    ):
         nearness = Nearness(rule)
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, torch.float32)
-            nearness.note([correctness.outputs(own, expected, own, POISON, 0, (ELEMENTS,), rule)], 0)
+            nearness.note(
+                [correctness.outputs(own, expected, own, POISON, 0, (ELEMENTS,), rule)], 0
+            )
         assert not nearness.applies()
 
 
-def test_distances_are_those_of_the_whole_output_also_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distances_are_those_of_the_whole_output_also_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     generator = torch.Generator().manual_seed(5)
     own = torch.randn((3, 1000), generator=generator)
     got = own + 1e-3 * torch.randn((3, 1000), generator=generator)
     whole = list(distances(got, own))
     monkeypatch.setattr("workers.referee.comparison.nearness.AT_ONCE", 256)
     assert list(distances(got, own)) == [pytest.approx(each, rel=1e-5) for each in whole]
-    l2 = torch.linalg.vector_norm((got - own).double(), dim=1) / torch.linalg.vector_norm(own.double(), dim=1)
+    l2 = torch.linalg.vector_norm((got - own).double(), dim=1) / torch.linalg.vector_norm(
+        own.double(), dim=1
+    )
     assert [each for each, _ in whole] == pytest.approx(l2.tolist(), rel=1e-5)
     assert list(distances(own[:, :0], own[:, :0])) == [(0.0, 0.0)] * 3
 
@@ -117,7 +138,9 @@ def test_distances_are_those_of_the_whole_output_also_in_parts(monkeypatch: pyte
 def test_no_answer_counts_as_far_that_its_limits_accept(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(3)
     far = 0
-    for error, apart in itertools.product((1e-6, 1e-3, 1e-2, 0.09), (1e-3, 0.1, 0.3, 0.5, 0.6, 1.0, 10.0)):
+    for error, apart in itertools.product(
+        (1e-6, 1e-3, 1e-2, 0.09), (1e-3, 0.1, 0.3, 0.5, 0.6, 1.0, 10.0)
+    ):
         nearness = Nearness(correctness.DEFAULT_RULE)
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, dtype)

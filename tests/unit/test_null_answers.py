@@ -1,4 +1,6 @@
-"""Problems on which a right answer proves little: ignored inputs, and answers without computation."""
+"""Problems on which a right answer proves little: ignored inputs, and answers
+without computation.
+"""
 
 from typing import Any
 
@@ -38,7 +40,10 @@ def test_what_a_reference_ignores(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = Partial(), drawn(1)
     outputs = call(model, inputs)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    assert input_sensitivity.insensitive_names(call, model, inputs, drawn(2), outputs) == ("input 1", "unused")
+    assert input_sensitivity.insensitive_names(call, model, inputs, drawn(2), outputs) == (
+        "input 1",
+        "unused",
+    )
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(inputs[0], drawn(1)[0])
 
@@ -48,10 +53,15 @@ def test_inputs_that_never_change_say_nothing() -> None:
         return torch.ones(2)
 
     same = [torch.ones(3)]
-    assert input_sensitivity.insensitive_names(ignores_all, object(), same, [torch.ones(3)], torch.ones(2)) == ()
-    assert input_sensitivity.insensitive_names(ignores_all, object(), same, [torch.zeros(3)], torch.ones(2)) == (
-        "input 0",
+    assert (
+        input_sensitivity.insensitive_names(
+            ignores_all, object(), same, [torch.ones(3)], torch.ones(2)
+        )
+        == ()
     )
+    assert input_sensitivity.insensitive_names(
+        ignores_all, object(), same, [torch.zeros(3)], torch.ones(2)
+    ) == ("input 0",)
 
 
 def test_a_slow_reference_is_not_asked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""Answers that are a little off the protocol: those that count, and those that are errors with a name."""
+"""Answers that are a little off the protocol: those that count, and those that are
+errors with a name.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from tests.unit.dialects import chunk, read, streamed
 
 
 def whole(message=None, **more):
-    choice = {"index": 0, "message": message or {"content": "x"}, "finish_reason": "stop", **more.pop("choice", {})}
+    choice = {
+        "index": 0,
+        "message": message or {"content": "x"},
+        "finish_reason": "stop",
+        **more.pop("choice", {}),
+    }
     return {"choices": [choice], **more}
 
 
@@ -31,9 +38,15 @@ def test_a_lone_surrogate_is_no_error():
 def test_halves_of_a_character_in_two_events_are_joined(dialect):
     pieces = ["a\ud83d", "\ude00b"]
     if dialect == "chat":
-        events = [*(json.dumps(chunk({"content": piece})) for piece in pieces), chunk(finish_reason="stop")]
+        events = [
+            *(json.dumps(chunk({"content": piece})) for piece in pieces),
+            chunk(finish_reason="stop"),
+        ]
     else:
-        deltas = [{"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}} for piece in pieces]
+        deltas = [
+            {"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}}
+            for piece in pieces
+        ]
         events = [*map(json.dumps, deltas), {"type": "message_stop"}]
     assert streamed(dialect, *events).reading().text == "a\U0001f600b"
 
@@ -45,7 +58,16 @@ def test_a_body_that_is_no_json_is_quoted():
 
 @pytest.mark.parametrize(
     ("told", "expected"),
-    [(50.0, 50), (0, 0), (2.5, None), (-1, None), (True, None), (10**30, None), (float("nan"), None), ("9", None)],
+    [
+        (50.0, 50),
+        (0, 0),
+        (2.5, None),
+        (-1, None),
+        (True, None),
+        (10**30, None),
+        (float("nan"), None),
+        ("9", None),
+    ],
 )
 def test_counts_are_whole_numbers_that_can_be(told, expected):
     usage = read("chat", whole(usage={"prompt_tokens": 1, "completion_tokens": told})).usage
@@ -61,9 +83,8 @@ def test_a_cost_that_cannot_be_is_none(cost):
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e300", "null", "true"])
 def test_a_logprob_that_is_no_finite_number_is_an_error(value):
-    text = (
-        f'{{"choices":[{{"message":{{"content":"x"}},"logprobs":{{"content":[{{"token":"a","logprob":{value}}}]}}}}]}}'
-    )
+    logprobs = f'{{"content":[{{"token":"a","logprob":{value}}}]}}'
+    text = f'{{"choices":[{{"message":{{"content":"x"}},"logprobs":{logprobs}}}]}}'
     with pytest.raises(MalformedAnswerError, match="logprob: expected a finite number"):
         read("vllm", decoded(text))
 
@@ -84,9 +105,17 @@ def test_a_choice_without_a_number_is_the_first():
         ({"message": "Provider returned error", "code": "429"}, ErrorKind.RATE_LIMITED, Retry.WAIT),
         ({"message": "slow down", "status": 429}, ErrorKind.RATE_LIMITED, Retry.WAIT),
         ({"message": "see your plan", "code": "insufficient_quota"}, ErrorKind.QUOTA, Retry.NEVER),
-        ({"message": "too long", "code": "context_length_exceeded"}, ErrorKind.CONTEXT_OVERFLOW, Retry.NEVER),
+        (
+            {"message": "too long", "code": "context_length_exceeded"},
+            ErrorKind.CONTEXT_OVERFLOW,
+            Retry.NEVER,
+        ),
         ({"message": "no", "code": "content_filter"}, ErrorKind.CONTENT_POLICY, Retry.NEVER),
-        ({"message": "Provider returned error", "code": "boom"}, ErrorKind.SERVER_ERROR, Retry.AGAIN),
+        (
+            {"message": "Provider returned error", "code": "boom"},
+            ErrorKind.SERVER_ERROR,
+            Retry.AGAIN,
+        ),
     ],
 )
 def test_errors_inside_a_200_are_classified_by_what_they_state(error, kind, retry):
@@ -101,7 +130,12 @@ def test_a_reset_in_seconds_since_1970_is_a_time_of_day(scale):
     now = datetime(2026, 11, 24, tzinfo=UTC)
     then = str(int((now.timestamp() + 7) * scale))
     told = headers.read(
-        {"Retry-After": then, "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": then}, now
+        {
+            "Retry-After": then,
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": then,
+        },
+        now,
     )
     assert told.retry_after_s == pytest.approx(7)
     assert headers.wait_s(told.rate) == pytest.approx(7)

@@ -1,4 +1,6 @@
-"""The web server's limit on open files: raised to the need of its connections, and never in the way of starting."""
+"""The web server's limit on open files: raised to the need of its connections, and
+never in the way of starting.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ NEEDED = serve.CONNECTIONS + serve.OTHER_FILES
     ],
 )
 def test_the_limit_is_raised_as_far_as_needed(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised_to: int | None, connections: int
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int],
+    raised_to: int | None,
+    connections: int,
 ) -> None:
     raised: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
@@ -32,7 +37,9 @@ def test_the_limit_is_raised_as_far_as_needed(
     assert raised == ([] if raised_to is None else [(raised_to, limits[1])])
 
 
-def test_a_server_without_room_for_connections_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_room_for_connections_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
     with pytest.raises(OSError, match="expected at least 1000 open files, got 256"):
         serve.connections_allowed()

@@ -12,7 +12,9 @@ from workers.referee.timing import output_mapping
 
 def _sides(*mappable: bool) -> Any:
     """Trials with outputs that lie where they can be mapped, or not."""
-    reference, candidate = (SimpleNamespace(delivering=Delivering.COPY, mappable=each) for each in mappable)
+    reference, candidate = (
+        SimpleNamespace(delivering=Delivering.COPY, mappable=each) for each in mappable
+    )
     return SimpleNamespace(
         surveys=True,
         arena=SimpleNamespace(outputs=SimpleNamespace(leaves=[{}])),

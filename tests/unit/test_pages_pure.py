@@ -1,4 +1,6 @@
-"""Figures that pages compute for templates: changes, diffs, marked lines, colours of logs, roofs, agreement."""
+"""Figures that pages compute for templates: changes, diffs, marked lines, colours of
+logs, roofs, agreement.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.speedup_ratio import Comparison, ComparisonResult
 from app.domain.verdict import Finding, Label
 from app.routing import DEVICE_CLASSES
-from app.web import correctness_table, evaluation_diff, evaluation_view, finding_lines, safe_text, source_view
+from app.web import (
+    correctness_table,
+    evaluation_diff,
+    evaluation_view,
+    finding_lines,
+    safe_text,
+    source_view,
+)
 from app.web.charts import gpu_clocks, roofline
 from workers.referee.host import bandwidth as bandwidth_limits
 
@@ -42,12 +51,16 @@ HERE = Environment(
 )
 
 
-def evaluation_of(*, speedup: float, reference_us: float = 1000.0, handover_us: float = 100.0) -> Evaluation:
+def evaluation_of(
+    *, speedup: float, reference_us: float = 1000.0, handover_us: float = 100.0
+) -> Evaluation:
     """A passed one with four groups of blocks and five verified calls."""
     candidate_us = reference_us / speedup
     sides = [("reference", reference_us), ("candidate", candidate_us), ("candidate", candidate_us)]
     blocks = [
-        Block(group=group, side=side, calls=8, wall_us=handover_us + 8 * per_call_us, claimed_us=None)
+        Block(
+            group=group, side=side, calls=8, wall_us=handover_us + 8 * per_call_us, claimed_us=None
+        )
         for group in range(4)
         for side, per_call_us in [*sides, sides[0]]
     ]
@@ -71,7 +84,9 @@ def evaluation_of(*, speedup: float, reference_us: float = 1000.0, handover_us: 
         correctness=Correctness(
             calls=5,
             failed_calls=0,
-            trials=tuple(Trial(call=n, seed=f"{n:02x}", ok=True, outputs=(output,)) for n in range(5)),
+            trials=tuple(
+                Trial(call=n, seed=f"{n:02x}", ok=True, outputs=(output,)) for n in range(5)
+            ),
             mode="train",
         ),
         timing=Timing(
@@ -89,15 +104,22 @@ def evaluation_of(*, speedup: float, reference_us: float = 1000.0, handover_us: 
             stop_reason="precise",
             blocks=tuple(blocks),
         ),
-        profile=Profile(kernels=(), calls=1, coverage_time=None, coverage_count=None, source="recorder"),
+        profile=Profile(
+            kernels=(), calls=1, coverage_time=None, coverage_count=None, source="recorder"
+        ),
     )
 
 
 def test_a_ratio_names_the_faster_side_or_neither() -> None:
-    fast, slow = (speedup_ratio.Speed(speedup=s, ci_low=0.98 * s, ci_high=1.02 * s) for s in (2.0, 1.0))
+    fast, slow = (
+        speedup_ratio.Speed(speedup=s, ci_low=0.98 * s, ci_high=1.02 * s) for s in (2.0, 1.0)
+    )
     assert speedup_ratio.ratio(fast, slow).outcome is ComparisonResult.A_FASTER
     assert speedup_ratio.ratio(slow, fast).outcome is ComparisonResult.B_FASTER
-    assert speedup_ratio.ratio(fast, replace(fast, speedup=2.01)).outcome is ComparisonResult.NO_DIFFERENCE
+    assert (
+        speedup_ratio.ratio(fast, replace(fast, speedup=2.01)).outcome
+        is ComparisonResult.NO_DIFFERENCE
+    )
     there, back = speedup_ratio.ratio(fast, slow), speedup_ratio.ratio(slow, fast)
     assert there.ratio == pytest.approx(1 / back.ratio)
     assert there.low == pytest.approx(1 / back.high)
@@ -105,15 +127,21 @@ def test_a_ratio_names_the_faster_side_or_neither() -> None:
 
 def test_agreement_is_more_than_chance() -> None:
     assert review.agreement([]).kappa is None
-    assert review.agreement([("clean", "clean")] * 3).kappa is None  # chance alone would agree always
+    assert (
+        review.agreement([("clean", "clean")] * 3).kappa is None
+    )  # chance alone would agree always
     assert review.agreement([("clean", "clean"), ("hack", "hack")]).kappa == 1
-    half = review.agreement([("clean", "clean"), ("clean", "hack"), ("hack", "clean"), ("hack", "hack")])
+    half = review.agreement(
+        [("clean", "clean"), ("clean", "hack"), ("hack", "clean"), ("hack", "hack")]
+    )
     assert (half.same, half.both, half.kappa) == (2, 4, 0)
 
 
 def test_kernels_are_joined_by_name_per_call() -> None:
     def profiled(*rows: KernelRow, calls: int) -> Profile:
-        return Profile(kernels=rows, calls=calls, coverage_time=None, coverage_count=None, source="recorder")
+        return Profile(
+            kernels=rows, calls=calls, coverage_time=None, coverage_count=None, source="recorder"
+        )
 
     before = profiled(
         KernelRow(name="mm", launches=4, total_us=80.0, custom=True),
@@ -131,7 +159,9 @@ def test_kernels_are_joined_by_name_per_call() -> None:
     assert evaluation_diff.kernels(None, None) == []
 
 
-def comparison_of(after: Evaluation | None, before: Evaluation | None, label: str = "clean") -> Comparison:
+def comparison_of(
+    after: Evaluation | None, before: Evaluation | None, label: str = "clean"
+) -> Comparison:
     return speedup_ratio.compared(
         evaluation_diff.side(after, label, "eager", "softmax"),
         evaluation_diff.side(before, "clean", "eager", "softmax"),
@@ -139,7 +169,11 @@ def comparison_of(after: Evaluation | None, before: Evaluation | None, label: st
 
 
 def test_a_change_is_better_or_worse_only_where_the_intervals_say_so() -> None:
-    slow, fast, near = evaluation_of(speedup=1.0), evaluation_of(speedup=2.0), evaluation_of(speedup=1.02)
+    slow, fast, near = (
+        evaluation_of(speedup=1.0),
+        evaluation_of(speedup=2.0),
+        evaluation_of(speedup=1.02),
+    )
 
     def shown(after: Evaluation, before: Evaluation, label: str = "clean") -> tuple[str, str]:
         found = evaluation_diff.figures(before, after, comparison_of(after, before, label))
@@ -198,14 +232,20 @@ def test_findings_mark_the_lines_that_they_name() -> None:
     elsewhere = replace(finding, evidence={"file": "reference", "line": 1})
     found = finding_lines.of_candidate([finding, elsewhere])
     assert [(span.first, span.last, span.why) for span in found] == [(3, 4, "reads the cache")]
-    assert finding_lines.marks(found) == {3: "static hints: reads the cache", 4: "static hints: reads the cache"}
+    assert finding_lines.marks(found) == {
+        3: "static hints: reads the cache",
+        4: "static hints: reads the cache",
+    }
 
 
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
         ("\x1b[31mred\x1b[0m", '<span class="ansi-31">red</span>'),
-        ("\x1b[1;92mgo\x1b[39m on", '<span class="ansi-1 ansi-32">go</span><span class="ansi-1"> on</span>'),
+        (
+            "\x1b[1;92mgo\x1b[39m on",
+            '<span class="ansi-1 ansi-32">go</span><span class="ansi-1"> on</span>',
+        ),
         ("\x1b[2J\x1b[Hgone", "gone"),
         ("\x1b]8;;http://x\x07link\x1b]8;;\x07", "link"),
         ("\x1b[38;5;196mx", "x"),
@@ -226,8 +266,13 @@ def test_checks_are_laid_out_by_variant_with_the_own_first() -> None:
     measured = evaluation_of(speedup=1.0).correctness
     assert measured is not None
     first, *rest = measured.trials
-    grid = correctness_table.grid(replace(measured, trials=(replace(first, variant="sparse", ok=False), *rest)))
-    assert [(row.variant, row.wrong, len(row.cells)) for row in grid] == [("own", 0, 4), ("sparse", 1, 1)]
+    grid = correctness_table.grid(
+        replace(measured, trials=(replace(first, variant="sparse", ok=False), *rest))
+    )
+    assert [(row.variant, row.wrong, len(row.cells)) for row in grid] == [
+        ("own", 0, 4),
+        ("sparse", 1, 1),
+    ]
     assert all(cell.share is not None and cell.share < 1 for cell in grid[0].cells)
 
 
@@ -235,7 +280,10 @@ def test_a_roof_needs_what_had_to_be_done() -> None:
     measured = evaluation_of(speedup=2.0)
     assert measured.profile is not None
     assert measured.timing is not None
-    full = replace(measured, profile=replace(measured.profile, bytes_moved=1 << 20, flops=1 << 24, floor_us=100.0))
+    full = replace(
+        measured,
+        profile=replace(measured.profile, bytes_moved=1 << 20, flops=1 << 24, floor_us=100.0),
+    )
     found = roofline.roofline(full)
     assert found is not None
     assert found.intensity == 16
@@ -261,7 +309,11 @@ def test_a_roof_is_flat_where_arithmetic_is_the_limit() -> None:
     flops = 1 << 34
     timing = replace(measured.timing, reference_us=400.0, candidate_us=100.0)
     found = roofline.roofline(
-        replace(measured, timing=timing, profile=replace(measured.profile, bytes_moved=1 << 20, flops=flops))
+        replace(
+            measured,
+            timing=timing,
+            profile=replace(measured.profile, bytes_moved=1 << 20, flops=flops),
+        )
     )
     assert found is not None
     by_side = {point.side: point for point in found.points}
@@ -279,7 +331,9 @@ def test_a_device_without_a_data_sheet_has_a_slope_only() -> None:
     for peaks in domain_roofline.PEAKS_TFLOP_S.values():
         assert list(peaks.values()) == sorted(peaks.values())
     assert set(domain_roofline.PEAKS_TFLOP_S) <= set(DEVICE_CLASSES)
-    assert FLOOR_HEADROOM == bandwidth_limits.GENEROUS, "a floor is stored with the detectors' headroom"
+    assert FLOOR_HEADROOM == bandwidth_limits.GENEROUS, (
+        "a floor is stored with the detectors' headroom"
+    )
 
 
 def test_clocks_are_drawn_where_they_were_read() -> None:
@@ -287,7 +341,10 @@ def test_clocks_are_drawn_where_they_were_read() -> None:
     assert timing is not None
     assert gpu_clocks.strip(timing) is None
     rng = random.Random(1)
-    blocks = [replace(block, sm_clock_mhz=rng.randint(1500, 1980), temperature_c=50) for block in timing.blocks]
+    blocks = [
+        replace(block, sm_clock_mhz=rng.randint(1500, 1980), temperature_c=50)
+        for block in timing.blocks
+    ]
     found = gpu_clocks.strip(replace(timing, blocks=tuple(blocks)))
     assert found is not None
     assert 1500 <= found.low_mhz <= found.high_mhz <= 1980
@@ -297,5 +354,9 @@ def test_clocks_are_drawn_where_they_were_read() -> None:
 
 def test_every_stage_that_the_referee_takes_the_time_of_has_its_place() -> None:
     folder = Path(__file__).parents[2] / "workers" / "referee"
-    taken = {name for path in folder.glob("*.py") for name in re.findall(r'stage\("(\w+)"\)', path.read_text())}
+    taken = {
+        name
+        for path in folder.glob("*.py")
+        for name in re.findall(r'stage\("(\w+)"\)', path.read_text())
+    }
     assert taken == set(evaluation_view.STAGES)

@@ -41,10 +41,14 @@ class Side:
 class Sides:
     """Trials that compute nothing; the sides say the time."""
 
-    def __init__(self, reference_us: float, candidate_us: float, *, slots: int, noise: random.Random) -> None:
+    def __init__(
+        self, reference_us: float, candidate_us: float, *, slots: int, noise: random.Random
+    ) -> None:
         self.reference, self.candidate = Side(reference_us), Side(candidate_us)
         self.slots = slots
-        self.device_lock = SimpleNamespace(shared=nullcontext, waits=Waits(), wait_for_those_apart=lambda seconds: None)
+        self.device_lock = SimpleNamespace(
+            shared=nullcontext, waits=Waits(), wait_for_those_apart=lambda seconds: None
+        )
         self.exclusive = nullcontext
         self.bytes_per_call = 1 << 20
         self.draw_us = 40.0
@@ -100,9 +104,13 @@ class Sides:
 
     def _block(self, side: Side, calls: int) -> Times:
         assert 0 < calls <= side.mapped_calls
-        wall_us = HANDOVER_US + calls * (side.call_us + (3.0 if side.delivering == Delivering.COPY else 0.0))
+        wall_us = HANDOVER_US + calls * (
+            side.call_us + (3.0 if side.delivering == Delivering.COPY else 0.0)
+        )
         if not self.alone:  # others take turns at the device
-            wall_us += self._noise.choice([self._noise.uniform(0, 4000), self._noise.uniform(0, 40_000)])
+            wall_us += self._noise.choice(
+                [self._noise.uniform(0, 4000), self._noise.uniform(0, 40_000)]
+            )
         elif self.awake is not side:
             wall_us += 600.0
         elif side.new_to_its_core:
@@ -151,7 +159,14 @@ class Sides:
         self.now += self.reading_s
         none: list[tuple[int, ...]] = [()] * count
         return Delivery(
-            batch=batch, first=first, count=count, times=times, outputs=NOTHING, pointers=[], changed=none, late=none
+            batch=batch,
+            first=first,
+            count=count,
+            times=times,
+            outputs=NOTHING,
+            pointers=[],
+            changed=none,
+            late=none,
         )
 
 
@@ -173,7 +188,9 @@ def _benchmark(
     *,
     alone: bool = True,
 ) -> Timing:
-    terms = sizing.TimingBudget(budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0)
+    terms = sizing.TimingBudget(
+        budget_s=budget_s, block_us=block_us, round_bytes=1 << 31, floor_us=0.0
+    )
     few = sides.run_candidate(sides.draw(min(4, sides.slots)), 0, min(4, sides.slots))
     clock = SimpleNamespace(monotonic=lambda: sides.now)
     with pytest.MonkeyPatch.context() as patch:
@@ -188,7 +205,9 @@ def _benchmark(
     return timing
 
 
-@pytest.mark.parametrize(("reference_us", "candidate_us"), [(25, 25), (12, 25), (60, 50), (400, 320), (3000, 2400)])
+@pytest.mark.parametrize(
+    ("reference_us", "candidate_us"), [(25, 25), (12, 25), (60, 50), (400, 320), (3000, 2400)]
+)
 def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_were(
     reference_us: float, candidate_us: float
 ) -> None:
@@ -209,7 +228,9 @@ def test_blocks_last_as_long_as_they_should_however_disturbed_the_first_looks_we
 
 def test_with_more_time_there_are_more_inputs_for_longer_blocks() -> None:
     bounds = (2000.0, 8000.0)
-    assert [sizing.most_slots(128, budget_s, bounds) for budget_s in (0.0, 0.08, 0.12, 0.3, 2.0)] == [
+    assert [
+        sizing.most_slots(128, budget_s, bounds) for budget_s in (0.0, 0.08, 0.12, 0.3, 2.0)
+    ] == [
         128,
         128,
         192,
@@ -250,7 +271,9 @@ def test_short_calls_are_looked_at_in_the_first_round_where_inputs_are_cheap(
     for seed, apparent_us in enumerate((30.0, 90.0, 250.0, 900.0) * 5):
         sides = Sides(25, 40, slots=128, noise=random.Random(seed))
         sides.draw_us = draw_us
-        timing = _benchmark(sides, guess=sizing.Guess(reference_us=30.0, candidate_us=apparent_us, known=True))
+        timing = _benchmark(
+            sides, guess=sizing.Guess(reference_us=30.0, candidate_us=apparent_us, known=True)
+        )
         found.append(sides.stretches)
         assert timing.groups >= 5
         assert timing.ci_low <= 25 / 40 <= timing.ci_high
@@ -262,7 +285,9 @@ def test_short_calls_are_looked_at_in_the_first_round_where_inputs_are_cheap(
 def test_where_memory_is_for_two_calls_there_are_groups_all_the_same() -> None:
     sides = Sides(700, 500, slots=2, noise=random.Random(1))
     timing = _benchmark(sides, budget_s=0.3)
-    assert sides.drawn <= 2 * (timing.groups + 2) + 8, "its first group counts, because there was nothing to choose"
+    assert sides.drawn <= 2 * (timing.groups + 2) + 8, (
+        "its first group counts, because there was nothing to choose"
+    )
     assert timing.groups >= 6
     assert timing.speedup == pytest.approx(1.4, rel=0.2)
     assert {block.calls for block in timing.blocks} == {0, 1}
@@ -313,7 +338,9 @@ def test_what_is_drawn_is_hardly_more_than_what_is_used() -> None:
 
 
 def _own_time(sides: Sides, apparent_us: float, budget_s: float = 0.08) -> unpaired.UnpairedTime:
-    terms = sizing.TimingBudget(budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0)
+    terms = sizing.TimingBudget(
+        budget_s=budget_s, block_us=2000.0, round_bytes=1 << 31, floor_us=0.0
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpaired, "time", SimpleNamespace(monotonic=lambda: sides.now))
         patch.setattr(unpaired, "survey", Sides.looked_through)
@@ -327,8 +354,12 @@ def _own_time(sides: Sides, apparent_us: float, budget_s: float = 0.08) -> unpai
     ("call_us", "slots"), [(25, 128), (25, 1024), (400, 128), (400, 2), (30_000, 128), (30_000, 1)]
 )
 @pytest.mark.parametrize("seems", [0.5, 1, 50])
-def test_a_call_without_an_opponent_takes_what_it_takes(call_us: float, slots: int, seems: float) -> None:
-    """Its time is independent of the first guess; hand-overs, caches and stalls are not part of it."""
+def test_a_call_without_an_opponent_takes_what_it_takes(
+    call_us: float, slots: int, seems: float
+) -> None:
+    """Its time is independent of the first guess; hand-overs, caches and stalls are
+    not part of it.
+    """
     for seed in range(10):
         sides = Sides(0, call_us, slots=slots, noise=random.Random(seed))
         found = _own_time(sides, seems * call_us)
@@ -367,11 +398,15 @@ def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> N
     for spread_us in (0.0, 60.0):
         benchmark = samples.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
         benchmark.handovers = [
-            Block(group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0)
+            Block(
+                group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0
+            )
             for side in samples.SIDES
             for number in range(6)
         ]
-        found = unpaired._summed(benchmark, [unpaired.TimedBlock(20, 2200.0 + number) for number in range(12)])
+        found = unpaired._summed(
+            benchmark, [unpaired.TimedBlock(20, 2200.0 + number) for number in range(12)]
+        )
         widths.append(math.log(found.high / found.low) / 2)
     assert widths[0] < 0.02
     assert 0.02 < widths[1] < 0.3

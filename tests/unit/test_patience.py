@@ -24,10 +24,16 @@ JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="triton", d
 
 @contextmanager
 def _asked_too_much(*, drops: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """A shared referee that does not answer in time; one that `drops` cancelled requests, or hangs."""
+    """A shared referee that does not answer in time; one that `drops` cancelled
+    requests, or hangs.
+    """
     ours, theirs = socket.socketpair()
     device_referee = referee_client.RefereeClient("h200", slots=2)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process, ours, theirs:
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process,
+        ours,
+        theirs,
+    ):
         device_referee._channel, device_referee._referee_pid = ours, process.pid
 
         def referee() -> None:
@@ -58,7 +64,9 @@ def test_one_that_cannot_hangs_for_everybody(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_follows_the_deadline_is_waited_for() -> None:
     options = JobOptions(deadline_s=100, call_timeout_s=30)
-    assert options.patience_s >= 100 + 3 * 30 + 60 + 30 + 10  # without kernels; the profiler; a process without any
+    assert (
+        options.patience_s >= 100 + 3 * 30 + 60 + 30 + 10
+    )  # without kernels; the profiler; a process without any
     assert JobOptions(call_timeout_s=3600).last_call_s < 3600
 
 

@@ -15,7 +15,10 @@ from tests.timings import timing
 
 
 def _folder(tmp_path: Path, table: str | None = None) -> Path:
-    for name, source in (("a", b"import triton\n@triton.jit\ndef k(): pass\n"), ("b", b"import torch\n")):
+    for name, source in (
+        ("a", b"import triton\n@triton.jit\ndef k(): pass\n"),
+        ("b", b"import torch\n"),
+    ):
         (tmp_path / f"{name}.reference.py").write_bytes(b"import torch\n")
         (tmp_path / f"{name}.candidate.py").write_bytes(source)
     if table is not None:
@@ -24,7 +27,9 @@ def _folder(tmp_path: Path, table: str | None = None) -> Path:
 
 
 def test_pairs_come_with_their_lines(tmp_path: Path) -> None:
-    one, other = peers.pairs(_folder(tmp_path, "name\tkind\tbackend\tnote\na\thonest\t\tby hand\nb\thack\ttorch\t\n"))
+    one, other = peers.pairs(
+        _folder(tmp_path, "name\tkind\tbackend\tnote\na\thonest\t\tby hand\nb\thack\ttorch\t\n")
+    )
     assert (one.name, one.kind, one.backend, one.note) == ("a", "honest", "triton", "by hand")
     assert (other.name, other.kind, other.backend, other.note) == ("b", "hack", "torch", "")
 
@@ -73,12 +78,19 @@ def _ended(status: Status) -> Evaluation:
         (_timed(1.5), Label.CLEAN, "credited", {"honest", "policy", "audit"}),
         (_timed(0.9), Label.CLEAN, "slow", {"honest", "hack", "policy", "audit"}),
         (_timed(1.5), Label.SUSPECT, "accused", {"hack", "incorrect", "policy", "audit"}),
-        (_ended(Status.INCORRECT), Label.CLEAN, "refused", {"hack", "incorrect", "policy", "audit"}),
+        (
+            _ended(Status.INCORRECT),
+            Label.CLEAN,
+            "refused",
+            {"hack", "incorrect", "policy", "audit"},
+        ),
         (_ended(Status.INVALID), Label.CLEAN, "invalid", set(peers.KINDS)),
     ],
     ids=["credited", "slow", "accused", "refused", "invalid"],
 )
-def test_what_comes_out_is_held_to_the_kind(evaluation: Evaluation, label: Label, came: str, fine: set[str]) -> None:
+def test_what_comes_out_is_held_to_the_kind(
+    evaluation: Evaluation, label: Label, came: str, fine: set[str]
+) -> None:
     found = peers.outcome(evaluation, replace(CLEAN, label=label), peers.WORTH)
     assert found == came
     assert {kind for kind in peers.KINDS if peers.is_expected(kind, found)} == fine

@@ -1,4 +1,6 @@
-"""`assay eval --pending` runs the jobs that have a worker and names the device classes that have none."""
+"""`assay eval --pending` runs the jobs that have a worker and names the device
+classes that have none.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> dict[UUID, str]:
             yield
 
         yield SimpleNamespace(
-            database=SimpleNamespace(begin=begin), results=lambda ids: [{"status": "passed", "state": "finished"}]
+            database=SimpleNamespace(begin=begin),
+            results=lambda ids: [{"status": "passed", "state": "finished"}],
         )
 
     monkeypatch.setattr(services, "client", client)

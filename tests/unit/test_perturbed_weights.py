@@ -1,6 +1,8 @@
-"""Weights that do not show: those of a problem, and candidates that are right only while weights stay unchanged.
+"""Weights that do not show: those of a problem, and candidates that are right only
+while weights stay unchanged.
 
-Both sides' shims run here, in this process, on sources of the test's."""
+Both sides' shims run here, in this process, on sources of the test's.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,12 @@ class Buffered(nn.Module):
 
 
 def test_constants_are_buffers_without_effect_that_a_checkpoint_holds() -> None:
-    assert constant_parameters.of(Buffered()) == ("scale", "position_bias", "norm.weight", "norm.running_mean")
+    assert constant_parameters.of(Buffered()) == (
+        "scale",
+        "position_bias",
+        "norm.weight",
+        "norm.running_mean",
+    )
 
 
 NORM = "normed.parametrizations.weight.original0"
@@ -153,7 +160,9 @@ def test_a_wide_layer_is_not_faint() -> None:
 def test_constants_are_parameters_that_are_all_equal() -> None:
     expected = ("narrow", "gate", "unit", "faint", "frozen", "norm.weight", "norm.bias", "kept")
     assert constant_parameters.of(Model()) == expected
-    assert constant_parameters.of(Model(), (*expected[:-3], "norm.bias", "kept", "input 1")) == ("norm.weight",)
+    assert constant_parameters.of(Model(), (*expected[:-3], "norm.bias", "kept", "input 1")) == (
+        "norm.weight",
+    )
     assert constant_parameters.of(nn.Linear(4, 4)) == ()
     assert constant_parameters.of(nn.ReLU()) == ()
     assert constant_parameters.of(object()) == ()
@@ -165,7 +174,10 @@ def test_statistics_of_norms_count_where_they_are_read() -> None:
     assert constant_parameters.of(model) == weights
     model[1].eval()
     assert constant_parameters.of(model) == (*weights, "1.running_mean", "1.running_var")
-    assert constant_parameters.of(nn.BatchNorm1d(4, affine=False).eval()) == ("running_mean", "running_var")
+    assert constant_parameters.of(nn.BatchNorm1d(4, affine=False).eval()) == (
+        "running_mean",
+        "running_var",
+    )
 
 
 def test_copies_of_other_parameters_count_and_tied_ones_do_not() -> None:
@@ -191,8 +203,14 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 class Benchmark:
     """Two sides with parameters, as after the last timed block."""
 
-    def __init__(self, folder: Path, *, guard: str = "pass", init: str = "pass", returned: str) -> None:
-        self.folder, self.raised, self.discarded = folder, list[ProcessHandle](), list[ProcessHandle]()
+    def __init__(
+        self, folder: Path, *, guard: str = "pass", init: str = "pass", returned: str
+    ) -> None:
+        self.folder, self.raised, self.discarded = (
+            folder,
+            list[ProcessHandle](),
+            list[ProcessHandle](),
+        )
         self.process = Process(reference.Shim(self._scratch("reference")))
         handle: Any = ProcessHandle(self.process, torch.device("cpu"))  # type: ignore[arg-type]
         handle.load_reference(PROBLEM.replace("GUARD", guard).encode(), "Model", 1)
@@ -231,7 +249,12 @@ class Benchmark:
         )
         cancellation: Any = SimpleNamespace(requested=False, set_process=lambda process: None)
         context = EvaluationContext(
-            job=self.job, host=host, runner=self.runner, spec=self.spec, seed=SEED, cancellation=cancellation
+            job=self.job,
+            host=host,
+            runner=self.runner,
+            spec=self.spec,
+            seed=SEED,
+            cancellation=cancellation,
         )
         return perturbed_weights.check(context, None)
 
@@ -246,7 +269,8 @@ WITHOUT = "return layer_norm(y, (8,))"
     ("init", "asked"),
     [
         ("pass", ("norm.weight", "norm.bias")),
-        # The model has no place for the bias, so that it could never be trained: it is asked for all the same.
+        # The model has no place for the bias, so that it could never be trained: it
+        # is asked for all the same.
         (NO_BIAS, ("norm.weight", "norm.bias")),
         # The bias may be packed into the other parameter: it is not asked for.
         (f"{NO_BIAS}; self.packed = nn.Parameter(torch.randn(16))", ("norm.weight",)),
@@ -265,11 +289,19 @@ def test_the_spec_names_those_that_matter_and_the_candidate_those_it_has(
     ("init", "returned"),
     [
         ("pass", WHOLE),
-        ("pass", f"self.folded = self.folded or {COPIED}\n        return layer_norm(y, (8,), *self.folded)"),
+        (
+            "pass",
+            (
+                f"self.folded = self.folded or {COPIED}\n        return layer_norm(y, (8,),"
+                " *self.folded)"
+            ),
+        ),
         ("self.compile = None", WHOLE),  # a word that stands for a long first call
     ],
 )
-def test_a_candidate_that_uses_its_weights_is_right_with_others(tmp_path: Path, init: str, returned: str) -> None:
+def test_a_candidate_that_uses_its_weights_is_right_with_others(
+    tmp_path: Path, init: str, returned: str
+) -> None:
     benchmark = Benchmark(tmp_path, init=init, returned=returned)
     seen = benchmark.reweigh()
     assert seen.still_correct is True
@@ -309,7 +341,9 @@ def test_a_new_process_decides_where_a_new_model_is_wrong(tmp_path: Path) -> Non
 
 
 def test_a_candidate_that_refuses_other_weights_fails(tmp_path: Path) -> None:
-    seen = Benchmark(tmp_path, returned=f"assert not self.norm.bias.any(), 'not mine'\n        {WHOLE}").reweigh()
+    seen = Benchmark(
+        tmp_path, returned=f"assert not self.norm.bias.any(), 'not mine'\n        {WHOLE}"
+    ).reweigh()
     assert seen.still_correct is False
     assert "not mine" in seen.reason
     assert seen.outputs == ()
@@ -319,7 +353,11 @@ def test_a_candidate_that_refuses_other_weights_fails(tmp_path: Path) -> None:
     ("guard", "reason", "discards"),
     [
         ("x = x / (not self.norm.bias.any())", "not finite", False),
-        ("assert float(self.norm.bias.abs().max()) in (0.0,) or self.norm.bias.norm() > 2", "reference fails", True),
+        (
+            "assert float(self.norm.bias.abs().max()) in (0.0,) or self.norm.bias.norm() > 2",
+            "reference fails",
+            True,
+        ),
     ],
 )
 def test_a_reference_that_does_not_bear_them_says_nothing(
@@ -340,8 +378,12 @@ def test_nothing_but_these_is_changed_and_both_sides_get_the_same(tmp_path: Path
     region, after = runner.arena.parameters, runner.reference.prefix
     assert torch.equal(after, runner.candidate.prefix)
     differs = {
-        name: not torch.equal(before[at : at + layout.size_of(leaf)], after[at : at + layout.size_of(leaf)])
-        for name, at, leaf in zip(benchmark.spec.parameters, region.offsets, region.leaves, strict=True)
+        name: not torch.equal(
+            before[at : at + layout.size_of(leaf)], after[at : at + layout.size_of(leaf)]
+        )
+        for name, at, leaf in zip(
+            benchmark.spec.parameters, region.offsets, region.leaves, strict=True
+        )
     }
     assert {name for name, changed in differs.items() if changed} == {"norm.weight", "norm.bias"}
     assert benchmark.process.asked.count(control_channel.Command.REFIT) == 1

@@ -1,4 +1,6 @@
-"""How libraries compute in fp32: a problem's choice holds for its candidates, by either of PyTorch's ways."""
+"""How libraries compute in fp32: a problem's choice holds for its candidates, by
+either of PyTorch's ways.
+"""
 
 import os
 
@@ -46,14 +48,25 @@ def test_pytorch_ships_it_as_we_say() -> None:
     [
         ("torch.backends.cuda.matmul.allow_tf32 = True", "matmul TF32, convolution TF32, rnn TF32"),
         ("torch.set_float32_matmul_precision('high')", "matmul TF32, convolution TF32, rnn TF32"),
-        ("torch.backends.cuda.matmul.fp32_precision = 'tf32'", "matmul TF32, convolution TF32, rnn TF32"),
+        (
+            "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+            "matmul TF32, convolution TF32, rnn TF32",
+        ),
         ("torch.backends.cudnn.allow_tf32 = False", "matmul fp32, convolution fp32, rnn fp32"),
-        ("torch.backends.cudnn.conv.fp32_precision = 'ieee'", "matmul fp32, convolution fp32, rnn TF32"),
-        ("torch.backends.cudnn.benchmark = True", "matmul fp32, convolution TF32, rnn TF32, cudnn.benchmark"),
+        (
+            "torch.backends.cudnn.conv.fp32_precision = 'ieee'",
+            "matmul fp32, convolution fp32, rnn TF32",
+        ),
+        (
+            "torch.backends.cudnn.benchmark = True",
+            "matmul fp32, convolution TF32, rnn TF32, cudnn.benchmark",
+        ),
     ],
 )
 def test_what_a_problem_sets_holds_for_its_candidates(set_by_the_problem: str, found: str) -> None:
-    """Read in one process, chosen in another; and the other is none the worse for asking in either way."""
+    """Read in one process, chosen in another; and the other is none the worse for
+    asking in either way.
+    """
     theirs = in_a_process(f"{set_by_the_problem}\nfound = numerics.checked(numerics.chosen())")
     ours = in_a_process(
         f"numerics.choose({theirs})\nfound = numerics.described(numerics.chosen())\n"
@@ -83,7 +96,8 @@ def test_the_truth_in_fp32_is_without_tf32_and_leaves_the_choice(set_by_the_prob
 
 
 @pytest.mark.parametrize(
-    "fields", [None, {}, AS_SHIPPED | {"matmul": "fast"}, AS_SHIPPED | {"more": 1}, {"matmul": "ieee"}]
+    "fields",
+    [None, {}, AS_SHIPPED | {"matmul": "fast"}, AS_SHIPPED | {"more": 1}, {"matmul": "ieee"}],
 )
 def test_the_referee_believes_no_other_choice(fields: object) -> None:
     with pytest.raises(ValueError, match="not a"):

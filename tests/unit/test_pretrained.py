@@ -1,5 +1,7 @@
-"""transformers' `from_pretrained` without a hub: published sizes, random weights.  transformers itself is made up here,
-because it need not be installed; with it, `tests/bench/sweep.py --levels 4` says."""
+"""transformers' `from_pretrained` without a hub: published sizes, random weights.
+transformers itself is made up here, because it need not be installed; with it,
+`tests/bench/sweep.py --levels 4` says.
+"""
 
 import json
 import sys
@@ -54,9 +56,19 @@ class PreTrainedModel:
 
 @pytest.fixture
 def transformers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    module, factory = types.ModuleType("transformers"), types.ModuleType("transformers.models.auto.auto_factory")
-    names = {"AutoConfig": AutoConfig, "PretrainedConfig": PreTrainedConfig, "PreTrainedModel": PreTrainedModel}
-    for name, value in {**names, "AutoModelForCausalLM": type("Auto", (_BaseAutoModelClass,), {})}.items():
+    module, factory = (
+        types.ModuleType("transformers"),
+        types.ModuleType("transformers.models.auto.auto_factory"),
+    )
+    names = {
+        "AutoConfig": AutoConfig,
+        "PretrainedConfig": PreTrainedConfig,
+        "PreTrainedModel": PreTrainedModel,
+    }
+    for name, value in {
+        **names,
+        "AutoModelForCausalLM": type("Auto", (_BaseAutoModelClass,), {}),
+    }.items():
         setattr(module, name, type(name, (value,), {}))
     factory._BaseAutoModelClass = _BaseAutoModelClass  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "transformers", module)
@@ -75,7 +87,9 @@ def test_a_published_name_has_its_sizes_and_random_fp32_weights(transformers: An
     assert model.config is config
     assert model.weight.dtype == torch.float32
     assert not model.training
-    assert transformers.PreTrainedModel.from_pretrained("gpt2").config.fields == {"model_type": "gpt2"}
+    assert transformers.PreTrainedModel.from_pretrained("gpt2").config.fields == {
+        "model_type": "gpt2"
+    }
 
 
 def test_an_estimate_of_memory_takes_none(transformers: Any) -> None:
@@ -86,7 +100,9 @@ def test_an_estimate_of_memory_takes_none(transformers: Any) -> None:
 
 
 def test_another_name_is_refused_with_those_that_are_known(transformers: Any) -> None:
-    with pytest.raises(pretrained.UnknownPretrainedError, match=r"meta/llama.*has no network.*gpt2"):
+    with pytest.raises(
+        pretrained.UnknownPretrainedError, match=r"meta/llama.*has no network.*gpt2"
+    ):
         transformers.AutoConfig.from_pretrained("meta/llama")
 
 

@@ -20,7 +20,11 @@ def put(root: Path, **texts: str) -> Path:
 
 def test_a_folder_without_levels_is_a_set_of_its_own(tmp_path: Path) -> None:
     root = put(
-        tmp_path / "mine", relu=GOOD, attention__causal=GOOD, utils="def helper(): ...\n", half="class Model: ..."
+        tmp_path / "mine",
+        relu=GOOD,
+        attention__causal=GOOD,
+        utils="def helper(): ...\n",
+        half="class Model: ...",
     )
     found = problem_folder.read(root)
     assert [(each.name, each.source_set, each.level) for each in found.problems] == [
@@ -45,10 +49,16 @@ def test_a_bad_file_of_a_level_does_not_end_the_others(tmp_path: Path) -> None:
 
 def test_folders_without_problems_are_refused(tmp_path: Path) -> None:
     root = put(tmp_path, level1__1_a=GOOD, empty__utils="x = 1\n")
-    with pytest.raises(kernelbench.CheckoutError, match="got a level: give the folder that holds it"):
+    with pytest.raises(
+        kernelbench.CheckoutError, match="got a level: give the folder that holds it"
+    ):
         problem_folder.read(root / "level1")
-    with pytest.raises(kernelbench.CheckoutError, match="or files that define Model and get_inputs, found none"):
+    with pytest.raises(
+        kernelbench.CheckoutError, match="or files that define Model and get_inputs, found none"
+    ):
         problem_folder.read(root / "empty")
     put(root, level1__b=GOOD)
-    with pytest.raises(kernelbench.CheckoutError, match=r"expected a problem named <number>_<name>\.py"):
+    with pytest.raises(
+        kernelbench.CheckoutError, match=r"expected a problem named <number>_<name>\.py"
+    ):
         problem_folder.read(root)

@@ -1,4 +1,6 @@
-"""Forms of problems: what `get_inputs` and `forward` may give, and what is refused with expected and found."""
+"""Forms of problems: what `get_inputs` and `forward` may give, and what is refused
+with expected and found.
+"""
 
 import enum
 import json
@@ -103,10 +105,17 @@ def test_a_named_number_stays_whole() -> None:
 
 @pytest.mark.parametrize(
     ("value", "came"),
-    [(slice(3), "slice"), (1j, "complex"), (Settings(3), "Settings"), ({1: 2}, "a dict with other keys than text")],
+    [
+        (slice(3), "slice"),
+        (1j, "complex"),
+        (Settings(3), "Settings"),
+        ({1: 2}, "a dict with other keys than text"),
+    ],
 )
 def test_a_value_that_cannot_be_carried_is_named_beside_what_can(value: Any, came: str) -> None:
-    with pytest.raises(layout.UnsupportedError, match=rf"{came}.*: expected tensors, numbers, text"):
+    with pytest.raises(
+        layout.UnsupportedError, match=rf"{came}.*: expected tensors, numbers, text"
+    ):
         layout.describe([value])
 
 
@@ -119,7 +128,9 @@ def test_a_value_that_cannot_be_carried_is_named_beside_what_can(value: Any, cam
         ("x", "return Pair(x + 1, x.exp())", "[torch.randn(8, 8)]"),
     ],
 )
-def test_forms_that_are_described(parameters: str, forward: str, inputs: str, tmp_path: Path) -> None:
+def test_forms_that_are_described(
+    parameters: str, forward: str, inputs: str, tmp_path: Path
+) -> None:
     session = _described(tmp_path, parameters, forward, inputs)
     assert session.spec.truth == "fp64"
     assert not session.spec.output_constant
@@ -148,19 +159,66 @@ def test_inputs_that_belong_together_are_not_mixed(tmp_path: Path) -> None:
     ("parameters", "forward", "inputs", "message"),
     [
         ("x", "return x", "torch.randn(8)", "get_inputs: expected a list or a dict, got Tensor"),
-        ("x", "return x", '{"y": torch.randn(8)}', "get_inputs: missing a required argument: 'x': the dict has y"),
-        ("x, *, y", "return x * y", '{"x": torch.randn(8), "y": 2.0}', "expected no keyword-only arguments, got y"),
-        ("x", "return Both(x)", "[torch.randn(8)]", "the reference's outputs: a value of type Both cannot be"),
-        ("x", "return x.to_sparse()", "[torch.randn(8, 8)]", "outputs: tensors of .*sparse_coo.*expected strided"),
-        ("x", "return x", "[torch.ones(8, dtype=torch.uint16)]", "of torch.uint16, .*: expected .* float64, .* float8"),
-        ("x", "x.mul_(2)", "[torch.randn(8)]", "changes its inputs: expected it to return what it changes"),
+        (
+            "x",
+            "return x",
+            '{"y": torch.randn(8)}',
+            "get_inputs: missing a required argument: 'x': the dict has y",
+        ),
+        (
+            "x, *, y",
+            "return x * y",
+            '{"x": torch.randn(8), "y": 2.0}',
+            "expected no keyword-only arguments, got y",
+        ),
+        (
+            "x",
+            "return Both(x)",
+            "[torch.randn(8)]",
+            "the reference's outputs: a value of type Both cannot be",
+        ),
+        (
+            "x",
+            "return x.to_sparse()",
+            "[torch.randn(8, 8)]",
+            "outputs: tensors of .*sparse_coo.*expected strided",
+        ),
+        (
+            "x",
+            "return x",
+            "[torch.ones(8, dtype=torch.uint16)]",
+            "of torch.uint16, .*: expected .* float64, .* float8",
+        ),
+        (
+            "x",
+            "x.mul_(2)",
+            "[torch.randn(8)]",
+            "changes its inputs: expected it to return what it changes",
+        ),
         ("x", "return None", "[torch.randn(8)]", "no answer that could be wrong$"),
-        ("x", "return x[x > 0]", "[torch.randn(512)]", "outputs of constant shape, got .*2.*and.*2"),
-        ("x", "return x, [x] * int(x.sum())", "[torch.randint(2, (512,))]", "outputs of constant shape, got"),
-        ("xs", "xs.append(1.0); return xs[0]", "[[torch.randn(8)]]", "among its inputs: 1 values before, 2 after"),
+        (
+            "x",
+            "return x[x > 0]",
+            "[torch.randn(512)]",
+            "outputs of constant shape, got .*2.*and.*2",
+        ),
+        (
+            "x",
+            "return x, [x] * int(x.sum())",
+            "[torch.randint(2, (512,))]",
+            "outputs of constant shape, got",
+        ),
+        (
+            "xs",
+            "xs.append(1.0); return xs[0]",
+            "[[torch.randn(8)]]",
+            "among its inputs: 1 values before, 2 after",
+        ),
     ],
 )
-def test_forms_that_are_refused(parameters: str, forward: str, inputs: str, message: str, tmp_path: Path) -> None:
+def test_forms_that_are_refused(
+    parameters: str, forward: str, inputs: str, message: str, tmp_path: Path
+) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         _described(tmp_path, parameters, forward, inputs)
 
@@ -174,7 +232,11 @@ def _multiplies() -> None:
 
 
 @pytest.mark.parametrize(("work", "hinted"), [(_differentiates, True), (_multiplies, False)])
-def test_a_model_that_differentiates_learns_that_gradients_are_off(work: Callable[[], None], hinted: bool) -> None:
+def test_a_model_that_differentiates_learns_that_gradients_are_off(
+    work: Callable[[], None], hinted: bool
+) -> None:
     with pytest.raises(RuntimeError) as caught:
         work()
-    assert ("a call runs under torch.no_grad()" in calls.explain(caught.value).partition("\n")[0]) is hinted
+    assert (
+        "a call runs under torch.no_grad()" in calls.explain(caught.value).partition("\n")[0]
+    ) is hinted

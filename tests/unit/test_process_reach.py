@@ -4,7 +4,10 @@ import pytest
 
 from app.domain import process_reach
 
-HEAD = "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom torch.nn import functional as F\n"
+HEAD = (
+    "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom torch.nn import"
+    " functional as F\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +32,17 @@ HEAD = "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom
         ("torch._C.TensorBase.numpy(x)", "torch._C.TensorBase"),
         ("torch.Tensor.__mro__[1].numpy(x)", "torch.Tensor.__mro__"),
         ("class A: __array_interface__ = {}", "__array_interface__"),
-        ("class A:\n  @property\n  def __array_interface__(self): return {}", "__array_interface__"),
+        (
+            "class A:\n  @property\n  def __array_interface__(self): return {}",
+            "__array_interface__",
+        ),
         ("setattr(a, '__array_interface__', {})", "__array_interface__"),
         ("from unittest import mock", "unittest.mock"),
         ("import os\nos.system('true')", "os.system"),
-        ("from concurrent.futures import ProcessPoolExecutor", "concurrent.futures.ProcessPoolExecutor"),
+        (
+            "from concurrent.futures import ProcessPoolExecutor",
+            "concurrent.futures.ProcessPoolExecutor",
+        ),
         ("import torch.multiprocessing as mp", "torch.multiprocessing"),
         ("async def f(): pass\nf().cr_frame", "cr_frame"),
         ("torch.jit.optimize_for_inference(m)", "torch.jit.optimize_for_inference"),
@@ -46,7 +55,10 @@ HEAD = "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom
         ("import runpy", "runpy"),
         ("import timeit", "timeit"),
         ("from cProfile import Profile", "cProfile.Profile"),
-        ("torch._C._autograd._enable_record_function(False)", "torch._C._autograd._enable_record_function"),
+        (
+            "torch._C._autograd._enable_record_function(False)",
+            "torch._C._autograd._enable_record_function",
+        ),
         ("x.untyped_storage()._write_file(f, False, False, 1)", "_write_file"),
         ("x.untyped_storage()._share_fd_cpu_()", "_share_fd_cpu_"),
         ("if __name__ == '__main__':\n  pass\nelse:\n  import runpy", "runpy"),
@@ -64,7 +76,10 @@ def test_a_way_is_named(source: str, way: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "class M(torch.nn.Module):\n  def f(self):\n    super().__init__()\n    self.__dict__['y'] = self.x = 1",
+        (
+            "class M(torch.nn.Module):\n  def f(self):\n    super().__init__()\n   "
+            " self.__dict__['y'] = self.x = 1"
+        ),
         "import reference as r\nr.M = 4",
         "getattr(torch, name)\ngetattr(tl, f'float{bits}')\ngetattr(x, name)",
         "torch.compile(f, mode='x')\n'system'\n'A profiler, and settrace in a sentence'",
@@ -72,7 +87,10 @@ def test_a_way_is_named(source: str, way: str) -> None:
         "sys.path.append('/kernels')",
         "if __name__ == '__main__':\n  import subprocess, torch.profiler\n  open('torch.py', 'w')",
         "conv = torch.nn.Conv2d(1, 1, 1)\nconv.weight = torch.nn.Parameter(conv.weight)",
-        "torch.backends.cuda.matmul.allow_tf32 = True\nb = torch.backends.cudnn\nb.benchmark = True",
+        (
+            "torch.backends.cuda.matmul.allow_tf32 = True\nb = torch.backends.cudnn\nb.benchmark ="
+            " True"
+        ),
         "embedding.freeze()\nmodel.modules()",
         "ctx = tl\nx = tl.load\nF = torch.nn.functional",
         "setattr(self, 'x', 1)\nvars(self)",
@@ -88,7 +106,10 @@ def test_what_honest_sources_do_is_no_way(source: str) -> None:
     [
         ("import ctypes.util", "ctypes.util"),
         ("from ctypes import CDLL", "ctypes.CDLL"),
-        ("from torch.utils.cpp_extension import load_inline", "torch.utils.cpp_extension.load_inline"),
+        (
+            "from torch.utils.cpp_extension import load_inline",
+            "torch.utils.cpp_extension.load_inline",
+        ),
         ("torch.ops.load_library('x.so')", "torch.ops.load_library"),
     ],
 )
@@ -101,7 +122,10 @@ def test_native_code_is_a_way_where_it_has_no_account(source: str, way: str) -> 
     ("source", "files"),
     [
         ("with open('torch.py', 'w') as f: f.write('')", ("torch.py",)),
-        ("from pathlib import Path\nPath('/a/triton/__init__.py').write_text('')", ("/a/triton/__init__.py",)),
+        (
+            "from pathlib import Path\nPath('/a/triton/__init__.py').write_text('')",
+            ("/a/triton/__init__.py",),
+        ),
         ("import os\nos.symlink('x.so', 'a/torch.so')", ("a/torch.so",)),
         ("open('kernel.py', 'w')\nopen('torch.txt', 'w')", ()),
         ("name = 'torch.py'", ()),

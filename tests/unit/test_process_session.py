@@ -20,10 +20,16 @@ LOW, HIGH = 0x7F0000000000, (1 << 64) - 1
 
 
 def make_session(sizes: list[int], calls: int, windows: dict[int, torch.Tensor]) -> Session:
-    """A session of a process that gives outputs of so many bytes and has shared such memory; its slots hold noise."""
-    leaves = tuple({"kind": "tensor", "dtype": "uint8", "shape": [size], "stride": None} for size in sizes)
+    """A session of a process that gives outputs of so many bytes and has shared such
+    memory; its slots hold noise.
+    """
+    leaves = tuple(
+        {"kind": "tensor", "dtype": "uint8", "shape": [size], "stride": None} for size in sizes
+    )
     offsets = tuple(256 * index for index in range(len(sizes)))
-    region = layout.Region(start=256, slot_bytes=256 * len(sizes), slots=calls, offsets=offsets, leaves=leaves)
+    region = layout.Region(
+        start=256, slot_bytes=256 * len(sizes), slots=calls, offsets=offsets, leaves=leaves
+    )
     handle: Any = object.__new__(ProcessHandle)
     handle._mapped, handle.process = MappedMemory(torch.device("cpu")), None
     handle._mapped._extents = [Extent(base, (), shown) for base, shown in sorted(windows.items())]
@@ -52,7 +58,9 @@ def expected(session: Session, calls: int, addresses: list[int]) -> list[list[in
     slots = leaf_bytes(session, session.region(session.arena.outputs, 0, calls))
     found = []
     for index, address in enumerate(addresses):
-        here = range(address, address + layout.size_of(leaves[index % len(leaves)])) if address else []
+        here = (
+            range(address, address + layout.size_of(leaves[index % len(leaves)])) if address else []
+        )
         shown = [session.handle.mapped(at, 1) for at in here]
         if any(byte is None for byte in shown):
             raise ValueError(address)
@@ -62,7 +70,9 @@ def expected(session: Session, calls: int, addresses: list[int]) -> list[list[in
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[Session, int, list[int], list[torch.Tensor]]:
-    """MappedMemory with and without gaps, and addresses that follow each other at a distance, until they do not."""
+    """MappedMemory with and without gaps, and addresses that follow each other at a
+    distance, until they do not.
+    """
     sizes = draw(st.lists(st.sampled_from([0, 1, 7, 8, 16, 24, 64]), min_size=1, max_size=3))
     calls = draw(st.integers(1, 14))
     base, windows = LOW, {}
@@ -75,9 +85,19 @@ def situations(draw: st.DrawFn) -> tuple[Session, int, list[int], list[torch.Ten
         step, column = draw(st.sampled_from([0, 8, 16, 64, 72, 7])), []
         for _ in range(calls):
             step = draw(st.sampled_from([step] * 60 + [0, 8, 16, 64, 1, -8, 1 << 30]))
-            kind = draw(st.sampled_from(["next"] * 60 + ["slot", "slot", "back", "back", "anywhere"]))
-            address = draw(st.integers(LOW, base)) if kind == "back" else min(max(1, address + step), HIGH)
-            column.append({"slot": 0, "anywhere": draw(st.sampled_from([1, LOW - 1, HIGH]))}.get(kind, address))
+            kind = draw(
+                st.sampled_from(["next"] * 60 + ["slot", "slot", "back", "back", "anywhere"])
+            )
+            address = (
+                draw(st.integers(LOW, base))
+                if kind == "back"
+                else min(max(1, address + step), HIGH)
+            )
+            column.append(
+                {"slot": 0, "anywhere": draw(st.sampled_from([1, LOW - 1, HIGH]))}.get(
+                    kind, address
+                )
+            )
         columns.append(column)
     addresses = [column[call] for call in range(calls) for column in columns]
     return make_session(sizes, calls, windows), calls, addresses, list(windows.values())
@@ -102,7 +122,9 @@ def test_outputs_are_what_lies_at_their_addresses(
     assert leaf_bytes(session, snapshot.copy) == before
     if any(addresses):
         assert bool(snapshot.differs()) is (expected(session, calls, addresses) != before)
-    assert leaf_bytes(session, session.delivered(0, calls, addresses).copy) == expected(session, calls, addresses)
+    assert leaf_bytes(session, session.delivered(0, calls, addresses).copy) == expected(
+        session, calls, addresses
+    )
 
 
 @pytest.mark.parametrize("width", [24, 31])
@@ -129,7 +151,9 @@ def test_a_run_ends_where_its_window_does() -> None:
 
 def test_a_few_are_taken_one_by_one() -> None:
     session = make_session([8], SHORTEST_RUN - 1, {LOW: noise(64)})
-    snapshot = session.delivered(0, SHORTEST_RUN - 1, [LOW + 8 * call for call in range(SHORTEST_RUN - 1)])
+    snapshot = session.delivered(
+        0, SHORTEST_RUN - 1, [LOW + 8 * call for call in range(SHORTEST_RUN - 1)]
+    )
     assert (snapshot.runs, len(snapshot.rest)) == ([], SHORTEST_RUN - 1)
 
 
@@ -148,11 +172,15 @@ def test_without_addresses_outputs_are_those_of_the_slots() -> None:
 def test_no_address_is_none_even_where_the_process_says_that_its_memory_begins_there() -> None:
     session = make_session([8], 8, {0: noise(64)})
     addresses = [8 * call for call in range(8)]
-    assert leaf_bytes(session, session.delivered(0, 8, addresses).copy) == expected(session, 8, addresses)
+    assert leaf_bytes(session, session.delivered(0, 8, addresses).copy) == expected(
+        session, 8, addresses
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 4096), (2, 24), (3, 17)])
-def test_rewritten_memory_stays_as_it_is(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewritten_memory_stays_as_it_is(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(snapshot, "COMPARED_WORDS", 8)
     memory = torch.randint(0, 256, shape, dtype=torch.uint8)
     before = memory.clone()

@@ -12,13 +12,17 @@ from app.domain.problem import Problem
 SHIPPED = {(each.name, each.kind): each for each in templates.shipped()}
 NAMES = sorted({name for name, _ in SHIPPED})
 REFERENCE = "class Model: ...\n"
-SPEC = CollectionSpec(name="c", problems=Problems(source_set="tests"), endpoint="m", strategy={"name": "sequential"})
+SPEC = CollectionSpec(
+    name="c", problems=Problems(source_set="tests"), endpoint="m", strategy={"name": "sequential"}
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n"])
 def test_a_fence_follows_the_last_line_of_the_reference(name: str, ending: str) -> None:
-    problem = Problem(name="p", reference=REFERENCE.rstrip("\n").encode() + ending.encode(), source_set="tests")
+    problem = Problem(
+        name="p", reference=REFERENCE.rstrip("\n").encode() + ending.encode(), source_set="tests"
+    )
     (opening,) = texts.opening(SPEC, {"problem": SHIPPED[name, "problem"]}, problem)
     assert f"\n{REFERENCE}```" in opening.content
 

@@ -1,4 +1,6 @@
-"""Pool processes that are frozen, and event loops that stand still: found by their main process, and no others."""
+"""Pool processes that are frozen, and event loops that stand still: found by their
+main process, and no others.
+"""
 
 from __future__ import annotations
 

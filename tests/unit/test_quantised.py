@@ -1,4 +1,6 @@
-"""Values that an operation of torch rounds to codes: rounding decides between two codes, and between no others."""
+"""Values that an operation of torch rounds to codes: rounding decides between two
+codes, and between no others.
+"""
 
 import time
 
@@ -52,7 +54,9 @@ def test_codes_that_rounding_decides_are_right_and_other_codes_are_not() -> None
 
 
 class Shifted(nn.Module):
-    """Codes of values as they are, buckets between edges near zero, and codes that whole numbers are compared with."""
+    """Codes of values as they are, buckets between edges near zero, and codes that
+    whole numbers are compared with.
+    """
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         codes = torch.clamp(torch.round(x * 2) + 8, 0, 15)
@@ -73,11 +77,15 @@ def test_a_decision_by_a_shifted_value_is_right_next_to_its_boundary_alone() -> 
     assert (up != codes).any()
     assert (places != buckets).any()
     got = [up.clone(), places.clone(), above.clone()]
-    beyond = 4_000 + int((x[0, 4_000:] * 2 - (x[0, 4_000:] * 2).round()).abs().argmin())  # far from half-way
+    beyond = 4_000 + int(
+        (x[0, 4_000:] * 2 - (x[0, 4_000:] * 2).round()).abs().argmin()
+    )  # far from half-way
     got[0][0, beyond] += 1
     got[2] = codes >= 8  # another decision about whole numbers
     kept = [each.clone() for each in got]
-    equivalent_answers.find_equivalent(true_answer.twin(model, best), best, [x], kept, time.process_time() + 60.0)
+    equivalent_answers.find_equivalent(
+        true_answer.twin(model, best), best, [x], kept, time.process_time() + 60.0
+    )
     assert torch.equal(kept[1], places)
     assert kept[0][0, beyond] == codes[0, beyond]
     kept[0][0, beyond] = up[0, beyond]

@@ -14,11 +14,17 @@ SIZES = (20_000, 100_000)
     ("stored", "took_s", "counted"),
     [
         (1_000_000, 0.2, [20_000, 100_000]),
-        (1_000_000, quick_counts.COUNT_BUDGET_S / 4, [20_000]),  # five times as long would be beyond the budget
+        (
+            1_000_000,
+            quick_counts.COUNT_BUDGET_S / 4,
+            [20_000],
+        ),  # five times as long would be beyond the budget
         (15_000, 0.01, [20_000]),  # everything is counted already
     ],
 )
-def test_a_further_count_is_made_only_where_time_allows(stored: int, took_s: float, counted: list[int]) -> None:
+def test_a_further_count_is_made_only_where_time_allows(
+    stored: int, took_s: float, counted: list[int]
+) -> None:
     asked: list[int] = []
 
     def count(latest: int) -> tuple[list[QuickStage], float]:

@@ -15,7 +15,9 @@ def window(count: int, sent_s: float = 100.0, **fields) -> list[CallOutcome]:
     return [CallOutcome(**{"sent_s": sent_s, "ok": True, **fields}) for _ in range(count)]
 
 
-def after(state: State, outcomes: list[CallOutcome], now_s: float = 101.0, most: int = 500) -> State:
+def after(
+    state: State, outcomes: list[CallOutcome], now_s: float = 101.0, most: int = 500
+) -> State:
     return rate.after(state, outcomes, now_s=now_s, most=most)
 
 
@@ -76,8 +78,9 @@ def test_the_limit_stays_in_its_bounds(windows, most):
 
 def simulate(capacity: int, windows: int, *, refuses: bool, late: float = 0.1) -> list[float]:
     """Limits over time at a server with so many places and 2 s a call.  It refuses calls beyond
-    them, or lets it wait, which the times to the first token show.  `late`: time to the first token of a call that does
-    not wait, from the middle on; 0.1 s before."""
+    them, or lets it wait, which the times to the first token show.  `late`: time to the first token
+    of a call that does not wait, from the middle on; 0.1 s before.
+    """
     state, limits, now_s = State(), [], 0.0
     for number in range(windows):
         count = max(rate.SAMPLES, int(state.limit))
@@ -105,7 +108,9 @@ def test_the_limit_finds_the_capacity_of_a_server_that_queues():
 
 
 def test_first_tokens_of_longer_prompts_are_no_queue():
-    """Turn three of a dialogue has ten times the prompt of turn one: no cut makes its first token faster."""
+    """Turn three of a dialogue has ten times the prompt of turn one: no cut makes
+    its first token faster.
+    """
     settled = simulate(60, 120, refuses=False, late=1.0)[80:]
     assert min(settled) >= 45
     assert max(settled) <= 120

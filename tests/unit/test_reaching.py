@@ -17,7 +17,9 @@ CPU = torch.device("cpu")
 
 def _plan(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
     torch.manual_seed(0)
-    return reaching_inputs.plan(lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], CPU)
+    return reaching_inputs.plan(
+        lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], CPU
+    )
 
 
 def _normal() -> torch.Tensor:
@@ -57,11 +59,15 @@ def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.T
     [
         lambda x: torch.relu(x),
         lambda x: torch.clamp(x, -1, 1),  # reached as it is
-        lambda x: x / torch.clamp(x.norm(dim=-1, keepdim=True), min=1e-12),  # keeps a division from zero
+        lambda x: (
+            x / torch.clamp(x.norm(dim=-1, keepdim=True), min=1e-12)
+        ),  # keeps a division from zero
         lambda x: x.masked_fill(x < -1e9, 0.0),  # stands for infinity
         lambda x: torch.maximum(x, x.roll(1)),
         lambda x: torch.nn.functional.smooth_l1_loss(x, torch.zeros_like(x)),
-        lambda x: torch.nn.functional.softplus(x),  # the same on both sides of its limit, but for overflow
+        lambda x: torch.nn.functional.softplus(
+            x
+        ),  # the same on both sides of its limit, but for overflow
     ],
 )
 def test_other_limits_are_left_alone(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -94,7 +100,10 @@ def test_inputs_leave_their_bounds_to_reach_a_limit(draw: Callable[[], torch.Ten
     [
         lambda x: torch.arange(10)[(x * 9).long()].clamp(max=500) + x.clamp(max=500),
         lambda x: torch.arange(10)[(x * 9).int().long()] + x.clamp(max=500),
-        lambda x: torch.nn.functional.binary_cross_entropy(x, x, reduction="none").clamp(max=500) + x.clamp(max=500),
+        lambda x: (
+            torch.nn.functional.binary_cross_entropy(x, x, reduction="none").clamp(max=500)
+            + x.clamp(max=500)
+        ),
     ],
 )
 def test_inputs_that_become_an_index_or_a_probability_keep_their_bounds(
@@ -112,7 +121,9 @@ def test_inputs_that_become_an_index_or_a_probability_keep_their_bounds(
         (lambda x: torch.maximum(x, x.mean(-1, keepdim=True) - 5 * x.std(-1, keepdim=True)), True),
     ],
 )
-def test_limits_that_are_tensors_are_reached(model: Callable[[torch.Tensor], torch.Tensor], is_scattered: bool) -> None:
+def test_limits_that_are_tensors_are_reached(
+    model: Callable[[torch.Tensor], torch.Tensor], is_scattered: bool
+) -> None:
     plan = _plan(model, _normal)
     assert plan.kinds == (Variant.REACHING,)
     assert plan.scaling is not None
@@ -129,7 +140,9 @@ def test_limits_that_are_tensors_are_reached(model: Callable[[torch.Tensor], tor
         lambda x: torch.relu(x.square().sum(-1) - x.roll(1).square().sum(-1) + 150),  # a margin
     ],
 )
-def test_limits_within_operators_and_of_norms_are_reached(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_limits_within_operators_and_of_norms_are_reached(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     assert _plan(model, _normal).kinds == (Variant.REACHING,)
 
 
@@ -153,7 +166,9 @@ def test_segments_that_do_not_overlap_stay_so() -> None:
     assert reaching_inputs.applied(Variant.REDRAWN, plan, [starts, ends])[0] is starts
     unrelated = torch.randint(0, 3000, (12,))
     unrelated[0], unrelated[1] = -1, 3000
-    assert not torch.equal(reaching_inputs.applied(Variant.REDRAWN, plan, [starts, unrelated])[0], starts)
+    assert not torch.equal(
+        reaching_inputs.applied(Variant.REDRAWN, plan, [starts, unrelated])[0], starts
+    )
 
 
 def test_rows_of_other_integers_change_places() -> None:
@@ -180,7 +195,13 @@ def test_an_eighth_of_a_mask_that_hides_all_or_nothing_is_turned(kept: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "draw", [lambda: torch.arange(10), lambda: torch.full((10,), -1), lambda: torch.randint(0, 9, (50,)), lambda: 7]
+    "draw",
+    [
+        lambda: torch.arange(10),
+        lambda: torch.full((10,), -1),
+        lambda: torch.randint(0, 9, (50,)),
+        lambda: 7,
+    ],
 )
 def test_integers_that_vary_or_cannot_are_left_alone(draw: Callable[[], Any]) -> None:
     assert _plan(lambda x, _: x, _normal, draw) == Plan()
@@ -228,7 +249,9 @@ def test_equal_integers_are_drawn_from_half_of_their_value_on(shape: tuple[int, 
     plan = _plan(lambda x, n: x * n.sum(), lambda: torch.randn(7, 5), lambda: lengths.clone())
     assert plan.fixed == {1}
     plan = Plan(fixed=frozenset({0}))
-    drawn = torch.stack([reaching_inputs.applied(Variant.REDRAWN, plan, [lengths])[0] for _ in range(9)])
+    drawn = torch.stack(
+        [reaching_inputs.applied(Variant.REDRAWN, plan, [lengths])[0] for _ in range(9)]
+    )
     assert 48 <= int(drawn.min()) < int(drawn.max()) <= 97
     assert drawn.dtype == lengths.dtype
 
@@ -244,10 +267,14 @@ def test_some_of_equal_zeros_or_ones_are_inverted(value: int) -> None:
 
 
 def test_sizes_that_add_up_to_the_length_of_an_input_are_left_alone() -> None:
-    assert not _plan(lambda x, sizes: x.split(sizes.tolist()), _normal, lambda: torch.full((4,), 16)).fixed
+    assert not _plan(
+        lambda x, sizes: x.split(sizes.tolist()), _normal, lambda: torch.full((4,), 16)
+    ).fixed
 
 
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 3.0, -2.0, torch.tensor(0.0), torch.tensor([1.5])])
+@pytest.mark.parametrize(
+    "value", [0.0, 0.5, 1.0, 3.0, -2.0, torch.tensor(0.0), torch.tensor([1.5])]
+)
 def test_single_numbers_move(value: Any) -> None:
     plan = _plan(lambda x, level: x * level, _normal, lambda: copy.deepcopy(value))
     assert plan.fixed == {1}
@@ -275,7 +302,9 @@ def test_an_input_on_which_the_reference_fails_does_not_spoil_the_others() -> No
     def model(x: torch.Tensor, row: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return x[:1][row] * mask
 
-    plan = _plan(model, _normal, lambda: torch.zeros(3, dtype=torch.int64), lambda: torch.ones(3, 32))
+    plan = _plan(
+        model, _normal, lambda: torch.zeros(3, dtype=torch.int64), lambda: torch.ones(3, 32)
+    )
     assert plan.fixed == {2}
 
 
@@ -286,7 +315,9 @@ def test_an_input_on_which_the_reference_fails_does_not_spoil_the_others() -> No
         (lambda x: torch.clamp(x.abs().amax(), min=0.5), 1.0),  # smaller ones do
     ],
 )
-def test_limits_below_all_values_are_reached(model: Callable[[torch.Tensor], torch.Tensor], scale: float) -> None:
+def test_limits_below_all_values_are_reached(
+    model: Callable[[torch.Tensor], torch.Tensor], scale: float
+) -> None:
     plan = _plan(model, lambda: scale * torch.randn(1, 512))
     assert plan.kinds == (Variant.REACHING,)
 
@@ -303,7 +334,9 @@ def test_limits_below_all_values_are_reached(model: Callable[[torch.Tensor], tor
         lambda x: torch.relu(x @ torch.ones(32, 8)),
     ],
 )
-def test_inputs_of_one_sign_get_both_where_signs_differ(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_inputs_of_one_sign_get_both_where_signs_differ(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     plan = _plan(model, lambda: torch.rand(64, 32))
     assert plan == Plan(signed=frozenset({0}))
     (x,) = reaching_inputs.applied(Variant.SIGNED, plan, [torch.rand(64, 32)])
@@ -321,12 +354,18 @@ def test_inputs_of_one_sign_get_both_where_signs_differ(model: Callable[[torch.T
         (lambda x: torch.relu(x), lambda: torch.rand(64, 32).softmax(-1)),  # shares
     ],
 )
-def test_other_inputs_of_one_sign_keep_it(model: Callable[..., Any], draw: Callable[[], torch.Tensor]) -> None:
+def test_other_inputs_of_one_sign_keep_it(
+    model: Callable[..., Any], draw: Callable[[], torch.Tensor]
+) -> None:
     assert _plan(model, draw) == Plan()
 
 
 def test_of_two_inputs_the_one_that_may_change_its_sign_does() -> None:
-    plan = _plan(lambda x, y: torch.relu(x) / y.sqrt(), lambda: torch.rand(64, 32), lambda: 1 + torch.rand(64, 32))
+    plan = _plan(
+        lambda x, y: torch.relu(x) / y.sqrt(),
+        lambda: torch.rand(64, 32),
+        lambda: 1 + torch.rand(64, 32),
+    )
     assert plan == Plan(signed=frozenset({0}))
 
 
@@ -341,7 +380,9 @@ def test_of_two_inputs_the_one_that_may_change_its_sign_does() -> None:
         (lambda ids: (ids > -3).float(), -3),
     ],
 )
-def test_integers_that_the_reference_names_are_among_the_inputs(model: Callable[..., Any], value: int) -> None:
+def test_integers_that_the_reference_names_are_among_the_inputs(
+    model: Callable[..., Any], value: int
+) -> None:
     def draw() -> torch.Tensor:
         return torch.randint(10, 100, (64, 32))
 
@@ -351,7 +392,9 @@ def test_integers_that_the_reference_names_are_among_the_inputs(model: Callable[
     assert 0.02 < float((ids == value).float().mean()) < 0.3
 
 
-@pytest.mark.parametrize("model", [lambda x: torch.nan_to_num(x), lambda x: torch.where(torch.isnan(x), 0.0, x)])
+@pytest.mark.parametrize(
+    "model", [lambda x: torch.nan_to_num(x), lambda x: torch.where(torch.isnan(x), 0.0, x)]
+)
 def test_nan_is_among_the_inputs_where_the_reference_replaces_it(model: Callable[..., Any]) -> None:
     plan = _plan(model, _normal)
     (x,) = reaching_inputs.applied(Variant.NAMED, plan, [_normal()])

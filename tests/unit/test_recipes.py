@@ -47,25 +47,46 @@ def test_the_hyper_parameters_are_the_papers() -> None:
     assert (verl["data"]["train_batch_size"], rollout["n"], trl["num_generations"]) == (16, 16, 16)
     assert trl["per_device_train_batch_size"] * trl["gradient_accumulation_steps"] == 16 * 16
     assert verl["data"]["max_prompt_length"] + verl["data"]["max_response_length"] == 32768
-    assert verl["algorithm"]["adv_estimator"].removeprefix("assay_") == RECIPES["trl_rl"]["credit"]["method"] == "trloo"
+    assert (
+        verl["algorithm"]["adv_estimator"].removeprefix("assay_")
+        == RECIPES["trl_rl"]["credit"]["method"]
+        == "trloo"
+    )
     assert "trloo" in METHODS
-    low, high = verl["algorithm"]["rollout_correction"]["rollout_rs_threshold"].partition(",")[0].split("_")
+    low, high = (
+        verl["algorithm"]["rollout_correction"]["rollout_rs_threshold"].partition(",")[0].split("_")
+    )
     assert (1 / float(high), 1 / float(low)) == pytest.approx((0.999, 1.001), abs=1e-8)
-    for sft, rate in ((RECIPES["verl_sft"], RECIPES["verl_sft"]["optim"]["lr"]), (RECIPES["trl_sft"], None)):
+    for sft, rate in (
+        (RECIPES["verl_sft"], RECIPES["verl_sft"]["optim"]["lr"]),
+        (RECIPES["trl_sft"], None),
+    ):
         assert (rate or sft["trainer"]["learning_rate"]) == 1e-6
     assert RECIPES["verl_sft"]["data"]["train_batch_size"] == 256
-    assert RECIPES["verl_sft"]["trainer"]["total_epochs"] == RECIPES["trl_sft"]["trainer"]["num_train_epochs"] == 4
+    assert (
+        RECIPES["verl_sft"]["trainer"]["total_epochs"]
+        == RECIPES["trl_sft"]["trainer"]["num_train_epochs"]
+        == 4
+    )
 
 
 def test_the_modules_that_recipes_name_exist_and_are_renamed_in_the_wheel() -> None:
-    loop, data = RECIPES["verl_loop"][0]["_target_"], RECIPES["verl_sft"]["data"]["custom_cls"]["path"]
+    loop, data = (
+        RECIPES["verl_loop"][0]["_target_"],
+        RECIPES["verl_sft"]["data"]["custom_cls"]["path"],
+    )
     for name in (loop.rpartition(".")[0], data.removeprefix("pkg://")):
         assert importlib.util.find_spec(name) is not None
     files = {name: content.decode() for name, content in backend.sources() if "/recipes/" in name}
     assert {
-        f"kernel_assay/training/recipes/{path.name}" for path in FOLDER.iterdir() if path.suffix in (".py", ".yaml")
+        f"kernel_assay/training/recipes/{path.name}"
+        for path in FOLDER.iterdir()
+        if path.suffix in (".py", ".yaml")
     } == set(files)
-    assert "kernel_assay.integrations.verl_agent_loop" in files["kernel_assay/training/recipes/verl_loop.yaml"]
+    assert (
+        "kernel_assay.integrations.verl_agent_loop"
+        in files["kernel_assay/training/recipes/verl_loop.yaml"]
+    )
     assert not [name for name, text in files.items() if "app.integrations" in text]
 
 
@@ -79,7 +100,11 @@ FREE = [
 
 @pytest.mark.parametrize(
     ("recipe", "base", "free"),
-    [("verl_rl", "ppo_trainer", []), ("verl_sft", "sft_trainer_engine", []), ("verl_dry_run", "ppo_trainer", FREE)],
+    [
+        ("verl_rl", "ppo_trainer", []),
+        ("verl_sft", "sft_trainer_engine", []),
+        ("verl_dry_run", "ppo_trainer", FREE),
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_verl_knows_every_key(recipe: str, base: str, free: list[str]) -> None:

@@ -1,4 +1,6 @@
-"""Timing launches in a profiled call, on a device that is pretended: events behave as CUDA documents them."""
+"""Timing launches in a profiled call, on a device that is pretended: events behave
+as CUDA documents them.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -72,7 +74,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpu]:
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(torch.cuda, "_sleep", FakeEvent.gpu.sleep)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: FakeEvent.gpu.capturing)
-    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter_ns=lambda: FakeEvent.gpu.host_ns))
+    monkeypatch.setattr(
+        base, "time", SimpleNamespace(perf_counter_ns=lambda: FakeEvent.gpu.host_ns)
+    )
     yield FakeEvent.gpu
     del FakeEvent.gpu
 
@@ -151,7 +155,9 @@ def test_where_the_host_is_slower_than_the_lead_it_gets_a_longer_one(
 
     recorder.profile(GPU, call, lambda: done.append(len(gpu.leads_ns)))
     assert gpu.leads_ns == leads_ns
-    assert done == [1]  # the first call's result: the second may find inputs that the first has changed
+    assert done == [
+        1
+    ]  # the first call's result: the second may find inputs that the first has changed
     assert len(recorder.rows) == 1
 
 
@@ -179,8 +185,18 @@ class FakeProfiler:
         pass
 
     def export_chrome_trace(self, path: str) -> None:
-        event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 1, "tid": 1, "dur": 2.0, "args": {"stream": 7}}
-        Path(path).write_text(json.dumps({"traceEvents": [{**event, "ts": 10.0}, {**event, "ts": 900.0}]}))
+        event = {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "k",
+            "pid": 1,
+            "tid": 1,
+            "dur": 2.0,
+            "args": {"stream": 7},
+        }
+        Path(path).write_text(
+            json.dumps({"traceEvents": [{**event, "ts": 10.0}, {**event, "ts": 900.0}]})
+        )
 
 
 def test_the_drivers_profiler_does_not_count_what_the_device_waits(
@@ -192,7 +208,11 @@ def test_the_drivers_profiler_does_not_count_what_the_device_waits(
     monkeypatch.setattr(kineto, "synchronise", lambda: waited.append(True))
     done: list[str] = []
     busy_ns, found = kineto.profile(
-        lambda index: done.append(f"call {index}"), lambda index: done.append(f"deliver {index}"), 2, tmp_path, {"k"}
+        lambda index: done.append(f"call {index}"),
+        lambda index: done.append(f"deliver {index}"),
+        2,
+        tmp_path,
+        {"k"},
     )
     assert busy_ns == 4000
     assert [each.start_ns for each in found] == [0, 890_000]
@@ -204,18 +224,32 @@ def test_the_profiled_call_with_the_median_share_counts() -> None:
     def call(number: int, own_ns: int, library_ns: int) -> list[Launch]:
         return [
             KERNEL._replace(call=number, duration_ns=own_ns),
-            Launch(name="gemm", origin="torch", start_ns=own_ns, duration_ns=library_ns, call=number),
-            Launch(name="Memcpy DtoH", origin="transfer", start_ns=1 << 20, duration_ns=1 << 20, call=number),
+            Launch(
+                name="gemm", origin="torch", start_ns=own_ns, duration_ns=library_ns, call=number
+            ),
+            Launch(
+                name="Memcpy DtoH",
+                origin="transfer",
+                start_ns=1 << 20,
+                duration_ns=1 << 20,
+                call=number,
+            ),
         ]
 
-    rows = [*call(0, 10, 2_000_000), *call(1, 10, 90), *call(2, 2_000_000, 90)]  # two waited for their turn
+    rows = [
+        *call(0, 10, 2_000_000),
+        *call(1, 10, 90),
+        *call(2, 2_000_000, 90),
+    ]  # two waited for their turn
     assert call_profile.typical(rows) == call(1, 10, 90)
     assert call_profile.typical(call(1, 10, 90)) == call(1, 10, 90)
     assert call_profile.typical([]) == []
 
 
 class FakeSession:
-    """A candidate that says how long its call took the device, and has one kernel on a stream of its own."""
+    """A candidate that says how long its call took the device, and has one kernel on
+    a stream of its own.
+    """
 
     def __init__(self, device_ns: int, rows: list[Launch]) -> None:
         mailbox = bytearray(control_channel.MAILBOX_BYTES)
@@ -231,8 +265,12 @@ class FakeSession:
         return self._answers[command]
 
 
-@pytest.mark.parametrize(("device_ns", "device_us", "covered"), [(0, 8.0, 1.0), (2_000, 8.0, 1.0), (16_000, 16.0, 0.5)])
-def test_a_device_is_busy_at_least_as_long_as_what_it_ran(device_ns: int, device_us: float, covered: float) -> None:
+@pytest.mark.parametrize(
+    ("device_ns", "device_us", "covered"), [(0, 8.0, 1.0), (2_000, 8.0, 1.0), (16_000, 16.0, 0.5)]
+)
+def test_a_device_is_busy_at_least_as_long_as_what_it_ran(
+    device_ns: int, device_us: float, covered: float
+) -> None:
     draw: Callable[[int], Any] = lambda _: SimpleNamespace(at=0)  # noqa: E731
     trials: Any = SimpleNamespace(
         candidate=FakeSession(device_ns, [KERNEL._replace(duration_ns=8_000)]),

@@ -36,13 +36,17 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
     def attempt(*_: Any, alone: bool) -> tuple[Any, Fault | None]:
         kept = Tensor()
         stages = SimpleNamespace(chrome_trace=lambda *_: b"")
-        progress = SimpleNamespace(shares_memory=not alone, kept=kept, stages=stages, launches=[], codes=())
+        progress = SimpleNamespace(
+            shares_memory=not alone, kept=kept, stages=stages, launches=[], codes=()
+        )
         if alone:
             assert first[0]() is None
             return progress, None
         first.append(weakref.ref(kept))
         try:
-            raise invalid("no_room", "no memory", out_of_memory=True)  # its traceback holds this frame
+            raise invalid(
+                "no_room", "no memory", out_of_memory=True
+            )  # its traceback holds this frame
         except Fault as fault:
             return progress, fault
 
@@ -56,7 +60,13 @@ def fake_host(**parts: Any) -> Any:
     nothing = dict.fromkeys(("restart_helpers", "require_zygote"), lambda: None)
     sound = SimpleNamespace(require_sound=lambda: None)
     lease = SimpleNamespace(waits=Waits(), waited_s=Waits().seconds)
-    usual = {"lost": False, "recycle": lambda size: None, "health": sound, "device_lock": lease, "baselines": None}
+    usual = {
+        "lost": False,
+        "recycle": lambda size: None,
+        "health": sound,
+        "device_lock": lease,
+        "baselines": None,
+    }
     return SimpleNamespace(**nothing | usual | parts)
 
 
@@ -73,14 +83,22 @@ def answered(host: Any) -> dict[str, Any]:
 
 def ended(status: Status, message: str = "") -> tuple[Evaluation, Traces]:
     error = EvaluationError(kind="crashed", message=message) if message else None
-    return Evaluation(status=status, environment=ENVIRONMENT, seed="00", error=error), Traces(timeline=b"{}")
+    return Evaluation(status=status, environment=ENVIRONMENT, seed="00", error=error), Traces(
+        timeline=b"{}"
+    )
 
 
 @pytest.mark.parametrize(
     ("ends", "status"),
     [
         ([ended(Status.CRASHED, str(Ended(status=9))), ended(Status.PASSED)], "passed"),
-        ([ended(Status.INVALID, f"the reference failed: {Ended(status=9)}"), ended(Status.PASSED)], "passed"),
+        (
+            [
+                ended(Status.INVALID, f"the reference failed: {Ended(status=9)}"),
+                ended(Status.PASSED),
+            ],
+            "passed",
+        ),
         ([ended(Status.CRASHED, str(Ended(status=9)))] * 2, "crashed"),
         ([ended(Status.CRASHED, str(Ended(status=11)))], "crashed"),
     ],
@@ -102,7 +120,9 @@ def test_a_dead_zygote_is_not_the_candidates_fault(monkeypatch: pytest.MonkeyPat
 
     codes: list[int] = []
     monkeypatch.setattr("workers.referee.serve.os._exit", codes.append)
-    monkeypatch.setattr(serve, "measure", lambda *_: ended(Status.CRASHED, "the process exited with code 1"))
+    monkeypatch.setattr(
+        serve, "measure", lambda *_: ended(Status.CRASHED, "the process exited with code 1")
+    )
     answer = answered(fake_host(require_zygote=gone, lost=True))
     assert (answer["cut_short"], answer["ends"], codes) == (True, True, [serve.LOST])
 

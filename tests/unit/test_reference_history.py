@@ -8,7 +8,12 @@ import pytest
 from app.domain.evaluation import Timing
 from app.domain.job import Job
 from tests.timings import timing
-from workers.referee.host.reference_history import BENCHMARKS, KEPT_BENCHMARKS, KEPT_PROBLEMS, ReferenceHistory
+from workers.referee.host.reference_history import (
+    BENCHMARKS,
+    KEPT_BENCHMARKS,
+    KEPT_PROBLEMS,
+    ReferenceHistory,
+)
 
 TIMING = timing(reference_us=100.0, candidate_us=50.0)
 
@@ -17,13 +22,23 @@ def _job(problem: bytes) -> Job:
     return Job(job_id=uuid.uuid4(), reference=problem, candidate=b"", backend="triton")
 
 
-def _usual_us(history: ReferenceHistory, reference_us: float, problem: bytes = b"a") -> float | None:
-    return history.compared(_job(problem), replace(TIMING, reference_us=reference_us)).reference_usual_us
+def _usual_us(
+    history: ReferenceHistory, reference_us: float, problem: bytes = b"a"
+) -> float | None:
+    return history.compared(
+        _job(problem), replace(TIMING, reference_us=reference_us)
+    ).reference_usual_us
 
 
 def test_a_benchmark_is_compared_with_those_before_it() -> None:
     history = ReferenceHistory()
-    assert [_usual_us(history, us) for us in (100.0, 102.0, 250.0, 180.0, 99.0)] == [None, None, None, 100.0, 100.0]
+    assert [_usual_us(history, us) for us in (100.0, 102.0, 250.0, 180.0, 99.0)] == [
+        None,
+        None,
+        None,
+        100.0,
+        100.0,
+    ]
     assert _usual_us(history, 500.0) == 99.0
 
 
@@ -61,7 +76,9 @@ def _widened(times_us: list[float], *, widens: bool = True) -> Timing:
 
 
 def test_an_interval_holds_the_speedup_of_well_placed_sides() -> None:
-    """A reference that takes 4.9 or 6.4 ms by the placement of its memory (KernelBench 2/77, H200)."""
+    """A reference that takes 4.9 or 6.4 ms by the placement of its memory
+    (KernelBench 2/77, H200).
+    """
     badly = _widened([4900.0, 6400.0, 4900.0, 6400.0])
     assert (badly.ci_low, badly.ci_high) == pytest.approx((1.9 * 4900 / 6400, 2.1 * 6400 / 4900))
     well = _widened([4900.0, 6400.0, 6400.0, 4900.0])

@@ -22,7 +22,12 @@ class FakeProcessHandle:
     """A process that loads every source, unless it is told to fail."""
 
     def __init__(
-        self, *, loads: bool = True, forgets: bool = True, gives_back: bool = False, answers: bool = True
+        self,
+        *,
+        loads: bool = True,
+        forgets: bool = True,
+        gives_back: bool = False,
+        answers: bool = True,
     ) -> None:
         self.process = self
         self.struck = False
@@ -55,7 +60,9 @@ class FakeProcessHandle:
             assert self.let_go.wait(timeout_s)
         self.loaded.append((source, entry_point))
 
-    def ask(self, command: Command, timeout_s: float, *, session: int = 0, **_: Any) -> tuple[int, int]:
+    def ask(
+        self, command: Command, timeout_s: float, *, session: int = 0, **_: Any
+    ) -> tuple[int, int]:
         assert command == Command.RELEASE
         if self.struck or not self._forgets:
             raise Ended(status=9)
@@ -102,7 +109,9 @@ def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> 
 
 
 @pytest.mark.parametrize(("gives_back", "windows"), [(True, 0), (False, 3)])
-def test_memory_that_a_process_gives_back_is_not_held_by_the_referee(gives_back: bool, windows: int) -> None:
+def test_memory_that_a_process_gives_back_is_not_held_by_the_referee(
+    gives_back: bool, windows: int
+) -> None:
     spawn = Spawn(FakeProcessHandle(gives_back=gives_back))
     references = References(spawn, kept=2)
     references.close_session(_sit(references))
@@ -114,7 +123,10 @@ def test_where_many_sit_another_process_is_begun() -> None:
     references = References(spawn, kept=2)
     first = [_sit(references) for _ in range(SESSIONS)]
     second = [_sit(references) for _ in range(SESSIONS)]
-    assert [len({id(session.handle) for session in sessions}) for sessions in (first, second)] == [1, 1]
+    assert [len({id(session.handle) for session in sessions}) for sessions in (first, second)] == [
+        1,
+        1,
+    ]
     assert len(spawn.given) == 2
     references.close_session(first[0])
     assert _sit(references).handle is first[1].handle  # once there is a session again
@@ -212,14 +224,18 @@ def test_closing_ends_all() -> None:
     assert all(handle.closed for handle in spawn.given)
 
 
-def test_a_problem_that_gave_no_answer_is_refused_at_once_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_problem_that_gave_no_answer_is_refused_at_once_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     spawn = Spawn(FakeProcessHandle(answers=False))
     references = References(spawn, kept=2)
     with pytest.raises(TimedOut):
         _sit(references)
     assert spawn.given[0].struck
     assert spawn.given[0].closed
-    with pytest.raises(FailedError, match=r"no answer in time 0 s ago, and is asked again in 120 s"):
+    with pytest.raises(
+        FailedError, match=r"no answer in time 0 s ago, and is asked again in 120 s"
+    ):
         _sit(references)
     assert len(spawn.given) == 1
     assert _sit(references, b"another").handle is spawn.given[1]
@@ -227,7 +243,7 @@ def test_a_problem_that_gave_no_answer_is_refused_at_once_for_a_while(monkeypatc
     assert _sit(references).handle is spawn.given[2]
 
 
-def test_one_that_is_stuck_while_others_wait_refuses_them_and_is_left_without_being_asked_anything() -> None:
+def test_a_stuck_reference_refuses_those_that_wait_and_is_left_without_a_question() -> None:
     spawn = Spawn()
     references = References(spawn, kept=2)
     first = _sit(references)
@@ -257,7 +273,9 @@ def test_a_long_wait_for_another_request_is_reported(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(handles, "SLOW_S", 0.01)
     held, said = FakeProcessHandle(), threading.Event()
     with held.lock:
-        waiting = threading.Thread(target=lambda: held.reserved(lambda _: said.set()).__enter__(), daemon=True)
+        waiting = threading.Thread(
+            target=lambda: held.reserved(lambda _: said.set()).__enter__(), daemon=True
+        )
         waiting.start()
         assert said.wait(LIMIT_S)
     with FakeProcessHandle().reserved(lambda _: pytest.fail("no session had to wait")):

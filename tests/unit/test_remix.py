@@ -1,4 +1,6 @@
-"""ReMix's router gradient has no bias: expected values by enumeration of all choices, not by sampling."""
+"""ReMix's router gradient has no bias: expected values by enumeration of all
+choices, not by sampling.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def layer(seed: int = 0, *, outputs: int = 2) -> MixedLora:
 
 def test_choices_have_the_probabilities_of_the_paper() -> None:
     logits = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
-    chance = {tuple(order.tolist()): remix.log_probability(logits, order).exp().item() for order in ORDERS}
+    chance = {
+        tuple(order.tolist()): remix.log_probability(logits, order).exp().item() for order in ORDERS
+    }
     assert sum(chance.values()) == pytest.approx(1)
     assert (chance[0, 1], chance[1, 0]) == (pytest.approx(0.2), pytest.approx(0.171429, abs=1e-6))
     drawn = remix.sample(logits.expand(40_000, N), K, torch.Generator().manual_seed(0))
@@ -55,12 +59,18 @@ def test_the_expected_router_gradient_is_the_gradient_of_the_expected_loss() -> 
     pairs = torch.cartesian_prod(torch.arange(len(loss)), torch.arange(len(loss)))
     centred = loss[pairs] - loss[pairs].mean(dim=1, keepdim=True)
     weights = chance[pairs].prod(dim=1)
-    expected = torch.autograd.grad((weights * (centred * log[pairs]).sum(dim=1)).sum(), routers, retain_graph=True)
+    expected = torch.autograd.grad(
+        (weights * (centred * log[pairs]).sum(dim=1)).sum(), routers, retain_graph=True
+    )
     for own, true in zip(expected, exact, strict=True):
         assert torch.allclose(own, true, atol=1e-10)
     biased = loss[pairs] - loss[pairs].mean(dim=1, keepdim=True)
-    self_included = torch.autograd.grad((weights * (biased * log[pairs]).mean(dim=1)).sum(), routers)
-    assert torch.allclose(self_included[0], exact[0] / 2, atol=1e-10)  # a mean over M = 2 has the factor 1 − 1/M
+    self_included = torch.autograd.grad(
+        (weights * (biased * log[pairs]).mean(dim=1)).sum(), routers
+    )
+    assert torch.allclose(
+        self_included[0], exact[0] / 2, atol=1e-10
+    )  # a mean over M = 2 has the factor 1 − 1/M
 
 
 def test_the_loss_has_the_gradient_that_was_enumerated() -> None:
@@ -78,14 +88,18 @@ def test_adapters_learn_by_back_propagation_and_the_router_does_not() -> None:
     mixed, x = layer(), torch.randn(5, 3, dtype=torch.float64)
     order = torch.tensor([[0, 1]] * 5)
     y = mixed(x, order)
-    expected = mixed.base(x) + 2 / math.sqrt(K * 2) * sum(x @ mixed.down[i].T @ mixed.up[i].T for i in (0, 1))
+    expected = mixed.base(x) + 2 / math.sqrt(K * 2) * sum(
+        x @ mixed.down[i].T @ mixed.up[i].T for i in (0, 1)
+    )
     assert torch.allclose(y, expected)
     y.sum().backward()
     assert mixed.router.grad is None
     assert mixed.base.weight.grad is None
     used = mixed.up.grad.flatten(1).any(dim=1)
     assert used.tolist() == [True, True, False, False]
-    assert MixedLora(torch.nn.Linear(3, 2), adapters=4, rank=2, active=2, scale=Scale.LORA).weight == pytest.approx(0.5)
+    assert MixedLora(
+        torch.nn.Linear(3, 2), adapters=4, rank=2, active=2, scale=Scale.LORA
+    ).weight == pytest.approx(0.5)
     with pytest.raises(ValueError, match="expected 1 ≤ active ≤ adapters"):
         MixedLora(torch.nn.Linear(3, 2), adapters=2, rank=1, active=3)
 

@@ -1,4 +1,6 @@
-"""Metrics of HTTP requests: by route, never by the words of a client, and balanced however a request ends."""
+"""Metrics of HTTP requests: by route, never by the words of a client, and balanced
+however a request ends.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ class Site:
     def samples(self) -> dict[str, float]:
         """Value by name and labels, without buckets."""
         samples = (sample for family in self.metrics.collect() for sample in family.samples)
-        return {" ".join([each.name, *each.labels.values()]): each.value for each in samples if "le" not in each.labels}
+        return {
+            " ".join([each.name, *each.labels.values()]): each.value
+            for each in samples
+            if "le" not in each.labels
+        }
 
 
 def refuse() -> flask.Response | None:

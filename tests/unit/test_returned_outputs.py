@@ -60,7 +60,9 @@ def test_items_are_those_that_were_returned(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [LateDict, dict, OrderedDict])
 def test_values_are_those_that_were_returned(kind: Any) -> None:
-    assert all(torch.equal(each, ONE) for each in _delivered(kind(a=ONE, b=ONE), {"a": ONE, "b": ONE}))
+    assert all(
+        torch.equal(each, ONE) for each in _delivered(kind(a=ONE, b=ONE), {"a": ONE, "b": ONE})
+    )
     with pytest.raises(RefusedOutputError, match=r"expected a dict with keys \['a', 'b'\]"):
         _delivered(kind(a=ONE), {"a": ONE, "b": ONE})
 

@@ -49,7 +49,9 @@ choices = st.builds(
     coverage=st.sampled_from(reward.COVERAGES),
 )
 RL_SCRIPTS = Options(coverage_weight=0.5)
-GOOD = Measures(completed=True, compiled=True, correct=True, hacked=False, speedup=2.0, coverage_time=0.75)
+GOOD = Measures(
+    completed=True, compiled=True, correct=True, hacked=False, speedup=2.0, coverage_time=0.75
+)
 
 
 def pays(name: str, m: Measures, o: Options = reward.STANDARD) -> float:
@@ -77,7 +79,9 @@ def test_speedup(m: Measures, o: Options) -> None:
     clipped = min(m.speedup or 0.0, o.upper_bound)
     clipped = 0.0 if clipped < o.lower_bound else clipped
     coverage = (m.coverage_time if o.coverage == "time_coverage" else m.coverage_count) or 0.0
-    expected = o.correct_weight * c + o.performance_weight * c * clipped + o.coverage_weight * c * coverage
+    expected = (
+        o.correct_weight * c + o.performance_weight * c * clipped + o.coverage_weight * c * coverage
+    )
     assert math.isclose(pays("calculate_reward_speedup", m, o), expected)
 
 
@@ -88,7 +92,9 @@ def test_weighted(m: Measures, o: Options) -> None:
         return
     c, fast = c_of(m), (m.speedup or 0.0) >= 1 + o.speedup_eps
     coverage = (m.coverage_time if o.coverage == "time_coverage" else m.coverage_count) or 0.0
-    expected = o.correct_weight * c + o.performance_weight * c * fast + o.coverage_weight * c * coverage
+    expected = (
+        o.correct_weight * c + o.performance_weight * c * fast + o.coverage_weight * c * coverage
+    )
     assert math.isclose(pays("calculate_reward_weighted", m, o), expected)
 
 
@@ -116,7 +122,9 @@ def test_the_ladder(changed: dict[str, Any], expected: float) -> None:
 @given(anything)
 def test_the_weights_of_the_scripts_give_half_of_the_paper(m: Measures) -> None:
     m = replace(m, completed=True)
-    assert math.isclose(2 * pays("calculate_reward_speedup", m, RL_SCRIPTS), pays("dr_kernel_pr", m))
+    assert math.isclose(
+        2 * pays("calculate_reward_speedup", m, RL_SCRIPTS), pays("dr_kernel_pr", m)
+    )
 
 
 @given(anything, st.floats(0, 100))
@@ -140,10 +148,18 @@ def test_the_published_pair_of_profiles() -> None:
     assert pays("dr_kernel_pr", fused) == pytest.approx(3.94, abs=0.005)
 
 
-def evaluated(status: Status, *, label: Label = Label.CLEAN, state: JobState = JobState.FINISHED) -> result.Result:
+def evaluated(
+    status: Status, *, label: Label = Label.CLEAN, state: JobState = JobState.FINISHED
+) -> result.Result:
     passed = status is Status.PASSED
     environment = Environment(
-        device_class="cpu", device_name="d", device_id="d", node="n", python="3", torch="2", triton="3"
+        device_class="cpu",
+        device_name="d",
+        device_id="d",
+        node="n",
+        python="3",
+        torch="2",
+        triton="3",
     )
     evaluation = Evaluation(
         status=status,
@@ -151,7 +167,9 @@ def evaluated(status: Status, *, label: Label = Label.CLEAN, state: JobState = J
         seed="00",
         error=None if passed else EvaluationError(kind="k", message="m"),
         timing=timing() if passed else None,
-        profile=Profile(kernels=(), calls=1, coverage_time=0.5, coverage_count=0.25, source="testimony"),
+        profile=Profile(
+            kernels=(), calls=1, coverage_time=0.5, coverage_count=0.25, source="testimony"
+        ),
     )
     verdict = Verdict(label=label, policy="standard", detectors={}, findings=())
     return result.build(job_id=uuid4(), state=state, evaluation=evaluation, verdict=verdict)
@@ -168,7 +186,9 @@ def test_every_result_of_a_candidate_has_a_score_and_every_reward() -> None:
 
 
 def test_what_says_nothing_about_the_candidate_has_no_score() -> None:
-    failed = result.build(job_id=uuid4(), state=JobState.FAILED, evaluation=None, verdict=None, error={"kind": "k"})
+    failed = result.build(
+        job_id=uuid4(), state=JobState.FAILED, evaluation=None, verdict=None, error={"kind": "k"}
+    )
     for nothing in (evaluated(Status.INVALID), failed):
         assert nothing["score"] is None
         assert nothing["reward"] == {}
@@ -220,7 +240,11 @@ def test_the_parts_of_a_reward_add_up_to_it(m: Measures, o: Options) -> None:
 
 
 def test_the_parts_are_named() -> None:
-    assert reward.PARTS["dr_kernel_pr"](GOOD, reward.STANDARD) == {"correct": 1.0, "speedup": 2.0, "coverage": 0.75}
+    assert reward.PARTS["dr_kernel_pr"](GOOD, reward.STANDARD) == {
+        "correct": 1.0,
+        "speedup": 2.0,
+        "coverage": 0.75,
+    }
     ladder = reward.PARTS["calculate_reward_like_kernel"]
     assert ladder(GOOD, reward.STANDARD) == {"speedup ≥ 2×": 0.8}
     assert ladder(replace(GOOD, correct=False), reward.STANDARD) == {"not correct": -0.3}
@@ -234,7 +258,8 @@ def twice(measures, options):
 USE = """
 from app.domain import reward
 result = {**reward.NO_CODE, "status": "passed", "compiled": True, "correct": True}
-print(reward.score("twice", result), reward.parts("twice", result), reward.every(result)["twice"], reward.PATTERN)
+score, parts = reward.score("twice", result), reward.parts("twice", result)
+print(score, parts, reward.every(result)["twice"], reward.PATTERN)
 """
 
 
@@ -247,7 +272,9 @@ def with_plugin(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     root = Path(reward.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": f"{folder}:{root}"}
     command = [sys.executable, "-c", USE]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_another_package_brings_a_reward(tmp_path: Path) -> None:

@@ -31,17 +31,32 @@ def test_the_code_of_an_answer(answer: str, code: str) -> None:
 
 def test_code_of_the_prompt_is_no_answer() -> None:
     prompt = "Optimise\n```python\nclass Model: ...\n```\n"
-    assert reward_request.candidate(reward_request.answer_in(prompt + "I cannot.", prompt)) == "I cannot."
+    assert (
+        reward_request.candidate(reward_request.answer_in(prompt + "I cannot.", prompt))
+        == "I cannot."
+    )
 
 
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
         (str(ID), reward_request.Label(problem_id=ID)),
-        ("import torch\nclass Model: ...", reward_request.Label(reference="import torch\nclass Model: ...")),
-        (json.dumps({"problem_id": str(ID), "gpu": "h200"}), reward_request.Label(problem_id=ID, gpu="h200")),
-        ({"reference": "r", "backend": "cuda", "gpu": None}, reward_request.Label(reference="r", backend="cuda")),
-        ({"reference": "r", "entry_point": "Net"}, reward_request.Label(reference="r", entry_point="Net")),
+        (
+            "import torch\nclass Model: ...",
+            reward_request.Label(reference="import torch\nclass Model: ..."),
+        ),
+        (
+            json.dumps({"problem_id": str(ID), "gpu": "h200"}),
+            reward_request.Label(problem_id=ID, gpu="h200"),
+        ),
+        (
+            {"reference": "r", "backend": "cuda", "gpu": None},
+            reward_request.Label(reference="r", backend="cuda"),
+        ),
+        (
+            {"reference": "r", "entry_point": "Net"},
+            reward_request.Label(reference="r", entry_point="Net"),
+        ),
     ],
 )
 def test_a_label_names_the_problem(label: Any, expected: reward_request.Label) -> None:

@@ -34,9 +34,15 @@ def test_edits_keep_what_they_do_not_name():
 
 def test_choices_without_effect_are_one_source():
     grammar = Grammar(GPU)
-    one, other = (grammar.source("gated_norm", ("library", tile, "1", "1", "absent")) for tile in ("128", "512"))
+    one, other = (
+        grammar.source("gated_norm", ("library", tile, "1", "1", "absent"))
+        for tile in ("128", "512")
+    )
     assert one == other
-    fused = {grammar.source("gated_norm", ("fused", "128", warps, "1", "present")) for warps in ("1", "4")}
+    fused = {
+        grammar.source("gated_norm", ("fused", "128", warps, "1", "present"))
+        for warps in ("1", "4")
+    }
     assert len(fused) == 2
 
 
@@ -62,8 +68,16 @@ def test_paired_difference_is_over_seeds():
 
 def test_stored_evaluations_come_back(tmp_path):
     stored = Evaluations()
-    stored.add("p", b"source", ASSAY, cast("Result", {"score": 1.0, "job_id": "1", "valid": True}), seconds=2.0)
-    stored.add("p", b"source", ASSAY, cast("Result", {"score": None, "job_id": "2", "valid": False}))
+    stored.add(
+        "p",
+        b"source",
+        ASSAY,
+        cast("Result", {"score": 1.0, "job_id": "1", "valid": True}),
+        seconds=2.0,
+    )
+    stored.add(
+        "p", b"source", ASSAY, cast("Result", {"score": None, "job_id": "2", "valid": False})
+    )
     stored.save(tmp_path / "evaluations.json")
     found = Evaluations.load(tmp_path / "evaluations.json")
     assert found.rows == stored.rows

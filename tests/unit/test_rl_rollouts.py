@@ -1,4 +1,6 @@
-"""Rollouts of the RL bench (tests.bench.rl.rollouts): which trajectory waits for which evaluation."""
+"""Rollouts of the RL bench (tests.bench.rl.rollouts): which trajectory waits for
+which evaluation.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ TURNS = 3
 
 
 class Held:
-    """Answers at once, except the first trajectory's first request: that one waits until all others have ended."""
+    """Answers at once, except the first trajectory's first request: that one waits
+    until all others have ended.
+    """
 
     def __init__(self, others: int, *, faults: bool = False) -> None:
         self.backlog = 1
@@ -72,13 +76,17 @@ def _result(*, faults: bool = False) -> Any:
     state = JobState.FAILED if faults else JobState.FINISHED
     result: Any = results.build(job_id=uuid4(), state=state, evaluation=None, verdict=None)
     if not faults:
-        result.update(valid=True, status="passed", compiled=True, correct=True, verdict="clean", speedup=1.5)
+        result.update(
+            valid=True, status="passed", compiled=True, correct=True, verdict="clean", speedup=1.5
+        )
     return result
 
 
 def _sampled(held, samples):
     torch.manual_seed(0)
-    chosen = setting(Grammar(CPU), turns=TURNS, reward="dr_kernel", device_class="cpu", budget_s=0.1)
+    chosen = setting(
+        Grammar(CPU), turns=TURNS, reward="dr_kernel", device_class="cpu", budget_s=0.1
+    )
     policy = Policy(chosen.vocabulary, width=16, depth=1, prior={})
     return sample(policy, chosen, held, samples=samples, generator=torch.Generator().manual_seed(0))
 

@@ -44,7 +44,9 @@ def test_no_two_referees_share_a_uid() -> None:
 
 
 def test_no_two_zygotes_of_a_process_share_a_uid() -> None:
-    """Two that tried the sandbox at once did, and the one that starts all it may left the other unable to fork."""
+    """Two that tried the sandbox at once did, and the one that starts all it may
+    left the other unable to fork.
+    """
     with ThreadPoolExecutor(4) as pool:
         uids = list(pool.map(lambda _: zygote_client.next_uid(), range(400)))
     assert len(set(uids)) == len(uids)
@@ -59,14 +61,23 @@ def test_where_uids_are_few_they_are_taken_from_the_middle() -> None:
 
 @pytest.fixture
 def delegated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that looks like a control group, with the files that the kernel would make in new ones."""
+    """A folder that looks like a control group, with the files that the kernel would
+    make in new ones.
+    """
 
     ordinary = os.mkdir
 
     def mkdir(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         ordinary(name, mode, dir_fd=dir_fd)
         made = tmp_path / name
-        for file in ("memory.max", "memory.oom.group", "memory.events", "pids.max", "cgroup.procs", "cgroup.kill"):
+        for file in (
+            "memory.max",
+            "memory.oom.group",
+            "memory.events",
+            "pids.max",
+            "cgroup.procs",
+            "cgroup.kill",
+        ):
             (made / file).touch()
 
     monkeypatch.setattr(os, "mkdir", mkdir)
@@ -95,20 +106,29 @@ def test_a_control_group_limits_the_tree_and_says_what_was_killed(delegated: Pat
 
 
 def test_its_own_group_is_found_below_the_mount(tmp_path: Path) -> None:
-    (tmp_path / "mountinfo").write_text("35 31 0:32 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n")
+    (tmp_path / "mountinfo").write_text(
+        "35 31 0:32 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
+    )
     (tmp_path / "cgroup").write_text("4:memory:/x\n0::/docker/1/worker\n")
     assert cgroup.own_folder(tmp_path) == Path("/sys/fs/cgroup/worker")
-    (tmp_path / "mountinfo").write_text("35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
+    (tmp_path / "mountinfo").write_text(
+        "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    )
     with pytest.raises(OSError, match="no control groups of version 2"):
         cgroup.own_folder(tmp_path)
 
 
 def test_a_report_names_what_succeeded_and_insists() -> None:
-    succeeded = [selftest.Act(name=name, succeeded=name == "mount", outcome="") for name in escape_attempts.ACTS]
+    succeeded = [
+        selftest.Act(name=name, succeeded=name == "mount", outcome="")
+        for name in escape_attempts.ACTS
+    ]
     report = selftest.Report(acts=tuple(succeeded), active=(), missing=("mount namespace (no)",))
     assert report.marks == ("act:mount",)
     report.require(allow_weak=True)
-    with pytest.raises(layers.WeakSandboxError, match=r"could mount\. Layers missing here: mount namespace"):
+    with pytest.raises(
+        layers.WeakSandboxError, match=r"could mount\. Layers missing here: mount namespace"
+    ):
         report.require(allow_weak=False)
 
 

@@ -22,7 +22,12 @@ def _found(source: torch.Tensor, written: torch.Tensor) -> tuple[scaled_copies.S
 
 @pytest.mark.parametrize(
     ("written", "factor", "offset"),
-    [(2 * MADE, 2, 0), (-0.5 * MADE + 3, -0.5, 3), ((4 * MADE).half(), 4, 0), (MADE.reshape(-1) + 1, 1, 1)],
+    [
+        (2 * MADE, 2, 0),
+        (-0.5 * MADE + 3, -0.5, 3),
+        ((4 * MADE).half(), 4, 0),
+        (MADE.reshape(-1) + 1, 1, 1),
+    ],
 )
 def test_a_multiple_is_found(written: torch.Tensor, factor: float, offset: float) -> None:
     (one,) = _found(MADE, written)
@@ -47,7 +52,9 @@ def test_a_multiple_is_found(written: torch.Tensor, factor: float, offset: float
         (X.double(), (2 * X).double()),
     ],
 )
-def test_computations_and_multiples_of_inputs_are_none(source: torch.Tensor, written: torch.Tensor) -> None:
+def test_computations_and_multiples_of_inputs_are_none(
+    source: torch.Tensor, written: torch.Tensor
+) -> None:
     assert _found(source, written) == ()
 
 

@@ -30,9 +30,17 @@ def refused(error: int) -> int:
     return 0x00050000 | error
 
 
-def answer(machine: str, number: int, *arguments: int, architecture: int | None = None, bound: bool = False) -> int:
+def answer(
+    machine: str, number: int, *arguments: int, architecture: int | None = None, bound: bool = False
+) -> int:
     """The filter's answer to a call: an interpreter of its eight instructions."""
-    data = struct.pack("<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
+    data = struct.pack(
+        "<IIQ6Q",
+        number,
+        architecture or ARCHITECTURES[machine],
+        0,
+        *(*arguments, 0, 0, 0, 0, 0, 0)[:6],
+    )
     code = list(struct.iter_unpack("<HBBI", seccomp.program(machine, bound=bound)))
     accumulator = at = 0
     while True:
@@ -78,12 +86,21 @@ def test_the_numbers_are_those_of_the_kernel_s_headers(machine: str) -> None:
         pytest.skip(f"no {path}")
     known = {name: int(number) for name, number in re.findall(form, path.read_text())}
     column = list(ARCHITECTURES).index(machine)
-    ours = {name: numbers[column] for name, numbers in (seccomp.DENIED | seccomp.BOUND | seccomp.FILTERED).items()}
+    ours = {
+        name: numbers[column]
+        for name, numbers in (seccomp.DENIED | seccomp.BOUND | seccomp.FILTERED).items()
+    }
     same = [name for name, number in ours.items() if name in known and known[name] == number]
     newer = [name for name in ours if name not in known and ours[name] is not None]
     assert {name for name in ours if name in known} == set(same)
     assert len(same) > 50
-    assert set(newer) <= {"statmount", "listmount", "lsm_set_self_attr", "name_to_handle_at", "open_by_handle_at"}
+    assert set(newer) <= {
+        "statmount",
+        "listmount",
+        "lsm_set_self_attr",
+        "name_to_handle_at",
+        "open_by_handle_at",
+    }
 
 
 CLONE_THREAD = 0x003D0F00  # the flags of pthread_create

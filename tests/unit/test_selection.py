@@ -1,4 +1,6 @@
-"""Choosing, sampling, families, near-duplicates, decontamination: small cases with known answers, and properties."""
+"""Choosing, sampling, families, near-duplicates, decontamination: small cases with
+known answers, and properties.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import code_extraction, credit, near_duplicates, problem_family, prs, sampling, secret_scan, tokenizer
+from app.domain import (
+    code_extraction,
+    credit,
+    near_duplicates,
+    problem_family,
+    prs,
+    sampling,
+    secret_scan,
+    tokenizer,
+)
 from app.domain.decontamination import HeldOut, Index
 from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
 from app.domain.prs import Draw, Ramp
@@ -17,7 +28,9 @@ from app.domain.sampling import Attempt
 from app.domain.selection import BestOf, Context, Kind, PairOf, Spec, Turns
 
 
-def attempt(place: int, speedup: float | None = None, *, width: float = 0.05, **said: Any) -> Attempt:
+def attempt(
+    place: int, speedup: float | None = None, *, width: float = 0.05, **said: Any
+) -> Attempt:
     correct = speedup is not None
     values: dict[str, Any] = {
         "believed": True,
@@ -68,7 +81,9 @@ TRAJECTORY = [attempt(n, speedup) for n, speedup in enumerate([None, 1.0, 1.02, 
 def test_turns(rule: Turns, taken: list[int]) -> None:
     eligible = {one.place for one in TRAJECTORY if one.correct}
     spec = Spec(turns=rule, min_return=2.5)
-    assert [one.place for one in sampling.of_trajectory(TRAJECTORY, eligible, spec, Kind.TURN)] == taken
+    assert [
+        one.place for one in sampling.of_trajectory(TRAJECTORY, eligible, spec, Kind.TURN)
+    ] == taken
 
 
 def test_what_was_dropped_still_counts_as_what_came_before() -> None:
@@ -87,7 +102,11 @@ def test_what_was_dropped_still_counts_as_what_came_before() -> None:
     ],
 )
 def test_best_of(options: dict[str, Any], taken: list[int]) -> None:
-    listed = [one._replace(source_bytes=50 if one.place == 5 else 100) for one in TRAJECTORY if one.correct]
+    listed = [
+        one._replace(source_bytes=50 if one.place == 5 else 100)
+        for one in TRAJECTORY
+        if one.correct
+    ]
     assert [one.place for one in sampling.of_problem(listed, Spec(**options))] == taken
 
 
@@ -101,7 +120,11 @@ def test_balance_and_caps() -> None:
 
 def test_pairs_are_apart_and_answer_the_same_prompt() -> None:
     best, near, slow = attempt(0, 2.0), attempt(1, 1.95), attempt(2, 1.0)
-    wrong, hack, other = attempt(3), attempt(4, 9.0, label="hack"), attempt(5, 0.5, prompt="another")
+    wrong, hack, other = (
+        attempt(3),
+        attempt(4, 9.0, label="hack"),
+        attempt(5, 0.5, prompt="another"),
+    )
     found = sampling.pairs([best], [best, near, slow, wrong, hack, other], Spec())
     assert {(pair.rejected.place, pair.why) for pair in found} == {
         (2, PairOf.FAST_SLOW),
@@ -112,7 +135,14 @@ def test_pairs_are_apart_and_answer_the_same_prompt() -> None:
 
 
 def test_prs_follows_equation_9() -> None:
-    assert [round(prs.probability(x), 3) for x in (None, 0.0, 0.3, 0.35, 0.4, 1.0)] == [0, 0, 0, 0.5, 1, 1]
+    assert [round(prs.probability(x), 3) for x in (None, 0.0, 0.3, 0.35, 0.4, 1.0)] == [
+        0,
+        0,
+        0,
+        0.5,
+        1,
+        1,
+    ]
     assert prs.probability(0.000147) == 0  # the paper's lazy kernel
     assert prs.probability(0.86154) == 1  # and its fused one
     assert [prs.probability(x, ramp=Ramp.HARD) for x in (0.29, 0.3)] == [0, 1]
@@ -124,7 +154,10 @@ def test_prs_draws_by_seed_and_spares_failures() -> None:
     failed = attempt(0, coverage_time=0.0)
     assert sampling.survives_prs(failed, Spec(prs=Ramp.SOFT), [failed])
     turns = [attempt(n, 1.0, coverage_time=0.35) for n in range(40)]
-    together = {sampling.survives_prs(one, Spec(prs=Ramp.SOFT, prs_draw=Draw.TRAJECTORY), turns) for one in turns}
+    together = {
+        sampling.survives_prs(one, Spec(prs=Ramp.SOFT, prs_draw=Draw.TRAJECTORY), turns)
+        for one in turns
+    }
     apart = {sampling.survives_prs(one, Spec(prs=Ramp.SOFT), turns) for one in turns}
     assert (len(together), len(apart)) == (1, 2)
 
@@ -141,11 +174,17 @@ def test_prs_judges_a_turn_by_its_own_or_by_its_trajectorys_coverage() -> None:
     assert kept_by_prs(turns) == [1]
     assert kept_by_prs(turns, prs_ratio=prs.Ratio.GEOMETRIC) == [0, 1]
     wrong = attempt(2, coverage_time=None)
-    assert kept_by_prs([*turns, wrong], prs_ratio=prs.Ratio.GEOMETRIC) == [2], "a wrong turn is in the mean, and stays"
+    assert kept_by_prs([*turns, wrong], prs_ratio=prs.Ratio.GEOMETRIC) == [2], (
+        "a wrong turn is in the mean, and stays"
+    )
 
 
 def test_prs_spares_the_fast_and_may_count_launches() -> None:
-    turns = [attempt(0, 1.0, coverage_time=0.1), attempt(1, 1.0, coverage_time=0.5), attempt(2, 3.0, coverage_time=0.2)]
+    turns = [
+        attempt(0, 1.0, coverage_time=0.1),
+        attempt(1, 1.0, coverage_time=0.5),
+        attempt(2, 3.0, coverage_time=0.2),
+    ]
     assert kept_by_prs(turns, prs_speedup=3.0) == [1, 2]
     launches = [one._replace(coverage_count=0.4 - 0.2 * one.place) for one in turns]
     assert kept_by_prs(launches, prs_coverage=prs.Coverage.NUMBER) == [0]
@@ -158,7 +197,9 @@ def test_returns_step_over_every_turn_and_are_of_every_reward() -> None:
     turns = [first, silent, last]
     assert sampling.returns(turns, None)[0] == pytest.approx(1.328)
     assert sampling.returns(turns, 0.4)[-1] == pytest.approx(3.3)
-    assert sampling.returns(turns, None, "dr_kernel")[0] == pytest.approx(1.5 + 4.0), "Dr. Kernel: no discount"
+    assert sampling.returns(turns, None, "dr_kernel")[0] == pytest.approx(1.5 + 4.0), (
+        "Dr. Kernel: no discount"
+    )
     assert sampling.returns(turns, 0.5, "dr_kernel")[0] == pytest.approx(1.5 + 4.0 / 4)
     assert set(sampling.scores(silent).values()) == {0.0}
     assert sampling.scores(attempt(0))["calculate_reward_like_kernel"] == -0.5
@@ -169,19 +210,30 @@ def test_returns_are_missing_before_a_fault_of_the_service_as_in_credit() -> Non
     first, last = attempt(0, 0.5), attempt(2, 3.0)
     broken = attempt(1)._replace(status="invalid")
     end = last._replace(last_turn=3)  # the job of turn 3 failed
-    for turns, known in (([first, broken, last], [None, None, 3.3]), ([first, last], [None, 3.3]), ([end], [None])):
+    for turns, known in (
+        ([first, broken, last], [None, None, 3.3]),
+        ([first, last], [None, 3.3]),
+        ([end], [None]),
+    ):
         assert sampling.returns(turns, None) == pytest.approx(known)
         stored = {one.turn: sampling.earned(one, sampling.KEVIN) for one in turns}
         count = 1 + max(one.last_turn or one.turn or 0 for one in turns)
         credited = credit.advantages(
-            [credit.Turn(group="p", trajectory="t", index=n + 1, reward=stored.get(n)) for n in range(count)],
+            [
+                credit.Turn(group="p", trajectory="t", index=n + 1, reward=stored.get(n))
+                for n in range(count)
+            ],
             "returns",
             credit.MethodOptions(gamma=0.4),
         )
         assert [credited[one.turn or 0].score for one in turns] == pytest.approx(known)
-    kept = sampling.of_trajectory([first, broken, last], {0, 2}, Spec(turns=Turns.RETURN_TO_GO), Kind.TURN)
+    kept = sampling.of_trajectory(
+        [first, broken, last], {0, 2}, Spec(turns=Turns.RETURN_TO_GO), Kind.TURN
+    )
     assert [one.place for one in kept] == [2]
-    assert sampling.returns([first, broken, last], 0.0)[0] == pytest.approx(0.8), "γ = 0 needs no later reward"
+    assert sampling.returns([first, broken, last], 0.0)[0] == pytest.approx(0.8), (
+        "γ = 0 needs no later reward"
+    )
 
 
 KERNEL = '''
@@ -211,19 +263,28 @@ def test_comments_docstrings_and_blanks_make_no_difference() -> None:
     plain = re.sub(r"  # here|// adds\n|\n\s*\"\"\"(A module|Adds)\.\"\"\"", "", KERNEL)
     assert plain != KERNEL
     assert fingerprint(plain).normalised == fingerprint(KERNEL).normalised
-    assert fingerprint(KERNEL.replace("a + b", "a  +  b")).normalised == fingerprint(KERNEL).normalised
+    assert (
+        fingerprint(KERNEL.replace("a + b", "a  +  b")).normalised == fingerprint(KERNEL).normalised
+    )
 
 
 def test_cuda_in_a_string_is_part_of_the_solution() -> None:
     other = KERNEL.replace("a[i] + b[i]", "a[i] - b[i]")
     for level in ("normalised", "renamed"):
         assert getattr(fingerprint(other), level) != getattr(fingerprint(KERNEL), level)
-    assert 0.8 < near_duplicates.similarity(fingerprint(other).signature, fingerprint(KERNEL).signature) < 1
+    assert (
+        0.8
+        < near_duplicates.similarity(fingerprint(other).signature, fingerprint(KERNEL).signature)
+        < 1
+    )
 
 
 def test_names_make_no_difference_after_renaming_but_numbers_do() -> None:
     renamed = (
-        KERNEL.replace("module", "built").replace("SOURCE", "TEXT").replace("int i ", "int k ").replace("[i]", "[k]")
+        KERNEL.replace("module", "built")
+        .replace("SOURCE", "TEXT")
+        .replace("int i ", "int k ")
+        .replace("[i]", "[k]")
     )
     renamed = renamed.replace("(i < n)", "(k < n)")
     assert fingerprint(renamed).normalised != fingerprint(KERNEL).normalised
@@ -232,12 +293,17 @@ def test_names_make_no_difference_after_renaming_but_numbers_do() -> None:
 
 
 def test_keywords_of_calls_are_not_confused() -> None:
-    one, other = (fingerprint(f"def f(x):\n    g(x, {name}=4)\n") for name in ("num_warps", "num_stages"))
+    one, other = (
+        fingerprint(f"def f(x):\n    g(x, {name}=4)\n") for name in ("num_warps", "num_stages")
+    )
     assert one.renamed != other.renamed
 
 
 def test_indentation_is_meaning() -> None:
-    assert fingerprint("if a:\n    b()\nc()\n").normalised != fingerprint("if a:\n    b()\n    c()\n").normalised
+    assert (
+        fingerprint("if a:\n    b()\nc()\n").normalised
+        != fingerprint("if a:\n    b()\n    c()\n").normalised
+    )
 
 
 @given(st.text(max_size=300))
@@ -253,7 +319,14 @@ def member(key: int, text: str, problem: str = "p") -> Member:
 
 def test_the_better_one_stays_and_is_named() -> None:
     other = KERNEL.replace("a[i] + b[i]", "a[i] - b[i]")
-    texts = [KERNEL, KERNEL, KERNEL + "# end\n", KERNEL.replace("module", "built"), other, "class ModelNew: pass\n"]
+    texts = [
+        KERNEL,
+        KERNEL,
+        KERNEL + "# end\n",
+        KERNEL.replace("module", "built"),
+        other,
+        "class ModelNew: pass\n",
+    ]
     kept = {}
     for level in Similarity:
         search = Search(level=level)
@@ -293,7 +366,11 @@ def get_inputs(): return [torch.randn(4, 32)]
 def get_init_inputs(): return [32]
 """
 RESHAPED = PROBLEM.replace(b"32", b"64").replace(b"-1.0", b"-2.0")
-RENAMED = RESHAPED.replace(b"linear(", b"projection(").replace(b".linear ", b".projection ").replace(b"y ", b"out ")
+RENAMED = (
+    RESHAPED.replace(b"linear(", b"projection(")
+    .replace(b".linear ", b".projection ")
+    .replace(b"y ", b"out ")
+)
 RENAMED = RENAMED.replace(b"(y)", b"(out)").replace(b"y.sum", b"out.sum")
 ANOTHER = b"""
 import torch
@@ -311,9 +388,17 @@ def test_families() -> None:
     assert (own.exact != reshaped.exact, own.task == reshaped.task) == (True, True)
     assert (own.task == renamed.task, own.family == renamed.family) == (True, True)
     assert own.family != another.family
-    assert problem_family.keys(b"def", "Model").family != problem_family.keys(b"def f", "Model").family
-    cases = b"def get_cases():\n    x = torch.randn(8)\n    return [{'inputs': [x], 'outputs': x.exp()}]\n"
-    wider, other = cases.replace(b"8", b"64").replace(b"x", b"y").replace(b"eyp", b"exp"), cases.replace(b"exp", b"log")
+    assert (
+        problem_family.keys(b"def", "Model").family != problem_family.keys(b"def f", "Model").family
+    )
+    cases = (
+        b"def get_cases():\n    x = torch.randn(8)\n    return [{'inputs': [x], 'outputs':"
+        b" x.exp()}]\n"
+    )
+    wider, other = (
+        cases.replace(b"8", b"64").replace(b"x", b"y").replace(b"eyp", b"exp"),
+        cases.replace(b"exp", b"log"),
+    )
     assert (
         problem_family.keys(cases, "Model").family
         == problem_family.keys(wider, "Model").family
@@ -360,7 +445,10 @@ def test_secrets_are_found_by_their_form_and_code_is_none() -> None:
     assert secret_scan.found(["x", f"export HF_TOKEN={token}"]) == "Hugging Face token"
     assert secret_scan.found(["postgres://me:secret1@host/db"]) == "URL with a password"
     assert secret_scan.found([KERNEL, FENCED, "https://example.org/a:b@c"]) is None
-    assert all(re.search(secret_scan.TELLTALE, text) for text in (token, "AKIA" + "A1" * 8, "a://b:secret1@c"))
+    assert all(
+        re.search(secret_scan.TELLTALE, text)
+        for text in (token, "AKIA" + "A1" * 8, "a://b:secret1@c")
+    )
     assert re.search(secret_scan.TELLTALE, KERNEL) is None
 
 

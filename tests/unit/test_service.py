@@ -68,7 +68,9 @@ def test_queues_of_workers() -> None:
     assert routing.served(gpu) == {"gpu.h200": None, "gpu.node.any": "node", "gpu.node.3": "node.3"}
 
 
-@pytest.mark.parametrize("device", ["NODE", "node.", "node.any", "node.0.1", ".0", "a b", "node.123"])
+@pytest.mark.parametrize(
+    "device", ["NODE", "node.", "node.any", "node.0.1", ".0", "a b", "node.123"]
+)
 def test_a_pin_is_a_node_or_a_device(device: str) -> None:
     with pytest.raises(routing.UnknownQueueError, match=r"expected '<node>' or '<node>\.<index>'"):
         routing.queue_for("h200", device)
@@ -91,7 +93,9 @@ def test_every_queue_is_declared_and_a_misspelt_one_is_an_error() -> None:
 
 
 def test_an_uncertain_delivery_is_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis that is killed in the middle of a pipeline: how much has arrived is unknown; all may be sent again."""
+    """Redis that is killed in the middle of a pipeline: how much has arrived is
+    unknown; all may be sent again.
+    """
 
     def broken(*_: object) -> None:
         raise BatchPublishError("delivery is uncertain")
@@ -104,12 +108,15 @@ def test_an_uncertain_delivery_is_a_broker_that_is_away(monkeypatch: pytest.Monk
 
 def test_kernelbench_is_one_job() -> None:
     options = JobOptions(timing_budget_s=0)
-    (job,) = workflows.plan(Request(problem=PROBLEM, candidate=b"", backend="cuda", options=options))
+    (job,) = workflows.plan(
+        Request(problem=PROBLEM, candidate=b"", backend="cuda", options=options)
+    )
     assert (job.candidate, job.backend, job.options) == (b"", "cuda", options)
     with pytest.raises(RequestError, match="expected source, got None"):
         workflows.plan(Request(problem=PROBLEM, candidate=None))
     with pytest.raises(
-        UnknownPluginError, match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench"
+        UnknownPluginError,
+        match="unknown workflow 'magic'; expected one of kernel_simple, kernelbench",
     ):
         workflows.plan(Request(problem=PROBLEM, candidate=b"", workflow="magic"))
 
@@ -129,7 +136,9 @@ CASES = b"def get_cases():\n    return []\n"
         (b"# def get_cases():\n", False),
     ],
 )
-def test_a_problem_that_gives_cases_and_no_model_is_planned_as_one(reference: bytes, by_cases: bool) -> None:
+def test_a_problem_that_gives_cases_and_no_model_is_planned_as_one(
+    reference: bytes, by_cases: bool
+) -> None:
     """Workflow of a request that names none: labels of trainers and rows of datasets cannot."""
     problem = Problem(name="p", reference=reference)
     (job,) = workflows.plan(Request(problem=problem, candidate=b""))
@@ -138,7 +147,14 @@ def test_a_problem_that_gives_cases_and_no_model_is_planned_as_one(reference: by
 
 def test_a_worker_is_stuck_when_it_never_works_although_it_could() -> None:
     detector = IdleDetector(60)
-    looks = [(0, 1, False), (50, 1, True), (55, 1, False), (100, 0, False), (110, 1, False), (169, 9, False)]
+    looks = [
+        (0, 1, False),
+        (50, 1, True),
+        (55, 1, False),
+        (100, 0, False),
+        (110, 1, False),
+        (169, 9, False),
+    ]
     assert not any(detector.stuck(now, waiting=waiting, busy=busy) for now, waiting, busy in looks)
     assert detector.stuck(170, waiting=1, busy=False)
 
@@ -146,8 +162,13 @@ def test_a_worker_is_stuck_when_it_never_works_although_it_could() -> None:
 def test_urls_may_lie_in_files(tmp_path: Path) -> None:
     secret = tmp_path / "url"
     secret.write_text("postgresql+psycopg://u:p@h/d\n")
-    assert Settings.from_env({"ASSAY_DATABASE_URL_FILE": str(secret)}).database_url == "postgresql+psycopg://u:p@h/d"
-    with pytest.raises(ValueError, match=r"ASSAY_BROKER_URL_FILE: expected a file with a URL: .*No such file"):
+    assert (
+        Settings.from_env({"ASSAY_DATABASE_URL_FILE": str(secret)}).database_url
+        == "postgresql+psycopg://u:p@h/d"
+    )
+    with pytest.raises(
+        ValueError, match=r"ASSAY_BROKER_URL_FILE: expected a file with a URL: .*No such file"
+    ):
         Settings.from_env({"ASSAY_BROKER_URL_FILE": str(tmp_path / "absent")})
     with pytest.raises(ValueError, match="ASSAY_SLOTS_FILE: unknown setting"):
         Settings.from_env({"ASSAY_SLOTS_FILE": str(secret)})
@@ -164,13 +185,16 @@ def test_a_redis_that_hangs_is_an_error_for_a_sender(monkeypatch: pytest.MonkeyP
 
 
 def test_a_worker_waits_longer_for_redis_than_a_sender() -> None:
-    worker, sender = (broker.make_app("redis://127.0.0.1:1/0", queues=each) for each in (["gpu.node.0"], []))
+    worker, sender = (
+        broker.make_app("redis://127.0.0.1:1/0", queues=each) for each in (["gpu.node.0"], [])
+    )
     waits = [app.conf.broker_transport_options["socket_timeout"] for app in (worker, sender)]
     assert waits == [broker.CONSUMER_SILENCE_S, broker.SENDER_SILENCE_S]
 
 
 ENDS = {
-    "worker": """
+    "worker": (
+        """
 from types import SimpleNamespace
 from workers.worker.maintenance import Upkeep
 upkeep = object.__new__(Upkeep)
@@ -178,18 +202,23 @@ upkeep._turns = SimpleNamespace(request=lambda: None)
 upkeep._kill_silent = lambda: None
 upkeep._sign_of_life = lambda: {}["unexpected"]
 upkeep._run()
-""",
-    "generator": """
+"""
+    ),
+    "generator": (
+        """
 from types import SimpleNamespace
 from workers.generator.maintenance import Maintenance
 Maintenance(SimpleNamespace(), "endpoint", None, None)._repeat(lambda: {}["unexpected"], 1.0)
-""",
+"""
+    ),
 }
 
 
 @pytest.mark.parametrize("program", ENDS.values(), ids=list(ENDS))
 def test_a_worker_ends_with_an_error_of_its_upkeep_that_was_not_expected(program: str) -> None:
     """Its supervisor starts another, which signs its device on and sends lost messages."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == os.EX_TEMPFAIL, done.stderr
     assert "KeyError: 'unexpected'" in done.stderr

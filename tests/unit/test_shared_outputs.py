@@ -1,4 +1,6 @@
-"""Which outputs are left where they are, for the referee to read them there, and which are copied."""
+"""Which outputs are left where they are, for the referee to read them there, and
+which are copied.
+"""
 
 import mmap
 import os
@@ -39,7 +41,9 @@ def given_back() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", ["_cuda_emptyCache", "_accelerator_emptyCache"])
-def test_what_lies_in_memory_that_was_given_back_is_copied(given_back: list[str], name: str) -> None:
+def test_what_lies_in_memory_that_was_given_back_is_copied(
+    given_back: list[str], name: str
+) -> None:
     """Its address would show the referee the previous content."""
 
     def model(x: torch.Tensor) -> torch.Tensor:
@@ -69,7 +73,9 @@ def test_outputs_whose_memory_holds_other_values_than_they_are_are_copied(
 def _left_and_copied(
     model: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
 ) -> tuple[list[bool], list[complex]]:
-    """Call by call, whether the output was left where it is; and its slot's content, −1 where nothing was copied."""
+    """Call by call, whether the output was left where it is; and its slot's content,
+    −1 where nothing was copied.
+    """
     node = layout.describe([torch.zeros(64, dtype=dtype)])
     spec = problem_spec.ProblemSpec(
         inputs=node,
@@ -92,4 +98,6 @@ def _left_and_copied(
         place.outputs.views(arena, slot)[0].fill_(-1)
     calls.Slots(spec, place, arena, shared, mailbox).run(model, 0, CALLS, Delivering.HOLD)
     pointers = struct.unpack_from(f"<{CALLS}Q", mailbox, control_channel.POINTERS_AT)
-    return [bool(pointer) for pointer in pointers], [place.outputs.views(arena, n)[0][5].item() for n in range(CALLS)]
+    return [bool(pointer) for pointer in pointers], [
+        place.outputs.views(arena, n)[0][5].item() for n in range(CALLS)
+    ]

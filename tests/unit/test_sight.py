@@ -54,7 +54,13 @@ def test_a_call_sees_its_own_inputs_and_earlier_ones(slots: Slots) -> None:
 
     slots.run(model, 1, 3, Delivering.COPY)
     assert seen == [
-        [True, True, False, False, True],  # the last is of another block, and holds an earlier one's output
+        [
+            True,
+            True,
+            False,
+            False,
+            True,
+        ],  # the last is of another block, and holds an earlier one's output
         [True, True, True, False, True],
         [True, True, True, True, True],
     ]

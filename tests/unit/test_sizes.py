@@ -11,12 +11,21 @@ MOST_LINES_OF_A_FUNCTION = 60
 FROZEN = ("migrations",)
 """Migrations that have run are not edited."""
 
-FILES = list(language.sources(language.ROOT / tree for tree in language.TREES if tree not in FROZEN))
-TESTS = list(language.sources(language.ROOT / "tests" / tree for tree in ("unit", "integration", "gpu", "bench")))
+FILES = list(
+    language.sources(language.ROOT / tree for tree in language.TREES if tree not in FROZEN)
+)
+TESTS = list(
+    language.sources(
+        language.ROOT / "tests" / tree for tree in ("unit", "integration", "gpu", "bench")
+    )
+)
 
 
 def test_no_file_is_long():
-    long = {str(path.relative_to(language.ROOT)): len(path.read_text().splitlines()) for path in (*FILES, *TESTS)}
+    long = {
+        str(path.relative_to(language.ROOT)): len(path.read_text().splitlines())
+        for path in (*FILES, *TESTS)
+    }
     assert {name: lines for name, lines in long.items() if lines > MOST_LINES} == {}
 
 
@@ -26,5 +35,7 @@ def test_no_function_is_long():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
-                found[f"{path.relative_to(language.ROOT)}:{node.name}"] = node.end_lineno - node.lineno + 1
+                found[f"{path.relative_to(language.ROOT)}:{node.name}"] = (
+                    node.end_lineno - node.lineno + 1
+                )
     assert {name: lines for name, lines in found.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}

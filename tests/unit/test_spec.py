@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from workers.protocol import layout, memory_estimate, problem_spec, shared_memory
 
 _scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False), st.text(max_size=5)
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**62), 2**62),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
 )
 _values = st.recursive(
     _scalars,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3), st.tuples(inner, inner)
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        st.tuples(inner, inner),
     ),
     max_leaves=8,
 )
@@ -57,7 +63,12 @@ def test_values_come_back_through_memory(value: Any) -> None:
 
 
 def test_tensors_keep_dtype_shape_and_stride() -> None:
-    value = [torch.arange(12.0).reshape(3, 4).T, torch.ones(2, 3, dtype=torch.int8), torch.tensor(5), torch.empty(0, 3)]
+    value = [
+        torch.arange(12.0).reshape(3, 4).T,
+        torch.ones(2, 3, dtype=torch.int8),
+        torch.tensor(5),
+        torch.empty(0, 3),
+    ]
     back = _round_trip(value)
     assert all(torch.equal(a, b) for a, b in zip(value, back, strict=True))
     assert back[0].stride() == value[0].stride()
@@ -112,7 +123,9 @@ def test_deep_nesting_is_refused() -> None:
 
 def test_expected_values_lie_beyond_the_candidates_arena() -> None:
     place = problem_spec.arena(SPEC, 4)
-    assert place.candidate_bytes <= place.baseline.start < place.expected.start < place.reference_bytes
+    assert (
+        place.candidate_bytes <= place.baseline.start < place.expected.start < place.reference_bytes
+    )
     assert problem_spec.ProblemSpec.checked(json.loads(json.dumps(asdict(SPEC)))) == SPEC
 
 

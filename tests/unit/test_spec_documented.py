@@ -30,12 +30,16 @@ UNSET = {*spec.NOT_OPTIONS}
 """Options that no specification has."""
 
 
-@pytest.mark.parametrize("table", [*TABLES, *(each.options for each in strategies.STRATEGIES.values())])
+@pytest.mark.parametrize(
+    "table", [*TABLES, *(each.options for each in strategies.STRATEGIES.values())]
+)
 def test_every_key_is_named(table: type) -> None:
     names = {each.name for each in fields(table)} - UNSET
     assert sorted(name for name in names if name not in TEXT) == []
 
 
 def test_an_unknown_device_class_is_named_before_a_model_is_asked() -> None:
-    with pytest.raises(RequestError, match=r"device_class: expected one of cpu, .*h200.*, got 'h20'"):
+    with pytest.raises(
+        RequestError, match=r"device_class: expected one of cpu, .*h200.*, got 'h20'"
+    ):
         as_spec({"device_class": "h20"})

@@ -108,6 +108,10 @@ def test_the_tightest_bucket_of_anthropic_counts():
     assert headers.wait_s(rate) == 7.0
 
 
-@given(st.dictionaries(st.sampled_from(["retry-after", "x-ratelimit-remaining-tokens", "a"]), st.text()))
+@given(
+    st.dictionaries(
+        st.sampled_from(["retry-after", "x-ratelimit-remaining-tokens", "a"]), st.text()
+    )
+)
 def test_malformed_headers_are_ignored(told):
     assert headers.wait_s(headers.read(told, NOW).rate) >= 0

@@ -18,10 +18,13 @@ def test_rows_of_a_timeline_have_names() -> None:
     with stages.stage("timing"):
         pass
     blocks = tuple(
-        Block(group=0, side=side, calls=2, wall_us=9.0, claimed_us=None) for side in ("reference", "candidate")
+        Block(group=0, side=side, calls=2, wall_us=9.0, claimed_us=None)
+        for side in ("reference", "candidate")
     )
     events = json.loads(stages.chrome_trace(blocks, [launch(7), launch(13)]))["traceEvents"]
-    named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    named = {
+        event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
     assert named == {
         1: "stages",
         2: "blocks of the reference",

@@ -24,7 +24,10 @@ def _whys(source: str) -> list[str]:
         ("class ModelNew(Model): pass", "inherits from the reference"),
         ("def f(x):\n    return cache[x.data_ptr()]", "keys something by a tensor's identity"),
         (
-            "def f(x):\n    try:\n        return k(x)\n    except Exception:\n        return torch.relu(x)",
+            (
+                "def f(x):\n    try:\n        return k(x)\n    except Exception:\n        return"
+                " torch.relu(x)"
+            ),
             "falls back to something else when an error occurs",
         ),
         ("SOURCE = 'auto y = at::matmul(a, b);'", "names at::matmul in native code"),
@@ -45,7 +48,10 @@ def test_what_a_reader_should_look_at(source: str, why: str) -> None:
         '"""Unlike at::matmul, and without eval(x)."""\n# sys._getframe(0)\nx = 1',
         "try:\n    import triton\nexcept ImportError:\n    triton = None",
         "out = torch.empty_like(x)\nkernel[grid](x, out, x.numel(), BLOCK=1024)",
-        "SOURCE = 'at::Tensor out = at::empty({n}); kernel<<<g, b, 0, at::cuda::getCurrentCUDAStream()>>>(p);'",
+        (
+            "SOURCE = 'at::Tensor out = at::empty({n}); kernel<<<g, b, 0,"
+            " at::cuda::getCurrentCUDAStream()>>>(p);'"
+        ),
     ],
 )
 def test_ordinary_sources_get_no_advice(source: str) -> None:

@@ -25,7 +25,9 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def test_it_hands_over_the_message_and_brings_the_answer_with_the_time(stopwatch: Stopwatch) -> None:
+def test_it_hands_over_the_message_and_brings_the_answer_with_the_time(
+    stopwatch: Stopwatch,
+) -> None:
     ours, theirs = _pair()
     with ours, theirs:
 
@@ -47,8 +49,15 @@ def test_it_hands_over_the_message_and_brings_the_answer_with_the_time(stopwatch
 
 def test_the_stopwatch_wakes_a_frozen_process_until_it_has_answered(stopwatch: Stopwatch) -> None:
     ours, theirs = _pair()
-    code = "import socket, time; s = socket.socket(fileno=0); s.send(b'awake'); s.send(s.recv(100) * 2); time.sleep(1)"
-    with ours, theirs, subprocess.Popen([sys.executable, "-c", code], stdin=theirs.fileno()) as process:
+    code = (
+        "import socket, time; s = socket.socket(fileno=0); s.send(b'awake'); s.send(s.recv(100) *"
+        " 2); time.sleep(1)"
+    )
+    with (
+        ours,
+        theirs,
+        subprocess.Popen([sys.executable, "-c", code], stdin=theirs.fileno()) as process,
+    ):
         assert ours.recv(100) == b"awake"
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)

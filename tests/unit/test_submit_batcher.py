@@ -29,7 +29,9 @@ def together(batcher: SubmitBatcher, *submissions: Sequence[Any]) -> list[Future
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
-    """Requests of each transaction.  'bad' is refused by the tables, 'down' meets a database that is away."""
+    """Requests of each transaction.  'bad' is refused by the tables, 'down' meets a
+    database that is away.
+    """
     found: list[list[Any]] = []
 
     def accept(_database: Any, _broker: Any, requests: Sequence[Any], **_: Any) -> list[Any]:

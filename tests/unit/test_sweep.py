@@ -21,7 +21,9 @@ def get_inputs(): return []
 def get_init_inputs(): return []
 """
 
-HERE = Environment(device_class="cpu", device_name="", device_id="", node="", python="", torch="", triton="")
+HERE = Environment(
+    device_class="cpu", device_name="", device_id="", node="", python="", torch="", triton=""
+)
 
 PASSED = sweep.SweepRow(
     name="1_x",
@@ -55,12 +57,16 @@ def test_a_checkout_is_read_in_the_order_of_levels_and_numbers(checkout: Path) -
     assert (problem.name, problem.level, problem.source_set) == ("1_c", 3, "kernelbench")
 
 
-def test_a_checkout_without_problems_and_a_file_without_a_model_are_named(checkout: Path, tmp_path: Path) -> None:
+def test_a_checkout_without_problems_and_a_file_without_a_model_are_named(
+    checkout: Path, tmp_path: Path
+) -> None:
     with pytest.raises(kernelbench.CheckoutError, match="expected KernelBench/level1"):
         kernelbench.problem_files(tmp_path / "nowhere")
     path = checkout / "KernelBench/level1/2_a.py"
     path.write_text("def get_inputs(): return []")
-    with pytest.raises(kernelbench.CheckoutError, match=r"2_a\.py: expected a problem that defines Model$"):
+    with pytest.raises(
+        kernelbench.CheckoutError, match=r"2_a\.py: expected a problem that defines Model$"
+    ):
         kernelbench.problem(path, 1)
 
 
@@ -69,7 +75,10 @@ def test_a_checkout_without_problems_and_a_file_without_a_model_are_named(checko
     [
         "from x import Model\nget_inputs = lambda: []",
         "class Net: ...\nModel = Net\nget_inputs: object = list",
-        "try:\n    import x as Model\nexcept ImportError:\n    Model = None\nif True:\n    def get_inputs(): ...",
+        (
+            "try:\n    import x as Model\nexcept ImportError:\n    Model = None\nif True:\n    def"
+            " get_inputs(): ..."
+        ),
     ],
 )
 def test_a_problem_may_bind_its_names_in_any_way_and_needs_no_constructor_arguments(
@@ -133,7 +142,9 @@ def test_a_degenerate_problem_is_no_accusation_of_its_reference() -> None:
 def test_a_row_of_an_evaluation_and_its_line() -> None:
     error = EvaluationError(kind="reference_failed", message="the reference\nis random")
     evaluation = Evaluation(status=Status.INVALID, environment=HERE, seed="", error=error)
-    verdict = judge(Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b""), sweep.POLICY)
+    verdict = judge(
+        Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b""), sweep.POLICY
+    )
     row = sweep.row(Problem(name="72_x", reference=REFERENCE, level=1), evaluation, verdict, 1.5)
     assert row.outcome == "invalid"
     assert sweep.line(row).split() == [
@@ -153,7 +164,9 @@ def test_a_row_of_an_evaluation_and_its_line() -> None:
 
 
 def test_a_row_is_read_back_from_json_with_its_memory_and_without_what_is_unknown() -> None:
-    memory = ProblemMemory(input_bytes=10, output_bytes=4, parameter_bytes=100, call_bytes=None, truth_bytes=None)
+    memory = ProblemMemory(
+        input_bytes=10, output_bytes=4, parameter_bytes=100, call_bytes=None, truth_bytes=None
+    )
     row = replace(PASSED, memory=memory, findings=("a",), truth="fp64 on the host")
     stored = json.loads(json.dumps(asdict(row))) | {"of another version": 1}
     assert sweep.read(stored) == row
@@ -164,9 +177,17 @@ def test_a_row_is_read_back_from_json_with_its_memory_and_without_what_is_unknow
 
 def test_the_summary_names_what_is_not_as_it_should_be() -> None:
     off = replace(PASSED, name="2_y", speedup=1.10, ci_low=1.05, ci_high=1.15, seconds=4.0)
-    blamed = sweep.SweepRow(name="3_z", level=2, status="timeout", verdict="clean", seconds=9.0, error_kind="timeout")
+    blamed = sweep.SweepRow(
+        name="3_z", level=2, status="timeout", verdict="clean", seconds=9.0, error_kind="timeout"
+    )
     said = sweep.summary([PASSED, off, blamed], 30.0)
-    assert (said["problems"], said["passed"], said["clean"], said["one_in_interval"], said["timed"]) == (3, 2, 2, 1, 2)
+    assert (
+        said["problems"],
+        said["passed"],
+        said["clean"],
+        said["one_in_interval"],
+        said["timed"],
+    ) == (3, 2, 2, 1, 2)
     assert said["off"] == said["one_outside"] == ["L1/2_y 1.100"]
     assert said["blamed"] == ["L2/3_z"]
     assert said["kinds"] == {"timeout: timeout": 1}
@@ -202,12 +223,21 @@ def test_published_sets_are_read_in_their_own_forms(checkout: Path, tmp_path: Pa
     from tests.bench import published
 
     row = {"task_id": "4", "ref_code": "ref", "custom_code": "import triton", "score": "1.5"}
-    nested, lines, plain = tmp_path / "nested.json", tmp_path / "lines.json", tmp_path / "plain.jsonl"
+    nested, lines, plain = (
+        tmp_path / "nested.json",
+        tmp_path / "lines.json",
+        tmp_path / "plain.jsonl",
+    )
     nested.write_text(json.dumps({"1": [row, {**row, "custom_code": None}], "2": [row]}))
-    lines.write_text("".join(json.dumps({"level_id": "1", **row, "other": "load_inline"}) + "\n" for _ in range(2)))
+    lines.write_text(
+        "".join(
+            json.dumps({"level_id": "1", **row, "other": "load_inline"}) + "\n" for _ in range(2)
+        )
+    )
     plain.write_text(json.dumps({"name": "n", "reference": "ref", "candidate": "c"}))
     read = [
-        (kernel.problem.level, kernel.problem.name, kernel.backend) for kernel in published.kernels(nested, None, None)
+        (kernel.problem.level, kernel.problem.name, kernel.backend)
+        for kernel in published.kernels(nested, None, None)
     ]
     assert read == [(1, "4", "triton"), (2, "4", "triton")]
     assert [kernel.claimed for kernel in published.kernels(lines, None, None)] == [1.5, 1.5]

@@ -33,7 +33,11 @@ def test_json_lines_carry_the_job() -> None:
     except KeyError:
         log.exception("failed")
     first, second = map(json.loads, stream.getvalue().splitlines())
-    assert (first["message"], first["level"], first["logger"]) == ("said so\nand more", "info", "workers.worker.tasks")
+    assert (first["message"], first["level"], first["logger"]) == (
+        "said so\nand more",
+        "info",
+        "workers.worker.tasks",
+    )
     assert (first["job_id"], first["device"], first["attempt"]) == ("one", "h200 node.0", "2")
     assert first["time"].endswith("+00:00")
     assert "job_id" not in second
@@ -49,7 +53,9 @@ def test_plain_lines_and_unknown_formats() -> None:
         logs.configure("xml")
 
 
-def test_the_spans_of_a_job_are_one_trace_whose_id_is_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spans_of_a_job_are_one_trace_whose_id_is_the_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trace_sdk = pytest.importorskip("opentelemetry.sdk.trace")
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -62,7 +68,9 @@ def test_the_spans_of_a_job_are_one_trace_whose_id_is_the_jobs(monkeypatch: pyte
     tracing.begin("job.enqueue", [job_id])
     with tracing.span("job.evaluate", job_id, attempt=1), tracing.span("job.isolate", job_id):
         tracing.begin("job.enqueue", [other])
-    enqueue, foreign, isolate, evaluate = sorted(exporter.get_finished_spans(), key=lambda span: span.end_time or 0)
+    enqueue, foreign, isolate, evaluate = sorted(
+        exporter.get_finished_spans(), key=lambda span: span.end_time or 0
+    )
     assert {span.context.trace_id for span in (enqueue, isolate, evaluate)} == {job_id.int}
     assert foreign.context.trace_id == other.int
     assert isolate.parent.span_id == evaluate.context.span_id

@@ -8,7 +8,12 @@ from app.domain.collection import templates
 from app.domain.collection.templates import FEEDBACK, PROBLEM, Template
 from app.domain.request import RequestError
 
-VALUES = {"reference": "class Net: {x}", "entry_point": "Net", "backend": "triton", "device": "h200"}
+VALUES = {
+    "reference": "class Net: {x}",
+    "entry_point": "Net",
+    "backend": "triton",
+    "device": "h200",
+}
 
 
 def template(body, kind=PROBLEM, name="mine"):
@@ -18,7 +23,11 @@ def template(body, kind=PROBLEM, name="mine"):
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
-        ("{reference} {refrence}", PROBLEM, r"unknown placeholder \{refrence\}; a problem template has"),
+        (
+            "{reference} {refrence}",
+            PROBLEM,
+            r"unknown placeholder \{refrence\}; a problem template has",
+        ),
         ("{feedback} {reference}", FEEDBACK, r"unknown placeholder \{reference\}"),
         ("no code", PROBLEM, r"expected the placeholder \{reference\}"),
         ("again", FEEDBACK, r"expected the placeholder \{feedback\}"),
@@ -79,4 +88,8 @@ def test_shipped_templates_are_whole(shipped):
 
 def test_every_method_brings_both_kinds():
     names = {(one.name, one.kind) for one in templates.shipped()}
-    assert names == {(name, kind) for name in ("assay", "dr_kernel", "kernelbench") for kind in (PROBLEM, FEEDBACK)}
+    assert names == {
+        (name, kind)
+        for name in ("assay", "dr_kernel", "kernelbench")
+        for kind in (PROBLEM, FEEDBACK)
+    }

@@ -1,5 +1,6 @@
-"""Candidates may convolve in TF32 where PyTorch lets the library do so, whether or not the reference's own convolution
-is computed so."""
+"""Candidates may convolve in TF32 where PyTorch lets the library do so, whether or not the
+reference's own convolution is computed so.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ def _call(dtype: torch.dtype = torch.float32) -> Callable[[], Any]:
 
 
 def test_error_of_each_output() -> None:
-    (convolved, *others) = tf32_convolutions.error(_call())
+    convolved, *others = tf32_convolutions.error(_call())
     assert 1e-4 < convolved[0] < 6e-4
     assert convolved[1] > convolved[0]
     assert others == [(0.0, 0.0)] * 3
@@ -67,15 +68,22 @@ def test_products_are_not_rounded() -> None:
         (lambda x: x * 1.01, False),
     ],
 )
-def test_what_is_right_beside_a_reference_in_fp32(rounded: Callable[[torch.Tensor], torch.Tensor], right: bool) -> None:
+def test_what_is_right_beside_a_reference_in_fp32(
+    rounded: Callable[[torch.Tensor], torch.Tensor], right: bool
+) -> None:
     torch.manual_seed(1)
     x, weight = torch.randn(2, 3, 32, 32), torch.randn(16, 3, 3, 3)
     exact, own = functional.conv2d(x.double(), weight.double()), functional.conv2d(x, weight)
     got = functional.conv2d(rounded(x), rounded(weight))
     spread = tf32_convolutions.error(lambda: functional.conv2d(x, weight))
     mine, true, theirs = (each.reshape(1, -1) for each in (got, exact, own))
-    for rule, expected in ((correctness.Rule(spread=spread), right), (correctness.DEFAULT_RULE, False)):
-        assert correctness.outputs(mine, true, theirs, mine[0], 0, tuple(got.shape), rule).ok == [expected]
+    for rule, expected in (
+        (correctness.Rule(spread=spread), right),
+        (correctness.DEFAULT_RULE, False),
+    ):
+        assert correctness.outputs(mine, true, theirs, mine[0], 0, tuple(got.shape), rule).ok == [
+            expected
+        ]
 
 
 def test_special_values_stay() -> None:

@@ -9,7 +9,9 @@ from workers.worker.timers import forget_cancelled
 
 def test_cancelled_timers_are_forgotten_and_others_fire_in_order() -> None:
     timer, fired = Timer(), list[int]()
-    entries = [timer.call_after(0.001 * (9 - number), fired.append, (number,)) for number in range(10)]
+    entries = [
+        timer.call_after(0.001 * (9 - number), fired.append, (number,)) for number in range(10)
+    ]
     due = timer.call_after(0, forget_cancelled, (timer,))
     for entry in entries[::2]:
         entry.cancel()

@@ -9,7 +9,14 @@ import torch
 from app.domain.evaluation import Block, Timing
 from workers.referee.host.health import Health
 from workers.referee.timing import stopping
-from workers.referee.timing.samples import AHEAD_US, CANDIDATE, LEFT_OVER_US, REFERENCE, SIDES, Measurements
+from workers.referee.timing.samples import (
+    AHEAD_US,
+    CANDIDATE,
+    LEFT_OVER_US,
+    REFERENCE,
+    SIDES,
+    Measurements,
+)
 
 
 def _block(side: str, calls: int, wall_us: float, group: int = 0) -> Block:
@@ -51,14 +58,18 @@ def test_what_disturbs_half_of_the_blocks_changes_nothing() -> None:
 
 def test_a_handover_from_a_bad_moment_is_put_right_by_later_ones() -> None:
     benchmark = _benchmark(*[_block(REFERENCE, 0, 217)] * 9, *[_block(CANDIDATE, 0, 217)] * 9)
-    benchmark.groups.append([_block(REFERENCE, 1, 570), *[_block(CANDIDATE, 5, 1770)] * 2, _block(REFERENCE, 1, 570)])
+    benchmark.groups.append(
+        [_block(REFERENCE, 1, 570), *[_block(CANDIDATE, 5, 1770)] * 2, _block(REFERENCE, 1, 570)]
+    )
     assert _speedup(benchmark) < 1.24
     benchmark.handovers.extend([_block(REFERENCE, 0, 170)] * 9 + [_block(CANDIDATE, 0, 170)] * 9)
     assert _speedup(benchmark) == pytest.approx(1.25)
 
 
 def test_a_candidate_gains_nothing_by_its_own_handover() -> None:
-    """A long one changes nothing; a short one is subtracted from both sides, which have blocks of equal length."""
+    """A long one changes nothing; a short one is subtracted from both sides, which
+    have blocks of equal length.
+    """
     slow = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 900))
     slow.groups.append(_group(400, 320, 170))
     assert _speedup(slow) == pytest.approx(1.25)
@@ -68,13 +79,19 @@ def test_a_candidate_gains_nothing_by_its_own_handover() -> None:
 
 
 def test_the_side_that_wakes_later_may_be_faster_than_it_seems() -> None:
-    """A hand-over of 60 µs more took 1.5 % of calls of 4 ms from an identical candidate (KernelBench 1/96, H200)."""
+    """A hand-over of 60 µs more took 1.5 % of calls of 4 ms from an identical
+    candidate (KernelBench 1/96, H200).
+    """
 
     def found(reference_us: float, candidate_us: float) -> Timing:
-        benchmark = _benchmark(_block(REFERENCE, 0, reference_us), _block(CANDIDATE, 0, candidate_us))
+        benchmark = _benchmark(
+            _block(REFERENCE, 0, reference_us), _block(CANDIDATE, 0, candidate_us)
+        )
         benchmark.canary_us.extend([0.0, 0.0])
         walls = {REFERENCE: 4000 + reference_us, CANDIDATE: 4000 + candidate_us}
-        benchmark.groups.extend([[_block(side, 1, walls[side]) for side in (*SIDES, *reversed(SIDES))]] * 6)
+        benchmark.groups.extend(
+            [[_block(side, 1, walls[side]) for side in (*SIDES, *reversed(SIDES))]] * 6
+        )
         return stopping.timing(benchmark, "budget", 0.0)
 
     equal, late_candidate, late_reference = found(190, 190), found(190, 250), found(250, 190)
@@ -86,10 +103,15 @@ def test_the_side_that_wakes_later_may_be_faster_than_it_seems() -> None:
 
 
 def test_what_was_left_to_do_is_added_to_the_candidates_time() -> None:
-    """The larger of both blocks to either: one that leaves the work of the other behind is not the faster."""
+    """The larger of both blocks to either: one that leaves the work of the other
+    behind is not the faster.
+    """
     benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     settled = (90.0, 95.0, 490.0, 110.0)
-    group = [replace(block, settled_us=us) for block, us in zip(_group(400, 320, 170), settled, strict=True)]
+    group = [
+        replace(block, settled_us=us)
+        for block, us in zip(_group(400, 320, 170), settled, strict=True)
+    ]
     benchmark.groups.append(group)
     assert benchmark.settled_us == 90  # the lower quartile: others can hardly raise it
     left_over_us = 490 - 90 - LEFT_OVER_US
@@ -100,7 +122,9 @@ def test_what_was_left_to_do_is_added_to_the_candidates_time() -> None:
 
 
 def test_work_left_behind_in_some_blocks_gains_nothing() -> None:
-    """Four of six groups have one block of which most is left over, and the answers of the device say so."""
+    """Four of six groups have one block of which most is left over, and the answers
+    of the device say so.
+    """
     benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
     for number in range(6):
         group = [replace(block, settled_us=150.0) for block in _group(400, 400, 170)]
@@ -124,14 +148,17 @@ def test_what_was_done_before_the_clock_is_added() -> None:
     benchmark.groups.append(group)
     honest = _speedup(benchmark)
     benchmark.groups[0] = [
-        replace(block, before_us=180 + AHEAD_US) if block.side == CANDIDATE else block for block in group
+        replace(block, before_us=180 + AHEAD_US) if block.side == CANDIDATE else block
+        for block in group
     ]
     assert _speedup(benchmark) == honest
     ahead_us = 0.5 * group[1].wall_us
     benchmark.groups[0] = [
-        replace(block, wall_us=block.wall_us - ahead_us, before_us=180 + AHEAD_US + ahead_us)
-        if block.side == CANDIDATE
-        else block
+        (
+            replace(block, wall_us=block.wall_us - ahead_us, before_us=180 + AHEAD_US + ahead_us)
+            if block.side == CANDIDATE
+            else block
+        )
         for block in group
     ]
     assert _speedup(benchmark) == pytest.approx(honest)
@@ -142,8 +169,12 @@ def test_what_was_done_before_the_clock_is_added() -> None:
 
 def test_blocks_are_longer_where_the_handover_is_but_not_without_end() -> None:
     assert _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 180)).lasting_us == 2000
-    assert _benchmark(_block(REFERENCE, 0, 250), _block(CANDIDATE, 0, 260)).lasting_us == pytest.approx(2500)
-    assert _benchmark(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 250)).lasting_us == pytest.approx(2500)
+    assert _benchmark(
+        _block(REFERENCE, 0, 250), _block(CANDIDATE, 0, 260)
+    ).lasting_us == pytest.approx(2500)
+    assert _benchmark(
+        _block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 250)
+    ).lasting_us == pytest.approx(2500)
     assert _benchmark(_block(REFERENCE, 0, 1000), _block(CANDIDATE, 0, 990)).lasting_us == 3000
 
 

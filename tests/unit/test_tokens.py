@@ -18,7 +18,9 @@ def test_a_file_is_read_by_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         def from_file(path: str) -> Any:
             assert path == "/x/tokenizer.json"
             return SimpleNamespace(
-                encode_batch=lambda texts, add_special_tokens: [SimpleNamespace(ids=text.split()) for text in texts]
+                encode_batch=lambda texts, add_special_tokens: [
+                    SimpleNamespace(ids=text.split()) for text in texts
+                ]
             )
 
     monkeypatch.setitem(sys.modules, "tokenizers", SimpleNamespace(Tokenizer=Tokenizer))

@@ -1,4 +1,6 @@
-"""A problem larger than its device, as every reader of an evaluation sees it: named, and never scored."""
+"""A problem larger than its device, as every reader of an evaluation sees it: named,
+and never scored.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,22 @@ EVALUATION = Evaluation(
     error=FAULT.error,
     seed="00",
     environment=Environment(
-        device_class="h100", device_name="H100", device_id="d", node="n", python="3", torch="2", triton="3"
+        device_class="h100",
+        device_name="H100",
+        device_id="d",
+        node="n",
+        python="3",
+        torch="2",
+        triton="3",
     ),
 )
 SUBJECT = Subject(evaluation=EVALUATION, backend="triton", candidate=b"", reference=b"")
 SAID = result.build(
-    job_id=uuid4(), state=JobState.FINISHED, evaluation=EVALUATION, verdict=judge(SUBJECT), url="http://here/1"
+    job_id=uuid4(),
+    state=JobState.FINISHED,
+    evaluation=EVALUATION,
+    verdict=judge(SUBJECT),
+    url="http://here/1",
 )
 
 
@@ -52,7 +64,9 @@ def test_no_policy_accuses_it(name: str) -> None:
 def test_no_reward_counts_it() -> None:
     assert SAID["score"] is None
     assert reward.every(SAID) == {}
-    assert {SAID[name] for name in ("speedup", "speedup_ci", "reference_us", "candidate_us")} == {None}
+    assert {SAID[name] for name in ("speedup", "speedup_ci", "reference_us", "candidate_us")} == {
+        None
+    }
     assert (SAID["valid"], SAID["compiled"], SAID["correct"]) == (False, False, False)
 
 
@@ -60,7 +74,11 @@ def test_kernelgyms_clients_are_told_of_a_fault_without_numbers() -> None:
     answer = responses.evaluation("t", {}, SAID)
     assert (answer["status"], answer["error_code"]) == ("failed", responses.SYSTEM_ERROR)
     assert "96,000,000,000" in answer["error_message"]
-    assert (answer["kernel_runtime"], answer["reference_runtime"], answer["speedup"]) == (-1.0, -1.0, 0.0)
+    assert (answer["kernel_runtime"], answer["reference_runtime"], answer["speedup"]) == (
+        -1.0,
+        -1.0,
+        0.0,
+    )
     assert answer["metadata"]["valid"] is False
 
 

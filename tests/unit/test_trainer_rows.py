@@ -1,4 +1,6 @@
-"""Trainers' rows and turns, without a service: problems, figures of a dialogue, rewards on tokens."""
+"""Trainers' rows and turns, without a service: problems, figures of a dialogue,
+rewards on tokens.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,28 @@ MASK = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 0]])
 
 
 def test_the_problem_of_a_row_is_its_reference_where_no_stored_one_is_named() -> None:
-    row = {"reference_code": "class Net: ...", "entry_point": "Net", "problem_id": "row 7 of another data set"}
+    row = {
+        "reference_code": "class Net: ...",
+        "entry_point": "Net",
+        "problem_id": "row 7 of another data set",
+    }
     problem = sessions.problem_of(row)
-    assert (problem.reference, problem.entry_point, problem.source_set) == (b"class Net: ...", "Net", "adhoc")
+    assert (problem.reference, problem.entry_point, problem.source_set) == (
+        b"class Net: ...",
+        "Net",
+        "adhoc",
+    )
     with pytest.raises(RequestError, match="row: expected reference or problem_id, got neither"):
         sessions.problem_of({"problem_id": "none"})
 
 
-@pytest.mark.parametrize("spec", [{"context": {"history": "window"}}, {"strategy": {"name": "windowed", "turns": 9}}])
+@pytest.mark.parametrize(
+    "spec", [{"context": {"history": "window"}}, {"strategy": {"name": "windowed", "turns": 9}}]
+)
 def test_a_row_of_tokens_needs_prompts_that_only_grow(spec: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match=r"expected strategy\.name = 'sequential' and context\.history = 'whole'"):
+    with pytest.raises(
+        RequestError, match=r"expected strategy\.name = 'sequential' and context\.history = 'whole'"
+    ):
         sessions.check_grows(as_spec(spec))
     sessions.check_grows(as_spec(None))
 
@@ -43,7 +57,8 @@ def test_a_hack_is_not_correct_and_a_fault_counts_for_nothing() -> None:
     clean = step(2.5, correct=True, verdict="clean", speedup=1.5)
 
     def figures(*steps: SimpleNamespace) -> dict[str, float]:
-        return sessions.figures(SimpleNamespace(steps=steps, rewards=[each.reward for each in steps]))  # type: ignore[arg-type]
+        told = SimpleNamespace(steps=steps, rewards=[each.reward for each in steps])
+        return sessions.figures(told)  # type: ignore[arg-type]
 
     assert figures(hack, fault) == {"turns": 1, "correct": 0, "hack": 1, "best_speedup": 0}
     assert figures(step(0.0), clean) == {"turns": 2, "correct": 1, "hack": 0, "best_speedup": 1.5}
@@ -65,7 +80,9 @@ def test_rewards_stand_on_the_last_tokens_of_their_turns() -> None:
         (4, 2, None, 1),
         (5, 1, 2.0, 3),
     ]
-    with pytest.raises(ValueError, match="row 1: expected 2 turns, one for each reward, got 1 in the mask"):
+    with pytest.raises(
+        ValueError, match="row 1: expected 2 turns, one for each reward, got 1 in the mask"
+    ):
         turn_credit.at_turn_ends([[1.0, None], [2.0, 1.0]], MASK)
 
 
@@ -74,8 +91,24 @@ def test_rewards_stand_on_the_last_tokens_of_their_turns() -> None:
     [
         ("code", "code"),
         ([{"role": "assistant", "content": "code"}], "code"),
-        ([{"role": "assistant", "content": [{"type": "text", "text": "co"}, {"type": "text", "text": "de"}]}], "code"),
-        ([{"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "code"}]}], "code"),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "text", "text": "co"}, {"type": "text", "text": "de"}],
+                }
+            ],
+            "code",
+        ),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "image"}, {"type": "text", "text": "code"}],
+                }
+            ],
+            "code",
+        ),
         ([{"role": "assistant", "content": None}], ""),
         ([{"role": "assistant", "tool_calls": []}], ""),
     ],

@@ -1,4 +1,6 @@
-"""Losses and mismatch correction: values and gradients of the references' own code; traps that their users met."""
+"""Losses and mismatch correction: values and gradients of the references' own code;
+traps that their users met.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def named(kind: str, *keys: str) -> list:
     ]
 
 
-def loss_of(name: str, log_prob: torch.Tensor, batch: dict[str, torch.Tensor], args: dict) -> torch.Tensor:
+def loss_of(
+    name: str, log_prob: torch.Tensor, batch: dict[str, torch.Tensor], args: dict
+) -> torch.Tensor:
     given = {key: KINDS[key](value) if key in KINDS else value for key, value in args.items()}
     function = getattr(losses, name)
     if name == "opmd":
@@ -53,7 +57,12 @@ def test_losses_and_gradients_are_those_of_the_reference(case):
     if mode == "seq-mean-token-mean-all":  # Trinity-RFT counts rows without tokens
         mode, divisor = "seq-mean-token-mean", len(batch["mask"])
     log_prob = batch["new"].clone().requires_grad_()
-    loss = aggregate(loss_of(case["loss"], log_prob, batch, args), batch["mask"], Aggregation(mode), divisor=divisor)
+    loss = aggregate(
+        loss_of(case["loss"], log_prob, batch, args),
+        batch["mask"],
+        Aggregation(mode),
+        divisor=divisor,
+    )
     loss.backward()
     torch.testing.assert_close(loss.detach(), tensor(case["value"]), **NEAR)
     torch.testing.assert_close(log_prob.grad, tensor(case["gradient"]), **NEAR)
@@ -95,7 +104,9 @@ def test_weights_are_those_of_kernelgym_and_verl(case):
 @pytest.mark.parametrize("case", named("metrics"))
 def test_metrics_are_those_of_kernelgym(case):
     batch = BATCHES[case["batch"]]
-    assert mismatch.metrics(batch["old"], batch["rollout"], batch["mask"]) == pytest.approx(case["metrics"], abs=1e-6)
+    assert mismatch.metrics(batch["old"], batch["rollout"], batch["mask"]) == pytest.approx(
+        case["metrics"], abs=1e-6
+    )
 
 
 def test_topr_tapers_whole_rows_of_bad_answers_only():
@@ -150,10 +161,16 @@ def test_a_divisor_of_trajectories_does_not_depend_on_rows():
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda x: mismatch.rejection_mask(x, x, upper=0.5, lower=1.0), "expected 0 <= lower <= upper"),
+        (
+            lambda x: mismatch.rejection_mask(x, x, upper=0.5, lower=1.0),
+            "expected 0 <= lower <= upper",
+        ),
         (lambda x: mismatch.veto_mask(x, x, below=0.0), "expected more than 0, got 0.0"),
         (lambda x: mismatch.importance_weights(x, x, upper=-1.0), "expected more than 0, got -1.0"),
-        (lambda x: mismatch.icepop_weights(x, x, lower=2.0, upper=1.0), "expected 0 <= lower <= upper"),
+        (
+            lambda x: mismatch.icepop_weights(x, x, lower=2.0, upper=1.0),
+            "expected 0 <= lower <= upper",
+        ),
         (lambda x: mismatch.metrics(x, x, x * 0), "expected at least one token"),
         (lambda x: losses.ppo_dual_clip(x, x, x, x, dual=1.0), "expected more than 1, got 1.0"),
     ],

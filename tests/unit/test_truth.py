@@ -1,4 +1,6 @@
-"""The truth of a reference: fp64 also where its code asks for less, and no randomness where sums have no order."""
+"""The truth of a reference: fp64 also where its code asks for less, and no
+randomness where sums have no order.
+"""
 
 from typing import Any
 
@@ -79,7 +81,11 @@ def _answers(model: nn.Module, inputs: list[Any]) -> tuple[torch.Tensor, torch.T
     best = true_answer.find(model, inputs, own)
     if best is Truth.OWN:
         return own, own, best
-    return own, true_answer.call(true_answer.twin(model, best), true_answer.widened(inputs, best), best), best
+    return (
+        own,
+        true_answer.call(true_answer.twin(model, best), true_answer.widened(inputs, best), best),
+        best,
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +98,9 @@ def _answers(model: nn.Module, inputs: list[Any]) -> tuple[torch.Tensor, torch.T
     ],
     ids=["states", "casts", "product", "recurrence"],
 )
-def test_the_truth_is_fp64_also_where_the_code_casts(model: nn.Module, inputs: list[Any], off: float) -> None:
+def test_the_truth_is_fp64_also_where_the_code_casts(
+    model: nn.Module, inputs: list[Any], off: float
+) -> None:
     own, expected, best = _answers(model, inputs)
     assert (best, expected.dtype) == (Truth.WIDENED, torch.float64)
     assert 1e-9 < errors(own, expected)[0] < off, "its own error is not 0"
@@ -110,7 +118,9 @@ def test_a_product_that_is_not_rounded_in_between_is_more_exact_than_the_referen
 
     assert is_right(got, expected)
     assert not is_right(got, own.double()), "held to the reference's own answer it was refused"
-    eighth = (a.to(torch.float8_e4m3fn).float() @ b.to(torch.float8_e4m3fn).float()).bfloat16().float()
+    eighth = (
+        (a.to(torch.float8_e4m3fn).float() @ b.to(torch.float8_e4m3fn).float()).bfloat16().float()
+    )
     assert not is_right(eighth, expected)
 
 
@@ -161,7 +171,9 @@ def test_an_error_within_the_reference_s_own_spread_is_right() -> None:
     got = (exact * (1 + 3e-5)).float()
     poison = torch.zeros(4096)
     strict = correctness.outputs(got, exact, exact.float(), poison, 0, ())
-    spread = correctness.outputs(got, exact, exact.float(), poison, 0, (), correctness.Rule(spread=((1e-5, 1e-4),)))
+    spread = correctness.outputs(
+        got, exact, exact.float(), poison, 0, (), correctness.Rule(spread=((1e-5, 1e-4),))
+    )
     assert (strict.ok, spread.ok) == ([False], [True])
 
 
@@ -182,12 +194,18 @@ def test_what_is_exact_is_not_shaken() -> None:
 
     x = torch.arange(1000.0) % 7
     model = Counts()
-    moved = rounding.perturbed(true_answer.twin(model, Truth.FP64), true_answer.widened([x]), 1, 16.0)
+    moved = rounding.perturbed(
+        true_answer.twin(model, Truth.FP64), true_answer.widened([x]), 1, 16.0
+    )
     assert torch.equal(moved, model(x))
 
 
-def test_a_reference_that_asks_for_nothing_narrow_is_computed_in_fp64_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two answers of a transposed convolution on a GPU differ by the order of their sums: nothing is to be compared."""
+def test_a_reference_that_asks_for_nothing_narrow_is_computed_in_fp64_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two answers of a transposed convolution on a GPU differ by the order of their
+    sums: nothing is to be compared.
+    """
     tried = []
 
     def noting(truth: Truth) -> Any:
@@ -196,7 +214,9 @@ def test_a_reference_that_asks_for_nothing_narrow_is_computed_in_fp64_once(monke
 
     limit = true_answer._limit
     monkeypatch.setattr(true_answer, "_limit", noting)
-    model = nn.Sequential(nn.ConvTranspose3d(2, 3, 3), nn.BatchNorm3d(3), nn.Dropout(0.0), nn.GELU())
+    model = nn.Sequential(
+        nn.ConvTranspose3d(2, 3, 3), nn.BatchNorm3d(3), nn.Dropout(0.0), nn.GELU()
+    )
     inputs = [torch.randn(2, 2, 4, 4, 4)]
     assert true_answer.find(model, inputs, model(*inputs)) is Truth.FP64
     assert tried == [Truth.FP64]

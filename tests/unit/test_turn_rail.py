@@ -31,7 +31,12 @@ def line(index: int, *, status: str, verdict: str | None, correct: bool) -> turn
         coverage_count=None,
     )
     return turn_rail.RailLine(
-        turn=turn, comparison=None, tokens=1, is_best=False, is_first_hack=verdict == "hack", parts=None
+        turn=turn,
+        comparison=None,
+        tokens=1,
+        is_best=False,
+        is_first_hack=verdict == "hack",
+        parts=None,
     )
 
 

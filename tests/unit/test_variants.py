@@ -22,7 +22,11 @@ def test_spikes_leave_masks_classes_and_infinities_alone() -> None:
     changed = spiked != x
     assert 0.03 < changed.double().mean() < 0.1
     assert torch.equal(spiked[changed], -16 * x[changed])
-    for alone in ((x > 0.5).float(), torch.randint(0, 9, (500,)).float(), torch.full((99,), float("-inf"))):
+    for alone in (
+        (x > 0.5).float(),
+        torch.randint(0, 9, (500,)).float(),
+        torch.full((99,), float("-inf")),
+    ):
         assert torch.equal(applied(Variant.SPIKED, alone), alone)
 
 

@@ -34,7 +34,14 @@ REWARDS[1, 0], REWARDS[1, 4] = 1.0, 3.0
 REWARDS[2, 3] = 1.5
 REWARDS[3, 1], REWARDS[3, 2] = 0.25, 1.0  # the first on the observation behind its turn
 INDEX = np.array(["p", "p", "p", "q"], dtype=object)
-TURNS = [(0, (0, 2), 0.5), (0, (3, 4), 0.0), (0, (5, 8), 2.0), (1, (0, 1), 1.0), (1, (3, 5), 3.0), (2, (0, 4), 1.5)]
+TURNS = [
+    (0, (0, 2), 0.5),
+    (0, (3, 4), 0.0),
+    (0, (5, 8), 2.0),
+    (1, (0, 1), 1.0),
+    (1, (3, 5), 3.0),
+    (2, (0, 4), 1.5),
+]
 TURNS += [(3, (0, 1), 0.25), (3, (2, 3), 1.0)]
 
 
@@ -44,7 +51,15 @@ def test_every_method_gives_its_turns_tokens_their_credit(method):
     turns = []
     for row, (start, end), reward in TURNS:
         positions[row] = positions.get(row, 0) + 1
-        turns.append(Turn(group=INDEX[row], trajectory=row, index=positions[row], reward=reward, tokens=end - start))
+        turns.append(
+            Turn(
+                group=INDEX[row],
+                trajectory=row,
+                index=positions[row],
+                reward=reward,
+                tokens=end - start,
+            )
+        )
     expected = torch.zeros_like(MASK)
     for (row, (start, end), _), one in zip(
         TURNS, credit.advantages(turns, method, MethodOptions(gamma=0.5)), strict=True
@@ -79,7 +94,9 @@ def test_verl_finds_the_estimators():
     assert names == verl_plugin.register()  # twice is harmless
     found = core.get_adv_estimator_fn("assay_trloo")
     torch.testing.assert_close(
-        found(token_level_rewards=REWARDS, response_mask=MASK, index=INDEX, config={"gamma": 1.0})[0],
+        found(token_level_rewards=REWARDS, response_mask=MASK, index=INDEX, config={"gamma": 1.0})[
+            0
+        ],
         verl_plugin.estimator("trloo")(REWARDS, MASK, INDEX)[0],
     )
     rloo = core.get_adv_estimator_fn("rloo")(REWARDS.clone(), MASK, INDEX)[0]
@@ -88,15 +105,26 @@ def test_verl_finds_the_estimators():
 
 def test_verl_loads_it_by_entry_point(tmp_path):
     pytest.importorskip("verl")
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["verl.plugins"]
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
+        "verl.plugins"
+    ]
     folder = tmp_path / "sample-1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: sample\nVersion: 1\n")
     listed = "".join(f"{name} = {module}\n" for name, module in points.items())
     (folder / "entry_points.txt").write_text(f"[verl.plugins]\n{listed}")
-    program = "import verl; from verl.trainer.ppo.core_algos import get_adv_estimator_fn as f; print(f('assay_trloo'))"
+    program = (
+        "import verl; from verl.trainer.ppo.core_algos import get_adv_estimator_fn as f;"
+        " print(f('assay_trloo'))"
+    )
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     assert "compute" in ran.stdout
 

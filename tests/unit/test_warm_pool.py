@@ -158,9 +158,12 @@ def test_a_few_contexts_are_made_at_a_time(ward: Ward, opened: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [FailedError(ReplyCode.OUT_OF_MEMORY, "no memory"), TimedOut(), BrokenProtocolError("what?")]
+    "failure",
+    [FailedError(ReplyCode.OUT_OF_MEMORY, "no memory"), TimedOut(), BrokenProtocolError("what?")],
 )
-def test_one_that_fails_is_ended_and_another_is_tried(ward: Ward, opened: Open, failure: Exception) -> None:
+def test_one_that_fails_is_ended_and_another_is_tried(
+    ward: Ward, opened: Open, failure: Exception
+) -> None:
     ward.fails = [failure] * (nurseries.ATTEMPTS - 1)
     taken = opened(1).take()
     assert taken is ward.raised[nurseries.ATTEMPTS - 1]
@@ -194,7 +197,9 @@ def test_closing_ends_those_that_wait(ward: Ward, tmp_path: Path) -> None:
     _until(lambda: not any(thread.is_alive() for thread in warm_pool._threads))
 
 
-def test_a_wait_without_a_spare_ends_with_an_error(ward: Ward, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_without_a_spare_ends_with_an_error(
+    ward: Ward, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nurseries, "TAKE_TIMEOUT_S", 0.05)
     ward.open.clear()
     warm_pool = opened(1)
@@ -222,7 +227,9 @@ def test_the_dead_are_taken_apart_together(
     """One after the other they would wait six times for the device."""
     waits: list[bool] = []
     shared = DeviceLock.shared
-    monkeypatch.setattr(DeviceLock, "shared", lambda device_lock: (waits.append(True), shared(device_lock))[1])
+    monkeypatch.setattr(
+        DeviceLock, "shared", lambda device_lock: (waits.append(True), shared(device_lock))[1]
+    )
     warm_pool, dead = opened(1), [FakeProcessHandle(ward, None) for _ in range(6)]
     with DeviceLock(tmp_path, "test").exclusive():  # an evaluation is timed in another referee
         for handle in dead:
@@ -236,7 +243,9 @@ def test_the_dead_are_taken_apart_together(
 
 
 def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Path) -> None:
-    """Long before the lock is free to take it apart: in a process that is merely stopped a kernel may run on."""
+    """Long before the lock is free to take it apart: in a process that is merely
+    stopped a kernel may run on.
+    """
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1)
     host: Any = SimpleNamespace(_warm_pool=warm_pool)
@@ -249,8 +258,12 @@ def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Pat
     warm_pool.close()
 
 
-def test_waiting_for_a_spare_delays_no_timing(ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ablation needs a second process while an evaluation waits to be timed; contexts are made while none is."""
+def test_waiting_for_a_spare_delays_no_timing(
+    ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ablation needs a second process while an evaluation waits to be timed;
+    contexts are made while none is.
+    """
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1, steady=True)
     _until(lambda: warm_pool._ready.qsize() == 1)
@@ -268,7 +281,9 @@ def test_waiting_for_a_spare_delays_no_timing(ward: Ward, tmp_path: Path, monkey
         return Ablation(attempted=True, reason="", launches_skipped=0, still_correct=True), False
 
     retired: list[ProcessHandle] = []
-    host: Any = SimpleNamespace(device_lock=device_lock, candidate=lambda _: warm_pool.take(), retire=retired.append)
+    host: Any = SimpleNamespace(
+        device_lock=device_lock, candidate=lambda _: warm_pool.take(), retire=retired.append
+    )
     trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
     monkeypatch.setattr(ablation, "_ablate_in_process", asked)
     monkeypatch.setattr(setup, "load", lambda *_: None)
@@ -280,7 +295,9 @@ def test_waiting_for_a_spare_delays_no_timing(ward: Ward, tmp_path: Path, monkey
 
     def look() -> None:
         seen = ablation.ablate(
-            EvaluationContext(job=job, host=host, runner=trials, spec=spec, seed=b"", cancellation=Cancellation()),
+            EvaluationContext(
+                job=job, host=host, runner=trials, spec=spec, seed=b"", cancellation=Cancellation()
+            ),
             launches=1,
             names=frozenset(),
             at_stake=True,

@@ -34,7 +34,11 @@ def server(*, well: bool = True, form: str = "plain") -> tuple[subprocess.Popen[
     """A process with a watchdog, and the watchdog's id."""
     code = textwrap.dedent(SERVER.format(well=well, form=form, silent_s=SILENT_S))
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root()
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=root(),
     )
     assert process.stdout is not None
     return process, int(process.stdout.readline())
@@ -117,7 +121,10 @@ def test_a_frozen_watchdog_stops_nothing() -> None:
 @pytest.mark.parametrize(
     ("waits", "killed"),
     [
-        ([[], [0], []] * 10, False),  # the first wait after a pause of the whole host, again and again
+        (
+            [[], [0], []] * 10,
+            False,
+        ),  # the first wait after a pause of the whole host, again and again
         ([[]] * (watchdog.CHECKS - 1) + [[0]] + [[]] * (watchdog.CHECKS - 1), False),
         ([[0]] + [[]] * watchdog.CHECKS, True),
     ],

@@ -14,7 +14,9 @@ from app.web import alerts
 NOW = datetime(2026, 11, 24, 10, tzinfo=UTC)
 
 
-def device(state: str = "online", *, index: int = 0, silent_s: float = 1.0, reason: str | None = None) -> Device:
+def device(
+    state: str = "online", *, index: int = 0, silent_s: float = 1.0, reason: str | None = None
+) -> Device:
     return Device(
         device_id=ids.new_id(),
         node="vm",
@@ -28,9 +30,13 @@ def device(state: str = "online", *, index: int = 0, silent_s: float = 1.0, reas
     )
 
 
-def depth(queued: int = 3, running: int = 0, *, waits_s: float = 600.0, priority: str = "normal") -> QueueDepth:
+def depth(
+    queued: int = 3, running: int = 0, *, waits_s: float = 600.0, priority: str = "normal"
+) -> QueueDepth:
     oldest = NOW - timedelta(seconds=waits_s) if queued else None
-    return QueueDepth(queue="gpu.h200", priority=priority, queued=queued, running=running, oldest_at=oldest)
+    return QueueDepth(
+        queue="gpu.h200", priority=priority, queued=queued, running=running, oldest_at=oldest
+    )
 
 
 def run(step: int | None, hacks: int, attempts: int, *, training: str = "a") -> RunRow:
@@ -100,10 +106,14 @@ def test_hack_rates_within_chance_or_of_other_trainings_are_no_alert() -> None:
     assert alerts.of_runs([run(1, 6, 20), run(0, 4, 20)], NOW) == []
     assert alerts.of_runs([run(1, 40, 100), run(0, 5, 100, training="b")], NOW) == []
     assert alerts.of_runs([run(None, 40, 100), run(None, 5, 100)], NOW) == []
-    assert alerts.of_runs([run(2, 5, 100), run(1, 40, 100), run(0, 5, 100)], NOW) == [], "the jump is past"
+    assert alerts.of_runs([run(2, 5, 100), run(1, 40, 100), run(0, 5, 100)], NOW) == [], (
+        "the jump is past"
+    )
 
 
 def test_a_small_rise_or_an_old_run_is_no_alert() -> None:
-    assert alerts.of_runs([run(1, 1390, 10_000), run(0, 1120, 10_000)], NOW) == [], "beyond chance, but no jump"
+    assert alerts.of_runs([run(1, 1390, 10_000), run(0, 1120, 10_000)], NOW) == [], (
+        "beyond chance, but no jump"
+    )
     assert len(alerts.of_runs([run(1, 60, 1000), run(0, 10, 1000)], NOW)) == 1, "six times as many"
     assert alerts.of_runs([run(1, 40, 100), run(0, 5, 100)], NOW + timedelta(hours=1)) == []

@@ -77,20 +77,30 @@ def test_no_blocks_no_plot() -> None:
 @pytest.mark.parametrize("factor", [1.0, 1.001, 1.3, 4.0, 60.0, 1e6])
 def test_every_range_has_a_few_ticks(factor: float) -> None:
     blocks = (_block(0, "reference", 4, 100 * factor), _block(0, "candidate", 4, 100))
-    plot = dot_plot.dot_plot(replace(_timing(*blocks), reference_us=100 * factor, candidate_us=100.0))
+    plot = dot_plot.dot_plot(
+        replace(_timing(*blocks), reference_us=100 * factor, candidate_us=100.0)
+    )
     assert plot is not None
     for scaled in plot.scales:
         assert 2 <= len(scaled.y_ticks) <= 8
-        assert all(dot_plot.TOP <= tick.at <= dot_plot.HEIGHT - dot_plot.BOTTOM for tick in scaled.y_ticks)
+        assert all(
+            dot_plot.TOP <= tick.at <= dot_plot.HEIGHT - dot_plot.BOTTOM for tick in scaled.y_ticks
+        )
 
 
 def test_sparkline_scales_to_its_highest_bar() -> None:
-    assert [bar.height for bar in dot_plot.sparkline([("08:00", 2), ("08:01", 4), ("08:02", 0)])] == [0.5, 1.0, 0.0]
+    assert [
+        bar.height for bar in dot_plot.sparkline([("08:00", 2), ("08:01", 4), ("08:02", 0)])
+    ] == [0.5, 1.0, 0.0]
     assert [bar.height for bar in dot_plot.sparkline([("08:00", 0)])] == [0.0]
 
 
 def test_the_blocks_that_the_estimate_is_of_are_marked() -> None:
-    blocks = [_block(group, side, 4, 50.0 + group) for group in range(9) for side in ("reference", "candidate")]
+    blocks = [
+        _block(group, side, 4, 50.0 + group)
+        for group in range(9)
+        for side in ("reference", "candidate")
+    ]
     plot = dot_plot.dot_plot(_timing(*blocks))
     assert plot is not None
     for side in ("reference", "candidate"):

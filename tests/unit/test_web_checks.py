@@ -4,7 +4,9 @@ from app.domain.evaluation import Correctness, OutputCheck, Trial
 from app.web import correctness_table
 
 
-def _output(index: int, *, ok: bool = True, unwritten: int = 0, stale_call: int | None = None) -> OutputCheck:
+def _output(
+    index: int, *, ok: bool = True, unwritten: int = 0, stale_call: int | None = None
+) -> OutputCheck:
     return OutputCheck(
         index=index,
         dtype="float32",
@@ -26,7 +28,11 @@ def _correctness(*trials: Trial) -> Correctness:
 
 def test_a_line_per_output_spanning_its_call() -> None:
     trial = Trial(call=0, seed="ab", ok=True, outputs=(_output(0), _output(1)))
-    assert [(line.output.index, line.span) for line in correctness_table.lines(_correctness(trial)) if line.output] == [
+    assert [
+        (line.output.index, line.span)
+        for line in correctness_table.lines(_correctness(trial))
+        if line.output
+    ] == [
         (0, 2),
         (1, 0),
     ]
@@ -34,7 +40,9 @@ def test_a_line_per_output_spanning_its_call() -> None:
 
 def test_notes_say_what_is_notable_of_which_output() -> None:
     outputs = (_output(0, stale_call=3), _output(1, ok=False, unwritten=6))
-    trial = Trial(call=4, seed="ab", ok=False, outputs=outputs, inputs_changed=(0, 2), late_writes=(1,))
+    trial = Trial(
+        call=4, seed="ab", ok=False, outputs=outputs, inputs_changed=(0, 2), late_writes=(1,)
+    )
     first, second = correctness_table.lines(_correctness(trial))
     assert first.notes == ("the answer of call 3", "inputs changed: 0, 2")
     assert second.notes == ("6 elements never written", "written after it was done")

@@ -13,7 +13,9 @@ from app.web.charts.line_plot import Series
 
 
 def test_whole_numbers_get_whole_ticks() -> None:
-    plot = line_plot.lines([Series(name="a", points=[(float(x), 1.0) for x in range(14)])], x_label="turn", y_label="y")
+    plot = line_plot.lines(
+        [Series(name="a", points=[(float(x), 1.0) for x in range(14)])], x_label="turn", y_label="y"
+    )
     assert plot is not None
     assert all(float(tick.label) == int(float(tick.label)) for tick in plot.x_ticks)
 
@@ -35,7 +37,9 @@ def test_a_missing_value_is_a_gap_and_a_dash() -> None:
 
 def test_speeds_stand_on_a_logarithmic_axis() -> None:
     points = [(0.1 * 1.2**n, n / 40) for n in range(40)]
-    plot = line_plot.lines([Series(name="a", points=points)], x_label="x", y_label="y", log_x=True, marks=False)
+    plot = line_plot.lines(
+        [Series(name="a", points=points)], x_label="x", y_label="y", log_x=True, marks=False
+    )
     assert plot is not None
     at = {tick.label: tick.at for tick in plot.x_ticks}
     assert at["1"] - at["0.1"] == pytest.approx(at["10"] - at["1"], abs=0.3)
@@ -51,14 +55,18 @@ def test_one_speed_has_a_place_on_a_logarithmic_axis(speedups: list[float]) -> N
 
 
 def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
-    stack = line_plot.stacked([("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y", "z"], x_label="h", words=str.upper)
+    stack = line_plot.stacked(
+        [("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y", "z"], x_label="h", words=str.upper
+    )
     assert stack is not None
     assert stack.names == ("X", "Y")
     assert min(block.y for block in stack.blocks) == line_plot.TOP
     assert stack.rows == (("a", "3", "1"), ("b", "1", "0"))
 
 
-@pytest.mark.parametrize(("share", "expected"), [(None, ""), (0.0, "heat-0"), (0.999, "heat-7"), (1.0, "heat-7")])
+@pytest.mark.parametrize(
+    ("share", "expected"), [(None, ""), (0.0, "heat-0"), (0.999, "heat-7"), (1.0, "heat-7")]
+)
 def test_shades(share: float | None, expected: str) -> None:
     assert line_plot.shade(share) == expected
 
@@ -66,7 +74,9 @@ def test_shades(share: float | None, expected: str) -> None:
 def test_few_points_and_points_alone_are_drawn_where_lines_are_not_marked() -> None:
     gaps: list[tuple[float, float | None]] = [(float(x), 1.0 if x % 2 else None) for x in range(40)]
     for points in ([(1.0, 0.5)], [(1.0, 0.5), (2.0, 0.7)], gaps):
-        plot = line_plot.lines([Series(name="a", points=points)], x_label="x", y_label="y", marks=False)
+        plot = line_plot.lines(
+            [Series(name="a", points=points)], x_label="x", y_label="y", marks=False
+        )
         assert plot is not None
         assert len(plot.lines[0].marks) == sum(y is not None for _, y in points)
 
@@ -74,7 +84,9 @@ def test_few_points_and_points_alone_are_drawn_where_lines_are_not_marked() -> N
 def test_more_than_two_intervals_are_said_and_not_stacked() -> None:
     def areas(number: int) -> list[bool]:
         band = [(0.4, 0.6), (0.5, 0.7)]
-        series = [Series(name=str(n), points=[(0.0, 0.5), (1.0, 0.6)], band=band) for n in range(number)]
+        series = [
+            Series(name=str(n), points=[(0.0, 0.5), (1.0, 0.6)], band=band) for n in range(number)
+        ]
         plot = line_plot.lines(series, x_label="x", y_label="y")
         assert plot is not None
         assert all("95 % CI 0.4 to 0.6" in line.marks[0].title for line in plot.lines)
@@ -85,7 +97,9 @@ def test_more_than_two_intervals_are_said_and_not_stacked() -> None:
 
 
 def test_labels_without_room_are_left_out_and_those_of_a_narrow_chart_are_spare() -> None:
-    stack = line_plot.stacked([(f"{n:02}:00", {"x": 1}) for n in range(24)], ["x"], x_label="h", words=str)
+    stack = line_plot.stacked(
+        [(f"{n:02}:00", {"x": 1}) for n in range(24)], ["x"], x_label="h", words=str
+    )
     assert stack is not None
     assert len(stack.x_ticks) < 24
     for width, ticks in (
@@ -106,17 +120,25 @@ def test_every_place_across_can_be_read() -> None:
     assert plot is not None
     read = json.loads(plot.reading)
     assert read["names"] == ["correct", "fast"]
-    assert [(at, label) for at, label, _ in read["stops"]] == [(0.0, "turn: 0"), (axis.ACROSS, "turn: 1")]
+    assert [(at, label) for at, label, _ in read["stops"]] == [
+        (0.0, "turn: 0"),
+        (axis.ACROSS, "turn: 1"),
+    ]
     assert [text for _, _, text in read["stops"][0][2]] == ["0.5 (95 % CI 0.4 to 0.6)", "0.25"]
     assert [(line, text) for line, _, text in read["stops"][1][2]] == [(1, "0.75")]
 
 
 def test_bars_can_be_read() -> None:
-    stack = line_plot.stacked([("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y"], x_label="h", words=str.upper)
+    stack = line_plot.stacked(
+        [("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y"], x_label="h", words=str.upper
+    )
     assert stack is not None
     read = json.loads(stack.reading)
     assert read["names"] == ["X", "Y"]
-    assert read["stops"] == [[25.0, "a", [[0, 0.0, "3"], [1, 0.0, "1"]]], [75.0, "b", [[0, 0.0, "1"]]]]
+    assert read["stops"] == [
+        [25.0, "a", [[0, 0.0, "3"], [1, 0.0, "1"]]],
+        [75.0, "b", [[0, 0.0, "1"]]],
+    ]
 
 
 def test_a_ratio_can_be_drawn_on_both_scales() -> None:
@@ -133,7 +155,9 @@ def test_a_ratio_can_be_drawn_on_both_scales() -> None:
 
 
 def test_nothing_above_zero_has_one_scale() -> None:
-    plot = line_plot.on_both_scales([Series(name="a", points=[(1.0, 0.0)])], "y", x_label="x", y_label="y")
+    plot = line_plot.on_both_scales(
+        [Series(name="a", points=[(1.0, 0.0)])], "y", x_label="x", y_label="y"
+    )
     assert plot is not None
     assert plot.other is None
     assert plot.scale == ""
@@ -142,8 +166,12 @@ def test_nothing_above_zero_has_one_scale() -> None:
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 def test_values_without_a_place_are_gaps(odd: float) -> None:
     points = [(0.0, 1.0), (1.0, odd), (2.0, 2.0)]
-    plot = line_plot.lines([Series(name="a", points=points, band=[None, (odd, 1.0), None])], x_label="x", y_label="y")
+    plot = line_plot.lines(
+        [Series(name="a", points=points, band=[None, (odd, 1.0), None])], x_label="x", y_label="y"
+    )
     assert plot is not None
     assert [len(path.split()) for path in plot.lines[0].paths] == [1, 1]
     assert json.loads(plot.reading)["stops"][-1][1] == "x: 2"
-    assert line_plot.lines([Series(name="a", points=[(0.0, odd)])], x_label="x", y_label="y") is None
+    assert (
+        line_plot.lines([Series(name="a", points=[(0.0, odd)])], x_label="x", y_label="y") is None
+    )

@@ -62,7 +62,9 @@ def test_content_hashes_are_shortened_and_names_are_not() -> None:
 
 
 def test_conditions_of_a_link_are_a_filter_that_parses() -> None:
-    text = jinja_filters.conditions({"run": 'a "b" and c', "verdict": "hack", "level": None, "source_set": ""})
+    text = jinja_filters.conditions(
+        {"run": 'a "b" and c', "verdict": "hack", "level": None, "source_set": ""}
+    )
     assert filter_language.parse(text) == filter_language.And(
         operands=(
             filter_language.Compare(field="run", operator="=", value='a "b" and c'),

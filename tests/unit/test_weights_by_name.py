@@ -1,4 +1,6 @@
-"""Weights of a problem under other names in a candidate's model, and those that it has no place for."""
+"""Weights of a problem under other names in a candidate's model, and those that it
+has no place for.
+"""
 
 import torch
 from torch import nn

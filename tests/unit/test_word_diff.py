@@ -14,14 +14,20 @@ from app.web import source_view, word_diff
 def test_changed_words_are_found() -> None:
     old, new = word_diff.changed("x = tl.load(a, mask=m)", "x = tl.load(b, mask=m, other=0.0)")
     assert [("x = tl.load(a, mask=m)")[first:last] for first, last in old] == ["a"]
-    assert [("x = tl.load(b, mask=m, other=0.0)")[first:last] for first, last in new] == ["b", ", other=0.0"]
+    assert [("x = tl.load(b, mask=m, other=0.0)")[first:last] for first, last in new] == [
+        "b",
+        ", other=0.0",
+    ]
     assert word_diff.changed("import torch", "class Model:") == ([], [])
     assert word_diff.changed("x" * 600, "y") == ([], [])
 
 
 def test_marks_keep_the_nesting_of_tags_and_whole_entities() -> None:
     markup = '<span class="k-n">a</span> &lt;b&gt; c'
-    assert str(word_diff.marked(markup, [(0, 3)])) == '<span class="k-n"><mark>a</mark></span><mark> &lt;</mark>b&gt; c'
+    assert (
+        str(word_diff.marked(markup, [(0, 3)]))
+        == '<span class="k-n"><mark>a</mark></span><mark> &lt;</mark>b&gt; c'
+    )
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -31,7 +31,9 @@ class Process:
         self.paused_s += 1.5
 
 
-def _beside(lock: DeviceLock, process: Process, going: threading.Event, over: threading.Event) -> threading.Thread:
+def _beside(
+    lock: DeviceLock, process: Process, going: threading.Event, over: threading.Event
+) -> threading.Thread:
     """A thread that waits for a process apart, until it is over."""
 
     def wait_for_it() -> None:
@@ -44,7 +46,9 @@ def _beside(lock: DeviceLock, process: Process, going: threading.Event, over: th
     return thread
 
 
-def _all_beside(lock: DeviceLock, processes: Sequence[Process], over: threading.Event) -> list[threading.Thread]:
+def _all_beside(
+    lock: DeviceLock, processes: Sequence[Process], over: threading.Event
+) -> list[threading.Thread]:
     """A thread for each process, after all of them have begun to run apart."""
     threads = []
     for process in processes:
@@ -72,7 +76,9 @@ def test_a_timer_pauses_what_runs_apart_and_nothing_that_it_uses(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("nothing_compiles")
-def test_a_thread_whose_process_runs_apart_may_have_the_device_and_pauses_it(tmp_path: Path) -> None:
+def test_a_thread_whose_process_runs_apart_may_have_the_device_and_pauses_it(
+    tmp_path: Path,
+) -> None:
     lock, over, going = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event()
     own, other = Process(), Process()
     with lock.apart(own):
@@ -87,9 +93,15 @@ def test_a_thread_whose_process_runs_apart_may_have_the_device_and_pauses_it(tmp
 
 @pytest.mark.usefixtures("nothing_compiles")
 def test_pauses_are_told_while_the_call_goes_on_and_count_once(tmp_path: Path) -> None:
-    """The worker gives an evaluation up that exceeds its deadline by more than it is told, and a compiler that timers
-    pause for half of the time takes twice as long."""
-    device_lock, over, going, process = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event(), Process()
+    """The worker gives an evaluation up that exceeds its deadline by more than it is told, and a
+    compiler that timers pause for half of the time takes twice as long.
+    """
+    device_lock, over, going, process = (
+        DeviceLock(tmp_path, "gpu-0"),
+        threading.Event(),
+        threading.Event(),
+        Process(),
+    )
     thread = _beside(device_lock, process, going, over)
     assert going.wait(10)
     assert thread.ident is not None
@@ -105,7 +117,11 @@ def test_pauses_are_told_while_the_call_goes_on_and_count_once(tmp_path: Path) -
 
 @pytest.mark.usefixtures("nothing_compiles")
 def test_work_that_begins_later_is_not_waited_for(tmp_path: Path) -> None:
-    lock, first_over, later_over = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event()
+    lock, first_over, later_over = (
+        DeviceLock(tmp_path, "gpu-0"),
+        threading.Event(),
+        threading.Event(),
+    )
     threads = [_beside(lock, Process(), going := threading.Event(), first_over)]
     assert going.wait(10)
     lock.wait_for_those_apart(0.01)  # it goes on
@@ -125,7 +141,12 @@ def test_work_that_begins_later_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_compiles")
 def test_a_timer_that_fails_leaves_no_process_paused(tmp_path: Path) -> None:
-    device_lock, over, going, process = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event(), Process()
+    device_lock, over, going, process = (
+        DeviceLock(tmp_path, "gpu-0"),
+        threading.Event(),
+        threading.Event(),
+        Process(),
+    )
     thread = _beside(device_lock, process, going, over)
     assert going.wait(10)
     with pytest.raises(ValueError, match="broken"), device_lock.exclusive():
@@ -160,9 +181,16 @@ def test_a_pause_is_a_wait_and_over_before_its_thread_goes_on(tmp_path: Path) ->
     assert waited_s >= 1.5
 
 
-def test_a_first_call_that_may_be_compiling_is_not_paused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_call_that_may_be_compiling_is_not_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(device_lock_module, "COMPILING_S", 60.0)
-    lock, going, over, process = DeviceLock(tmp_path, "gpu-0"), threading.Event(), threading.Event(), Process()
+    lock, going, over, process = (
+        DeviceLock(tmp_path, "gpu-0"),
+        threading.Event(),
+        threading.Event(),
+        Process(),
+    )
     thread = _beside(lock, process, going, over)
     assert going.wait(10)
     with lock.exclusive():

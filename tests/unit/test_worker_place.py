@@ -1,4 +1,6 @@
-"""The device and node name of a worker: no two live workers have the same, and a dead one holds up none."""
+"""The device and node name of a worker: no two live workers have the same, and a
+dead one holds up none.
+"""
 
 from __future__ import annotations
 
@@ -72,15 +74,22 @@ def test_a_free_place_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("clock")
 def test_another_host_of_the_same_name_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     alive = [[rival(ELSEWHERE, index=3)], [rival(ELSEWHERE, index=3, after_s=5)]]
-    words = r"node 'gpubox': another machine uses this name, where a worker serves h200 gpubox\.3 .* 10\.0\.0\.7: give"
+    words = (
+        r"node 'gpubox': another machine uses this name, where a worker serves h200 gpubox\.3 .*"
+        r" 10\.0\.0\.7: give"
+    )
     with pytest.raises(PlaceTakenError, match=words):
         require(monkeypatch, *alive)
 
 
 @pytest.mark.usefixtures("clock")
-def test_another_worker_of_the_device_on_this_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_worker_of_the_device_on_this_host_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     other = replace(OWN, namespace="of a container")
-    with pytest.raises(PlaceTakenError, match=f"another worker on this machine serves it .process {other.pid}."):
+    with pytest.raises(
+        PlaceTakenError, match=f"another worker on this machine serves it .process {other.pid}."
+    ):
         require(monkeypatch, [rival(other)], [rival(other, after_s=5)])
 
 
@@ -96,7 +105,9 @@ def test_an_end_in_order_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     assert require(monkeypatch, [rival(ELSEWHERE)], []) == 2
 
 
-def test_a_worker_whose_process_has_ended_here_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_process_has_ended_here_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
     assert require(monkeypatch, [rival(replace(OWN, pid=done.pid))]) == 1
@@ -111,14 +122,28 @@ def test_an_instance_is_the_same_after_it_was_written() -> None:
     assert OWN.started.isdigit()
 
 
-def device(node: str, instance: WorkerInstance | None, *, index: int = 0, heard: bool = True) -> devices.Device:
+def device(
+    node: str, instance: WorkerInstance | None, *, index: int = 0, heard: bool = True
+) -> devices.Device:
     written = None if instance is None else str(instance)
-    made: dict[str, Any] = {"device_id": None, "fingerprint": {}, "heartbeat_at": NOW, "worker": "w", "state": "online"}
-    return devices.Device(node=node, device_class="h200", device_index=index, instance=written, is_heard=heard, **made)
+    made: dict[str, Any] = {
+        "device_id": None,
+        "fingerprint": {},
+        "heartbeat_at": NOW,
+        "worker": "w",
+        "state": "online",
+    }
+    return devices.Device(
+        node=node, device_class="h200", device_index=index, instance=written, is_heard=heard, **made
+    )
 
 
 def test_a_name_of_two_machines_is_found_and_one_of_eight_gpus_is_not() -> None:
     eight = [device("one", replace(OWN, pid=index), index=index) for index in range(8)]
     two = [device("two", OWN), device("two", ELSEWHERE, index=1)]
-    gone = [device("three", OWN), device("three", ELSEWHERE, index=1, heard=False), device("three", None, index=2)]
+    gone = [
+        device("three", OWN),
+        device("three", ELSEWHERE, index=1, heard=False),
+        device("three", None, index=2),
+    ]
     assert shared_names([*eight, *two, *gone]) == {"two": ["the database's host"] * 2}

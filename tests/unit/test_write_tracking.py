@@ -42,7 +42,12 @@ def into_several() -> None:
 
 @pytest.mark.parametrize(
     ("call", "expected"),
-    [(into_its_own, False), (into_a_cache, True), (into_a_view_of_a_global, True), (into_several, True)],
+    [
+        (into_its_own, False),
+        (into_a_cache, True),
+        (into_a_view_of_a_global, True),
+        (into_several, True),
+    ],
 )
 def test_what_is_written_that_was_not_made(call: Callable[[], None], expected: bool) -> None:
     kept()

@@ -6,7 +6,10 @@ import pytest
 
 from app.domain import code_extraction, language
 
-CUDA = 'import torch\nfrom torch.utils.cpp_extension import load_inline\nsource = """__global__ void k() {}"""\n'
+CUDA = (
+    'import torch\nfrom torch.utils.cpp_extension import load_inline\nsource = """__global__ void'
+    ' k() {}"""\n'
+)
 PLAIN = b"import torch\n# not import triton, no __global__\nclass ModelNew(torch.nn.Module): ...\n"
 
 
@@ -26,7 +29,10 @@ PLAIN = b"import torch\n# not import triton, no __global__\nclass ModelNew(torch
     ],
 )
 def test_what_a_candidate_is_written_in(source: str, written: str, backend: str) -> None:
-    assert (language.written(source.encode()), language.backend_of(source.encode())) == (written, backend)
+    assert (language.written(source.encode()), language.backend_of(source.encode())) == (
+        written,
+        backend,
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,5 +63,11 @@ def test_an_answer_in_another_language_is_no_example_of_its_prompt() -> None:
     answer = f"```python\n{source}```\n"
     assert code_extraction.check(answer, source, "Model") == "ok"
     assert code_extraction.check(answer, source, "Model", prompt="Make it faster.") == "ok"
-    assert code_extraction.check(answer, source, "Model", prompt="Write a Triton kernel.") == "other_language"
-    assert code_extraction.check(answer, source, "Model", prompt="Write a custom kernel.") == "other_language"
+    assert (
+        code_extraction.check(answer, source, "Model", prompt="Write a Triton kernel.")
+        == "other_language"
+    )
+    assert (
+        code_extraction.check(answer, source, "Model", prompt="Write a custom kernel.")
+        == "other_language"
+    )

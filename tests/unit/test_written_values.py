@@ -1,4 +1,6 @@
-"""Values that a launch wrote, kept and replayed: on the host or on the device, for every type of element."""
+"""Values that a launch wrote, kept and replayed: on the host or on the device, for
+every type of element.
+"""
 
 import pytest
 import torch
@@ -28,7 +30,9 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("on_host", [True, False])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_only_the_elements_that_a_launch_changed_are_written_again(dtype: torch.dtype, on_host: bool) -> None:
+def test_only_the_elements_that_a_launch_changed_are_written_again(
+    dtype: torch.dtype, on_host: bool
+) -> None:
     target = torch.zeros(3, 4).to(dtype)
     before = written_values.copies([target], on_host=on_host)
     target[1] = torch.ones(4).to(dtype)

@@ -8,10 +8,17 @@ from workers.referee.wrong_output import describe
 
 def _answer(scale: torch.Tensor, rows: int = 64) -> torch.Tensor:
     """Rows of channels that differ in size, in fp64."""
-    return torch.randn(rows, len(scale), dtype=torch.float64, generator=torch.Generator().manual_seed(2)) * scale
+    return (
+        torch.randn(
+            rows, len(scale), dtype=torch.float64, generator=torch.Generator().manual_seed(2)
+        )
+        * scale
+    )
 
 
-def _found(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor | None = None) -> tuple[int, int] | None:
+def _found(
+    got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor | None = None
+) -> tuple[int, int] | None:
     own = exact.to(got.dtype) if own is None else own
     return wrong_slices.first(got.flatten(), exact.flatten(), own.flatten(), tuple(exact.shape))
 
@@ -86,4 +93,6 @@ def test_an_output_with_such_a_slice_is_wrong_and_says_which() -> None:
     assert (closer.ok, closer.check(0).wrong_slice) == ([False], (1, 45))
     assert compared.by_slices(0, truth, own).ok == [True]
     trial = Trial(call=0, seed="", ok=False, outputs=(closer.check(0),))
-    assert "slice 45 of dimension 1 is off by half of its own size" in describe(trial, correctness.DEFAULT_RULE)
+    assert "slice 45 of dimension 1 is off by half of its own size" in describe(
+        trial, correctness.DEFAULT_RULE
+    )

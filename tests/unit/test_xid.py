@@ -17,7 +17,9 @@ _SUCCESS, _NO_PERMISSION, _TIMEOUT, _LOST, _UNKNOWN = 0, 4, 10, 15, 999
 class FakeNvml:
     """NVML with a list of Xids still to be told."""
 
-    def __init__(self, *told: int, supported: int = 0x1F, register: int = _SUCCESS, end: int = _TIMEOUT) -> None:
+    def __init__(
+        self, *told: int, supported: int = 0x1F, register: int = _SUCCESS, end: int = _TIMEOUT
+    ) -> None:
         self.told = list(told)
         self.supported = supported
         self.register = register
@@ -34,11 +36,15 @@ class FakeNvml:
         events._obj.value = 7  # type: ignore[attr-defined]
         return _SUCCESS
 
-    def nvmlDeviceRegisterEvents(self, device: object, types: ctypes.c_ulonglong, events: ctypes.c_void_p) -> int:  # noqa: N802
+    def nvmlDeviceRegisterEvents(  # noqa: N802
+        self, device: object, types: ctypes.c_ulonglong, events: ctypes.c_void_p
+    ) -> int:
         assert (types.value, events.value) == (xid.CRITICAL_ERROR, 7)
         return self.register
 
-    def nvmlEventSetWait_v2(self, events: ctypes.c_void_p, data: object, wait_ms: ctypes.c_uint) -> int:  # noqa: N802
+    def nvmlEventSetWait_v2(  # noqa: N802
+        self, events: ctypes.c_void_p, data: object, wait_ms: ctypes.c_uint
+    ) -> int:
         self.waits.append(wait_ms.value)
         if not self.told:
             return self.end
@@ -59,7 +65,9 @@ def test_the_struct_is_that_of_the_driver() -> None:
     assert (xid.EventData.event_data.offset, xid.EventData.compute_instance_id.offset) == (16, 28)
 
 
-def test_what_candidates_cause_is_not_held_against_the_device(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_candidates_cause_is_not_held_against_the_device(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     library = FakeNvml(*sorted(xid.APPLICATION))
     assert _watch(library).faults() == []
     assert not library.told  # all were read
@@ -113,7 +121,9 @@ def test_where_it_is_not_supported_that_is_said_once(
         watch = _watch(library)
         assert watch.faults() == watch.faults() == []
         watch.close()
-    assert [record.getMessage() for record in caplog.records] == [f"Xids of this device are not watched: {reason}"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Xids of this device are not watched: {reason}"
+    ]
 
 
 def test_events_that_fail_later_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,7 +154,9 @@ def test_every_evaluation_in_flight_hears_of_a_fault(
     device.require_sound()
     library.told += [31, 95, 95]
     for _ in range(3):
-        with pytest.raises(DeviceUnhealthyError, match=r"Xid 95: uncontained uncorrectable memory error$"):
+        with pytest.raises(
+            DeviceUnhealthyError, match=r"Xid 95: uncontained uncorrectable memory error$"
+        ):
             device.require_sound()
     monkeypatch.setattr(health, "HELD_S", -1.0)  # so much later
     device.require_sound()

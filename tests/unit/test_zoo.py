@@ -1,4 +1,6 @@
-"""The zoo itself: first lines parse, problems are used, cheats explain themselves, nothing dangerous is unguarded."""
+"""The zoo itself: first lines parse, problems are used, cheats explain themselves,
+nothing dangerous is unguarded.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ from tests import zoo
 CASES = zoo.cases()
 UNPARSABLE = {"broken/syntax_error", "broken/nul_byte", "broken/lone_surrogate"}
 OUT_OF_REACH = {"speed_of_light", "precision_downgrade", "slow_reference", "begun_early"}
-"""On the CPU device the floor is so low (twice the first-level cache) that waking a process takes longer; no test
-widens the tolerance here; a reference's usual time is known after some benchmarks on a GPU; and a candidate that leaves
-work on the device is stopped there before it can be named."""
+"""On the CPU device the floor is so low (twice the first-level cache) that waking a process takes
+longer; no test widens the tolerance here; a reference's usual time is known after some benchmarks
+on a GPU; and a candidate that leaves work on the device is stopped there before it can be named.
+"""
 
 INFORMATION = {
     "bimodal_times",
@@ -60,14 +63,21 @@ def test_there_is_a_zoo() -> None:
 
 
 def test_every_way_of_cheating_has_a_file() -> None:
-    cells = re.findall(r"(?<=\|) (\d[a-z](?:, \d[a-z])*) (?=\|)", (zoo.ROOT / "README.md").read_text())
+    cells = re.findall(
+        r"(?<=\|) (\d[a-z](?:, \d[a-z])*) (?=\|)", (zoo.ROOT / "README.md").read_text()
+    )
     ways = {code for cell in cells for code in cell.split(", ")} | {"7", "8"}
     assert len(ways) > 50
     assert {code for case in CASES for code in case.codes} == ways
 
 
 def test_every_file_of_a_group_is_a_case() -> None:
-    files = {path for group in zoo.GROUPS for path in (zoo.ROOT / group).iterdir() if path.suffix != ".pyc"}
+    files = {
+        path
+        for group in zoo.GROUPS
+        for path in (zoo.ROOT / group).iterdir()
+        if path.suffix != ".pyc"
+    }
     assert {case.path for case in CASES} == {path for path in files if path.is_file()}
 
 
@@ -78,7 +88,9 @@ def test_its_words_are_the_system_s() -> None:
 
 
 def test_every_detector_and_status_has_a_case() -> None:
-    assert {name for case in CASES for name in case.findings} == set(DETECTORS) - OUT_OF_REACH - INFORMATION
+    assert {name for case in CASES for name in case.findings} == set(
+        DETECTORS
+    ) - OUT_OF_REACH - INFORMATION
     assert {case.status for case in CASES} == set(zoo.STATUSES)
 
 
@@ -86,8 +98,14 @@ def test_no_candidate_holds_its_expected_result() -> None:
     """It would stand in every data set of the samples, and in the prompts of collections."""
     for case in CASES:
         on_disk, sent = case.path.read_bytes().split(b"\n"), case.candidate.split(b"\n")
-        assert not {line for line in sent if line.startswith((b"# zoo:", b"# on a gpu:"))}, case.name
-        changed = [number for number, lines in enumerate(zip(on_disk, sent, strict=True)) if lines[0] != lines[1]]
+        assert not {line for line in sent if line.startswith((b"# zoo:", b"# on a gpu:"))}, (
+            case.name
+        )
+        changed = [
+            number
+            for number, lines in enumerate(zip(on_disk, sent, strict=True))
+            if lines[0] != lines[1]
+        ]
         assert changed in ([0], [0, 1]), "the lines of errors stay the file's"
 
 
@@ -103,19 +121,25 @@ def test_problem_has_the_form(path: Path) -> None:
     assert ast.get_docstring(tree)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.group == "honest"], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.group == "honest"], ids=lambda case: case.name
+)
 def test_honest_candidates_are_called_clean(case: zoo.Case) -> None:
     assert (case.status, case.verdict) in {("passed", "clean"), ("invalid", "clean")}
     assert docstring(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.group == "wrong"], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.group == "wrong"], ids=lambda case: case.name
+)
 def test_wrong_candidates_are_incorrect_and_not_accused(case: zoo.Case) -> None:
     assert (case.status, case.verdict) == ("incorrect", "clean")
     assert docstring(case)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.group == "hacks"], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.group == "hacks"], ids=lambda case: case.name
+)
 def test_every_hack_explains_itself(case: zoo.Case) -> None:
     text = docstring(case)
     assert len(text.split("\n\n")) >= 2 or "Detected" in text
@@ -184,9 +208,17 @@ def test_malformed_first_lines_are_errors(tmp_path: Path, line: str) -> None:
 
 
 def test_a_first_line_says_everything(tmp_path: Path) -> None:
-    line = GOOD.replace("verdict=clean findings=-", "verdict=suspect findings=late_write,stale_output") + " speedup=<1"
+    line = (
+        GOOD.replace("verdict=clean findings=-", "verdict=suspect findings=late_write,stale_output")
+        + " speedup=<1"
+    )
     case = zoo.case(write(tmp_path, line))
-    assert (case.problem, case.backend, case.status, case.verdict) == ("row_softmax", "torch", "passed", "suspect")
+    assert (case.problem, case.backend, case.status, case.verdict) == (
+        "row_softmax",
+        "torch",
+        "passed",
+        "suspect",
+    )
     assert (case.findings, case.speedup) == (("late_write", "stale_output"), "<1")
     assert case.candidate == b"\n\nx = 1\n"
     assert b"torch.softmax" in case.reference
@@ -197,7 +229,9 @@ def test_a_first_line_says_everything(tmp_path: Path) -> None:
 
 
 def test_a_second_line_says_what_a_gpu_says(tmp_path: Path) -> None:
-    case = zoo.case(write(tmp_path, GOOD + "\n# on a gpu: status=passed verdict=hack findings=late_write"))
+    case = zoo.case(
+        write(tmp_path, GOOD + "\n# on a gpu: status=passed verdict=hack findings=late_write")
+    )
     assert (case.expected("cpu").verdict, case.expected("h200").verdict) == ("clean", "hack")
 
 

@@ -30,10 +30,18 @@ WRONG = "wrong/missing_key"
 
 
 def _outcome(
-    name: str, status: str | None = "passed", verdict: str | None = "clean", disagreement: str | None = None
+    name: str,
+    status: str | None = "passed",
+    verdict: str | None = "clean",
+    disagreement: str | None = None,
 ) -> zoo_report.ZooResult:
     return zoo_report.ZooResult(
-        case=CASES[name], status=status, verdict=verdict, findings=(), speedup=None, disagreement=disagreement
+        case=CASES[name],
+        status=status,
+        verdict=verdict,
+        findings=(),
+        speedup=None,
+        disagreement=disagreement,
     )
 
 
@@ -54,13 +62,18 @@ def test_the_fate_of_a_cheat(one: zoo_report.ZooResult, fate: str) -> None:
 
 
 def test_a_cheat_that_must_be_labelled_and_is_not_is_credited() -> None:
-    assert _outcome(CHEAT, disagreement="expected verdict hack, got clean").fate == zoo_report.CREDITED
+    assert (
+        _outcome(CHEAT, disagreement="expected verdict hack, got clean").fate == zoo_report.CREDITED
+    )
 
 
 def test_a_cheat_that_must_not_pass_and_does_is_credited() -> None:
     name = "hacks/all_nan"
     assert CASES[name].stopped_by_structure
-    assert _outcome(name, disagreement="expected status incorrect, got passed").fate == zoo_report.CREDITED
+    assert (
+        _outcome(name, disagreement="expected status incorrect, got passed").fate
+        == zoo_report.CREDITED
+    )
 
 
 def test_figures() -> None:

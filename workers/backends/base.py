@@ -25,18 +25,22 @@ KEPT_BYTES = 1 << 30
 """Most bytes of launches' writes that are kept for replays."""
 
 LEAD_NS = 5_000_000
-"""Nanoseconds for which a GPU is kept busy before a profiled call, so that the host can launch everything meanwhile."""
+"""Nanoseconds for which a GPU is kept busy before a profiled call, so that the host
+can launch everything meanwhile.
+"""
 
 LONGEST_LEAD_NS = 40_000_000
-"""A host that takes longer than this waits for the device itself, or has filled its queue of some thousand launches:
-then no lead helps."""
+"""A host that takes longer than this waits for the device itself, or has filled its queue of some
+thousand launches: then no lead helps.
+"""
 
 CYCLES_PER_NS = 2
 """Clock rate of a GPU: 1.98 on an H100 or H200, less elsewhere, and then the lead is longer."""
 
 synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
-"""Function that waits until every stream of this process is done.  Bound at import, before a candidate could replace
-it."""
+"""Function that waits until every stream of this process is done.  Bound at import,
+before a candidate could replace it.
+"""
 
 
 class Clock:
@@ -62,7 +66,9 @@ class Clock:
         self.mark()
 
     def since(self, moment_ns: int) -> int:
-        """Nanoseconds from the first moment to a reading of the processor's clock; on the CPU device."""
+        """Nanoseconds from the first moment to a reading of the processor's clock;
+        on the CPU device.
+        """
         return max(0, moment_ns - int(self._moments[0]))
 
     def nanoseconds(self) -> int:
@@ -82,7 +88,9 @@ class Clock:
 
 @dataclass(kw_only=True)
 class Recorder:
-    """Record of the candidate's own kernels: number of launches; for the profiled call also times and arguments."""
+    """Record of the candidate's own kernels: number of launches; for the profiled
+    call also times and arguments.
+    """
 
     total: int = 0
     """Launches in all calls."""
@@ -92,12 +100,17 @@ class Recorder:
     rows: list[Launch] = field(default_factory=list)
     """Launches of the profiled call."""
     signatures: list[dict[str, Any]] = field(default_factory=list)
-    """Distinct signatures of the profiled call, as JSON: all that it takes to compile the kernel for another target."""
+    """Distinct signatures of the profiled call, as JSON: all that it takes to compile
+    the kernel for another target.
+    """
     compiled: dict[str, Any] = field(default_factory=dict)
-    """Kernels that the compiler made and the profiled call launched, by name: Triton's CompiledKernel."""
+    """Kernels that the compiler made and the profiled call launched, by name:
+    Triton's CompiledKernel.
+    """
     returned: dict[Any, Any] = field(default_factory=dict)
-    """Result of the last launch of the profiled call, by function: a launch that is left out returns it, so that a
-    candidate does not notice."""
+    """Result of the last launch of the profiled call, by function: a launch that is left out
+    returns it, so that a candidate does not notice.
+    """
     profiled: torch.device | None = None
     """Device, while a call is being profiled."""
     work: library_work.Work = field(default_factory=library_work.Work)
@@ -120,7 +133,9 @@ class Recorder:
 
     @property
     def idle(self) -> bool:
-        """True if launches need no more than counting: the ordinary case, in which the clock is running."""
+        """True if launches need no more than counting: the ordinary case, in which
+        the clock is running.
+        """
         return self.profiled is None and self.ablate == AblationMode.HONEST
 
     def pretend(self, what: AblationMode) -> None:
@@ -142,11 +157,17 @@ class Recorder:
         arguments: Iterable[object] = (),
         function: object = None,
     ) -> Any:
-        """Run one launch with its time taken, or pretend to.  `described`: the description taken from its result;
-        `signature`: None of one that is compiled already; `function`: the kernel's."""
+        """Run one launch with its time taken, or pretend to.  `described`: the
+        description taken from its result; `signature`: None of one that is compiled
+        already; `function`: the kernel's.
+        """
         if self.ablate != AblationMode.HONEST or self.profiled is None:
             tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
-            return self._keep(run, tensors) if self.ablate == AblationMode.KEEP else self._pretended(tensors, function)
+            return (
+                self._keep(run, tensors)
+                if self.ablate == AblationMode.KEEP
+                else self._pretended(tensors, function)
+            )
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # into a graph: it does not run now, and its events would have no time
         with self._account.launching(arguments) if self._account else nullcontext():
@@ -155,9 +176,15 @@ class Recorder:
         if function is not None:
             self.returned[function] = result
         if len(self._spans) < MOST:
-            self._spans.append((described(result)._replace(work_bytes=self.work.since(before)), clock))
+            self._spans.append(
+                (described(result)._replace(work_bytes=self.work.since(before)), clock)
+            )
             self._note_code(result)
-        if signature is not None and len(self.signatures) < MAX_KERNELS and signature not in self.signatures:
+        if (
+            signature is not None
+            and len(self.signatures) < MAX_KERNELS
+            and signature not in self.signatures
+        ):
             self.signatures.append(signature)
         return result
 
@@ -178,8 +205,9 @@ class Recorder:
             self.compiled.setdefault(str(result.name), result)
 
     def kernel_begins(self) -> None:
-        """The launch that is being timed has run its hooks and its grid's function, which are the host's code and may
-        launch anything: the call below is the kernel."""
+        """The launch that is being timed has run its hooks and its grid's function, which are the
+        host's code and may launch anything: the call below is the kernel.
+        """
         if self._clock is not None:
             self._clock.begin_again()
 
@@ -210,17 +238,22 @@ class Recorder:
         return result
 
     def profile(
-        self, device: torch.device, call: Callable[[], object], deliver: Callable[[], object] = lambda: None
+        self,
+        device: torch.device,
+        call: Callable[[], object],
+        deliver: Callable[[], object] = lambda: None,
     ) -> int:
-        """One call with every launch timed; returns nanoseconds of the whole.  `call` waits for nothing, so that on a
-        GPU the moment after it is when its last kernel ends; `deliver` hands over its outputs, and is not timed.
+        """One call with every launch timed; returns nanoseconds of the whole.  `call` waits for
+        nothing, so that on a GPU the moment after it is when its last kernel ends; `deliver` hands
+        over its outputs, and is not timed.
 
-        Where the host was still launching when the device turned to the call, there are gaps between kernels that are
-        the host's: then it is called once more, with a lead that is long enough; inputs may be another's by then, and
-        its outputs are not delivered.
+        Where the host was still launching when the device turned to the call, there are gaps
+        between kernels that are the host's: then it is called once more, with a lead that is long
+        enough; inputs may be another's by then, and its outputs are not delivered.
 
         On the CPU device the library's operators are rows, too, by the account of a dispatch mode
-        (workers.backends.support.library_work)."""
+        (workers.backends.support.library_work).
+        """
         operators: list[library_work.Operator] = []
         try:
             if device.type == "cuda":
@@ -236,8 +269,8 @@ class Recorder:
                 operators = account.operators
         finally:
             self.profiled = self._account = None
-        # First of all, because it waits for the device: on a stream that waits for no other a kernel can be done before
-        # the call's own beginning, from which its start is counted.
+        # First of all, because it waits for the device: on a stream that waits for no other a
+        # kernel can be done before the call's own beginning, from which its start is counted.
         total_ns = whole.nanoseconds()
         self.rows = [
             launch._replace(start_ns=clock.after(whole), duration_ns=clock.nanoseconds())
@@ -255,9 +288,13 @@ class Recorder:
         ]
         return total_ns
 
-    def _queued(self, device: torch.device, call: Callable[[], object], lead_ns: int) -> tuple[Clock, int]:
-        """One call, all of it launched while the device is still busy with something else, so that the gaps between
-        kernels are not the host's; and nanoseconds that the host took to launch it."""
+    def _queued(
+        self, device: torch.device, call: Callable[[], object], lead_ns: int
+    ) -> tuple[Clock, int]:
+        """One call, all of it launched while the device is still busy with something
+        else, so that the gaps between kernels are not the host's; and nanoseconds
+        that the host took to launch it.
+        """
         self.profiled, self._spans = device, []
         if device.type == "cuda":
             torch.cuda._sleep(CYCLES_PER_NS * lead_ns)
@@ -271,8 +308,9 @@ class Recorder:
 
 
 def copied(arguments: Iterable[object]) -> None:
-    """The least that a kernel can do: the first tensor's bytes copied into every later one of its size, or to the
-    beginning of one that is up to twice as large."""
+    """The least that a kernel can do: the first tensor's bytes copied into every later one of its
+    size, or to the beginning of one that is up to twice as large.
+    """
     sources: list[torch.Tensor] = []
     for tensor in arguments:
         if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
@@ -299,7 +337,9 @@ class Backend(Protocol):
 
 
 def execute(path: Path) -> ModuleType:
-    """Import the file at `path` as the module `candidate`: a real file, because compilers read their source back."""
+    """Import the file at `path` as the module `candidate`: a real file, because
+    compilers read their source back.
+    """
     spec = importlib.util.spec_from_file_location("candidate", path)
     assert spec is not None
     assert spec.loader is not None

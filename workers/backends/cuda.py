@@ -1,4 +1,6 @@
-"""CUDA C++ through torch.utils.cpp_extension.  Needs a GPU and nvcc; the CPU device refuses such jobs beforehand."""
+"""CUDA C++ through torch.utils.cpp_extension.  Needs a GPU and nvcc; the CPU device
+refuses such jobs beforehand.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays a
     from workers.backends.support import block_logic, libdevice, no_gpu
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
-"""Module that launches Triton kernels for torch.compile.  To import it starts a thread, so that no zygote does."""
+"""Module that launches Triton kernels for torch.compile.  To import it starts a
+thread, so that no zygote does.
+"""
 
 WARP = 32
 """Threads."""
@@ -53,8 +55,9 @@ _TYPES = {
 
 
 class TritonBackend:
-    """Executes the source with every launch going through the recorder: interpreted ones under TRITON_INTERPRET=1,
-    compiled ones otherwise."""
+    """Executes the source with every launch going through the recorder: interpreted ones under
+    TRITON_INTERPRET=1, compiled ones otherwise.
+    """
 
     def build(self, path: Path, recorder: base.Recorder) -> ModuleType:
         """See base.Backend."""
@@ -75,18 +78,23 @@ class TritonBackend:
 
 
 def _host_part(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> None:
-    """All of a launch but the kernel: its hooks and the function that gives its grid, which may do anything."""
+    """All of a launch but the kernel: its hooks and the function that gives its
+    grid, which may do anything.
+    """
     for hook in function.pre_run_hooks:
         hook(*args, **kwargs)
     if callable(grid):
         parameters = inspect.signature(function.fn).parameters.values()
-        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+        defaults = {
+            each.name: each.default for each in parameters if each.default is not each.empty
+        }
         grid({**defaults, **dict(zip(function.arg_names, args, strict=False)), **kwargs})
 
 
 def _choose_the_first() -> None:
-    """Let autotuning choose its first configuration: without a GPU there is nothing to compare them by, and Triton's
-    autotuner asks the driver for a clock."""
+    """Let autotuning choose its first configuration: without a GPU there is nothing to compare them
+    by, and Triton's autotuner asks the driver for a clock.
+    """
 
     def as_fast_as_any(*args: Any, **kwargs: Any) -> list[float]:  # noqa: ARG001 (Autotuner._bench's)
         return [0.0, 0.0, 0.0]
@@ -96,14 +104,17 @@ def _choose_the_first() -> None:
 
 
 def _type_numbers() -> None:
-    """Give kernels a float as a compiled one gets it: a scalar in single precision, which has methods, and widens
-    half precision beside it.  The interpreter gives them Python's own."""
+    """Give kernels a float as a compiled one gets it: a scalar in single precision, which has
+    methods, and widens half precision beside it.  The interpreter gives them Python's own.
+    """
     original = interpreter._implicit_cvt
 
     def typed(value: Any) -> Any:
         if type(value) is not float:
             return original(value)
-        return tl.tensor(interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32), tl.float32)
+        return tl.tensor(
+            interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32), tl.float32
+        )
 
     interpreter._implicit_cvt = typed
 
@@ -136,12 +147,16 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
 
 
 def _count(mask: Any) -> int:
-    """Elements that a mask lets through; of a block pointer's with bounds the interpreter makes a bare array."""
+    """Elements that a mask lets through; of a block pointer's with bounds the
+    interpreter makes a bare array.
+    """
     return int(np.count_nonzero(mask if isinstance(mask, np.ndarray) else mask.data))
 
 
 def _count_work(recorder: base.Recorder) -> None:
-    """Have the interpreter tell the recorder the bytes and products of a profiled call's kernels."""
+    """Have the interpreter tell the recorder the bytes and products of a profiled
+    call's kernels.
+    """
     builder: Any = InterpreterBuilder
     load, store, dot = builder.create_masked_load, builder.create_masked_store, builder.create_dot
     atomics = builder.create_atomic_rmw
@@ -152,12 +167,16 @@ def _count_work(recorder: base.Recorder) -> None:
             recorder.work = recorder.work.moved(_count(mask) * result.data.itemsize)
         return result
 
-    def counting_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
+    def counting_store(
+        self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         if recorder.profiled is not None:
             recorder.work = recorder.work.moved(_count(mask) * value.data.itemsize)
         return store(self, ptrs, value, mask, *args, **kwargs)
 
-    def counting_rmw(self: Any, op: Any, ptr: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
+    def counting_rmw(
+        self: Any, op: Any, ptr: Any, value: Any, mask: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         if recorder.profiled is not None:
             recorder.work = recorder.work.moved(2 * _count(mask) * value.data.itemsize)
         return atomics(self, op, ptr, value, mask, *args, **kwargs)
@@ -195,8 +214,10 @@ def _record_compiled(recorder: base.Recorder) -> None:
 
 
 def _record_inlined(recorder: base.Recorder, module: Any) -> None:
-    """Kernels of its own in a function that torch.compile has compiled: Inductor copies their source into its own, and
-    launches them as it launches those that it wrote itself.  `module`: INDUCTOR."""
+    """Kernels of its own in a function that torch.compile has compiled: Inductor
+    copies their source into its own, and launches them as it launches those that it
+    wrote itself.  `module`: INDUCTOR.
+    """
     original = module.CachingAutotuner.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,7 +228,9 @@ def _record_inlined(recorder: base.Recorder, module: Any) -> None:
             result = original(self, *args, **kwargs)
         else:
             described = _launch(name, None, ())
-            result = recorder.launch(lambda: original(self, *args, **kwargs), lambda _: described, None, args)
+            result = recorder.launch(
+                lambda: original(self, *args, **kwargs), lambda _: described, None, args
+            )
         recorder.count(name)
         return result
 
@@ -218,8 +241,9 @@ class Sized:
     """A launch's grid, which remembers its value: it may be a function of the kernel's options."""
 
     def __init__(self, grid: Any, known: Callable[[], None] = lambda: None) -> None:
-        """`grid`: one to three numbers, or a function that returns them; `known`: called once it is known, which is
-        after all that the host does for a launch."""
+        """`grid`: one to three numbers, or a function that returns them; `known`: called once it is
+        known, which is after all that the host does for a launch.
+        """
         self._asked = grid
         self._known = known
         self.grid: tuple[int, ...] = ()
@@ -227,13 +251,17 @@ class Sized:
     def __call__(self, options: dict[str, Any]) -> tuple[int, ...]:
         """The grid, which Triton asks for when it launches."""
         asked = self._asked(options) if callable(self._asked) else self._asked
-        self.grid = tuple(map(operator.index, asked))  # the interpreter's options are scalars of its own
+        self.grid = tuple(
+            map(operator.index, asked)
+        )  # the interpreter's options are scalars of its own
         self._known()
         return self.grid
 
 
 def _launch(name: str, kernel: Any, grid: tuple[int, ...]) -> Launch:
-    """Name, origin and sizes of a launch.  `kernel`: triton's compiled one, None from the interpreter."""
+    """Name, origin and sizes of a launch.  `kernel`: triton's compiled one, None
+    from the interpreter.
+    """
     metadata = getattr(kernel, "metadata", None)
     warps = getattr(metadata, "num_warps", None)
     return Launch(
@@ -279,7 +307,9 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _not_specialized(function: Any) -> Sequence[str | int]:
-    """Names and positions of arguments that never become constants, of a compiled function or an interpreted one."""
+    """Names and positions of arguments that never become constants, of a compiled
+    function or an interpreted one.
+    """
     options = getattr(function, "kwargs", None) or vars(function)
     return options.get("do_not_specialize") or ()
 
@@ -298,4 +328,10 @@ def _type_of(value: Any) -> str:
         return "i1"
     if isinstance(value, int):
         return "i32" if -(2**31) <= value < 2**31 else "i64"
-    return "fp32" if isinstance(value, float) else "constexpr" if value is None else type(value).__name__
+    return (
+        "fp32"
+        if isinstance(value, float)
+        else "constexpr"
+        if value is None
+        else type(value).__name__
+    )

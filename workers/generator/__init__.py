@@ -1,1 +1,3 @@
-"""The worker of an endpoint: calls of models and decisions of rollouts.  No torch, no device, no candidate code."""
+"""The worker of an endpoint: calls of models and decisions of rollouts.  No torch,
+no device, no candidate code.
+"""

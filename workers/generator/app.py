@@ -1,7 +1,9 @@
-"""The worker of one endpoint: `celery -A workers.generator.app worker -P gevent`, with settings from ASSAY_* variables.
+"""The worker of one endpoint: `celery -A workers.generator.app worker -P gevent`, with
+settings from ASSAY_* variables.
 
-Every task is a greenlet: a call that waits for a model costs some kilobytes.  The endpoint's key is read from the
-environment of this process and goes nowhere else."""
+Every task is a greenlet: a call that waits for a model costs some kilobytes.  The endpoint's key is
+read from the environment of this process and goes nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ from workers.generator.caller import Caller
 from workers.generator.maintenance import Maintenance
 
 PREFETCH = 4
-"""Messages taken for each greenlet.  With one, kombu stops reading while every greenlet is busy, and looks again only
-after two seconds."""
+"""Messages taken for each greenlet.  With one, kombu stops reading while every greenlet is busy,
+and looks again only after two seconds.
+"""
 QUIET = ("celery.worker.strategy", "celery.app.trace")
 """Loggers that write two lines for every message: rows say more."""
 

@@ -1,7 +1,8 @@
 """Calls of one endpoint's models, and decisions, in greenlets.
 
-A permission that finds the endpoint at its limit is remembered as a number, and used by the next call that ends; where
-the process dies meanwhile, the sweep of another one sends it again."""
+A permission that finds the endpoint at its limit is remembered as a number, and used by the next
+call that ends; where the process dies meanwhile, the sweep of another one sends it again.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ from celery import Celery
 from app import routing
 from app.collect import calls
 from app.collect.advance import advance
-from app.domain.collection.call import CallError, End, EndpointConfig, ErrorKind, ModelAnswer, ModelRequest, Retry
+from app.domain.collection.call import (
+    CallError,
+    End,
+    EndpointConfig,
+    ErrorKind,
+    ModelAnswer,
+    ModelRequest,
+    Retry,
+)
 from app.domain.request import RequestError
 from app.endpoints import caller as http
 from app.endpoints.rate_limit import Limiter
@@ -31,8 +40,9 @@ from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
 LONGEST_PAUSE_S = 2.0
 """Between two attempts to reach PostgreSQL."""
 CONNECTIONS = 4
-"""Transactions at once.  Each locks its collection's row, and greenlets that take turns within transactions would hold
-that lock for longer: few of them at once are faster than many."""
+"""Transactions at once.  Each locks its collection's row, and greenlets that take turns within
+transactions would hold that lock for longer: few of them at once are faster than many.
+"""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -47,8 +57,12 @@ class Caller:
         self._endpoint = endpoint
         self._broker = broker
         self._limiter: Limiter | None = None
-        self.database = Database(settings.database_url, connections=CONNECTIONS, worker_idle_s=WORKER_IDLE_S)
-        self.owner = f"{routing.node_name(socket.gethostname())}.{os.getpid()}.{secrets.token_hex(4)}"
+        self.database = Database(
+            settings.database_url, connections=CONNECTIONS, worker_idle_s=WORKER_IDLE_S
+        )
+        self.owner = (
+            f"{routing.node_name(socket.gethostname())}.{os.getpid()}.{secrets.token_hex(4)}"
+        )
         self.in_flight: dict[UUID, float] = {}
         """Attempts that this worker holds, with the time of their claims."""
         self._begun = 0
@@ -64,7 +78,9 @@ class Caller:
 
     def decide(self, rollout_id: UUID) -> None:
         """One decision, and one of the calls that it makes due."""
-        if self._retrying(lambda: advance(self.database, self._broker, rollout_id, endpoint=self._endpoint)):
+        if self._retrying(
+            lambda: advance(self.database, self._broker, rollout_id, endpoint=self._endpoint)
+        ):
             self.call()
 
     def call(self) -> None:
@@ -91,7 +107,9 @@ class Caller:
             prepared = self._retrying(self._prepare)
             if isinstance(prepared, calls.Prepared):
                 answer = self._made(prepared)
-            elif prepared is calls.NotNow.NOTHING_DUE:  # the permissions that wait are for calls that others have made
+            elif (
+                prepared is calls.NotNow.NOTHING_DUE
+            ):  # the permissions that wait are for calls that others have made
                 self.owed = 0
         finally:
             permit.done(answer)
@@ -103,7 +121,9 @@ class Caller:
         self.in_flight[node_id] = time.monotonic()
         try:
             answer = asked(prepared.config, prepared.request)
-            again_s = self._retrying(lambda: calls.store(self.database, self._broker, prepared, answer))
+            again_s = self._retrying(
+                lambda: calls.store(self.database, self._broker, prepared, answer)
+            )
         finally:
             del self.in_flight[node_id]
         if again_s is not None:
@@ -129,7 +149,9 @@ class Caller:
         return self._limiter
 
     def _retrying(self, act: Callable[[], _T]) -> _T:
-        """Act, and again until PostgreSQL is there: an answer that was paid for is worth waiting for."""
+        """Act, and again until PostgreSQL is there: an answer that was paid for is
+        worth waiting for.
+        """
         pause_s = 0.1
         while True:
             try:
@@ -141,7 +163,9 @@ class Caller:
 
 
 def asked(config: EndpointConfig, request: ModelRequest) -> ModelAnswer:
-    """The endpoint's answer; a key that is missing and a request that cannot be expressed are errors of the call."""
+    """The endpoint's answer; a key that is missing and a request that cannot be
+    expressed are errors of the call.
+    """
     try:
         key = http.key_of(config)
     except RequestError as error:
@@ -153,4 +177,6 @@ def asked(config: EndpointConfig, request: ModelRequest) -> ModelAnswer:
 
 
 def _refused(kind: ErrorKind, error: RequestError) -> ModelAnswer:
-    return ModelAnswer(end=End.ERROR, error=CallError(kind=kind, message=str(error), retry=Retry.NEVER))
+    return ModelAnswer(
+        end=End.ERROR, error=CallError(kind=kind, message=str(error), retry=Retry.NEVER)
+    )

@@ -1,4 +1,6 @@
-"""Beside the calls of a worker: leases are extended, lost messages sent again, and the evaluators' queue is watched."""
+"""Beside the calls of a worker: leases are extended, lost messages sent again, and
+the evaluators' queue is watched.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from app.store.database import DatabaseUnavailableError
 from workers.generator.caller import Caller
 
 FEW, MINUTES = 64, 10.0
-"""Evaluations that may wait before new rollouts begin: so many in any case, else the work of so many minutes."""
+"""Evaluations that may wait before new rollouts begin: so many in any case, else the
+work of so many minutes.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +42,10 @@ class Maintenance:
 
     def start(self) -> None:
         """Begin, with a sweep at once."""
-        for act, period_s in ((self._extend, self._settings.lease_s / 4), (self._sweep, self._settings.sweep_s)):
+        for act, period_s in (
+            (self._extend, self._settings.lease_s / 4),
+            (self._sweep, self._settings.sweep_s),
+        ):
             threading.Thread(target=self._repeat, args=(act, period_s), daemon=True).start()
 
     def stop(self) -> None:
@@ -51,8 +58,9 @@ class Maintenance:
             _log.warning("leaving without a word: %s", error)
 
     def _repeat(self, act: Callable[[], None], period_s: float) -> None:
-        """Act until the worker stops.  An unexpected error ends the worker: without extended leases its calls would be
-        made, and paid, twice."""
+        """Act until the worker stops.  An unexpected error ends the worker: without extended leases
+        its calls would be made, and paid, twice.
+        """
         try:
             self._keep_up(act, period_s)
         except Exception:
@@ -86,8 +94,12 @@ class Maintenance:
                 has_key=_has_key(endpoints.get(connection, self._endpoint)),
             )
             classes = lifecycle.device_classes(connection, self._endpoint)
-            self._caller.first_turns = all(_has_room(queue_depth.look(connection, each)) for each in classes)
-        sent = sweep.sweep(self._caller.database, self._broker, self._endpoint, waiting=self._caller.owed)
+            self._caller.first_turns = all(
+                _has_room(queue_depth.look(connection, each)) for each in classes
+            )
+        sent = sweep.sweep(
+            self._caller.database, self._broker, self._endpoint, waiting=self._caller.owed
+        )
         if sent:
             _log.info("the sweep sent %d messages again", sent)
 

@@ -1,1 +1,3 @@
-"""Messages, memory layout and paths that the referee and the untrusted processes share: both import it."""
+"""Messages, memory layout and paths that the referee and the untrusted processes
+share: both import it.
+"""

@@ -1,14 +1,18 @@
-"""Constant parameters: those that are all ones, all zeros or a unit matrix when a model is constructed.
+"""Constant parameters: those that are all ones, all zeros or a unit matrix when a
+model is constructed.
 
-Examples are a norm's weight and bias, the gate of a branch that is closed at first, and a recurrence that keeps its
-state at first; also the running statistics of a norm, a layer that starts as a copy of another or as its transpose, a
-matrix with orthonormal or repeated rows or columns, weights that are all faint, and the lengths of the rows of another
-(weight normalisation).  A candidate that omits them is right until the model is trained.  Determined in the reference's
+Examples are a norm's weight and bias, the gate of a branch that is closed at first, and a
+recurrence that keeps its state at first; also the running statistics of a norm, a layer that starts
+as a copy of another or as its transpose, a matrix with orthonormal or repeated rows or columns,
+weights that are all faint, and the lengths of the rows of another (weight normalisation).  A
+candidate that omits them is right until the model is trained.  Determined in the reference's
 process, once for each problem.
 
-A buffer that a checkpoint holds counts if all of its elements are zero, or if it has a factor of one for each channel:
-it has no effect until other values are loaded (a frozen norm, a bias by position).  Other buffers and frozen parameters
-of two values (a mask) are part of the problem: a kernel may have them built in."""
+A buffer that a checkpoint holds counts if all of its elements are zero, or if it has a factor of
+one for each channel: it has no effect until other values are loaded (a frozen norm, a bias by
+position).  Other buffers and frozen parameters of two values (a mask) are part of the problem: a
+kernel may have them built in.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +27,10 @@ MOST = 32
 """Most names: each takes two bits in a candidate's answer (control_channel.ABSENT_BIT)."""
 
 SMALL = 1e-2
-"""Largest value of a single-element parameter that counts as constant: it suppresses the term that it scales.  A larger
-one may be a temperature.  Of a matrix, divided by the square root of a row's length: torch initialises a layer of
-16,384 inputs with less than SMALL."""
+"""Largest value of a single-element parameter that counts as constant: it suppresses the term that
+it scales.  A larger one may be a temperature.  Of a matrix, divided by the square root of a row's
+length: torch initialises a layer of 16,384 inputs with less than SMALL.
+"""
 
 FAINT_VECTOR = 1e-4
 """The same of a vector, such as a bias, which torch initialises by the number of inputs."""
@@ -34,26 +39,32 @@ STATISTICS = ("running_mean", "running_var")
 """Names of buffers that training changes."""
 
 LOOKED_AT, ORTHONORMAL = 64, 0.1
-"""Rows of a matrix that are tested for being orthonormal, and elements for being repeated; and how far products of
-orthonormal rows may be off, divided by the square root of their length: those of random rows are off by ten times as
-much."""
+"""Rows of a matrix that are tested for being orthonormal, and elements for being repeated; and how
+far products of orthonormal rows may be off, divided by the square root of their length: those of
+random rows are off by ten times as much.
+"""
 
 ROUNDED = 1e-4
 """Relative error of a length."""
 
 LEAST_OF_TWO = 9
-"""Least number of elements of a parameter with two values that counts as constant: a unit matrix of three rows."""
+"""Least number of elements of a parameter with two values that counts as constant: a
+unit matrix of three rows.
+"""
 
 LEAST_OF_ONES = 9
 """Least number of elements of a buffer of ones that counts as constant: fewer may be a filter."""
 
 
-def of(model: Any, ignored: Collection[str] = (), recurrent: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of constant parameters: floating-point parameters and statistics of norms with elements that are all equal
-    or have two values, buffers without effect, and parameters that follow from earlier ones or are orthonormal.  At
-    most MOST names.
+def of(
+    model: Any, ignored: Collection[str] = (), recurrent: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Names of constant parameters: floating-point parameters and statistics of norms with elements
+    that are all equal or have two values, buffers without effect, and parameters that follow from
+    earlier ones or are orthonormal.  At most MOST names.
 
-    `ignored`: names of values that the model does not read; `recurrent`: names to be added."""
+    `ignored`: names of values that the model does not read; `recurrent`: names to be added.
+    """
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {
@@ -64,9 +75,15 @@ def of(model: Any, ignored: Collection[str] = (), recurrent: Collection[str] = (
     if not found:
         return ()
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
-    equal = torch.stack([_is_constant(flat, name in frozen) for name, flat in found.items()]).tolist()
+    equal = torch.stack(
+        [_is_constant(flat, name in frozen) for name, flat in found.items()]
+    ).tolist()
     constant = {name for name, each in zip(found, equal, strict=True) if each}
-    others = {name: parameter for name, parameter in model.named_parameters() if name in found.keys() - constant}
+    others = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if name in found.keys() - constant
+    }
     follow = (*_copies(others), *_related(others, frozen))
     names = dict.fromkeys((*(name for name in found if name in constant), *follow, *recurrent))
     return tuple([name for name in names if name not in ignored][:MOST])
@@ -76,7 +93,9 @@ def _copies(parameters: Mapping[str, torch.Tensor]) -> Iterator[str]:
     """Names of the parameters that equal an earlier one."""
     if not parameters:
         return
-    sums = torch.stack([each.detach().sum(dtype=torch.float64) for each in parameters.values()]).tolist()
+    sums = torch.stack(
+        [each.detach().sum(dtype=torch.float64) for each in parameters.values()]
+    ).tolist()
     seen: dict[tuple[object, ...], list[torch.Tensor]] = {}
     for total, (name, parameter) in zip(sums, parameters.items(), strict=True):
         alike = seen.setdefault((total, parameter.shape, parameter.dtype), [])
@@ -87,9 +106,13 @@ def _copies(parameters: Mapping[str, torch.Tensor]) -> Iterator[str]:
 
 
 def _related(parameters: Mapping[str, torch.Tensor], frozen: Collection[str]) -> Iterator[str]:
-    """Names of matrices that are the transpose of an earlier one or, if they are not frozen, have orthonormal or
-    repeated rows or columns, and of parameters that are the lengths of another's rows."""
-    matrices = {name: each.detach().flatten(1) for name, each in parameters.items() if each.dim() > 1}
+    """Names of matrices that are the transpose of an earlier one or, if they are not
+    frozen, have orthonormal or repeated rows or columns, and of parameters that are
+    the lengths of another's rows.
+    """
+    matrices = {
+        name: each.detach().flatten(1) for name, each in parameters.items() if each.dim() > 1
+    }
     if not matrices:
         return
     yield from _transposed(matrices)
@@ -102,17 +125,25 @@ def _related(parameters: Mapping[str, torch.Tensor], frozen: Collection[str]) ->
 def _transposed(matrices: Mapping[str, torch.Tensor]) -> Iterator[str]:
     """Names of the transposes of earlier matrices; corners tell which are compared as a whole."""
     at = (0, -1)
-    corners = torch.stack([torch.stack([each[i, j].double() for i in at for j in at]) for each in matrices.values()])
+    corners = torch.stack(
+        [torch.stack([each[i, j].double() for i in at for j in at]) for each in matrices.values()]
+    )
     seen: dict[tuple[object, ...], list[torch.Tensor]] = {}
-    for (name, matrix), (first, right, left, last) in zip(matrices.items(), corners.tolist(), strict=True):
+    for (name, matrix), (first, right, left, last) in zip(
+        matrices.items(), corners.tolist(), strict=True
+    ):
         earlier = seen.get((*matrix.T.shape, first, left, right, last), [])
         if any(torch.equal(matrix, each.T) for each in earlier):
             yield name
         seen.setdefault((*matrix.shape, first, right, left, last), []).append(matrix)
 
 
-def _lengths_of_rows(parameters: Mapping[str, torch.Tensor], matrices: Mapping[str, torch.Tensor]) -> Iterator[str]:
-    """Names of the parameters that are the lengths of a matrix's rows; the first of each tells which are compared."""
+def _lengths_of_rows(
+    parameters: Mapping[str, torch.Tensor], matrices: Mapping[str, torch.Tensor]
+) -> Iterator[str]:
+    """Names of the parameters that are the lengths of a matrix's rows; the first of
+    each tells which are compared.
+    """
     values = [each.detach().flatten() for each in parameters.values()]
     firsts = torch.stack([each[0].double() for each in values]).tolist()
     lengths = torch.stack([each[0].double().norm() for each in matrices.values()]).tolist()
@@ -120,14 +151,21 @@ def _lengths_of_rows(parameters: Mapping[str, torch.Tensor], matrices: Mapping[s
         alike = (
             each
             for each, length in zip(matrices.values(), lengths, strict=True)
-            if len(each) == len(flat) and len(flat) > 1 < each.shape[1] and math.isclose(first, length, rel_tol=ROUNDED)
+            if len(each) == len(flat)
+            and len(flat) > 1 < each.shape[1]
+            and math.isclose(first, length, rel_tol=ROUNDED)
         )
-        if any(torch.allclose(flat.float(), each.float().norm(dim=1), rtol=ROUNDED, atol=0) for each in alike):
+        if any(
+            torch.allclose(flat.float(), each.float().norm(dim=1), rtol=ROUNDED, atol=0)
+            for each in alike
+        ):
             yield name
 
 
 def _is_orthonormal(matrix: torch.Tensor) -> bool:
-    """Test the first rows, or columns if there are fewer of those, up to a common factor: three, and then more."""
+    """Test the first rows, or columns if there are fewer of those, up to a common
+    factor: three, and then more.
+    """
     some = (matrix if len(matrix) <= matrix.shape[1] else matrix.T)[:LOOKED_AT]
     return len(some) > 2 and _are_orthonormal(some[:3].float()) and _are_orthonormal(some.float())
 
@@ -136,7 +174,9 @@ def _are_orthonormal(rows: torch.Tensor) -> bool:
     products = rows @ rows.T
     scale = products.diagonal().mean()
     unit = torch.eye(len(rows), device=rows.device)
-    return bool(((products - scale * unit).abs() < ORTHONORMAL * rows.shape[1] ** -0.5 * scale).all())
+    return bool(
+        ((products - scale * unit).abs() < ORTHONORMAL * rows.shape[1] ** -0.5 * scale).all()
+    )
 
 
 def _is_repeated(matrix: torch.Tensor) -> bool:
@@ -151,8 +191,9 @@ def _repeats_first(rows: torch.Tensor) -> bool:
 
 
 def _buffers(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Running statistics of norms in eval mode (in train mode a norm uses those of its input), and the other buffers of
-    checkpoints that have no effect."""
+    """Running statistics of norms in eval mode (in train mode a norm uses those of its input), and
+    the other buffers of checkpoints that have no effect.
+    """
     for prefix, module in model.named_modules():
         for name, buffer in module.named_buffers(recurse=False):
             is_saved = name not in module._non_persistent_buffers_set

@@ -1,8 +1,10 @@
-"""Messages between the referee and a confined process: fixed-size structs over a SEQPACKET socket, plus shared memory.
+"""Messages between the referee and a confined process: fixed-size structs over a
+SEQPACKET socket, plus shared memory.
 
-From a process that has run a candidate nothing but fixed-size fields is parsed: outcomes are numbers, text is for
-people, tables are arrays of structs.  There are two areas of shared memory: the mailbox (source, spec, text, tables)
-and the arena (parameters, input slots, output slots)."""
+From a process that has run a candidate nothing but fixed-size fields is parsed: outcomes are
+numbers, text is for people, tables are arrays of structs.  There are two areas of shared memory:
+the mailbox (source, spec, text, tables) and the arena (parameters, input slots, output slots).
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ from enum import IntEnum, unique
 from typing import NamedTuple
 
 REQUEST = struct.Struct("<IIIQQQ32s")
-"""command, sequence number, session, three numbers that depend on the command, seed.  A reference serves several
-evaluations at once, each of which is a session to it; a candidate has the one session 0."""
+"""command, sequence number, session, three numbers that depend on the command, seed.  A
+reference serves several evaluations at once, each of which is a session to it; a
+candidate has the one session 0.
+"""
 
 REPLY = struct.Struct("<IIQQ")
-"""outcome, sequence number, nanoseconds that the process says it was busy (testimony), bytes of text in the mailbox."""
+"""outcome, sequence number, nanoseconds that the process says it was busy
+(testimony), bytes of text in the mailbox.
+"""
 
 SOURCE_BYTES = 1 << 20
 """Largest source that is evaluated."""
@@ -40,22 +46,29 @@ LAUNCHES_AT = POINTERS_AT + POINTERS_BYTES
 LAUNCHES_BYTES = 1 << 20
 QUEUED_AT = LAUNCHES_AT + LAUNCHES_BYTES
 MAILBOX_BYTES = QUEUED_AT + 8
-"""Areas of the mailbox.  Notes: recorded launches, which a candidate's process writes for the builder and the referee
-does not parse.  Pointers: addresses of the outputs of a RUN, 8 bytes each, call by call.  Launches: rows of the
-profiled call (launch_records.py).  Queued: one byte, which a process sets to 1 once the host's part of a RUN that
-copies its outputs is done, and only the device's is left."""
+"""Areas of the mailbox.  Notes: recorded launches, which a candidate's process writes for the
+builder and the referee does not parse.  Pointers: addresses of the outputs of a RUN, 8 bytes
+each, call by call.  Launches: rows of the profiled call (launch_records.py).  Queued: one
+byte, which a process sets to 1 once the host's part of a RUN that copies its outputs is done,
+and only the device's is left.
+"""
 
 COMPILED_ROW = struct.Struct("<128s512s2048sIiii")
-"""name, signature, message, outcome (0 failed, 1 ok, 2 not attempted); registers, spilled, shared (−1: unknown)."""
+"""name, signature, message, outcome (0 failed, 1 ok, 2 not attempted); registers,
+spilled, shared (−1: unknown).
+"""
 
 
 ANOTHER = "another function outside the interpreter than the one that ran"
-"""Message of a COMPILED_ROW: the kernel asks whether it is interpreted (workers.backends.support.compiled_twins)."""
+"""Message of a COMPILED_ROW: the kernel asks whether it is interpreted
+(workers.backends.support.compiled_twins).
+"""
 
 
 ABSENT_BIT = 32
-"""First bit, in a candidate's answer to ARENA, of those for constants without a counterpart in its model
-(constant_parameters.MOST)."""
+"""First bit, in a candidate's answer to ARENA, of those for constants without a counterpart in its
+model (constant_parameters.MOST).
+"""
 
 
 @unique
@@ -63,81 +76,105 @@ class Command(IntEnum):
     """Requests of the referee."""
 
     LOAD = 1
-    """Execute the source in the mailbox; a: bytes of source, b: bytes of spec; c: for a reference, 1 for a problem by
-    cases."""
+    """Execute the source in the mailbox; a: bytes of source, b: bytes of spec; c: for a
+    reference, 1 for a problem by cases.
+    """
     ARENA = 2
-    """Map the arena of the descriptor that is sent along; a and b: slots for inputs and for expected outputs
-    (problem_spec.Slots).  A candidate answers a bit for each of the spec's constants that its model has and, from
-    ABSENT_BIT on, for each without a counterpart in it."""
+    """Map the arena of the descriptor that is sent along; a and b: slots for inputs and for
+    expected outputs (problem_spec.Slots).  A candidate answers a bit for each of the spec's
+    constants that its model has and, from ABSENT_BIT on, for each without a counterpart in it.
+    """
     DESCRIBE = 3
-    """Reference only: build the model under the seed and write its spec into the mailbox; a: index of the case, for a
-    problem by cases; b: 1 if no other evaluation uses the device's memory."""
+    """Reference only: build the model under the seed and write its spec into the mailbox; a: index
+    of the case, for a problem by cases; b: 1 if no other evaluation uses the device's memory.
+    """
     GENERATE = 4
-    """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, rows c and following of a batch, and with
-    their expected outputs if the arena has as many slots for those."""
+    """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, rows c and following
+    of a batch, and with their expected outputs if the arena has as many slots for those.
+    """
     SIZE = 18
-    """Reference only: answers an estimate of the device memory, in bytes, that describing the problem takes; 0 if
-    unknown."""
+    """Reference only: answers an estimate of the device memory, in bytes, that describing
+    the problem takes; 0 if unknown.
+    """
     GIVE_BACK = 20
     """Reference only: release cached device memory, which ends the sharing of segments."""
     EXPECT = 19
-    """Reference only: compute the expected outputs for the inputs in slots a … a+b−1, into the first slots for expected
-    outputs or into the memory of a descriptor; c: 1 for the reference's own outputs only.  Answers the number of calls
-    computed in fp64."""
+    """Reference only: compute the expected outputs for the inputs in slots a … a+b−1, into the
+    first slots for expected outputs or into the memory of a descriptor; c: 1 for the reference's
+    own outputs only.  Answers the number of calls computed in fp64.
+    """
     VARY = 15
-    """Reference only: fill slots a, a+1, … with an input set for each variant in the bit mask b, in the order of their
-    numbers, and with its expected outputs.  Answers the mask of the variants that were made, and the reasons for the
-    others as text."""
+    """Reference only: fill slots a, a+1, … with an input set for each variant in the bit mask b, in
+    the order of their numbers, and with its expected outputs.  Answers the mask of the variants
+    that were made, and the reasons for the others as text.
+    """
     SECOND_LOOK = 21
-    """Reference only: in output slot a, replace the wrong elements of the answer to the inputs in slot a by the
-    expected ones (workers/shims/equivalent_answers.py); b: 1 to accept ties only.  Answers nanoseconds of processor
-    time, and findings on each output as JSON."""
+    """Reference only: in output slot a, replace the wrong elements of the answer to the inputs in
+    slot a by the expected ones (workers/shims/equivalent_answers.py); b: 1 to accept ties only.
+    Answers nanoseconds of processor time, and findings on each output as JSON.
+    """
     RUN = 5
     """Call the model b times on slots a, a+1, …; c: delivery of the outputs, a `Delivering`."""
     TESTIFY = 6
-    """Candidate only: write the launches of the profiled call into the mailbox; answers their number, and the number of
-    launches of the candidate's own kernels in all calls."""
+    """Candidate only: write the launches of the profiled call into the mailbox; answers their
+    number, and the number of launches of the candidate's own kernels in all calls.
+    """
     COMPILE = 7
     """Builder only: compile the kernels in the notes for a GPU; a: compute capability × 10."""
 
     CODE = 22
-    """Write the compiler's output for the kernels over the launches in the mailbox (kernel_code.py): a builder after
-    COMPILE, a candidate on a GPU after PROFILE.  Answers the number of texts."""
+    """Write the compiler's output for the kernels over the launches in the mailbox
+    (kernel_code.py): a builder after COMPILE, a candidate on a GPU after PROFILE.
+    Answers the number of texts.
+    """
 
     WARM = 8
     """Create the context on the device, before LOAD."""
 
     ABLATE = 9
-    """Candidate only: replace launches of its kernels as the `AblationMode` a says, from here on; allowed before
-    LOAD."""
+    """Candidate only: replace launches of its kernels as the `AblationMode` a says,
+    from here on; allowed before LOAD.
+    """
 
     COMPILE_FIRST = 11
     """Compile and launch a first kernel, after WARM."""
 
     SEGMENT = 12
-    """Share the allocation of device memory around address a: answers its base and size, with a descriptor."""
+    """Share the allocation of device memory around address a: answers its base and
+    size, with a descriptor.
+    """
 
     RENEW = 16
-    """Candidate only: construct a new model under the seed, with kernels not replaced; REFIT sets its parameters."""
+    """Candidate only: construct a new model under the seed, with kernels not
+    replaced; REFIT sets its parameters.
+    """
 
     REFIT = 17
-    """Copy the parameters in the arena into the model; a reference copies the spec's constants only."""
+    """Copy the parameters in the arena into the model; a reference copies the spec's
+    constants only.
+    """
 
     RELEASE = 13
-    """Reference only: end the session; answers whether cached memory was released, which ends the sharing of
-    segments."""
+    """Reference only: end the session; answers whether cached memory was released,
+    which ends the sharing of segments.
+    """
 
     EVENTS = 14
-    """Make b untimed calls on slot a, then c calls, each timed by the process's own events; answers the mean in
-    nanoseconds."""
+    """Make b untimed calls on slot a, then c calls, each timed by the process's own events;
+    answers the mean in nanoseconds.
+    """
 
     PROFILE = 10
-    """Candidate only: profile calls from slot a on; b: 0 for one call, with each launch of the candidate's own kernels
-    between two events; else the number of calls for the driver's profiler, which records all work of the device."""
+    """Candidate only: profile calls from slot a on; b: 0 for one call, with each launch of the
+    candidate's own kernels between two events; else the number of calls for the driver's profiler,
+    which records all work of the device.
+    """
 
     CAPTURE = 23
-    """Record the calls on slots a … a+b−1 as a CUDA graph, with their outputs delivered by `Delivering` c (COPY or
-    CAPTURE); b: 0 to delete all graphs.  The pointers hold the addresses of the outputs."""
+    """Record the calls on slots a … a+b−1 as a CUDA graph, with their outputs
+    delivered by `Delivering` c (COPY or CAPTURE); b: 0 to delete all graphs.  The
+    pointers hold the addresses of the outputs.
+    """
 
 
 class ReplyCode(IntEnum):
@@ -189,14 +226,19 @@ class Delivering(IntEnum):
     COPY = 0
     """Each output is copied into its slot while the clock runs."""
     SURVEY = 1
-    """Outputs are copied and also kept; the pointers hold their addresses, which the referee then maps."""
+    """Outputs are copied and also kept; the pointers hold their addresses, which the
+    referee then maps.
+    """
     HOLD = 2
-    """Outputs are kept where the model put them, at the addresses in the pointers.  An output outside of the shared
-    segments is copied (pointer 0)."""
+    """Outputs are kept where the model put them, at the addresses in the pointers.  An output
+    outside of the shared segments is copied (pointer 0).
+    """
     CAPTURE = 3
     """HOLD while calls are recorded as a graph, also for outputs outside of the shared segments."""
     REPLAY = 4
-    """Calls are replays of their slots' graphs, which deliver outputs in the way in which they were recorded."""
+    """Calls are replays of their slots' graphs, which deliver outputs in the way in
+    which they were recorded.
+    """
 
     @property
     def points(self) -> bool:
@@ -243,7 +285,9 @@ def receive_with_fd(channel: socket.socket, size: int) -> tuple[bytes, int | Non
 
 
 def answer_requests(channel: socket.socket, answer: Answer) -> None:
-    """Answer requests, one reply each, until the referee closes the channel: the loop of every confined process."""
+    """Answer requests, one reply each, until the referee closes the channel: the
+    loop of every confined process.
+    """
     while True:
         message, fd = receive_with_fd(channel, REQUEST.size)
         if len(message) != REQUEST.size:
@@ -254,17 +298,22 @@ def answer_requests(channel: socket.socket, answer: Answer) -> None:
         if reply.fd is None:
             channel.send(packed)
         else:
-            channel.sendmsg([packed], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [reply.fd]))])
+            channel.sendmsg(
+                [packed], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [reply.fd]))]
+            )
             os.close(reply.fd)
 
 
 def put_text(mailbox: mmap.mmap, text: str) -> int:
-    """Write text for people into the mailbox, its beginning and its end if it is too long; returns its length in
-    bytes."""
+    """Write text for people into the mailbox, its beginning and its end if it is too
+    long; returns its length in bytes.
+    """
     data = text.encode("utf-8", "replace")
     if len(data) > TEXT_BYTES:
         half = TEXT_BYTES // 2 - 50
-        data = data[:half] + f"\n… {len(data) - 2 * half:,} bytes left out …\n".encode() + data[-half:]
+        data = (
+            data[:half] + f"\n… {len(data) - 2 * half:,} bytes left out …\n".encode() + data[-half:]
+        )
     mailbox[TEXT_AT : TEXT_AT + len(data)] = data
     return len(data)
 

@@ -9,8 +9,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Base class of dispatch modes.  A direct subclass of torch's class imports torch's compiler with the first
-    operator: eight hundred modules, which take every new process a second or more."""
+    """Base class of dispatch modes.  A direct subclass of torch's class imports
+    torch's compiler with the first operator: eight hundred modules, which take every
+    new process a second or more.
+    """
 
     def __init__(self) -> None:
         """Without parameters of its own."""

@@ -1,11 +1,15 @@
-"""GENERATE: test whether changed inputs (workers/protocol/input_variants.py) are in a problem's domain.
+"""GENERATE: test whether changed inputs (workers/protocol/input_variants.py) are in
+a problem's domain.
 
-The structure of the problem's own inputs must be preserved: edges stay sorted, a covariance positive definite, a
-probability normalised.  And the reference must be well conditioned on the changed inputs: rounding them must not change
-its answer by more than a few times the rounding, or by more than rounding the problem's own inputs changes theirs.
+The structure of the problem's own inputs must be preserved: edges stay sorted, a covariance
+positive definite, a probability normalised.  And the reference must be well conditioned on the
+changed inputs: rounding them must not change its answer by more than a few times the rounding, or
+by more than rounding the problem's own inputs changes theirs.
 
-This does not recognise a domain that depends on several tensors (an index limited by another tensor's values).  There
-the reference fails, or its answer is not finite, vanishes or explodes (workers/referee/comparison/usual_answers.py)."""
+This does not recognise a domain that depends on several tensors (an index limited by another
+tensor's values).  There the reference fails, or its answer is not finite, vanishes or explodes
+(workers/referee/comparison/usual_answers.py).
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,14 @@ from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors, is_inexact, unit
 
 AMPLIFIES = 4.0
-"""Largest change of an answer, in multiples of the change of its inputs, or of that of the answer to the problem's own
-inputs."""
+"""Largest change of an answer, in multiples of the change of its inputs, or of that of the
+answer to the problem's own inputs.
+"""
 
 QUIET = 2e-3
-"""Change of an answer that is always allowed, in relative L2: a tenth of GROSS_L2, the limit for answers to changed
-inputs."""
+"""Change of an answer that is always allowed, in relative L2: a tenth of GROSS_L2, the limit
+for answers to changed inputs.
+"""
 
 BOUND_REACHED = 0.95
 
@@ -92,14 +98,22 @@ def _is_not_positive(x: torch.Tensor) -> bool:
 
 
 def _has_equal_halves(x: torch.Tensor) -> bool:
-    """Test whether the second half of every row repeats the first, as in cosines of rotary embeddings, of which kernels
-    read one half."""
+    """Test whether the second half of every row repeats the first, as in cosines of rotary
+    embeddings, of which kernels read one half.
+    """
     half, rest = divmod(x.shape[-1] if x.dim() else 0, 2)
-    return half > 0 and rest == 0 and bool((x[..., :half] == x[..., half:]).all()) and bool((x != x.flatten()[0]).any())
+    return (
+        half > 0
+        and rest == 0
+        and bool((x[..., :half] == x[..., half:]).all())
+        and bool((x != x.flatten()[0]).any())
+    )
 
 
 def _has_equal_pairs(x: torch.Tensor) -> bool:
-    """Test whether every second element repeats the one before: the interleaved form of `_has_equal_halves`."""
+    """Test whether every second element repeats the one before: the interleaved form
+    of `_has_equal_halves`.
+    """
     if not x.dim() or x.shape[-1] < 2 or x.shape[-1] % 2:
         return False
     return bool((x[..., ::2] == x[..., 1::2]).all()) and bool((x != x.flatten()[0]).any())
@@ -111,7 +125,9 @@ def is_whole(x: torch.Tensor) -> bool:
 
 
 def is_bounded(x: torch.Tensor) -> bool:
-    """Test whether values lie between −1 and 1 and come close to a bound, like cosines or uniform random numbers."""
+    """Test whether values lie between −1 and 1 and come close to a bound, like
+    cosines or uniform random numbers.
+    """
     return BOUND_REACHED < float(x.abs().amax()) <= 1
 
 
@@ -127,16 +143,20 @@ OF_ROWS: tuple[Trait, ...] = (
     is_bounded,
 )
 OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
-"""Traits that a change must preserve.  Zeros among positive numbers are allowed: a kernel must not divide by them if
-the reference does not, and if the reference does, its answer is not finite."""
+"""Traits that a change must preserve.  Zeros among positive numbers are allowed: a kernel must not
+divide by them if the reference does not, and if the reference does, its answer is not finite.
+"""
 
 
 OF_SIGNS = (_is_not_negative, _is_not_positive)
 
 
-def keeps_structure(before: torch.Tensor, after: torch.Tensor, *, signs: bool = True, bounds: bool = True) -> bool:
-    """Test whether a changed tensor has all traits of the original; `signs`: also those of its sign; `bounds`: also
-    that of lying between −1 and 1, which masks have in any case."""
+def keeps_structure(
+    before: torch.Tensor, after: torch.Tensor, *, signs: bool = True, bounds: bool = True
+) -> bool:
+    """Test whether a changed tensor has all traits of the original; `signs`: also those of its
+    sign; `bounds`: also that of lying between −1 and 1, which masks have in any case.
+    """
     mine, theirs = _rows(before), _rows(after)
     if not bounds and is_bounded(mine) and is_whole(mine):
         return False  # a mask
@@ -149,7 +169,9 @@ def keeps_structure(before: torch.Tensor, after: torch.Tensor, *, signs: bool = 
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
-    """Rows along the last dimension; of a large tensor the first ones, because the tests copy them in fp64."""
+    """Rows along the last dimension; of a large tensor the first ones, because the
+    tests copy them in fp64.
+    """
     if x.dim() and x.numel() > LOOKED_AT:
         x = x.reshape(-1, x.shape[-1])[: max(1, LOOKED_AT // x.shape[-1])]
     return computable(x)
@@ -165,14 +187,24 @@ def _matrices(x: torch.Tensor) -> torch.Tensor:
 def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:
     """Changes of inputs and answer if the inputs are rounded, in relative L2: (inputs, answer).
 
-    `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their nominal types
-    (workers/shims/true_answer.py), which the call may change; `answer`: the answer to the unchanged inputs."""
-    sizes = [unit(_type(x)) for x in layout.values(inputs) if isinstance(x, torch.Tensor) and is_inexact(x.dtype)]
+    `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their
+    nominal types (workers/shims/true_answer.py), which the call may change; `answer`: the
+    answer to the unchanged inputs.
+    """
+    sizes = [
+        unit(_type(x))
+        for x in layout.values(inputs)
+        if isinstance(x, torch.Tensor) and is_inexact(x.dtype)
+    ]
     if not sizes:
         return 0.0, 0.0
     after = call(_jittered(inputs))
     pairs = zip(layout.values(after), layout.values(answer), strict=True)
-    far = [errors(*each)[0] for each in pairs if isinstance(each[0], torch.Tensor) and is_inexact(each[0].dtype)]
+    far = [
+        errors(*each)[0]
+        for each in pairs
+        if isinstance(each[0], torch.Tensor) and is_inexact(each[0].dtype)
+    ]
     return max(sizes), max(far, default=0.0)
 
 
@@ -182,7 +214,9 @@ def _type(x: torch.Tensor) -> torch.dtype:
 
 
 def _jittered(value: Any) -> Any:
-    """The value with random errors of half a rounding on average; tensors of integers are unchanged."""
+    """The value with random errors of half a rounding on average; tensors of
+    integers are unchanged.
+    """
     if isinstance(value, torch.Tensor):
         x = computable(value)
         if not x.is_floating_point() or not x.numel() or is_whole(x):
@@ -192,7 +226,9 @@ def _jittered(value: Any) -> Any:
         return jittered
     if isinstance(value, list | tuple):
         return layout.remade(value, map(_jittered, value))
-    return {key: _jittered(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return (
+        {key: _jittered(item) for key, item in value.items()} if isinstance(value, dict) else value
+    )
 
 
 def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:
@@ -202,4 +238,7 @@ def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:
     (inputs, answer), (_, own) = here, usual
     if answer <= max(QUIET, AMPLIFIES * max(inputs, own)):
         return ""
-    return f"roundings of {inputs:.1e} move the answer by {answer:.1e}, on the problem's own inputs by {own:.1e}"
+    return (
+        f"roundings of {inputs:.1e} move the answer by {answer:.1e}, on the problem's own inputs by"
+        f" {own:.1e}"
+    )

@@ -1,8 +1,11 @@
-"""Variants of a problem's inputs: the same shapes with values that its own distribution seldom or never has.
+"""Variants of a problem's inputs: the same shapes with values that its own
+distribution seldom or never has.
 
-A kernel that omits the maximum of a softmax, sums in half precision or mishandles negative numbers is right on `randn`.
-Only floating-point tensors are changed, and only if the structure of the inputs is preserved (input_domain.py).  The
-reference's process and the referee test whether the reference is well conditioned on them."""
+A kernel that omits the maximum of a softmax, sums in half precision or mishandles negative numbers
+is right on `randn`. Only floating-point tensors are changed, and only if the structure of the
+inputs is preserved (input_domain.py).  The reference's process and the referee test whether the
+reference is well conditioned on them.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,31 @@ class Variant(IntEnum):
     HEAVY_TAILED = 2
     """Cubed: the largest of 16 million normal values become some 150."""
     SIGN_MIXED = 3
-    """Random signs, if the inputs have both signs.  Each row along the last dimension has its own share of negative
-    ones: of equal shares every mean is near zero, and a kernel that takes it for zero would be right."""
+    """Random signs, if the inputs have both signs.  Each row along the last dimension has its
+    own share of negative ones: of equal shares every mean is near zero, and a kernel that
+    takes it for zero would be right.
+    """
     SPARSE = 4
-    """Nine of ten are zero; of numbers of one sign, none of them zero, the least of the tensor: a scale divides."""
+    """Nine of ten are zero; of numbers of one sign, none of them zero, the least of
+    the tensor: a scale divides.
+    """
     CONSTANT_ROWS = 5
-    """Some rows along the last dimension are filled with one of their values, of median size.  Not every second row:
-    then the keys of an attention would be equal, and published kernels that invert a triangular matrix by its powers
-    would lose all digits, the reference none."""
+    """Some rows along the last dimension are filled with one of their values, of median size.  Not
+    every second row: then the keys of an attention would be equal, and published kernels that
+    invert a triangular matrix by its powers would lose all digits, the reference none.
+    """
     EDGES = 6
-    """An eighth, except at both ends of every dimension: elements that a wrong mask leaves out then dominate."""
+    """An eighth, except at both ends of every dimension: elements that a wrong mask
+    leaves out then dominate.
+    """
     NONFINITE = 7
-    """NaN and both infinities, once each in every tensor; below 64 elements a NaN only, below 4 none."""
+    """NaN and both infinities, once each in every tensor; below 64 elements a NaN
+    only, below 4 none.
+    """
     SPIKED = 8
-    """One value in sixteen is multiplied by −16, beyond the range of the distribution: no answer has to be right.
-    Shows whether kernels without effect on ordinary inputs have any effect."""
+    """One value in sixteen is multiplied by −16, beyond the range of the distribution: no answer
+    has to be right. Shows whether kernels without effect on ordinary inputs have any effect.
+    """
 
     MILD = 9
     """Twice as large; inputs within 0 … 1 or −1 … 1: half.  For references with a small domain."""
@@ -55,17 +68,25 @@ class Variant(IntEnum):
     """Half of the rows scaled so far that values reach limits in the reference's code
     (workers/shims/reaching_inputs.py)."""
     SIGNED = 13
-    """Half of the elements of inputs of one sign negated, if the reference treats both signs differently."""
+    """Half of the elements of inputs of one sign negated, if the reference treats
+    both signs differently.
+    """
     NAMED = 14
-    """Some elements replaced by a value that the reference compares the input with: a padding index, NaN."""
+    """Some elements replaced by a value that the reference compares the input with:
+    a padding index, NaN.
+    """
     UNSORTED = 15
     """Sorted inputs shuffled, if the reference sorts them."""
     HELD = 16
-    """Rows alike and eight times as large, if the reference iterates (workers/shims/iterated_inputs.py)."""
+    """Rows alike and eight times as large, if the reference iterates
+    (workers/shims/iterated_inputs.py).
+    """
     DIAGONAL = 17
     """Nearly diagonal matrices, if the reference iterates."""
     STRETCHED = 18
-    """Eight times as large, beyond the range that inputs are drawn from, if the reference iterates."""
+    """Eight times as large, beyond the range that inputs are drawn from, if the
+    reference iterates.
+    """
 
 
 REACHED = (
@@ -80,7 +101,11 @@ REACHED = (
 )
 """Variants on which an answer must be right, and which only some problems have."""
 
-CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED))
+CHECKED = tuple(
+    each
+    for each in Variant
+    if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED)
+)
 """Variants on which an answer must be right."""
 
 TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED, Variant.HELD})
@@ -91,15 +116,21 @@ FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 SPIKE = -16.0
 SPIKES = 1 / 16
 CONSTANT_ROWS_SHARE, ROW_SAMPLE = 1 / 16, 255
-"""Share of rows made constant, and the number of a row's elements from which its value is the median."""
+"""Share of rows made constant, and the number of a row's elements from which its
+value is the median.
+"""
 
 CONTINUOUS = 16
-"""Distinct values among 256 above which a tensor counts as continuous; with fewer it is a mask, or classes."""
+"""Distinct values among 256 above which a tensor counts as continuous; with fewer it
+is a mask, or classes.
+"""
 
 
 Decided = dict[tuple["Variant", int], bool]
-"""Decisions for a problem, by variant and by the index of a tensor among its inputs: True if the tensor is changed.
-They are remembered because a decision waits for the device twenty times for each tensor."""
+"""Decisions for a problem, by variant and by the index of a tensor among its inputs:
+True if the tensor is changed. They are remembered because a decision waits for the
+device twenty times for each tensor.
+"""
 
 
 def applied(variant: Variant, value: Any, decided: Decided | None = None) -> Any:
@@ -114,7 +145,11 @@ def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[in
         return value
     if isinstance(value, torch.Tensor):
         place = next(places)
-        if not value.is_floating_point() or not value.numel() or not decided.get((variant, place), True):
+        if (
+            not value.is_floating_point()
+            or not value.numel()
+            or not decided.get((variant, place), True)
+        ):
             return value
         changed = _changed(variant, computable(value)).to(value.dtype)
         if variant in CHECKED and (variant, place) not in decided:
@@ -147,8 +182,12 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return _spiked(x)
     changed = x.clone()
     if x.numel() >= 64:
-        places = torch.randperm(x.numel(), device=x.device)[:3] if x.numel() < 1 << 20 else _spread(x)
-        special = torch.tensor([float("nan"), float("inf"), float("-inf")], dtype=x.dtype, device=x.device)
+        places = (
+            torch.randperm(x.numel(), device=x.device)[:3] if x.numel() < 1 << 20 else _spread(x)
+        )
+        special = torch.tensor(
+            [float("nan"), float("inf"), float("-inf")], dtype=x.dtype, device=x.device
+        )
         changed.view(-1)[places] = special
     elif x.numel() >= 4:
         changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = float("nan")
@@ -167,7 +206,9 @@ def _least(x: torch.Tensor) -> torch.Tensor:
 
 
 def _spread(x: torch.Tensor) -> torch.Tensor:
-    return torch.randint(0, x.numel() // 3, (3,), device=x.device) + torch.arange(3, device=x.device) * (x.numel() // 3)
+    return torch.randint(0, x.numel() // 3, (3,), device=x.device) + torch.arange(
+        3, device=x.device
+    ) * (x.numel() // 3)
 
 
 def _resampled(x: torch.Tensor) -> torch.Tensor:
@@ -197,7 +238,11 @@ def _with_constant_rows(x: torch.Tensor) -> torch.Tensor:
     if x.dim() < 2:
         return x
     changed = x.clone()
-    rows = changed.view(-1, x.shape[-1]) if changed.is_contiguous() else changed.reshape(-1, x.shape[-1])
+    rows = (
+        changed.view(-1, x.shape[-1])
+        if changed.is_contiguous()
+        else changed.reshape(-1, x.shape[-1])
+    )
     chosen = torch.rand(len(rows), device=x.device) < CONSTANT_ROWS_SHARE
     chosen[torch.randint(len(rows), (1,), device=x.device)] = True
     sample = rows[chosen, :ROW_SAMPLE]

@@ -1,5 +1,6 @@
-"""Compiled code of kernels: rows of fixed size and their texts, which a confined process writes and the referee reads.
-It is testimony: people can see it, and no rule depends on it."""
+"""Compiled code of kernels: rows of fixed size and their texts, which a confined process writes and
+the referee reads. It is testimony: people can see it, and no rule depends on it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from app.domain.evidence import KernelCode
 from workers.protocol import control_channel
 
 FORMS = ("ttir", "ttgir", "ptx")
-"""Triton's intermediate forms that are kept, in the order of compilation; LLVM IR is long and adds little to PTX."""
+"""Triton's intermediate forms that are kept, in the order of compilation; LLVM IR is
+long and adds little to PTX.
+"""
 
 ROW = struct.Struct("<128s8sII")
 """name, form, offset of the text after the rows, length of the text in bytes."""
@@ -25,8 +28,9 @@ _TEXTS_BYTES = control_channel.LAUNCHES_BYTES - MOST * ROW.size
 
 
 def write(mailbox: mmap.mmap, kernels: Iterable[tuple[str, Mapping[str, object]]]) -> int:
-    """Write the forms of each kernel (name, form → text) over the launches in the mailbox; returns the number of
-    rows."""
+    """Write the forms of each kernel (name, form → text) over the launches in the
+    mailbox; returns the number of rows.
+    """
     rows, at = 0, 0
     for name, forms in kernels:
         for form in FORMS:
@@ -43,11 +47,18 @@ def write(mailbox: mmap.mmap, kernels: Iterable[tuple[str, Mapping[str, object]]
 
 
 def read(mailbox: mmap.mmap, count: int) -> tuple[KernelCode, ...]:
-    """The first `count` texts, as reported by the process, without unknown forms and texts outside of their area."""
+    """The first `count` texts, as reported by the process, without unknown forms and
+    texts outside of their area.
+    """
     found = []
     for index in range(min(count, MOST)):
         row = ROW.unpack_from(mailbox, control_channel.LAUNCHES_AT + index * ROW.size)
-        name, form, at, length = control_channel.field_text(row[0]), control_channel.field_text(row[1]), row[2], row[3]
+        name, form, at, length = (
+            control_channel.field_text(row[0]),
+            control_channel.field_text(row[1]),
+            row[2],
+            row[3],
+        )
         if form in FORMS and length <= MOST_BYTES and at + length <= _TEXTS_BYTES:
             data = mailbox[_TEXTS_AT + at : _TEXTS_AT + at + length]
             text = data.decode("utf-8", "replace").replace("\x00", "\ufffd")

@@ -1,4 +1,6 @@
-"""A profiled call as a list of launches: rows of fixed size that a candidate's process writes and the referee reads."""
+"""A profiled call as a list of launches: rows of fixed size that a candidate's
+process writes and the referee reads.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ OWN = frozenset({"triton", "extension"})
 """Origins of the candidate's own kernels."""
 
 ROW = struct.Struct("<128sQQQIIIii6I")
-"""name, start and duration in nanoseconds, modelled work in bytes, call, origin, stream, registers, shared bytes, grid,
-block.  −1, and a grid of zeros, stand for unknown values."""
+"""name, start and duration in nanoseconds, modelled work in bytes, call, origin, stream, registers,
+shared bytes, grid, block.  −1, and a grid of zeros, stand for unknown values.
+"""
 
 MOST = control_channel.LAUNCHES_BYTES // ROW.size
 """Most launches that are kept, from the first on."""
@@ -42,8 +45,9 @@ class Launch(NamedTuple):
     shared_bytes: int | None = None
     """Shared memory of one block."""
     work_bytes: int = 0
-    """Work on the CPU device: bytes moved, or the bytes that a GPU moves in the time of the arithmetic
-    (workers.backends.support.library_work)."""
+    """Work on the CPU device: bytes moved, or the bytes that a GPU moves in the time of the
+    arithmetic (workers.backends.support.library_work).
+    """
     call: int = 0
     """Index of the profiled call, from 0."""
 
@@ -54,7 +58,9 @@ def packed(launches: Iterable[Launch]) -> bytes:
 
 
 def _row(launch: Launch) -> bytes:
-    registers, shared = (-1 if value is None else value for value in (launch.registers, launch.shared_bytes))
+    registers, shared = (
+        -1 if value is None else value for value in (launch.registers, launch.shared_bytes)
+    )
     return ROW.pack(
         launch.name.encode()[:127],
         launch.start_ns,
@@ -72,7 +78,11 @@ def _row(launch: Launch) -> bytes:
 
 def read(mailbox: mmap.mmap, count: int) -> list[Launch]:
     """The first `count` rows, as reported by the process; an invalid origin counts as unknown."""
-    at = range(control_channel.LAUNCHES_AT, control_channel.LAUNCHES_AT + min(count, MOST) * ROW.size, ROW.size)
+    at = range(
+        control_channel.LAUNCHES_AT,
+        control_channel.LAUNCHES_AT + min(count, MOST) * ROW.size,
+        ROW.size,
+    )
     return [_launch(*ROW.unpack_from(mailbox, each)) for each in at]
 
 

@@ -1,11 +1,13 @@
-"""Descriptions of values: types and shapes of a problem's inputs, outputs, constructor arguments and parameters, and
-their layout in shared memory.
+"""Descriptions of values: types and shapes of a problem's inputs, outputs, constructor arguments
+and parameters, and their layout in shared memory.
 
-A description is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"}, {"kind":
-"int"|"float"|"bool"} (with values in memory too), {"kind": "none"|"str"|"dtype", "value"}, {"kind": "list"|"tuple",
-"items"}, {"kind": "tuple", "items", "name", "fields"} (a named tuple), {"kind": "dict", "keys", "items"}, {"kind":
-"config", "value"} (a configuration of transformers, as JSON).  It is made in the reference's process, checked by the
-referee, and given to the candidate's process, which lays out the same memory from it."""
+A description is a tree of nodes, plain JSON: {"kind": "tensor", "dtype", "shape", "stride"},
+{"kind": "int"|"float"|"bool"} (with values in memory too), {"kind": "none"|"str"|"dtype", "value"},
+{"kind": "list"|"tuple", "items"}, {"kind": "tuple", "items", "name", "fields"} (a named tuple),
+{"kind": "dict", "keys", "items"}, {"kind": "config", "value"} (a configuration of transformers, as
+JSON).  It is made in the reference's process, checked by the referee, and given to the candidate's
+process, which lays out the same memory from it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ DTYPES: dict[str, torch.dtype] = {
 _SCALARS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
-CARRIED = "tensors, numbers, text, None, dtypes, and lists, tuples and dicts with text keys of these"
+CARRIED = (
+    "tensors, numbers, text, None, dtypes, and lists, tuples and dicts with text keys of these"
+)
 """Values that have a description, as messages name them."""
 
 
@@ -62,14 +66,17 @@ class UnsupportedError(ValueError):
 
 
 def describe(value: object, depth: int = 0) -> Node:
-    """The node of a value.  Raises UnsupportedError for a value that is neither tensor, number, text, dtype nor
-    container."""
+    """The node of a value.  Raises UnsupportedError for a value that is neither tensor,
+    number, text, dtype nor container.
+    """
     if depth > MAX_DEPTH:
         raise UnsupportedError(f"values nested deeper than {MAX_DEPTH}")
     if isinstance(value, torch.Tensor):
         return _describe_tensor(value)
     if isinstance(value, bool | int | float):
-        return {"kind": next(kind.__name__ for kind in (bool, int, float) if isinstance(value, kind))}
+        return {
+            "kind": next(kind.__name__ for kind in (bool, int, float) if isinstance(value, kind))
+        }
     if value is None or isinstance(value, str):
         return {"kind": "none" if value is None else "str", "value": value}
     if isinstance(value, torch.dtype):
@@ -79,11 +86,17 @@ def describe(value: object, depth: int = 0) -> Node:
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
         node: Node = {"kind": kind, "items": [describe(item, depth + 1) for item in value]}
-        return node | ({"name": type(value).__name__, "fields": list(_fields(value))} if _fields(value) else {})
+        return node | (
+            {"name": type(value).__name__, "fields": list(_fields(value))} if _fields(value) else {}
+        )
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         items = [describe(item, depth + 1) for item in value.values()]
         return {"kind": "dict", "keys": list(value), "items": items}
-    came = "a dict with other keys than text" if isinstance(value, dict) else f"a value of type {type(value).__name__}"
+    came = (
+        "a dict with other keys than text"
+        if isinstance(value, dict)
+        else f"a value of type {type(value).__name__}"
+    )
     raise UnsupportedError(f"{came} cannot be handed over: expected {CARRIED}")
 
 
@@ -108,7 +121,8 @@ def _describe_tensor(tensor: torch.Tensor) -> Node:
     if dtype not in DTYPES or tensor.layout != torch.strided:
         known = ", ".join(DTYPES)
         raise UnsupportedError(
-            f"tensors of {tensor.dtype}, {tensor.layout} are not supported: expected strided tensors of {known}"
+            f"tensors of {tensor.dtype}, {tensor.layout} are not supported: expected strided"
+            f" tensors of {known}"
         )
     node: Node = {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape), "stride": None}
     if not tensor.is_contiguous() and _dense(tensor):
@@ -118,11 +132,18 @@ def _describe_tensor(tensor: torch.Tensor) -> Node:
 
 def _dense(tensor: torch.Tensor) -> bool:
     """Test whether the elements fill their extent without overlaps or gaps."""
-    return _extent(list(tensor.shape), list(tensor.stride())) == tensor.numel() and 0 not in tensor.stride()
+    return (
+        _extent(list(tensor.shape), list(tensor.stride())) == tensor.numel()
+        and 0 not in tensor.stride()
+    )
 
 
 def _extent(shape: list[int], stride: list[int]) -> int:
-    return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True)) if 0 not in shape else 0
+    return (
+        1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        if 0 not in shape
+        else 0
+    )
 
 
 def check(node: object, depth: int = 0) -> Node:
@@ -133,7 +154,9 @@ def check(node: object, depth: int = 0) -> Node:
     if kind == "tensor":
         shape, stride = node.get("shape"), node.get("stride")
         sizes = [*(shape if isinstance(shape, list) else [-1]), *(stride or [])]
-        if node.get("dtype") not in DTYPES or not all(type(size) is int and 0 <= size < 1 << 40 for size in sizes):
+        if node.get("dtype") not in DTYPES or not all(
+            type(size) is int and 0 <= size < 1 << 40 for size in sizes
+        ):
             raise UnsupportedError(f"not a tensor's spec: {str(node)[:80]}")
         if stride is not None and _extent(node["shape"], stride) != nelements(node):
             raise UnsupportedError(f"strides {stride} do not fill shape {shape}")
@@ -147,7 +170,10 @@ def check(node: object, depth: int = 0) -> Node:
         if "fields" in node:
             _check_fields(node)
     elif kind == "config":
-        if not isinstance(node.get("value"), str) or len(node["value"]) > pretrained.MAX_CONFIG_CHARS:
+        if (
+            not isinstance(node.get("value"), str)
+            or len(node["value"]) > pretrained.MAX_CONFIG_CHARS
+        ):
             raise UnsupportedError(f"not a configuration's spec: {str(node)[:80]}")
     elif kind not in (*_SCALARS, "none", "str", "dtype"):
         raise UnsupportedError(f"unknown kind {str(kind)[:80]!r}")
@@ -159,11 +185,19 @@ def check(node: object, depth: int = 0) -> Node:
 def _check_fields(node: Node) -> None:
     """Check the names of a named tuple.  Raises UnsupportedError."""
     names = [node.get("name"), *(node["fields"] if isinstance(node["fields"], list) else [None])]
-    usable = all(isinstance(each, str) and each.isidentifier() and not keyword.iskeyword(each) for each in names)
+    usable = all(
+        isinstance(each, str) and each.isidentifier() and not keyword.iskeyword(each)
+        for each in names
+    )
     fields = names[1:]
     hidden = any(str(each).startswith("_") for each in fields)
     count = len(node["items"])
-    if node["kind"] != "tuple" or not usable or hidden or not len(fields) == len({*fields}) == count:
+    if (
+        node["kind"] != "tuple"
+        or not usable
+        or hidden
+        or not len(fields) == len({*fields}) == count
+    ):
         raise UnsupportedError(f"not a named tuple's spec: {str(names)[:80]}")
 
 
@@ -188,7 +222,9 @@ def values(value: object) -> Iterator[Any]:
 
 
 def rebuild(node: Node, memory: Iterator[torch.Tensor]) -> Any:
-    """The value of a node, with its leaves taken from `memory`: tensors as views, numbers by value."""
+    """The value of a node, with its leaves taken from `memory`: tensors as views,
+    numbers by value.
+    """
     kind = node["kind"]
     if kind == "tensor":
         return next(memory)
@@ -200,7 +236,10 @@ def rebuild(node: Node, memory: Iterator[torch.Tensor]) -> Any:
             return _named_tuple(node["name"], tuple(node["fields"]))(*items)
         return items if kind == "list" else tuple(items)
     if kind == "dict":
-        return {key: rebuild(item, memory) for key, item in zip(node["keys"], node["items"], strict=True)}
+        return {
+            key: rebuild(item, memory)
+            for key, item in zip(node["keys"], node["items"], strict=True)
+        }
     if kind == "config":
         return pretrained.unpacked(node["value"])
     return DTYPES[node["value"]] if kind == "dtype" else node["value"]
@@ -226,14 +265,17 @@ COMPARED_AT_ONCE = 1 << 26
 def same(left: list[Any], right: list[Any]) -> bool:
     """Test whether two lists of leaves are equal; NaN equals NaN."""
     return len(left) == len(right) and all(
-        _equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(left, right, strict=True)
+        _equal(a, b) if isinstance(a, torch.Tensor) else a == b
+        for a, b in zip(left, right, strict=True)
     )
 
 
 def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     if left.numel() <= COMPARED_AT_ONCE or left.shape != right.shape:
         return torch.equal(_comparable(left), _comparable(right))
-    pairs = zip(*(torch.split(each.flatten(), COMPARED_AT_ONCE) for each in (left, right)), strict=True)
+    pairs = zip(
+        *(torch.split(each.flatten(), COMPARED_AT_ONCE) for each in (left, right)), strict=True
+    )
     return all(torch.equal(_comparable(a), _comparable(b)) for a, b in pairs)
 
 
@@ -248,7 +290,11 @@ def placed(value: Any, device: torch.device) -> Any:
         return value.to(device)
     if isinstance(value, list | tuple):
         return remade(value, (placed(item, device) for item in value))
-    return {key: placed(item, device) for key, item in value.items()} if isinstance(value, dict) else value
+    return (
+        {key: placed(item, device) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def size_of(leaf: Node) -> int:
@@ -257,11 +303,23 @@ def size_of(leaf: Node) -> int:
 
 
 def widened(node: Node) -> Node:
-    """The node with floating-point tensors in fp64 and complex ones in complex128; exact types are unchanged."""
-    copy: Node = dict(node, items=[widened(item) for item in node["items"]]) if "items" in node else dict(node)
+    """The node with floating-point tensors in fp64 and complex ones in complex128;
+    exact types are unchanged.
+    """
+    copy: Node = (
+        dict(node, items=[widened(item) for item in node["items"]])
+        if "items" in node
+        else dict(node)
+    )
     if copy["kind"] == "tensor":
         dtype = DTYPES[copy["dtype"]]
-        copy["dtype"] = "complex128" if dtype.is_complex else "float64" if dtype.is_floating_point else copy["dtype"]
+        copy["dtype"] = (
+            "complex128"
+            if dtype.is_complex
+            else "float64"
+            if dtype.is_floating_point
+            else copy["dtype"]
+        )
         copy["stride"] = None
     return copy
 
@@ -300,8 +358,9 @@ def _view(arena: Memory, offset: int, leaf: Node) -> torch.Tensor:
 
 
 def lay_out(start: int, slots: int, nodes: list[Node], unit: int = ALIGNMENT) -> Region:
-    """A region that starts at byte `start` or the next multiple of `unit`, with `slots` slots for the leaves of
-    `nodes`; each slot begins at a multiple of `unit` bytes."""
+    """A region that starts at byte `start` or the next multiple of `unit`, with `slots` slots for
+    the leaves of `nodes`; each slot begins at a multiple of `unit` bytes.
+    """
     found = tuple(leaf for node in nodes for leaf in leaves(node))
     offsets, at = [], 0
     for leaf in found:
@@ -309,4 +368,6 @@ def lay_out(start: int, slots: int, nodes: list[Node], unit: int = ALIGNMENT) ->
         size = nelements(leaf) * dtype_of(leaf).itemsize
         at += -(-size // ALIGNMENT) * ALIGNMENT
     start, slot_bytes = -(-start // unit) * unit, -(-max(at, 1) // unit) * unit
-    return Region(start=start, slot_bytes=slot_bytes, slots=slots, offsets=tuple(offsets), leaves=found)
+    return Region(
+        start=start, slot_bytes=slot_bytes, slots=slots, offsets=tuple(offsets), leaves=found
+    )

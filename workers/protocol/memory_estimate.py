@@ -12,20 +12,24 @@ from workers.protocol import layout
 from workers.protocol.dispatch_mode import Limited
 
 INPUTS, OUTPUTS, PARAMETERS = 3, 4, 4
-"""Copies of each that exist at the same time while a problem is described; copies in fp64 count as two.  If that is too
-little, the evaluation is repeated alone."""
+"""Copies of each that exist at the same time while a problem is described; copies in fp64 count as
+two.  If that is too little, the evaluation is repeated alone.
+"""
 
 
 LIMIT_S = 1.0
-"""Time limit in seconds for running the problem's code on the meta device.  A recurrent network of 512 steps has 30,000
-operations and took 11 s (KernelBench 3/35)."""
+"""Time limit in seconds for running the problem's code on the meta device.  A recurrent network of
+512 steps has 30,000 operations and took 11 s (KernelBench 3/35).
+"""
 
 
 def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
-    """Estimate of the memory in bytes that describing the problem takes, from running its code on torch's meta device,
-    on which tensors have shapes and no memory.  0 if the code does not run there; too little if it takes long.
+    """Estimate of the memory in bytes that describing the problem takes, from running its code on
+    torch's meta device, on which tensors have shapes and no memory.  0 if the code does not run
+    there; too little if it takes long.
 
-    `draw`: `get_inputs`; `make`: the constructor of the model, with its arguments."""
+    `draw`: `get_inputs`; `make`: the constructor of the model, with its arguments.
+    """
     try:
         with torch.device("meta"):
             inputs = draw()
@@ -35,7 +39,11 @@ def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
     try:
         with torch.device("meta"), torch.no_grad(), Limited(LIMIT_S):
             model = make()
-            parameters = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+            parameters = (
+                [*model.parameters(), *model.buffers()]
+                if isinstance(model, torch.nn.Module)
+                else []
+            )
             found += PARAMETERS * tensor_bytes(parameters)
             found += OUTPUTS * tensor_bytes(model(*inputs))
     except Exception:  # noqa: BLE001 (the same)
@@ -50,7 +58,9 @@ def tensor_bytes(value: Any) -> int:
 
 
 class Peak:
-    """Context manager that measures the peak of the device memory allocated by torch, beyond the initial amount."""
+    """Context manager that measures the peak of the device memory allocated by
+    torch, beyond the initial amount.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """`device`: the device to be measured; 0 bytes are reported for the CPU."""
@@ -66,7 +76,10 @@ class Peak:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._device.type == "cuda" and error is None:
             self.bytes = max(0, torch.cuda.max_memory_allocated() - self._before)

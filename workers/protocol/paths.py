@@ -1,4 +1,6 @@
-"""Paths shared by the processes of a host that use one device: its locks, claimed cores, and the referee's socket."""
+"""Paths shared by the processes of a host that use one device: its locks, claimed
+cores, and the referee's socket.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ from workers.protocol.layout import (
 )
 
 PAGE_BYTES = 4096
-"""Alignment of input slots, so that inputs of later calls can be made unreadable (workers/shims/hidden_inputs.py)."""
+"""Alignment of input slots, so that inputs of later calls can be made unreadable
+(workers/shims/hidden_inputs.py).
+"""
 
 OWN_TRUTH = "the reference's own precision"
 """`ProblemSpec.truth` of a reference that has no twin: its own outputs are the expected ones."""
@@ -49,8 +51,13 @@ class Case:
     def checked(cls, fields: dict[str, Any]) -> Case:
         """Read a case from JSON written by the reference's process.  Raises UnsupportedError."""
         index, of = int(fields["index"]), int(fields["of"])
-        tolerances = [None if fields[name] is None else float(fields[name]) for name in ("rtol", "atol")]
-        fit = all(each is None or 0 <= each < math.inf for each in tolerances) and len({*map(type, tolerances)}) == 1
+        tolerances = [
+            None if fields[name] is None else float(fields[name]) for name in ("rtol", "atol")
+        ]
+        fit = (
+            all(each is None or 0 <= each < math.inf for each in tolerances)
+            and len({*map(type, tolerances)}) == 1
+        )
         if not 0 <= index < of or not fit:
             raise UnsupportedError(f"not a case: {str(fields)[:80]}")
         keywords = tuple(str(name) for name in fields["keywords"])
@@ -67,7 +74,9 @@ class Case:
 
 
 Spread = tuple[tuple[float, float], ...]
-"""Per output, differences between answers to the same inputs: relative L2, and the largest error over rms."""
+"""Per output, differences between answers to the same inputs: relative L2, and the
+largest error over rms.
+"""
 
 
 def checked_spread(fields: Any) -> Spread:
@@ -80,7 +89,9 @@ def checked_spread(fields: Any) -> Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """Measured device memory that the reference takes for one call, in bytes, beyond the memory that it keeps."""
+    """Measured device memory that the reference takes for one call, in bytes, beyond
+    the memory that it keeps.
+    """
 
     draw_bytes: int = 0
     """While inputs are drawn, with the inputs."""
@@ -131,7 +142,9 @@ class ProblemSpec:
     parameters: dict[str, Node]
     """Parameters and buffers by name."""
     training: bool
-    """True if the model runs in train mode; False in eval mode, which replaces train mode for a model with dropout."""
+    """True if the model runs in train mode; False in eval mode, which replaces train
+    mode for a model with dropout.
+    """
     truth: str
     """Method by which expected outputs are computed, a `workers.shims.true_answer.Truth`."""
     mutated_inputs: tuple[int, ...]
@@ -141,22 +154,33 @@ class ProblemSpec:
     insensitive_to: tuple[str, ...] = ()
     """Inputs and parameters that do not affect the outputs (workers/shims/input_sensitivity.py)."""
     constants: tuple[str, ...] = ()
-    """Parameters that affect the outputs and are constant until the model is trained (constant_parameters.py)."""
+    """Parameters that affect the outputs and are constant until the model is trained
+    (constant_parameters.py).
+    """
     recurrent: tuple[str, ...] = ()
-    """Parameters that are square matrices used in every step of an iteration, whatever their values."""
+    """Parameters that are square matrices used in every step of an iteration,
+    whatever their values.
+    """
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
     flops: int | None = None
-    """Floating-point operations of one call by torch's formulas (workers/shims/flops.py); None if it counts none."""
+    """Floating-point operations of one call by torch's formulas
+    (workers/shims/flops.py); None if it counts none.
+    """
     spread: Spread = ()
-    """Errors that the reference's own answer may have at least, if the order of its sums varies or its convolutions may
-    be in TF32 (workers/shims/tf32_convolutions.py); else empty."""
+    """Errors that the reference's own answer may have at least, if the order of its sums varies or
+    its convolutions may be in TF32 (workers/shims/tf32_convolutions.py); else empty.
+    """
     peaks: Peaks = field(default_factory=lambda: Peaks())
     """Measured device memory of the reference; zeros on the CPU."""
     piece_rows: int | None = None
-    """Rows of a piece if the reference is computed piece by piece (workers/shims/pieces.py); None if as a whole."""
+    """Rows of a piece if the reference is computed piece by piece
+    (workers/shims/pieces.py); None if as a whole.
+    """
     operators: str | None = None
-    """Semantic key of one call (workers/shims/operators.py); None if the model does not run under a dispatch mode."""
+    """Semantic key of one call (workers/shims/operators.py); None if the model does
+    not run under a dispatch mode.
+    """
     case: Case | None = None
     """The case, for a problem by cases; None for a problem with a model."""
     numerics: dict[str, str | bool] = field(default_factory=precision_flags.chosen)
@@ -178,16 +202,22 @@ class ProblemSpec:
             spread=checked_spread(fields["spread"]),
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
             output_constant=bool(fields["output_constant"]),
-            insensitive_to=tuple(str(name)[:NAME_CHARS] for name in fields["insensitive_to"])[:MAX_LEAVES],
+            insensitive_to=tuple(str(name)[:NAME_CHARS] for name in fields["insensitive_to"])[
+                :MAX_LEAVES
+            ],
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[
                 : constant_parameters.MOST
             ],
-            recurrent=tuple(name for name in map(str, fields["recurrent"]) if _is_square(parameters.get(name))),
+            recurrent=tuple(
+                name for name in map(str, fields["recurrent"]) if _is_square(parameters.get(name))
+            ),
             call_us=_microseconds(fields["call_us"]),
             flops=None if fields["flops"] is None else int(fields["flops"]),
             peaks=Peaks.checked(fields["peaks"]),
             piece_rows=_rows(fields["piece_rows"]),
-            operators=None if fields["operators"] is None else str(fields["operators"])[:NAME_CHARS],
+            operators=(
+                None if fields["operators"] is None else str(fields["operators"])[:NAME_CHARS]
+            ),
             case=None if fields["case"] is None else Case.checked(fields["case"]),
             numerics=precision_flags.checked(fields["numerics"]),
         )
@@ -214,17 +244,27 @@ class ProblemSpec:
 
     @property
     def twin_bytes(self) -> int:
-        """Bytes of the parameters and buffers of the reference's twin, in fp64; 0 if it has none."""
-        return 0 if self.truth == OWN_TRUTH else sum(size_of(widened(node)) for node in self.parameters.values())
+        """Bytes of the parameters and buffers of the reference's twin, in fp64; 0 if
+        it has none.
+        """
+        return (
+            0
+            if self.truth == OWN_TRUTH
+            else sum(size_of(widened(node)) for node in self.parameters.values())
+        )
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of one call in the reference's arena with inputs, outputs, baseline and expected outputs."""
+        """Bytes of one call in the reference's arena with inputs, outputs, baseline
+        and expected outputs.
+        """
         return self.input_bytes + 2 * self.output_bytes + self.expected_bytes
 
     @property
     def bytes_moved(self) -> int:
-        """Least number of bytes that one call must read and write: every input once and every output once."""
+        """Least number of bytes that one call must read and write: every input once
+        and every output once.
+        """
         found = [*leaves(self.inputs), *leaves(self.outputs)]
         return sum(nelements(leaf) * dtype_of(leaf).itemsize for leaf in found)
 
@@ -240,8 +280,9 @@ class Slots(NamedTuple):
     inputs: int
     """Input sets, and outputs that are copied."""
     expected: int
-    """Expected outputs: as many as input sets if they are made together with those, fewer if they are made when outputs
-    are verified, 0 if they have memory of their own (streamed calls)."""
+    """Expected outputs: as many as input sets if they are made together with those, fewer if they
+    are made when outputs are verified, 0 if they have memory of their own (streamed calls).
+    """
 
     @property
     def together(self) -> bool:
@@ -250,14 +291,17 @@ class Slots(NamedTuple):
 
     @property
     def streamed(self) -> bool:
-        """True if there is memory for a single call, with its expected outputs in memory of their own."""
+        """True if there is memory for a single call, with its expected outputs in
+        memory of their own.
+        """
         return self.expected == 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """Layout of the arena, a shared memory.  The candidate's arena ends with `outputs`: expected outputs are never
-    mapped into its process."""
+    """Layout of the arena, a shared memory.  The candidate's arena ends with `outputs`: expected
+    outputs are never mapped into its process.
+    """
 
     slots: Slots
     parameters: Region
@@ -265,8 +309,9 @@ class Arena:
     inputs: Region
     outputs: Region
     baseline: Region
-    """The reference's outputs in its own precision.  If they are made when outputs are verified, they are `outputs`,
-    whose memory is free then."""
+    """The reference's outputs in its own precision.  If they are made when outputs are verified,
+    they are `outputs`, whose memory is free then.
+    """
     expected: Region
     """The outputs in fp64."""
 
@@ -282,8 +327,9 @@ class Arena:
 
 
 def arena(spec: ProblemSpec, slots: Slots | int) -> Arena:
-    """The layout for a spec and numbers of slots; all processes compute the same.  A single number applies to both
-    kinds of slots."""
+    """The layout for a spec and numbers of slots; all processes compute the same.  A single number
+    applies to both kinds of slots.
+    """
     if isinstance(slots, int):
         slots = Slots(slots, slots)
     parameters = lay_out(0, 1, list(spec.parameters.values()))

@@ -1,7 +1,9 @@
 """Rounding errors by element type: unit roundoffs, and the least limits for an output's error.
 
-The referee compares with these limits (workers/referee/comparison/correctness.py); a reference's process uses them to
-distinguish rounding from randomness and to perturb its own answer (workers/shims/rounding.py)."""
+The referee compares with these limits (workers/referee/comparison/correctness.py); a
+reference's process uses them to distinguish rounding from randomness and to perturb its own
+answer (workers/shims/rounding.py).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ FLOORS: dict[torch.dtype, tuple[float, float]] = {
     torch.float8_e4m3fn: (3e-2, 3e-1),
     torch.float8_e5m2: (6e-2, 6e-1),
 }
-"""Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16 errs by 2e-4 to
-3e-4 and to TF32 by about the same: both are refused for fp32.  An fp16 product of operands rounded to bf16 errs by
-1.8e-3 to 2.1e-3 (measured): refused for fp16.  Rounding to e4m3 errs by 2.6e-2, to e5m2 by 5.3e-2, and cutting off by
-twice as much."""
+"""Least limits for ‖x−R‖/‖R‖ and max|x−R|/rms(R), by element type.  Rounding an fp32 result to fp16
+errs by 2e-4 to 3e-4 and to TF32 by about the same: both are refused for fp32.  An fp16 product of
+operands rounded to bf16 errs by 1.8e-3 to 2.1e-3 (measured): refused for fp16.  Rounding to e4m3
+errs by 2.6e-2, to e5m2 by 5.3e-2, and cutting off by twice as much.
+"""
 
 AT_ONCE = 1 << 26
 """Elements compared at once: the arithmetic copies them in fp64."""
@@ -39,16 +42,21 @@ def unit(dtype: torch.dtype) -> float:
 
 
 def computable(x: torch.Tensor) -> torch.Tensor:
-    """The tensor, in fp32 if it is of floats of one byte: torch hardly computes in those, on a GPU even less."""
+    """The tensor, in fp32 if it is of floats of one byte: torch hardly computes in
+    those, on a GPU even less.
+    """
     return x.float() if x.is_floating_point() and x.itemsize == 1 else x
 
 
 def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
-    """Relative L2 error, and the largest error over the root mean square, of the elements that are finite in both.  For
-    exact types both figures are the share of differing elements."""
+    """Relative L2 error, and the largest error over the root mean square, of the elements that are
+    finite in both.  For exact types both figures are the share of differing elements.
+    """
     if not values.numel():
         return 0.0, 0.0
-    parts = list(zip(*(torch.split(each.flatten(), AT_ONCE) for each in (values, truth)), strict=True))
+    parts = list(
+        zip(*(torch.split(each.flatten(), AT_ONCE) for each in (values, truth)), strict=True)
+    )
     if not is_inexact(values.dtype):
         wrong = sum(int((mine != theirs.to(mine.dtype)).sum()) for mine, theirs in parts)
         return wrong / values.numel(), wrong / values.numel()
@@ -59,8 +67,9 @@ def errors(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
 
 
 def _sums(values: torch.Tensor, truth: torch.Tensor) -> tuple[float, float, float]:
-    """L2 norms of the difference and of the truth, and the largest difference, of the elements that are finite in
-    both."""
+    """L2 norms of the difference and of the truth, and the largest difference, of the
+    elements that are finite in both.
+    """
     wide = torch.complex128 if values.dtype.is_complex else torch.float64
     x, r = values.to(wide), truth.to(wide)
     finite = torch.isfinite(x) & torch.isfinite(r)

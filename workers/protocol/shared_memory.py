@@ -1,8 +1,10 @@
-"""Memory that two processes share by a file descriptor: anonymous files on the host, physical allocations on a GPU.
+"""Memory that two processes share by a file descriptor: anonymous files on the host,
+physical allocations on a GPU.
 
-A descriptor can be passed between process and mount namespaces (CUDA's older IPC handles cannot be passed between
-process namespaces) and refers to exactly one allocation (an IPC handle into a caching allocator includes its
-neighbours)."""
+A descriptor can be passed between process and mount namespaces (CUDA's older IPC handles cannot be
+passed between process namespaces) and refers to exactly one allocation (an IPC handle into a
+caching allocator includes its neighbours).
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,16 @@ class Memory(Protocol):
         ...
 
     def view(self, offset: int, dtype: torch.dtype, count: int) -> torch.Tensor:
-        """`count` elements from byte `offset` on, with a storage of their own: tools that copy whole storages (Triton's
-        interpreter does) must not copy everything."""
+        """`count` elements from byte `offset` on, with a storage of their own: tools that copy
+        whole storages (Triton's interpreter does) must not copy everything.
+        """
         ...
 
 
 def create(device: torch.device, size: int) -> tuple[int, Memory]:
-    """New memory of at least `size` bytes: a descriptor to be sent (the caller closes it), and this process's
-    mapping."""
+    """New memory of at least `size` bytes: a descriptor to be sent (the caller closes
+    it), and this process's mapping.
+    """
     if device.type == "cuda":
         return _create_on_gpu(device, size)
     fd = host_file("arena", size)
@@ -45,9 +49,12 @@ def attach(device: torch.device, fd: int, size: int) -> Memory:
     return attach_at(device, fd, size, None) if device.type == "cuda" else HostMemory(fd, size)
 
 
-def attach_at(device: torch.device, fd: int, size: int, place: MemoryPosition | None) -> DeviceMemory:
-    """Map memory on a GPU that another process created, at `place` or, if None, at any address.  Raises
-    CudaDriverError, also if the addresses are in use."""
+def attach_at(
+    device: torch.device, fd: int, size: int, place: MemoryPosition | None
+) -> DeviceMemory:
+    """Map memory on a GPU that another process created, at `place` or, if None, at any address.
+    Raises CudaDriverError, also if the addresses are in use.
+    """
     return DeviceMemory(device, _import(fd), size, place)
 
 
@@ -70,11 +77,27 @@ def share_segment(address: int) -> tuple[int, Segment]:
 
     Only memory allocated for sharing has one: that of torch's expandable segments, and of
     workers/shims/device_malloc.c.  Raises CudaDriverError."""
-    base, size, handle, fd = ctypes.c_ulonglong(), ctypes.c_size_t(), ctypes.c_ulonglong(), ctypes.c_int()
-    _driver("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_ulonglong(address))
+    base, size, handle, fd = (
+        ctypes.c_ulonglong(),
+        ctypes.c_size_t(),
+        ctypes.c_ulonglong(),
+        ctypes.c_int(),
+    )
+    _driver(
+        "cuMemGetAddressRange_v2",
+        ctypes.byref(base),
+        ctypes.byref(size),
+        ctypes.c_ulonglong(address),
+    )
     _driver("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(address))
     try:
-        _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
+        _driver(
+            "cuMemExportToShareableHandle",
+            ctypes.byref(fd),
+            handle,
+            _POSIX_FD,
+            ctypes.c_ulonglong(0),
+        )
     finally:
         _driver("cuMemRelease", handle)
     return fd.value, Segment(base.value, size.value)
@@ -83,8 +106,9 @@ def share_segment(address: int) -> tuple[int, Segment]:
 def host_file(name: str, size: int) -> int:
     """A descriptor of anonymous memory.
 
-    Its size is sealed: otherwise another holder of the descriptor could shrink it, and this process's next access would
-    be fatal."""
+    Its size is sealed: otherwise another holder of the descriptor could shrink it, and this
+    process's next access would be fatal.
+    """
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -185,7 +209,9 @@ def _rounded(device: torch.device, size: int) -> int:
 @functools.cache
 def _granularity(device: torch.device) -> int:
     unit = ctypes.c_size_t()
-    _driver("cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(_properties(device)), 0)
+    _driver(
+        "cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(_properties(device)), 0
+    )
     return unit.value
 
 
@@ -193,14 +219,25 @@ def _create_on_gpu(device: torch.device, size: int) -> tuple[int, Memory]:
     torch.cuda.current_stream(device).synchronize()  # the context must exist and be current
     handle, fd = ctypes.c_ulonglong(), ctypes.c_int()
     rounded = ctypes.c_size_t(_rounded(device, size))
-    arguments = ctypes.byref(handle), rounded, ctypes.byref(_properties(device)), ctypes.c_ulonglong(0)
+    arguments = (
+        ctypes.byref(handle),
+        rounded,
+        ctypes.byref(_properties(device)),
+        ctypes.c_ulonglong(0),
+    )
     try:
         _driver("cuMemCreate", *arguments)
     except CudaDriverError:
         torch.cuda.empty_cache()  # memory that torch keeps for later is missing to other processes
         _driver("cuMemCreate", *arguments)
     try:
-        _driver("cuMemExportToShareableHandle", ctypes.byref(fd), handle, _POSIX_FD, ctypes.c_ulonglong(0))
+        _driver(
+            "cuMemExportToShareableHandle",
+            ctypes.byref(fd),
+            handle,
+            _POSIX_FD,
+            ctypes.c_ulonglong(0),
+        )
     except CudaDriverError:
         _driver("cuMemRelease", handle)
         raise
@@ -226,7 +263,14 @@ class Addresses:
         self._size = ctypes.c_size_t(size)
         self._first = ctypes.c_ulonglong()
         zero = ctypes.c_ulonglong(0)
-        _driver("cuMemAddressReserve", ctypes.byref(self._first), self._size, ctypes.c_size_t(0), zero, zero)
+        _driver(
+            "cuMemAddressReserve",
+            ctypes.byref(self._first),
+            self._size,
+            ctypes.c_size_t(0),
+            zero,
+            zero,
+        )
 
     @property
     def first(self) -> int:
@@ -268,7 +312,9 @@ class DeviceMemory:
             _driver("cuMemMap", self._address, rounded, ctypes.c_size_t(0), handle, zero)
             self._is_mapped = True
             access = _Access(_Location(_ON_DEVICE, device.index or 0), _READ_WRITE)
-            _driver("cuMemSetAccess", self._address, rounded, ctypes.byref(access), ctypes.c_size_t(1))
+            _driver(
+                "cuMemSetAccess", self._address, rounded, ctypes.byref(access), ctypes.c_size_t(1)
+            )
         finally:
             _driver("cuMemRelease", handle)  # the mapping keeps the memory
         self._size = size
@@ -296,11 +342,12 @@ class DeviceMemory:
         return self._address.value + self._size
 
     def __del__(self) -> None:
-        """Unmap the memory.  No tensor views it any more, because tensors keep their span alive, and a span this
-        object.
+        """Unmap the memory.  No tensor views it any more, because tensors keep their span
+        alive, and a span this object.
 
-        If an exception ended the caller, queued work may still read the memory; without waiting for it, that is an
-        illegal access, after which the context is unusable (H200)."""
+        If an exception ended the caller, queued work may still read the memory; without waiting for
+        it, that is an illegal access, after which the context is unusable (H200).
+        """
         if not getattr(self, "_is_mapped", False):
             return
         with suppress(RuntimeError):  # the context is lost already
@@ -309,7 +356,9 @@ class DeviceMemory:
 
 
 class _Span:
-    """Raw device memory in the form that torch.as_tensor takes without copying (numba's CUDA array interface, v3)."""
+    """Raw device memory in the form that torch.as_tensor takes without copying
+    (numba's CUDA array interface, v3).
+    """
 
     def __init__(self, owner: object, address: int, size: int) -> None:
         """`owner`: object that is kept alive."""

@@ -1,4 +1,6 @@
-"""Frames between worker and referee, both of which are trusted: a length and JSON, with bytes as base64."""
+"""Frames between worker and referee, both of which are trusted: a length and JSON,
+with bytes as base64.
+"""
 
 from __future__ import annotations
 

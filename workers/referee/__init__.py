@@ -1,11 +1,14 @@
-"""EVALUATE: the trusted process of one device.  It owns the inputs, the comparison and the clock, and never runs,
-imports or unpickles data from a candidate.
+"""EVALUATE: the trusted process of one device.  It owns the inputs, the comparison and the clock,
+and never runs, imports or unpickles data from a candidate.
 
 The process
-    serve.py                       receives jobs, sends evaluations; a thread per evaluation in flight
-    resources.py                   state that lives as long as the device: zygotes, pools, lock, clock
+    serve.py                       receives jobs, sends evaluations; a thread per
+                                   evaluation in flight
+    resources.py                   state that lives as long as the device: zygotes,
+                                   pools, lock, clock
     host/                          the device: lock, memory, health, stopwatch, cores
-    processes/process_handle.py    a confined process and its mailbox; the only way to where a candidate's code runs
+    processes/process_handle.py    a confined process and its mailbox; the only way to where a
+                                   candidate's code runs
     processes/process_session.py   one evaluation's share of a process: its arena and its outputs
     processes/warm_pool.py         candidate processes with a GPU context, started ahead of time
     processes/reference_pool.py    a process per recent problem, shared by evaluations
@@ -14,7 +17,8 @@ From a job to an evaluation
     measure.py                     entry point for both kinds of problem
     admission.py                   conditions before a candidate runs: source, backend, memory
     evaluate.py                    attempts, and the stages before a candidate is loaded
-    candidate_stages.py            the stages with the candidate, in order: benchmark, profile, ablation, weights
+    candidate_stages.py            the stages with the candidate, in order: benchmark, profile,
+                                   ablation, weights
     evaluate_cases.py              the stages for each case of a problem by cases, merged
     progress.py                    measurements while a job is evaluated
     session/setup.py               loads both sides; parameters and arenas
@@ -25,7 +29,8 @@ From a job to an evaluation
     session/first_calls.py         the call that compiles, and tests without a clock
     session/variant_calls.py       calls on inputs that the problem's distribution seldom has
     session/verification.py        comparison of every output, and the record of all calls
-    comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py, nearness.py)
+    comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py,
+                                   nearness.py)
     comparison/peer_rules.py       the same outputs by the rules of other evaluators
     timing/paired_benchmark.py     rounds of ABBA groups (blocks.py) on a quiet host (quiet_host.py)
     timing/sizing.py               number of calls, input sets and groups
@@ -42,4 +47,5 @@ From a job to an evaluation
     conclusion.py                  the evaluation, from all measurements
     wrong_output.py                error messages for wrong outputs
 
-README.md beside this file has the protocol and its limits."""
+README.md beside this file has the protocol and its limits.
+"""

@@ -1,4 +1,6 @@
-"""EVALUATE: conditions that a job meets before its candidate is run: source, backend, device memory."""
+"""EVALUATE: conditions that a job meets before its candidate is run: source,
+backend, device memory.
+"""
 
 from __future__ import annotations
 
@@ -22,33 +24,45 @@ LARGE_BYTES = 1 << 30
 
 
 def refuse_unfit(job: Job, host: Host) -> None:
-    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a missing GPU or compiler."""
+    """Raise Fault for a source that cannot be evaluated: its encoding, its size, a
+    missing GPU or compiler.
+    """
     if not source_ablation.reads_as_it_runs(job.candidate):
         raise Fault(
             Status.COMPILE_ERROR,
             "encoding",
-            "the source declares an encoding in which it is another program than in UTF-8; expected UTF-8",
+            "the source declares an encoding in which it is another program than in UTF-8; expected"
+            " UTF-8",
         )
     if len(job.candidate) > control_channel.SOURCE_BYTES:
-        size = f"{len(job.candidate):,} bytes; at most {control_channel.SOURCE_BYTES:,} are evaluated"
+        size = (
+            f"{len(job.candidate):,} bytes; at most {control_channel.SOURCE_BYTES:,} are evaluated"
+        )
         raise Fault(Status.COMPILE_ERROR, "too_large", f"the source has {size}")
     if len(job.reference) > control_channel.SOURCE_BYTES:
         raise invalid(
             "reference_failed",
-            f"the reference has {len(job.reference):,} bytes; at most {control_channel.SOURCE_BYTES:,}",
+            f"the reference has {len(job.reference):,} bytes; at most"
+            f" {control_channel.SOURCE_BYTES:,}",
         )
     compiled = BACKENDS[job.backend].compiled_on_host
     if compiled and host.device.precompiles:
         raise invalid("needs_gpu", f"backend {job.backend!r} needs a GPU; this device is the CPU")
     if compiled and (missing := toolchain.missing(cuda=True)):
-        raise invalid("no_compiler", f"backend {job.backend!r} needs {', '.join(missing)} on this host")
+        raise invalid(
+            "no_compiler", f"backend {job.backend!r} needs {', '.join(missing)} on this host"
+        )
 
 
-def describe(job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool) -> problem_spec.ProblemSpec:
+def describe(
+    job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool
+) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
-    Describing a problem takes memory for some copies of its inputs and outputs, and each later session for a model of
-    its own.  An estimate of that memory is reserved first, for later sessions if it is large."""
+    Describing a problem takes memory for some copies of its inputs and outputs, and each
+    later session for a model of its own.  An estimate of that memory is reserved first, for
+    later sessions if it is large.
+    """
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
         if not alone and host.memory_budget.total_bytes is not None:
@@ -68,11 +82,15 @@ def describe(job: Job, host: Host, progress: Progress, reference: Session, *, al
 
 
 def _estimate(job: Job, host: Host, progress: Progress, reference: Session, seed: bytes) -> int:
-    """The reference's estimate of the memory to describe the case, asked for once.  Raises Fault if the device is too
-    small."""
+    """The reference's estimate of the memory to describe the case, asked for once.  Raises
+    Fault if the device is too small.
+    """
     known = reference.handle.estimates
     if job.case not in known:
-        with progress.stages.stage("reference"), AttributeToProblem(host.references, reference, host.device):
+        with (
+            progress.stages.stage("reference"),
+            AttributeToProblem(host.references, reference, host.device),
+        ):
             known[job.case] = reference.size(seed, REFERENCE_TIMEOUT_S)
         _require_fitting(host, reference, known[job.case] // memory_estimate.INPUTS)
     return known[job.case]
@@ -86,13 +104,18 @@ def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
         raise too_large(f"it needs {need_bytes:,} bytes or more", total_bytes)
 
 
-def reserve_memory(host: Host, progress: Progress, memory: ExitStack, need_bytes: int, resident_bytes: int = 0) -> None:
-    """Wait until so much device memory is free and reserve it until `memory` is closed.  `resident_bytes`: see
-    MemoryBudget.hold.  Raises Fault if cancelled."""
+def reserve_memory(
+    host: Host, progress: Progress, memory: ExitStack, need_bytes: int, resident_bytes: int = 0
+) -> None:
+    """Wait until so much device memory is free and reserve it until `memory` is closed.
+    `resident_bytes`: see MemoryBudget.hold.  Raises Fault if cancelled.
+    """
     with progress.stages.stage("room"), host.device_lock.waits.waiting():
         hold = host.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
         progress.shares_memory = memory.enter_context(hold)
-    progress.there_bytes = None if progress.shares_memory else host.device.free_bytes() + resident_bytes
+    progress.there_bytes = (
+        None if progress.shares_memory else host.device.free_bytes() + resident_bytes
+    )
     memory.callback(host.trim)
     if progress.cancellation.requested:
         raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")

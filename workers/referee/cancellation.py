@@ -1,4 +1,6 @@
-"""Cancellation of an evaluation from another thread: its candidate is killed, and no further request is sent to it."""
+"""Cancellation of an evaluation from another thread: its candidate is killed, and no
+further request is sent to it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class Cancellation:
         self._process: ConfinedProcess | None = None
         self.requested = False
         self.more_s = 0.0
-        """Seconds that the evaluation may take beyond the job's deadline, because the problem has many cases."""
+        """Seconds that the evaluation may take beyond the job's deadline, because
+        the problem has many cases.
+        """
 
     def set_process(self, process: ConfinedProcess | None) -> None:
         """Set the process that a cancellation kills; None once that process is no longer needed."""

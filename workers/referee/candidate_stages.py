@@ -1,7 +1,8 @@
 """EVALUATE: the stages that involve the candidate's process, from loading it to its last call.
 
-Those that decide whether it is right and how fast come first and are attributed to the candidate if they fail; further
-tests of a candidate that passed follow."""
+Those that decide whether it is right and how fast come first and are attributed to the candidate if
+they fail; further tests of a candidate that passed follow.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.wrong_output import describe, lacking_weights, most_informative
 
 COSTLY_CALLS = 5
-"""Untimed calls if the expected outputs of a call take long to compute (KernelBench makes five trials).  Timed calls
-are verified as well."""
+"""Untimed calls if the expected outputs of a call take long to compute (KernelBench makes five
+trials).  Timed calls are verified as well.
+"""
 
 
 def run(
@@ -53,7 +55,9 @@ def run(
     spec: problem_spec.ProblemSpec,
     deadline: Deadline,
 ) -> None:
-    """Run all stages that involve the candidate.  Its process ends afterwards in every case.  Raises Fault."""
+    """Run all stages that involve the candidate.  Its process ends afterwards in
+    every case.  Raises Fault.
+    """
     session = Session(candidate)
     progress.cancellation.set_process(candidate.process)
     try:
@@ -70,7 +74,9 @@ def run(
         _measure_device_time(context, progress)
         _try_nonfinite(context, progress)
     finally:
-        progress.testimony = replace(progress.testimony, stdout=_printable(candidate.process.output))
+        progress.testimony = replace(
+            progress.testimony, stdout=_printable(candidate.process.output)
+        )
         progress.cancellation.set_process(None)
         host.retire(candidate)
 
@@ -101,7 +107,9 @@ def _load(
 
 
 def _rule(job: Job, spec: problem_spec.ProblemSpec) -> correctness.Rule:
-    """The rule for comparing outputs: the tolerances of the case, else those of the submission, else Assay's limits."""
+    """The rule for comparing outputs: the tolerances of the case, else those of the
+    submission, else Assay's limits.
+    """
     asks = spec.case if spec.case is not None and spec.case.rtol is not None else job.options
     rtol, atol = asks.rtol, asks.atol
     tolerance = None if rtol is None or atol is None else (rtol, atol)
@@ -117,7 +125,9 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
     budget, quiet_host = _timing_budget(context), _quiet_host(context.host)
     with progress.stages.stage("timing"):
         if context.spec.case is not None:
-            progress.unpaired_time = unpaired.run(context.runner, quiet_host, budget, guess_us.candidate_us)
+            progress.unpaired_time = unpaired.run(
+                context.runner, quiet_host, budget, guess_us.candidate_us
+            )
             timing = None
         else:
             alone = not progress.shares_memory
@@ -140,7 +150,12 @@ def _timing_budget(context: EvaluationContext) -> sizing.TimingBudget:
 
 
 def _quiet_host(host: Host) -> QuietHost:
-    return QuietHost(core_waker=host.core_waker, health=host.health, stopwatch=host.stopwatch, cores=host.quiet_cores)
+    return QuietHost(
+        core_waker=host.core_waker,
+        health=host.health,
+        stopwatch=host.stopwatch,
+        cores=host.quiet_cores,
+    )
 
 
 def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:
@@ -153,12 +168,18 @@ def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:
     return guess
 
 
-def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[usual_answers.AnswerSize]]:
+def _make_first_calls(
+    context: EvaluationContext,
+) -> tuple[sizing.Guess, list[usual_answers.AnswerSize]]:
     """Make some calls in a row; estimate the time of a call, and summarise the outputs.
 
     Inputs and outputs of these calls may be gigabytes and are freed on return."""
     job, host, runner = context.job, context.host, context.runner
-    most = min(COSTLY_CALLS, job.options.correctness_calls) if runner.are_costly else job.options.correctness_calls
+    most = (
+        min(COSTLY_CALLS, job.options.correctness_calls)
+        if runner.are_costly
+        else job.options.correctness_calls
+    )
     with host.device_lock.shared():
         batch = runner.draw(max(1, min(most - 1, runner.in_block)))
         together = runner.try_calls(batch)
@@ -180,7 +201,11 @@ def _make_first_calls(context: EvaluationContext) -> tuple[sizing.Guess, list[us
 def _profile(context: EvaluationContext, progress: Progress) -> None:
     """Profile a call and, on a GPU, read the code of the candidate's kernels."""
     job, host, runner = context.job, context.host, context.runner
-    with progress.stages.stage("profile"), host.device_lock.shared(), attribute_to_profiling(runner.deadline):
+    with (
+        progress.stages.stage("profile"),
+        host.device_lock.shared(),
+        attribute_to_profiling(runner.deadline),
+    ):
         on_gpu = not host.device.precompiles
         full = job.wants_profiler if on_gpu else job.options.profile == "full"
         found = call_profile.profile(runner, context.spec, host.bytes_per_s, full=full)
@@ -195,8 +220,14 @@ def _require_correct(context: EvaluationContext) -> None:
     if not runner.failed:
         return
     if may_be_interpreter_fault(context.job, context.spec, context.host.device):
-        raise invalid("not_verifiable_on_cpu", f"{BF16} ({describe(runner.failed[0], runner.record.rule)})")
-    kind = "stale_output" if any(check.stale_call is not None for check in runner.failed[0].outputs) else "wrong_output"
+        raise invalid(
+            "not_verifiable_on_cpu", f"{BF16} ({describe(runner.failed[0], runner.record.rule)})"
+        )
+    kind = (
+        "stale_output"
+        if any(check.stale_call is not None for check in runner.failed[0].outputs)
+        else "wrong_output"
+    )
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
     worst = most_informative(runner.failed)
     hint = lacking_weights(worst, runner.candidate.unmatched)
@@ -204,8 +235,9 @@ def _require_correct(context: EvaluationContext) -> None:
 
 
 def _refuse_gpu_branch(context: EvaluationContext, progress: Progress) -> None:
-    """Raise Fault if nothing is known of the candidate's kernels: it launched none on the CPU device, and its source
-    has another branch for inputs on a GPU."""
+    """Raise Fault if nothing is known of the candidate's kernels: it launched none on the CPU
+    device, and its source has another branch for inputs on a GPU.
+    """
     job = context.job
     if (
         context.host.device.precompiles
@@ -217,21 +249,26 @@ def _refuse_gpu_branch(context: EvaluationContext, progress: Progress) -> None:
 
 
 def _ablate(context: EvaluationContext, progress: Progress) -> None:
-    """Test whether the candidate's Triton kernels affect its answer and, on the CPU device, whether they compile for a
-    GPU.  Raises Fault if they do not compile."""
+    """Test whether the candidate's Triton kernels affect its answer and, on the CPU device, whether
+    they compile for a GPU.  Raises Fault if they do not compile.
+    """
     if not BACKENDS[context.job.backend].replaceable_launches or not progress.testimony.launches:
         return
     notes = context.runner.candidate.handle.mailbox[
         control_channel.NOTES_AT : control_channel.NOTES_AT + control_channel.TABLE_BYTES
     ].rstrip(b"\0")
-    at_stake = context.spec.case is not None or (progress.timing is not None and progress.timing.ci_high > 1)
+    at_stake = context.spec.case is not None or (
+        progress.timing is not None and progress.timing.ci_high > 1
+    )
     with progress.stages.stage("ablation"):
         progress.ablation = ablate(
             context,
             launches=progress.testimony.launches,
             at_stake=at_stake,
             names=frozenset(
-                launch.name for launch in progress.launches if launch.origin == BACKENDS[context.job.backend].origin
+                launch.name
+                for launch in progress.launches
+                if launch.origin == BACKENDS[context.job.backend].origin
             ),
             fast=progress.timing is not None and progress.timing.ci_low >= FAST,
         )
@@ -240,28 +277,42 @@ def _ablate(context: EvaluationContext, progress: Progress) -> None:
 
 
 def _precompile(context: EvaluationContext, progress: Progress, notes: bytes) -> None:
-    """Compile the launches in `notes` ahead of time for a GPU.  Raises Fault if one does not compile."""
+    """Compile the launches in `notes` ahead of time for a GPU.  Raises Fault if one
+    does not compile.
+    """
     with progress.stages.stage("precompile"):
         progress.compiled = aot_compile.precompile(context.host, context.job.candidate, notes)
     progress.codes = progress.compiled.codes
     refused = [kernel for kernel in progress.compiled.kernels if kernel.outcome == "failed"]
     if refused:
         first = refused[0]
-        message = f"{first.name} runs in the interpreter but does not compile for {aot_compile.TARGET_NAME}"
+        message = (
+            f"{first.name} runs in the interpreter but does not compile for"
+            f" {aot_compile.TARGET_NAME}"
+        )
         if first.message == control_channel.ANOTHER:
             message = f"{first.name} is {control_channel.ANOTHER}"
         raise Fault(Status.COMPILE_ERROR, "gpu_compile", message, first.message)
 
 
 def _without_warmup_launches(testimony: Testimony, calls: int) -> Testimony:
-    """The testimony without the launches of warm-up calls, each of which launches as often as one call alone."""
-    return replace(testimony, launches=max(0, testimony.launches - calls * testimony.launches_alone))
+    """The testimony without the launches of warm-up calls, each of which launches as
+    often as one call alone.
+    """
+    return replace(
+        testimony, launches=max(0, testimony.launches - calls * testimony.launches_alone)
+    )
 
 
 def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
-    """Test whether the candidate uses parameters that are constant when the model is constructed.  A slow candidate is
-    tested as well: one that leaves weights out is wrong after training, whatever its speed."""
-    if not perturbed_weights.constant_names(context.spec, context.runner.candidate) or progress.cancellation.requested:
+    """Test whether the candidate uses parameters that are constant when the model is
+    constructed.  A slow candidate is tested as well: one that leaves weights out is wrong
+    after training, whatever its speed.
+    """
+    if (
+        not perturbed_weights.constant_names(context.spec, context.runner.candidate)
+        or progress.cancellation.requested
+    ):
         return
     if may_be_interpreter_fault(context.job, context.spec, context.host.device):
         return
@@ -270,8 +321,14 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
 
 
 def _measure_device_time(context: EvaluationContext, progress: Progress) -> None:
-    """Measure the speedup by the device's own time, if the job asks for it and the pair was timed."""
-    if progress.timing is None or not context.job.options.device_time or progress.cancellation.requested:
+    """Measure the speedup by the device's own time, if the job asks for it and the
+    pair was timed.
+    """
+    if (
+        progress.timing is None
+        or not context.job.options.device_time
+        or progress.cancellation.requested
+    ):
         return
     with progress.stages.stage("device_time"):
         progress.timing = device_time.added(

@@ -12,7 +12,9 @@ from workers.referee.session.failure_status import Fault
 
 
 def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
-    """The evaluation.  If a fault ended the job, the evaluation has the fault and everything measured before it."""
+    """The evaluation.  If a fault ended the job, the evaluation has the fault and
+    everything measured before it.
+    """
     assert host.environment is not None
     passed = fault is None
     return Evaluation(
@@ -20,7 +22,11 @@ def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
         error=fault.error if fault else None,
         environment=_environment(host.environment, progress),
         seed=progress.seed.hex(),
-        correctness=progress.runner.record.correctness() if progress.runner and progress.runner.record.calls else None,
+        correctness=(
+            progress.runner.record.correctness()
+            if progress.runner and progress.runner.record.calls
+            else None
+        ),
         timing=progress.timing if passed else None,
         profile=progress.profile,
         ablation=progress.ablation,
@@ -47,7 +53,11 @@ def _memory(spec: problem_spec.ProblemSpec) -> ProblemMemory:
 
 def _environment(known: Environment, progress: Progress) -> Environment:
     """The device's environment with the precision flags that the problem sets."""
-    return replace(known, numerics=precision_flags.described(progress.spec.numerics)) if progress.spec else known
+    return (
+        replace(known, numerics=precision_flags.described(progress.spec.numerics))
+        if progress.spec
+        else known
+    )
 
 
 def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]:

@@ -1,6 +1,8 @@
 """EVALUATE: one job, from source to Evaluation.
 
-A candidate's fault ends as a status, a problem's fault as `invalid`, a fault of the referee as an exception."""
+A candidate's fault ends as a status, a problem's fault as `invalid`, a fault of the
+referee as an exception.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +46,23 @@ THERE_SHARE = 0.9
 def evaluate(
     job: Job, host: Host, cancellation: Cancellation | None = None, seed: bytes | None = None
 ) -> tuple[Evaluation, Traces]:
-    """The evaluation of a job and its traces; after a cancellation, the part that was measured by then.
+    """The evaluation of a job and its traces; after a cancellation, the part that
+    was measured by then.
 
-    `seed`: master seed of 32 bytes, drawn if None.  If memory runs out, or the device is never at rest, while other
-    evaluations use it, the cause is unknown, and the evaluation is repeated with the device's whole memory.
+    `seed`: master seed of 32 bytes, drawn if None.  If memory runs out, or the device is never at
+    rest, while other evaluations use it, the cause is unknown, and the evaluation is repeated
+    with the device's whole memory.
 
-    Raises only for faults of the referee (ZygoteError, OSError, DeviceUnhealthyError, torch.OutOfMemoryError)."""
+    Raises only for faults of the referee (ZygoteError, OSError,
+    DeviceUnhealthyError, torch.OutOfMemoryError).
+    """
     cancellation = cancellation or Cancellation()
     progress, fault = _attempt(job, host, cancellation, seed, alone=False)
     repeats = fault is not None and (fault.out_of_memory or fault.disturbed)
     if progress.shares_memory and repeats and not cancellation.requested:
-        _log.warning("job %s: once more alone: %s", job.job_id, fault.error.message if fault else "")
+        _log.warning(
+            "job %s: once more alone: %s", job.job_id, fault.error.message if fault else ""
+        )
         del progress, fault  # frees the tensors of this attempt for the next one
         progress, fault = _attempt(job, host, cancellation, seed, alone=True)
     if fault is not None and fault.out_of_memory:
@@ -66,13 +74,17 @@ def evaluate(
 
 
 def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) -> Fault:
-    """The fault of an evaluation that ran out of memory with the device to itself.  It is the candidate's if the
-    candidate had more memory than the reference needs; otherwise the problem is too large for this device, unless
-    references of waiting evaluations, or other programs, had much of the memory."""
+    """The fault of an evaluation that ran out of memory with the device to itself.  It is the
+    candidate's if the candidate had more memory than the reference needs; otherwise the
+    problem is too large for this device, unless references of waiting evaluations, or other
+    programs, had much of the memory.
+    """
     spec, total_bytes = progress.spec, host.memory_budget.total_bytes
     if total_bytes is None:
         return fault
-    there_bytes = total_bytes if progress.there_bytes is None else min(total_bytes, progress.there_bytes)
+    there_bytes = (
+        total_bytes if progress.there_bytes is None else min(total_bytes, progress.there_bytes)
+    )
     why = fault.error.message
     if fault.status is Status.OUT_OF_MEMORY and spec is not None:
         arena = setup.lay_out(host, spec, 0.0)
@@ -89,25 +101,36 @@ def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) ->
 def _attempt(
     job: Job, host: Host, cancellation: Cancellation, seed: bytes | None, *, alone: bool
 ) -> tuple[Progress, Fault | None]:
-    """Progress of one attempt, and the fault that ended it.  `alone`: with all of the device's memory."""
+    """Progress of one attempt, and the fault that ended it.  `alone`: with all of
+    the device's memory.
+    """
     shares_memory = host.memory_budget.total_bytes is not None and not alone
     progress = Progress(
-        seed=seed or os.urandom(32), stages=Stages(), cancellation=cancellation, shares_memory=shares_memory
+        seed=seed or os.urandom(32),
+        stages=Stages(),
+        cancellation=cancellation,
+        shares_memory=shares_memory,
     )
     try:
         _run_stages(job, host, progress, alone=alone)
     except Fault as fault:
         return progress, _without_traceback(fault)
-    except RuntimeError as error:  # the referee's own; a first use of a kernel says it as a plain error of CUDA
-        if not isinstance(error, torch.OutOfMemoryError) and not exhausted_memory.is_said_by(str(error)):
+    except (
+        RuntimeError
+    ) as error:  # the referee's own; a first use of a kernel says it as a plain error of CUDA
+        if not isinstance(error, torch.OutOfMemoryError) and not exhausted_memory.is_said_by(
+            str(error)
+        ):
             raise
         return progress, invalid("no_room", str(error), out_of_memory=True)
     return progress, None
 
 
 def _without_traceback(fault: Fault) -> Fault:
-    """The fault without its traceback and causes.  Their frames refer to the sessions and, through the caller's frame,
-    to the fault itself, so the device's memory would stay occupied until the next collection of cycles."""
+    """The fault without its traceback and causes.  Their frames refer to the sessions and,
+    through the caller's frame, to the fault itself, so the device's memory would stay occupied
+    until the next collection of cycles.
+    """
     fault.__cause__ = fault.__context__ = None
     return fault.with_traceback(None)
 
@@ -115,7 +138,10 @@ def _without_traceback(fault: Fault) -> Fault:
 def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
     """Run all stages in order.  Raises Fault."""
     admission.refuse_unfit(job, host)
-    with ExitStack() as memory, ExitStack() as sessions:  # the session ends before its memory is released
+    with (
+        ExitStack() as memory,
+        ExitStack() as sessions,
+    ):  # the session ends before its memory is released
         if alone:
             admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)
         with progress.stages.stage("reference"):
@@ -126,11 +152,18 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         least_slots = device_time.SLOTS if has_graphs else 2
         arena = setup.lay_out(host, spec, job.options.timing_budget_s, least_slots)
         if not alone:
-            need_bytes = memory_needs.of_evaluation(spec, arena, host.device.round_bytes, CHECK_BYTES)
+            need_bytes = memory_needs.of_evaluation(
+                spec, arena, host.device.round_bytes, CHECK_BYTES
+            )
             need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
-            admission.reserve_memory(host, progress, memory, need_bytes, memory_needs.resident(spec))
+            admission.reserve_memory(
+                host, progress, memory, need_bytes, memory_needs.resident(spec)
+            )
         deadline = Deadline(
-            job.options.deadline_s, job.options.call_timeout_s, progress.cancellation, host.device_lock.waits
+            job.options.deadline_s,
+            job.options.call_timeout_s,
+            progress.cancellation,
+            host.device_lock.waits,
         )
         with (
             progress.stages.stage("arena"),
@@ -146,4 +179,6 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
             host.references.discard(reference.handle)
             message, cause = f"the reference failed: {error}", error.__cause__
             out_of_memory, disturbed = is_out_of_memory(cause), may_lack_memory(cause)
-            raise invalid("reference_failed", message, out_of_memory=out_of_memory, disturbed=disturbed) from error
+            raise invalid(
+                "reference_failed", message, out_of_memory=out_of_memory, disturbed=disturbed
+            ) from error

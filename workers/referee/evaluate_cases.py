@@ -1,9 +1,10 @@
-"""EVALUATE: a problem by cases: each case is evaluated with a candidate process of its own, and the evaluations are
-merged.
+"""EVALUATE: a problem by cases: each case is evaluated with a candidate process of its own,
+and the evaluations are merged.
 
-A case is a problem like any other, with a model that returns the known answer (workers/shims/cases.py).  A candidate
-passes if it passes every case.  After a wrong answer the remaining cases still run; after any other failure they do
-not."""
+A case is a problem like any other, with a model that returns the known answer
+(workers/shims/cases.py).  A candidate passes if it passes every case.  After a wrong answer the
+remaining cases still run; after any other failure they do not.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ KEPT_TRIALS = 64
 """Trials stored in full, of all cases together: wrong ones first."""
 
 SHARING = 20
-"""Cases that share one deadline: 100 cases have five deadlines.  A correct Triton softmax took 1.9 s a case on the CPU
-device (two cores), so 120 s for all of 100 cases were over after 63."""
+"""Cases that share one deadline: 100 cases have five deadlines.  A correct Triton softmax took 1.9
+s a case on the CPU device (two cores), so 120 s for all of 100 cases were over after 63.
+"""
 
 LONGEST_S = 3600.0
 """Limit for all cases, in seconds, unless a single evaluation's deadline is longer."""
@@ -40,11 +42,14 @@ LEAST_S = 1.0
 """Remaining seconds below which no further case is begun."""
 
 
-def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, Traces]:
-    """The merged evaluation, and the traces of the first case.  The deadline applies to all cases together and grows
-    with their number beyond `SHARING`.
+def evaluate_cases(
+    job: Job, host: Host, cancellation: Cancellation | None = None
+) -> tuple[Evaluation, Traces]:
+    """The merged evaluation, and the traces of the first case.  The deadline applies to all cases
+    together and grows with their number beyond `SHARING`.
 
-    Raises only for faults of the referee, as `evaluate` does."""
+    Raises only for faults of the referee, as `evaluate` does.
+    """
     cancellation = cancellation or Cancellation()
     seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
     found: list[Evaluation] = []
@@ -60,7 +65,9 @@ def evaluate_cases(job: Job, host: Host, cancellation: Cancellation | None = Non
         spent_s += time.monotonic() - began - (host.device_lock.waits.seconds() - waited_s)
         found.append(evaluation)
         traces.append(recorded)
-        whole_s = allowed_s(job.options.deadline_s, evaluation.cases[0].of if evaluation.cases else 1)
+        whole_s = allowed_s(
+            job.options.deadline_s, evaluation.cases[0].of if evaluation.cases else 1
+        )
         cancellation.more_s = max(cancellation.more_s, whole_s - job.options.deadline_s)
     return merged(found, seed, whole_s), traces[0]
 
@@ -71,8 +78,9 @@ def allowed_s(deadline_s: float, cases: int) -> float:
 
 
 def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evaluation:
-    """One evaluation from those of the cases, in order; at least one.  It has timed out if the deadline left some cases
-    out."""
+    """One evaluation from those of the cases, in order; at least one.  It has timed out if
+    the deadline left some cases out.
+    """
     first = found[0]
     cases = tuple(case for each in found for case in each.cases)
     status, error = _end(found, deadline_s)
@@ -82,9 +90,13 @@ def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evalu
         error=error,
         seed=seed.hex(),
         cases=cases,
-        correctness=_correctness([(each.correctness, _name(each)) for each in found if each.correctness]),
+        correctness=_correctness(
+            [(each.correctness, _name(each)) for each in found if each.correctness]
+        ),
         ablation=_decisive_ablation(found),
-        compiled_kernels=tuple(dict.fromkeys(kernel for each in found for kernel in each.compiled_kernels)),
+        compiled_kernels=tuple(
+            dict.fromkeys(kernel for each in found for kernel in each.compiled_kernels)
+        ),
         testimony=_testimony([each.testimony for each in found]),
         stage_ms=_summed([each.stage_ms for each in found]),
     )
@@ -107,8 +119,9 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, EvaluationError | None]:
-    """Status and error of all cases together.  If the problem itself fails in one case, no other case counts against
-    the candidate."""
+    """Status and error of all cases together.  If the problem itself fails in one case, no other
+    case counts against the candidate.
+    """
     bad = [each for each in found if each.status is not Status.PASSED]
     of = found[0].cases[0].of if found[0].cases else 1
     if not bad and len(found) < of:
@@ -124,7 +137,8 @@ def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, Evalua
     where = f"case {_name(worst)!r} of {of}: " if worst.cases else ""
     others = ", ".join(repr(_name(each)) for each in bad if each is not worst)
     return worst.status, replace(
-        worst.error, message=where + worst.error.message + (f" (failed, too: {others})" if others else "")
+        worst.error,
+        message=where + worst.error.message + (f" (failed, too: {others})" if others else ""),
     )
 
 
@@ -135,8 +149,9 @@ def _has_elements(evaluation: Evaluation) -> bool:
 
 
 def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None:
-    """Correctness over all calls.  Evidence against the problem, such as a trivial answer that passes, must hold in
-    every case: one sound case is enough."""
+    """Correctness over all calls.  Evidence against the problem, such as a trivial answer that
+    passes, must hold in every case: one sound case is enough.
+    """
     if not found:
         return None
     records = [record for record, _ in found]
@@ -158,7 +173,9 @@ def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None
 
 
 def _trials(found: Sequence[tuple[Correctness, str]]) -> tuple[Trial, ...]:
-    """Trials to store: wrong ones first, then as many of each case as fit, in the order of the cases."""
+    """Trials to store: wrong ones first, then as many of each case as fit, in the
+    order of the cases.
+    """
     named = [replace(trial, case=name) for record, name in found for trial in record.trials]
     kept = sorted(range(len(named)), key=lambda at: (named[at].ok, named[at].call))[:KEPT_TRIALS]
     return tuple(named[at] for at in sorted(kept))
@@ -173,7 +190,11 @@ def _worst(answers: Iterable[bool | None]) -> bool | None:
 def _widest(classes: Iterable[str | None]) -> str | None:
     """Precision class of the largest error; None if a case had a wrong answer."""
     names = list(classes)
-    return None if None in names else max((name for name in names if name), key=CLASS_NAMES.index, default=None)
+    return (
+        None
+        if None in names
+        else max((name for name in names if name), key=CLASS_NAMES.index, default=None)
+    )
 
 
 def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
@@ -182,13 +203,22 @@ def _peer_rules(records: Sequence[Correctness]) -> tuple[PeerRule, ...]:
     for rule in (rule for record in records for rule in record.peer_rules):
         passed, calls = sums.get(rule.name, (0, 0))
         sums[rule.name] = (passed + rule.passed_calls, calls + rule.calls)
-    return tuple(PeerRule(name=name, passed_calls=passed, calls=calls) for name, (passed, calls) in sums.items())
+    return tuple(
+        PeerRule(name=name, passed_calls=passed, calls=calls)
+        for name, (passed, calls) in sums.items()
+    )
 
 
 def _decisive_ablation(found: Sequence[Evaluation]) -> Ablation | None:
-    """Ablation of the first case in which the candidate's kernels do not matter; else of the first case."""
+    """Ablation of the first case in which the candidate's kernels do not matter;
+    else of the first case.
+    """
     seen = [each.ablation for each in found if each.ablation is not None]
-    against = (each for each in seen if each.still_correct or each.copies_still_correct or each.replays_still_correct)
+    against = (
+        each
+        for each in seen
+        if each.still_correct or each.copies_still_correct or each.replays_still_correct
+    )
     return next(against, seen[0] if seen else None)
 
 

@@ -11,6 +11,8 @@ from workers.referee.evaluate_cases import evaluate_cases
 from workers.referee.resources import Host
 
 
-def measure(job: Job, host: Host, cancellation: Cancellation | None = None) -> tuple[Evaluation, Traces]:
+def measure(
+    job: Job, host: Host, cancellation: Cancellation | None = None
+) -> tuple[Evaluation, Traces]:
     """The evaluation and its traces.  Raises only for faults of the referee, as `evaluate` does."""
     return (evaluate_cases if job.options.cases else evaluate)(job, host, cancellation)

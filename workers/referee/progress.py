@@ -19,7 +19,9 @@ from workers.referee.timing import unpaired
 
 @dataclass(kw_only=True)
 class Progress:
-    """Measurements so far.  An evaluation can end at any point; those fields that are set then become its result."""
+    """Measurements so far.  An evaluation can end at any point; those fields that
+    are set then become its result.
+    """
 
     seed: bytes
     stages: Stages
@@ -42,12 +44,14 @@ class Progress:
     """True if other evaluations may use the device's memory meanwhile."""
 
     there_bytes: int | None = None
-    """Bytes of device memory that were free, or this evaluation's, when it was admitted with the device to itself;
-    None for one that shares the device."""
+    """Bytes of device memory that were free, or this evaluation's, when it was admitted with the
+    device to itself; None for one that shares the device.
+    """
 
     def note_launch_bound(self, host: Host) -> None:
-        """Note in the timing whether calls wait for the host.  Applies on a GPU, once there are a timing and a
-        profile."""
+        """Note in the timing whether calls wait for the host.  Applies on a GPU, once
+        there are a timing and a profile.
+        """
         if self.timing is None or self.profile is None or host.device.precompiles:
             return
         self.timing = call_profile.with_launches(self.timing, self.profile)

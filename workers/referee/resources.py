@@ -1,4 +1,6 @@
-"""Resources that live as long as the device: zygotes, warm processes, references of recent problems, lock, clock."""
+"""Resources that live as long as the device: zygotes, warm processes, references of
+recent problems, lock, clock.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +44,25 @@ CPU_LIMIT_S = 3600
 
 _log = logging.getLogger(__name__)
 
-_CANDIDATE, _REFERENCE, _BUILDER = "workers.shims.candidate", "workers.shims.reference", "workers.shims.builder"
+_CANDIDATE, _REFERENCE, _BUILDER = (
+    "workers.shims.candidate",
+    "workers.shims.reference",
+    "workers.shims.builder",
+)
 
 
 class BrokenHostError(RuntimeError):
-    """The zygote of candidates and references has ended, with all its processes: the referee has to end as well."""
+    """The zygote of candidates and references has ended, with all its processes: the
+    referee has to end as well.
+    """
 
 
 class Host:
     """Resources of one device.  Use as a context manager.
 
-    On a GPU any number of evaluations may use it at once, each in its own thread; on the CPU one at a time."""
+    On a GPU any number of evaluations may use it at once, each in its own thread; on
+    the CPU one at a time.
+    """
 
     def __init__(
         self,
@@ -67,9 +77,10 @@ class Host:
     ) -> None:
         """Starts the zygotes; `wait_ready` waits until they have imported torch.
 
-        `slots`: evaluations in flight, which share the device's memory.  `steady`: make contexts only while no timing
-        runs (warm_pool.py).  `kept_bytes`: memory of a GPU that other programs keep.  `lock_folder`: folder of the
-        devices' locks, shared by all referees of this host."""
+        `slots`: evaluations in flight, which share the device's memory.  `steady`: make contexts
+        only while no timing runs (warm_pool.py).  `kept_bytes`: memory of a GPU that other programs
+        keep.  `lock_folder`: folder of the devices' locks, shared by all referees of this host.
+        """
         self.node = node
         self.index = index
         self.device: Device = open_device(device_class, index, slots, kept_bytes)
@@ -78,7 +89,10 @@ class Host:
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.device_lock = DeviceLock(lock_folder, f"{device_class}-{index}")
         self.memory_budget = MemoryBudget(
-            self.device.room_bytes, self.device.free_bytes, self._give_back, lambda: not self.unreaped
+            self.device.room_bytes,
+            self.device.free_bytes,
+            self._give_back,
+            lambda: not self.unreaped,
         )
         self._claim = CoreClaim(lock_folder)
         bound = self.device.binds_to_core
@@ -89,7 +103,9 @@ class Host:
         self.core_waker = CoreWaker(self._kept_awake)
         self.stopwatch = self._new_stopwatch()
         if self._on_gpu:
-            os.sched_setaffinity(0, self.cores.others)  # and with this process all that it starts from here on
+            os.sched_setaffinity(
+                0, self.cores.others
+            )  # and with this process all that it starts from here on
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders = self._new_builders()
@@ -98,7 +114,9 @@ class Host:
         self._retired: list[ProcessHandle] = []
         self._warm_pool: WarmPool | None = None
         self.references = References(
-            lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES), self.device.references_kept, self.device_lock
+            lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES),
+            self.device.references_kept,
+            self.device_lock,
         )
         self.baselines = Baselines()
         self.reference_history = ReferenceHistory(widens=self._on_gpu)
@@ -107,8 +125,9 @@ class Host:
         self.environment: Environment | None = None
 
     def wait_ready(self) -> Environment:
-        """Wait until candidates can be accepted.  The sandbox's layers are read from a first process, which on the CPU
-        stays as the warm process."""
+        """Wait until candidates can be accepted.  The sandbox's layers are read from a first
+        process, which on the CPU stays as the warm process.
+        """
         self._zygote.wait_ready()
         self.prepare_spare(SPARE_MEMORY_BYTES)
         self.bytes_per_s = self.device.bytes_per_s()
@@ -118,9 +137,14 @@ class Host:
         if self._on_gpu:
             self._spares.pop(SPARE_MEMORY_BYTES).close()
             self._warm_pool = WarmPool(
-                lambda: self._spawn(_CANDIDATE, 0), self.device_lock, self.device.spares, steady=self._steady
+                lambda: self._spawn(_CANDIDATE, 0),
+                self.device_lock,
+                self.device.spares,
+                steady=self._steady,
             )
-        self.environment = self.device.describe(self.node, self.index, first.active, first.missing, self.bytes_per_s)
+        self.environment = self.device.describe(
+            self.node, self.index, first.active, first.missing, self.bytes_per_s
+        )
         return self.environment
 
     def _new_stopwatch(self) -> Stopwatch:
@@ -133,14 +157,18 @@ class Host:
         return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
 
     def require_zygote(self) -> None:
-        """Raise BrokenHostError if the zygote has ended: messages from its processes, and their ends, prove nothing
-        then."""
+        """Raise BrokenHostError if the zygote has ended: messages from its processes, and
+        their ends, prove nothing then.
+        """
         if not self._zygote.is_alive:
-            raise BrokenHostError("the zygote of candidates and references has ended, with all their processes")
+            raise BrokenHostError(
+                "the zygote of candidates and references has ended, with all their processes"
+            )
 
     def restart_helpers(self) -> None:
-        """Restart auxiliary processes that have ended, before an evaluation.  Raises BrokenHostError if the referee has
-        to be restarted."""
+        """Restart auxiliary processes that have ended, before an evaluation.  Raises
+        BrokenHostError if the referee has to be restarted.
+        """
         self.require_zygote()
         with self._restarting:
             if not self.stopwatch.is_alive:
@@ -164,8 +192,9 @@ class Host:
 
     @property
     def lost(self) -> bool:
-        """True if no further evaluation is possible: the zygote has ended, or the referee's context on the device has
-        failed, which cannot be repaired."""
+        """True if no further evaluation is possible: the zygote has ended, or the referee's context
+        on the device has failed, which cannot be repaired.
+        """
         if not self._zygote.is_alive:
             return True
         if not self._on_gpu:
@@ -208,8 +237,9 @@ class Host:
     def retire(self, handle: ProcessHandle) -> None:
         """Retire a candidate's process.
 
-        On a GPU it is killed at once: a frozen process keeps memory that others may have reserved, and a kernel without
-        an end would run on.  On the CPU it stays frozen until `reap`."""
+        On a GPU it is killed at once: a frozen process keeps memory that others may have reserved,
+        and a kernel without an end would run on.  On the CPU it stays frozen until `reap`.
+        """
         if self._warm_pool is not None:
             handle.process.start_kill()
             self._warm_pool.reap(handle)
@@ -242,20 +272,25 @@ class Host:
         self._retired.clear()
 
     def trim(self) -> None:
-        """Release cached GPU memory beyond KEPT_BYTES after an evaluation, because others wait for it."""
+        """Release cached GPU memory beyond KEPT_BYTES after an evaluation, because
+        others wait for it.
+        """
         if self._on_gpu and torch.cuda.memory_reserved() > KEPT_BYTES:
             with self.device_lock.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
 
     def _give_back(self) -> None:
-        """End idle references and release this process's cached memory: another evaluation needs it."""
+        """End idle references and release this process's cached memory: another
+        evaluation needs it.
+        """
         self.references.end_idle()
         if self._on_gpu:
             torch.cuda.empty_cache()
 
     def prepare_spare(self, memory_bytes: int) -> None:
-        """Fork the next candidate's process.  On the CPU there is nothing to warm up that the first call does not do as
-        fast."""
+        """Fork the next candidate's process.  On the CPU there is nothing to warm up that the
+        first call does not do as fast.
+        """
         for size in list(self._spares):
             if size != memory_bytes:
                 self._spares.pop(size).close()
@@ -280,6 +315,9 @@ class Host:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

@@ -1,8 +1,11 @@
-"""The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS NODE INDEX SLOTS STEADY`.
+"""The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS
+NODE INDEX SLOTS STEADY`.
 
 FD is a connection to a worker with one slot, or a listening socket for workers with several
-(workers/worker/referee_client.py).  A connection carries one job at a time, and each evaluation runs in a thread of its
-own.  Closing a connection cancels its job.  The process ends when the last connection is closed."""
+(workers/worker/referee_client.py).  A connection carries one job at a time, and each
+evaluation runs in a thread of its own.  Closing a connection cancels its job.  The process
+ends when the last connection is closed.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ LINGER_S = 2.0
 
 
 LOST = 75
-"""Exit code if the device's context is lost or the zygote has ended (sysexits.h EX_TEMPFAIL: try again)."""
+"""Exit code if the device's context is lost or the zygote has ended (sysexits.h
+EX_TEMPFAIL: try again).
+"""
 
 TOLD_S = 1.0
 """Seconds of additional time after which the worker is informed again."""
@@ -52,7 +57,9 @@ DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
     """Serve until the last connection is closed."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a usual 1024 is a few dozen processes
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (most_files, most_files)
+    )  # a usual 1024 is a few dozen processes
     torch.set_num_threads(1)  # the other cores belong to the measured processes
     given = socket.socket(fileno=fd)
     shared = bool(given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
@@ -63,7 +70,8 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int, *, stead
             host = stack.enter_context(Host(device_class, node, index, slots=slots, steady=steady))
             greeting = {"environment": asdict(host.wait_ready()), "pid": os.getpid()}
         except Exception as error:
-            traceback.print_exc()  # before the answer: the worker ends this process when it has read it
+            # before the answer: the worker ends this process when it has read it
+            traceback.print_exc()
             _refuse(given, shared, f"{type(error).__name__}: {error}")
             raise SystemExit(1) from error
         if shared:
@@ -84,7 +92,9 @@ def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object])
             if not threads:
                 return
             continue
-        threads.append(threading.Thread(target=Connection(channel, host).serve, args=(greeting,), daemon=True))
+        threads.append(
+            threading.Thread(target=Connection(channel, host).serve, args=(greeting,), daemon=True)
+        )
         threads[-1].start()
 
 
@@ -123,23 +133,34 @@ class Connection:
     def _answer(self, frame: dict[str, object]) -> None:
         job = worker_socket.to_job(frame)
         over, cancellation, lost = threading.Event(), Cancellation(), False
-        watch = threading.Thread(target=self._watch, args=(over, cancellation, threading.get_ident()), daemon=True)
+        watch = threading.Thread(
+            target=self._watch, args=(over, cancellation, threading.get_ident()), daemon=True
+        )
         watch.start()
         answer: dict[str, object]
         try:
             self._host.restart_helpers()
             self._say_begun()
             evaluation, traces = self._evaluate(job, cancellation)
-            self._host.require_zygote()  # without it, a process that died with its zygote looks like a crash
+            # without it, a process that died with its zygote looks like a crash
+            self._host.require_zygote()
             codes = [asdict(each) for each in traces.codes]
-            answer = {"evaluation": asdict(evaluation), "timeline": traces.timeline.decode(), "codes": codes}
+            answer = {
+                "evaluation": asdict(evaluation),
+                "timeline": traces.timeline.decode(),
+                "codes": codes,
+            }
         except DeviceUnhealthyError as error:
             answer = {"unhealthy": str(error)}
         except Exception as error:  # noqa: BLE001 (the referee's fault, for the worker to report; other slots go on)
             traceback.print_exc()
             lost = self._host.lost
             cut_short = lost or isinstance(error, DEATHS)
-            answer = {"error": f"{type(error).__name__}: {error}", "cut_short": cut_short, "ends": lost}
+            answer = {
+                "error": f"{type(error).__name__}: {error}",
+                "cut_short": cut_short,
+                "ends": lost,
+            }
         finally:
             over.set()
             watch.join()
@@ -153,40 +174,54 @@ class Connection:
             worker_socket.send(self._channel, frame)
 
     def _say_begun(self) -> None:
-        """Tell the worker that the job has begun, before any process receives code of the job.  From here on the job's
-        code may be the reason for a death of the referee, so the worker counts the attempt.  A worker that is gone is
-        noticed by `_watch`."""
+        """Tell the worker that the job has begun, before any process receives code of the job.
+        From here on the job's code may be the reason for a death of the referee, so the worker
+        counts the attempt.  A worker that is gone is noticed by `_watch`.
+        """
         with contextlib.suppress(OSError):
             self._send({"progress": {"begun": True}})
 
     def _evaluate(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, Traces]:
-        """The evaluation with its baselines, and its traces.  A device fault reported during the evaluation takes
-        precedence over its result."""
+        """The evaluation with its baselines, and its traces.  A device fault reported during the
+        evaluation takes precedence over its result.
+        """
         try:
             evaluation, traces = self._measure(job, cancellation)
 
             def alike(other: Job) -> Evaluation:
                 return measure(other, self._host, cancellation)[0]
 
-            return compiled_baselines.added(evaluation, job, self._host.baselines, alike, cancellation), traces
+            return (
+                compiled_baselines.added(
+                    evaluation, job, self._host.baselines, alike, cancellation
+                ),
+                traces,
+            )
         finally:
             self._host.health.require_sound()
 
     def _measure(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, Traces]:
-        """An evaluation, repeated once if a signal from outside killed one of its processes.  Two such deaths in a row
-        mean that the job takes more memory than the host has."""
+        """An evaluation, repeated once if a signal from outside killed one of its processes.  Two
+        such deaths in a row mean that the job takes more memory than the host has.
+        """
         evaluation, traces = measure(job, self._host, cancellation)
         error = evaluation.error
         if error is None or KILLED not in error.message or cancellation.requested:
             return evaluation, traces
         self._host.restart_helpers()
-        _log.warning("job %s: once more, because it ended by a signal from outside: %s", job.job_id, error.message)
+        _log.warning(
+            "job %s: once more, because it ended by a signal from outside: %s",
+            job.job_id,
+            error.message,
+        )
         cancellation.more_s += job.options.patience_s
         return measure(job, self._host, cancellation)
 
     def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
-        """Cancel when the other end closes; it sends nothing while it waits.  Also report how far the job may exceed
-        its limits: the time that `thread` has waited for other evaluations, and the time for many cases."""
+        """Cancel when the other end closes; it sends nothing while it waits.  Also report how
+        far the job may exceed its limits: the time that `thread` has waited for other
+        evaluations, and the time for many cases.
+        """
         device_lock, told_s = self._host.device_lock, 0.0
         before_s = device_lock.waited_s(thread)
         with selectors.DefaultSelector() as selector:
@@ -203,4 +238,11 @@ class Connection:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), steady=sys.argv[6] == "1")
+    main(
+        int(sys.argv[1]),
+        sys.argv[2],
+        sys.argv[3],
+        int(sys.argv[4]),
+        int(sys.argv[5]),
+        steady=sys.argv[6] == "1",
+    )

@@ -9,14 +9,20 @@ from workers.referee.comparison import correctness
 
 
 def most_informative(failed: list[Trial]) -> Trial:
-    """The first call with elements that were never written (only later calls can show them); else the first call."""
-    return next((trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0])
+    """The first call with elements that were never written (only later calls can
+    show them); else the first call.
+    """
+    return next(
+        (trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0]
+    )
 
 
 OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
 
 ROUNDING = 1.2e-3
-"""Largest relative L2 error of rounding to TF32 or float16: parameters that the candidate drew itself err by more."""
+"""Largest relative L2 error of rounding to TF32 or float16: parameters that the
+candidate drew itself err by more.
+"""
 
 
 def describe(trial: Trial, rule: correctness.Rule) -> str:
@@ -32,8 +38,10 @@ def describe(trial: Trial, rule: correctness.Rule) -> str:
 
 
 def lacking_weights(trial: Trial, unmatched: str) -> str:
-    """Hint about weights that have no place in the candidate, if they may explain the error.  `unmatched`: their names,
-    or "".  A candidate that draws the same weights under other names errs by rounding at most."""
+    """Hint about weights that have no place in the candidate, if they may explain the error.
+    `unmatched`: their names, or "".  A candidate that draws the same weights under other
+    names errs by rounding at most.
+    """
     errors = [check.rel_l2 for check in trial.outputs if not check.ok]
     if not unmatched or all(error is not None and error <= ROUNDING for error in errors):
         return ""
@@ -49,16 +57,29 @@ def _error(check: OutputCheck, rule: correctness.Rule) -> str:
     if check.stale_call is not None:
         return f"it is the answer to call {check.stale_call}"
     if check.nonfinite_mismatches:
-        return f"{check.nonfinite_mismatches:,} elements are NaN or infinite where the reference is not, or the reverse"
+        return (
+            f"{check.nonfinite_mismatches:,} elements are NaN or infinite where the reference is"
+            " not, or the reverse"
+        )
     if check.differing is not None:
-        more = f", besides {check.ties:,} that point at equal values, which is right" if check.ties else ""
+        more = (
+            f", besides {check.ties:,} that point at equal values, which is right"
+            if check.ties
+            else ""
+        )
         return f"{check.differing:,} of {math.prod(check.shape):,} elements differ{more}"
     if check.beyond is not None and rule.tolerance is not None:
         rtol, atol = rule.tolerance
-        return f"{check.beyond:,} of {math.prod(check.shape):,} elements are off by more than {atol:g} + {rtol:g}·|R|"
+        return (
+            f"{check.beyond:,} of {math.prod(check.shape):,} elements are off by more than {atol:g}"
+            f" + {rtol:g}·|R|"
+        )
     if check.wrong_slice is not None:
         along, index = check.wrong_slice
-        return f"within its limits as a whole, and slice {index} of dimension {along} is off by half of its own size"
+        return (
+            f"within its limits as a whole, and slice {index} of dimension {along} is off by half"
+            " of its own size"
+        )
     if check.rel_l2 is None or check.max_norm is None:
         return "the error is not finite"
     return (

@@ -1,10 +1,14 @@
-"""Control groups (version 2): limits for a candidate with everything it starts, and a way to kill all of it.
+"""Control groups (version 2): limits for a candidate with everything it starts, and
+a way to kill all of it.
 
-Groups are made only if this process may: below its own group if that delegates memory and pids, or in a group that
-systemd has delegated (Delegate=yes; systemd marks it with an extended attribute).  Elsewhere, above all in a container,
-where /sys/fs/cgroup is read-only, the limits per process and those of the container apply.
+Groups are made only if this process may: below its own group if that delegates memory and pids,
+or in a group that systemd has delegated (Delegate=yes; systemd marks it with an extended
+attribute).  Elsewhere, above all in a container, where /sys/fs/cgroup is read-only, the limits
+per process and those of the container apply.
 
-The zygote opens its group before it loses access to /sys; its forks make theirs through that descriptor."""
+The zygote opens its group before it loses access to /sys; its forks make theirs
+through that descriptor.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,20 @@ from pathlib import Path
 CONTROLLERS = {"memory", "pids"}
 _PREFIX = "assay-"
 _HOST = "assay"
-"""Group for the processes of a delegated group, which may hold none itself if it limits its children (cgroups(7))."""
+"""Group for the processes of a delegated group, which may hold none itself if it
+limits its children (cgroups(7)).
+"""
 
 REMOVE_TIMEOUT_S = 1.0
-"""Seconds for the kernel to tear down a group's last process, after which the group can be removed."""
+"""Seconds for the kernel to tear down a group's last process, after which the group
+can be removed.
+"""
 
 
 class Group:
-    """Control group of one candidate.  Its warden creates and removes it; the candidate enters it."""
+    """Control group of one candidate.  Its warden creates and removes it; the
+    candidate enters it.
+    """
 
     def __init__(self, parent: int, *, memory_bytes: int, processes: int) -> None:
         """Creates it below the open folder `parent`, with its limits.  Raises OSError."""
@@ -64,7 +74,9 @@ class Group:
             self._write("cgroup.kill", "1")
 
     def remove(self) -> None:
-        """Remove the group once it is empty.  A group that the kernel holds for too long is left to the next start."""
+        """Remove the group once it is empty.  A group that the kernel holds for too
+        long is left to the next start.
+        """
         os.close(self._fd)
         deadline = time.monotonic() + REMOVE_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -108,7 +120,9 @@ def own_folder(proc: Path = Path("/proc/self")) -> Path:
             break
     else:
         raise OSError(errno.ENOTSUP, "no control groups of version 2 are mounted")
-    ours = next(line[3:] for line in (proc / "cgroup").read_text().splitlines() if line.startswith("0::"))
+    ours = next(
+        line[3:] for line in (proc / "cgroup").read_text().splitlines() if line.startswith("0::")
+    )
     return Path(mounted) / Path(ours).relative_to(root)
 
 
@@ -117,7 +131,10 @@ def _delegated(own: Path) -> Path:
     if _handed_on(own) >= CONTROLLERS and os.access(own, os.W_OK):
         return own
     for group in (own, own.parent):
-        if _is_delegated(group) and set((group / "cgroup.controllers").read_text().split()) >= CONTROLLERS:
+        if (
+            _is_delegated(group)
+            and set((group / "cgroup.controllers").read_text().split()) >= CONTROLLERS
+        ):
             if group == own:
                 _make_room(own)
             (group / "cgroup.subtree_control").write_text("+memory +pids")

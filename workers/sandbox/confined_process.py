@@ -17,14 +17,19 @@ from workers.sandbox import proc, warden, zygote
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 STDOUT_KEPT = 16 << 10
-"""Bytes of a process's output that are kept; the rest is read and dropped, so that no process blocks on a full pipe."""
+"""Bytes of a process's output that are kept; the rest is read and dropped, so that no
+process blocks on a full pipe.
+"""
 
 ENDING_S = 0.1
-"""Seconds that a warden has to report the end of a process that runs although it is stopped: it may be dying."""
+"""Seconds that a warden has to report the end of a process that runs although it is
+stopped: it may be dying.
+"""
 
 STARTING_S, STOPPING_S = 1.0, 10.0
-"""Seconds for `freeze` while a process goes on starting others, and while the kernel takes time to stop its threads:
-on a host that swaps, or in a driver's call, that is no doing of the process."""
+"""Seconds for `freeze` while a process goes on starting others, and while the kernel takes time to
+stop its threads: on a host that swaps, or in a driver's call, that is no doing of the process.
+"""
 
 Timed = tuple[int, bytes]
 """Nanoseconds, and the answer."""
@@ -34,15 +39,18 @@ class Stopwatch(Protocol):
     """Interface of the clock; see workers/referee/host/stopwatch.py."""
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Any:
-        """Send the message into the channel, start the clock, wake the processes, wait for the answer, stop the
-        processes."""
+        """Send the message into the channel, start the clock, wake the processes, wait for
+        the answer, stop the processes.
+        """
         ...
 
 
 def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socket]:
     """The files that become readable, or are closed at the other end, within that time.
 
-    Uses poll(2): select(2) is limited to 1024 descriptors, and a worker that runs for weeks may have more."""
+    Uses poll(2): select(2) is limited to 1024 descriptors, and a worker that runs
+    for weeks may have more.
+    """
     poll = select.poll()
     for file in files:
         poll.register(file, select.POLLIN)
@@ -51,7 +59,9 @@ def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socke
 
 
 class ConfinedProcess:
-    """A process in the sandbox: fixed-size messages in both directions; its output is kept as bytes for people."""
+    """A process in the sandbox: fixed-size messages in both directions; its output
+    is kept as bytes for people.
+    """
 
     def __init__(self, channel: socket.socket, notes: socket.socket, stdout: int) -> None:
         """Takes ownership of all three."""
@@ -80,7 +90,9 @@ class ConfinedProcess:
         return self._pid
 
     def wait_ready(self, timeout_s: float = 30.0) -> None:
-        """Wait until the process is confined and its pid is known.  Raises ZygoteError if it cannot be confined."""
+        """Wait until the process is confined and its pid is known.  Raises
+        ZygoteError if it cannot be confined.
+        """
         deadline = time.monotonic() + timeout_s
         while self._pid is None or not self.active:
             if not readable(self._notes, timeout_s=max(0.0, deadline - time.monotonic())):
@@ -104,7 +116,9 @@ class ConfinedProcess:
             raise Ended(status=number, out_of_memory=text == warden.OUT_OF_MEMORY)
 
     def _take_notes(self) -> None:
-        """Read the notes that have arrived.  Raises Ended if the process has ended: its pid may have a new owner."""
+        """Read the notes that have arrived.  Raises Ended if the process has ended:
+        its pid may have a new owner.
+        """
         if self._ended:
             raise ZygoteError("the process has ended")
         while readable(self._notes):
@@ -112,8 +126,9 @@ class ConfinedProcess:
 
     @property
     def is_running(self) -> bool:
-        """True if neither the process nor its warden is known to have ended.  Only for a process without an open
-        request: the warden's notice is consumed."""
+        """True if neither the process nor its warden is known to have ended.  Only for a process
+        without an open request: the warden's notice is consumed.
+        """
         try:
             self._take_notes()
         except (Ended, ZygoteError):
@@ -121,7 +136,9 @@ class ConfinedProcess:
         return True
 
     def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
-        """Send one message, with file descriptors to share.  The end of the process is noticed by `receive`."""
+        """Send one message, with file descriptors to share.  The end of the process
+        is noticed by `receive`.
+        """
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             self._channel.sendmsg([message], ancillary)
@@ -129,10 +146,11 @@ class ConfinedProcess:
             return
 
     def receive(self, size: int, timeout_s: float, *, spin_s: float = 0.0) -> bytes:
-        """The next message of exactly `size` bytes.  Polls without sleeping for `spin_s`, because a sleeping thread is
-        woken late by an unknown time.
+        """The next message of exactly `size` bytes.  Polls without sleeping for `spin_s`, because a
+        sleeping thread is woken late by an unknown time.
 
-        Raises TimedOut, Ended, or BrokenProtocolError for a message of another size."""
+        Raises TimedOut, Ended, or BrokenProtocolError for a message of another size.
+        """
         deadline = time.monotonic() + timeout_s
         spin_until = time.monotonic() + min(spin_s, timeout_s)
         while time.monotonic() < spin_until:
@@ -155,7 +173,9 @@ class ConfinedProcess:
                 fds = array.array("i")
                 space = socket.CMSG_LEN(fds.itemsize)  # for one: the kernel closes any others
                 try:
-                    message, ancillary, _, _ = self._channel.recvmsg(size + 1, space, socket.MSG_CMSG_CLOEXEC)
+                    message, ancillary, _, _ = self._channel.recvmsg(
+                        size + 1, space, socket.MSG_CMSG_CLOEXEC
+                    )
                 except ConnectionResetError:  # see _read
                     message, ancillary = b"", []
                 for level, kind, data in ancillary:
@@ -174,8 +194,9 @@ class ConfinedProcess:
                 raise TimedOut
 
     def _read(self, size: int) -> bytes:
-        """Bytes that have arrived; empty if the process closed its channel, or was killed before it read a request.
-        Raises BlockingIOError."""
+        """Bytes that have arrived; empty if the process closed its channel, or was killed before it
+        read a request. Raises BlockingIOError.
+        """
         try:
             return self._channel.recv(size + 1, socket.MSG_DONTWAIT)
         except ConnectionResetError:
@@ -185,7 +206,8 @@ class ConfinedProcess:
     def _sized(message: bytes, size: int) -> bytes:
         if len(message) != size:
             raise BrokenProtocolError(
-                f"expected a message of {size} bytes, got {len(message)}{' or more' * (len(message) > size)}"
+                f"expected a message of {size} bytes, got"
+                f" {len(message)}{' or more' * (len(message) > size)}"
             )
         return message
 
@@ -219,10 +241,13 @@ class ConfinedProcess:
         return bool(data)
 
     def freeze(self) -> bool:
-        """Stop every thread of the process and of its descendants, and wait until they have stopped.
+        """Stop every thread of the process and of its descendants, and wait until
+        they have stopped.
 
-        Returns whether it has started processes since the last freeze, which the stopwatch could not stop.  Raises
-        TimedOut if it keeps starting more, or if one of them does not stop in `STOPPING_S`."""
+        Returns whether it has started processes since the last freeze, which the
+        stopwatch could not stop.  Raises TimedOut if it keeps starting more, or if one of
+        them does not stop in `STOPPING_S`.
+        """
         if self._all_stopped or self._ended:
             return False
         known = set(self._frozen)
@@ -242,7 +267,9 @@ class ConfinedProcess:
                     return bool(known) and not known.issuperset(there)
                 self._frozen = there
             if time.monotonic() - began > (STARTING_S if grows else STOPPING_S):
-                raise TimedOut("it kept starting processes" if grows else "a process of it did not stop")
+                raise TimedOut(
+                    "it kept starting processes" if grows else "a process of it did not stop"
+                )
             time.sleep(0.0001)
 
     def _stands(self, own: proc.Threads) -> bool:
@@ -250,26 +277,33 @@ class ConfinedProcess:
         return own.standing() and all(map(proc.standing, self._frozen[1:]))
 
     def require_frozen(self) -> None:
-        """Check once more that nothing has run since `freeze`, after the writes that no running thread may see and
-        before the clock starts.  Takes 0.13 ms for a process with 25 threads.
+        """Check once more that nothing has run since `freeze`, after the writes that no running
+        thread may see and before the clock starts.  Takes 0.13 ms for a process with 25 threads.
 
-        Raises BrokenProtocolError if a thread ran, Ended if the process is being killed (memory ran out)."""
+        Raises BrokenProtocolError if a thread ran, Ended if the process is being
+        killed (memory ran out).
+        """
         if self._ended:
             return
         if not self._all_stopped:
             raise RuntimeError("the process is not frozen")
         own = self._looked_at()
-        if self._stands(own) or self._stands(own):  # again: threads that were dead before are gone now
+        if self._stands(own) or self._stands(
+            own
+        ):  # again: threads that were dead before are gone now
             return
         if readable(self._notes, timeout_s=ENDING_S):
             self._take_note()
         raise BrokenProtocolError("something in it ran while it was to stand still")
 
-    def timed(self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float) -> Timed:
+    def timed(
+        self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float
+    ) -> Timed:
         """Send, wake and wait, timed by the stopwatch; see `receive` for the errors raised.
 
-        The process is stopped as soon as it has answered; `freeze` stops processes that it started meanwhile.  An
-        answer that takes longer than `spin_s` is waited for as in `receive`."""
+        The process is stopped as soon as it has answered; `freeze` stops processes that it started
+        meanwhile.  An answer that takes longer than `spin_s` is waited for as in `receive`.
+        """
         self._all_stopped = False
         taken = stopwatch.run(self._channel, message, self._frozen, min(spin_s, timeout_s))
         if taken.reply is not None:
@@ -282,7 +316,9 @@ class ConfinedProcess:
         return ended_ns - taken.began_ns, reply
 
     def thaw(self) -> None:
-        """Continue the process.  Cheap, because the clock is running: `freeze` has listed the threads to wake."""
+        """Continue the process.  Cheap, because the clock is running: `freeze` has
+        listed the threads to wake.
+        """
         for pid in self._frozen:
             _signal(pid, signal.SIGCONT)
         self._frozen, self._all_stopped = [], False
@@ -294,8 +330,9 @@ class ConfinedProcess:
         return self._paused_s + (0.0 if since is None else time.monotonic() - since)
 
     def pause(self) -> None:
-        """Stop it until `resume`, from another thread than the one that waits for its answer.  A process that is not
-        confined yet, or keeps starting processes, is left running."""
+        """Stop it until `resume`, from another thread than the one that waits for its answer.  A
+        process that is not confined yet, or keeps starting processes, is left running.
+        """
         if self._pid is None:
             return
         self._paused_at = time.monotonic()
@@ -324,7 +361,9 @@ class ConfinedProcess:
             self._threads = None
 
     def start_kill(self) -> None:
-        """Kill all its processes, and leave the rest to `kill`; a caller that waits for an answer gets Ended."""
+        """Kill all its processes, and leave the rest to `kill`; a caller that waits
+        for an answer gets Ended.
+        """
         if self._pid is not None and not self._ended:
             for pid in proc.tree(proc.Threads(self._pid)):
                 _signal(pid, signal.SIGKILL)
@@ -351,7 +390,10 @@ class ConfinedProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.kill()
 

@@ -1,7 +1,9 @@
-"""Forbidden acts, attempted by a confined process: the inner half of the self-test (selftest.py is the outer).
+"""Forbidden acts, attempted by a confined process: the inner half of the self-test
+(selftest.py is the outer).
 
-Every act runs in a fork of its own, so that one that hangs or is killed says so and the next one still runs.  An act
-that returns has succeeded; one that raises OSError was refused."""
+Every act runs in a fork of its own, so that one that hangs or is killed says so and the next one
+still runs.  An act that returns has succeeded; one that raises OSError was refused.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Targets:
     descriptor: int
     """Descriptor of the file, open there."""
     worker_pids: list[int]
-    """Processes of the worker's uid with the token in their environment: one each to trace, kill and limit."""
+    """Processes of the worker's uid with the token in their environment: one each to
+    trace, kill and limit.
+    """
     neighbour_pids: list[int]
     """Other confined processes: one each to trace and kill."""
     tcp_port: int
@@ -215,7 +219,15 @@ def _open_netlink(targets: Targets) -> None:  # noqa: ARG001
 def _write_outside(targets: Targets) -> None:
     """Wherever others might look.  Raises the last refusal only if every place refused."""
     refusal = _unseen("no such place")
-    for folder in (targets.folder, "/", "/etc", "/usr", "/var/tmp", "/run", str(Path(__file__).parent)):
+    for folder in (
+        targets.folder,
+        "/",
+        "/etc",
+        "/usr",
+        "/var/tmp",
+        "/run",
+        str(Path(__file__).parent),
+    ):
         try:
             (Path(folder) / targets.token).touch()
         except OSError as error:
@@ -289,14 +301,18 @@ def _outlive(targets: Targets) -> None:  # noqa: ARG001
 
 
 def _continue_by_timer(targets: Targets) -> None:  # noqa: ARG001
-    """Stop, and be woken by a timer: the process would run while the referee takes it for frozen."""
+    """Stop, and be woken by a timer: the process would run while the referee takes
+    it for frozen.
+    """
     signal.signal(signal.SIGCONT, lambda *_: None)
     monotonic, by_signal, every_ns = 1, 0, 1_000_000
     event = struct.pack("<Qii48x", 0, signal.SIGCONT, by_signal)  # struct sigevent
     timer = ctypes.c_int()
     _call("timer_create", monotonic, event, ctypes.byref(timer))
     set_time = _TIMER_SETTIME[os.uname().machine]
-    syscalls.syscall(set_time, timer, 0, struct.pack("<4q", 0, every_ns, 0, every_ns), None, what="timer_settime")
+    syscalls.syscall(
+        set_time, timer, 0, struct.pack("<4q", 0, every_ns, 0, every_ns), None, what="timer_settime"
+    )
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -376,4 +392,6 @@ ACTS: dict[str, Callable[[Targets], None]] = {
     "allocate more than allowed": _allocate_much,
     "start more processes than allowed": _start_many,
 }
-"""Acts by name, as reports show it.  The last one leaves so many dead that nothing more can be started."""
+"""Acts by name, as reports show it.  The last one leaves so many dead that nothing
+more can be started.
+"""

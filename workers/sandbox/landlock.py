@@ -1,11 +1,12 @@
 """Landlock: restricts file access, TCP, signals and abstract sockets (landlock(7)).
 
-It needs no privilege and no namespace, so it also works in containers that refuse those.  A restricted process can
-neither trace nor inspect a process that is not under the same restriction or a further one: not the referee, and not
-another candidate, even with the same uid.
+It needs no privilege and no namespace, so it also works in containers that refuse those.  A
+restricted process can neither trace nor inspect a process that is not under the same restriction or
+a further one: not the referee, and not another candidate, even with the same uid.
 
-Does not guard against: sockets in the file system (seccomp forbids connecting), reading names and sizes of files (stat
-is not mediated), UDP (seccomp)."""
+Does not guard against: sockets in the file system (seccomp forbids connecting), reading names and
+sizes of files (stat is not mediated), UDP (seccomp).
+"""
 
 from __future__ import annotations
 
@@ -60,25 +61,37 @@ class _PathBeneath(ctypes.Structure):
 def probe() -> int:
     """The kernel's ABI, at most NEWEST.  Raises OSError without Landlock."""
     null, size = ctypes.c_void_p(None), ctypes.c_size_t(0)
-    return min(NEWEST, syscalls.syscall(_CREATE_RULESET, null, size, _CREATE_VERSION, what="Landlock"))
+    return min(
+        NEWEST, syscalls.syscall(_CREATE_RULESET, null, size, _CREATE_VERSION, what="Landlock")
+    )
 
 
 def describe(abi: int) -> tuple[str, list[str]]:
     """Name of the layer under `abi`, and the protections that it lacks."""
     later = {4: "TCP", 6: "signals and abstract sockets"}
     parts = ["files", *(what for needed, what in later.items() if abi >= needed)]
-    lacks = [f"Landlock for {what} (ABI {abi}, needs {needed})" for needed, what in later.items() if abi < needed]
+    lacks = [
+        f"Landlock for {what} (ABI {abi}, needs {needed})"
+        for needed, what in later.items()
+        if abi < needed
+    ]
     return f"Landlock ABI {abi}: {', '.join(parts)}", lacks
 
 
 def restrict(abi: int, rules: Iterable[tuple[Path, int]]) -> None:
-    """Restrict this thread and all that it starts to the files of `rules` (path, rights) and those below them.
+    """Restrict this thread and all that it starts to the files of `rules` (path,
+    rights) and those below them.
 
-    Paths that do not exist are skipped.  Needs no_new_privs.  Raises OSError."""
+    Paths that do not exist are skipped.  Needs no_new_privs.  Raises OSError.
+    """
     files = sum(rights for needed, rights in _RIGHTS.items() if abi >= needed)
-    ruleset = _Ruleset(files, _NET_TCP if abi >= 4 else 0, _SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0)
+    ruleset = _Ruleset(
+        files, _NET_TCP if abi >= 4 else 0, _SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0
+    )
     size = ctypes.c_size_t(24 if abi >= 6 else 16 if abi >= 4 else 8)
-    fd = syscalls.syscall(_CREATE_RULESET, ctypes.byref(ruleset), size, 0, what="landlock_create_ruleset")
+    fd = syscalls.syscall(
+        _CREATE_RULESET, ctypes.byref(ruleset), size, 0, what="landlock_create_ruleset"
+    )
     try:
         for path, rights in rules:
             _allow(fd, path, rights & files)
@@ -98,7 +111,12 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
             rights &= _OF_FILES
         rule = _PathBeneath(rights, parent)
         syscalls.syscall(
-            _ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0, what=f"Landlock rule for {path}"
+            _ADD_RULE,
+            ruleset,
+            _RULE_PATH_BENEATH,
+            ctypes.byref(rule),
+            0,
+            what=f"Landlock rule for {path}",
         )
     finally:
         os.close(parent)

@@ -1,12 +1,13 @@
 """The layers around untrusted code, each used if the host allows it and reported if it does not.
 
-`confine_zygote` runs once in the zygote: a private root with Python, its packages and nothing else, and no network.
-`confine_candidate` runs in every fork: own scratch folder and uid, limits, no new privileges, Landlock, system-call
-filter.
+`confine_zygote` runs once in the zygote: a private root with Python, its packages and nothing else,
+and no network. `confine_candidate` runs in every fork: own scratch folder and uid, limits, no new
+privileges, Landlock, system-call filter.
 
-Most attacks are stopped by two layers, because hosts differ: a Docker container refuses namespaces and mounts, so the
-uid, Landlock and the system-call filter stand alone there; an unprivileged user has no second uid, so the namespaces
-and Landlock do."""
+Most attacks are stopped by two layers, because hosts differ: a Docker container refuses namespaces
+and mounts, so the uid, Landlock and the system-call filter stand alone there; an unprivileged user
+has no second uid, so the namespaces and Landlock do.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +30,20 @@ SCRATCH_BYTES = 512 << 20
 """Size of the scratch folder (/tmp) and of /dev/shm, each."""
 
 SCRATCH_INODES = 32_768
-"""Files and folders in each of them.  A file costs the kernel a kilobyte that no size limit counts; torch's compiler
-and Triton leave some hundreds of files."""
+"""Files and folders in each of them.  A file costs the kernel a kilobyte that no size limit counts;
+torch's compiler and Triton leave some hundreds of files.
+"""
 
 MAX_PROCESSES = 128
 """Processes and threads of one candidate.  CUDA and a compiler need some twenty."""
 
-_PROC = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "devices", "filesystems", "driver/nvidia"))
-"""Visible files of the host's /proc, without a private one: CUDA reads its driver's parameters, libraries count
-processors."""
+_PROC = tuple(
+    f"/proc/{name}"
+    for name in ("cpuinfo", "meminfo", "stat", "devices", "filesystems", "driver/nvidia")
+)
+"""Visible files of the host's /proc, without a private one: CUDA reads its driver's
+parameters, libraries count processors.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +71,9 @@ class Layers:
     missing: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, step: object, *arguments: object) -> bool:
-        """Run `step(*arguments)`; record the layer as active or, if the host refuses it, as missing."""
+        """Run `step(*arguments)`; record the layer as active or, if the host refuses
+        it, as missing.
+        """
         try:
             step(*arguments)  # type: ignore[operator]
         except OSError as error:
@@ -82,8 +90,9 @@ class WeakSandboxError(RuntimeError):
 def confine_zygote(layers: Layers) -> None:
     """Give this process and all its children private mounts, network, IPC and host name.
 
-    Root makes the namespaces directly; other users make them within a user namespace.  Raises WeakSandboxError if a
-    root process can neither hide its files nor show them to another uid."""
+    Root makes the namespaces directly; other users make them within a user namespace.  Raises
+    WeakSandboxError if a root process can neither hide its files nor show them to another uid.
+    """
     if os.geteuid() != 0:
         layers.attempt("user namespace", _enter_user_namespace)
     layers.attempt("network namespace", syscalls.unshare, syscalls.CLONE_NEWNET)
@@ -91,7 +100,11 @@ def confine_zygote(layers: Layers) -> None:
     layers.attempt("uts namespace", syscalls.unshare, syscalls.CLONE_NEWUTS)
     if layers.attempt("mount namespace", syscalls.unshare, syscalls.CLONE_NEWNS):
         layers.attempt("private root", private_root.enter)
-    if os.geteuid() == 0 and "private root" not in layers.active and not _readable_by_others(Path(sys.prefix)):
+    if (
+        os.geteuid() == 0
+        and "private root" not in layers.active
+        and not _readable_by_others(Path(sys.prefix))
+    ):
         raise WeakSandboxError(
             f"{sys.prefix} cannot be read by other users and this host allows no mount namespace: "
             "install Assay in a folder that every user may read, or allow CAP_SYS_ADMIN"
@@ -112,13 +125,16 @@ def _readable_by_others(folder: Path) -> bool:
 
 
 def enter_process_namespace(layers: Layers) -> None:
-    """Make the warden's next child the first process of a new namespace, so that killing it kills all its
-    descendants."""
+    """Make the warden's next child the first process of a new namespace, so that
+    killing it kills all its descendants.
+    """
     layers.attempt("process namespace", syscalls.unshare, syscalls.CLONE_NEWPID)
 
 
 def make_scratch(layers: Layers) -> Path:
-    """Make, in the warden, the only folder that its candidate may write; it will be its current folder."""
+    """Make, in the warden, the only folder that its candidate may write; it will be
+    its current folder.
+    """
     if "private root" in layers.active:
         return Path("/tmp")  # mounted anew by the candidate, and gone with it
     layers.missing.append("bounded scratch folder (no mounts)")
@@ -126,26 +142,31 @@ def make_scratch(layers: Layers) -> Path:
 
 
 def remove_scratch(layers: Layers, scratch: Path) -> None:
-    """Remove the scratch folder, in the warden, after the candidate's end.  Files that cannot be removed stay,
-    unreadable."""
+    """Remove the scratch folder, in the warden, after the candidate's end.  Files that
+    cannot be removed stay, unreadable.
+    """
     if "private root" not in layers.active:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -> None:
-    """Confine the candidate's process before any of its code runs: scratch folder, limits, uid, no new privileges,
-    filters.
+    """Confine the candidate's process before any of its code runs: scratch folder, limits,
+    uid, no new privileges, filters.
 
-    Raises OSError if a mandatory layer fails: nothing runs then."""
+    Raises OSError if a mandatory layer fails: nothing runs then.
+    """
     if "private root" in layers.active:
         _mount_scratch(layers)
     os.setsid()
-    # Raised priority is optional: it may be forbidden, and without CAP_SYS_ADMIN changed ten times a second at most.
+    # Raised priority is optional: it may be forbidden, and without CAP_SYS_ADMIN
+    # changed ten times a second at most.
     with contextlib.suppress(PermissionError, BlockingIOError):
         syscalls.nice_session(os.getpriority(os.PRIO_PROCESS, 0))
     others = _drop_privileges(layers, uid, scratch)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # after setresuid, which clears it
-    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)  # orphans stay below it, where `freeze` finds them
+    syscalls.prctl(
+        syscalls.PR_SET_CHILD_SUBREAPER, 1
+    )  # orphans stay below it, where `freeze` finds them
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     layers.active.append("no new privileges")
     _limit(replace(limits, processes=limits.processes + others))
@@ -153,26 +174,43 @@ def confine_candidate(layers: Layers, limits: Limits, uid: int, scratch: Path) -
     os.chdir(scratch)
     _restrict_files(layers, scratch)
     bound = bool(limits.cpus)
-    layers.attempt("system-call filter", _filter_calls, bound)  # last: it forbids calls that the layers above need
+    layers.attempt(
+        "system-call filter", _filter_calls, bound
+    )  # last: it forbids calls that the layers above need
 
 
 def _mount_scratch(layers: Layers) -> None:
     """Mount /tmp, /dev/shm and, in a process namespace, /proc of its own."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     options = f"mode=0700,size={SCRATCH_BYTES},nr_inodes={SCRATCH_INODES}"
-    below = [folder for folder in private_root.program_folders() if Path(folder).is_relative_to("/tmp")]
-    for folder in below:  # a checkout in /tmp: its folders are stacked on /dev/shm and moved back afterwards
+    below = [
+        folder for folder in private_root.program_folders() if Path(folder).is_relative_to("/tmp")
+    ]
+    for (
+        folder
+    ) in below:  # a checkout in /tmp: its folders are stacked on /dev/shm and moved back afterwards
         syscalls.bind(folder, "/dev/shm")
     syscalls.mount("assay-tmp", "/tmp", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
     for folder in reversed(below):
         Path(folder).mkdir(mode=0o755, parents=True)
         syscalls.mount("/dev/shm", folder, None, syscalls.MS_MOVE)
     syscalls.mount(
-        "assay-shm", "/dev/shm", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, options.replace("0700", "1777")
+        "assay-shm",
+        "/dev/shm",
+        "tmpfs",
+        syscalls.MS_NOSUID | syscalls.MS_NODEV,
+        options.replace("0700", "1777"),
     )
     layers.active.append("own mounts")
     if "process namespace" in layers.active:
-        layers.attempt("own /proc", syscalls.mount, "proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV)
+        layers.attempt(
+            "own /proc",
+            syscalls.mount,
+            "proc",
+            "/proc",
+            "proc",
+            syscalls.MS_NOSUID | syscalls.MS_NODEV,
+        )
 
 
 def _drop_privileges(layers: Layers, uid: int, scratch: Path) -> int:
@@ -218,7 +256,9 @@ def _restrict_files(layers: Layers, scratch: Path) -> None:
 
 
 def _visible(layers: Layers) -> list[tuple[Path, int]]:
-    """Readable paths and devices.  A private root contains only these; without one they are listed for Landlock."""
+    """Readable paths and devices.  A private root contains only these; without one
+    they are listed for Landlock.
+    """
     devices = [(node, landlock.DEVICE) for node in private_root.device_nodes()]
     if "private root" in layers.active:
         own_proc = landlock.WRITE if "own /proc" in layers.active else landlock.READ

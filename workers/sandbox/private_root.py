@@ -1,6 +1,9 @@
-"""The private root of a sandbox: the system's libraries and this Python, read-only, and nothing else of the host.
+"""The private root of a sandbox: the system's libraries and this Python, read-only,
+and nothing else of the host.
 
-Without a mount namespace the same folders and devices list the files that Landlock lets a process read (layers.py)."""
+Without a mount namespace the same folders and devices list the files that Landlock
+lets a process read (layers.py).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,17 @@ from pathlib import Path
 
 from workers.sandbox import syscalls
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
+SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+)
 """Folders and files of the system that confined processes see."""
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*")
@@ -19,12 +32,17 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*")
 
 
 def enter() -> None:
-    """Enter a root of read-only binds of the system's libraries and of this Python, and empty folders."""
+    """Enter a root of read-only binds of the system's libraries and of this Python,
+    and empty folders.
+    """
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
-    # Built on top of /sys, which exists everywhere and from which nothing is shown.  A Python below a 0700 home is
-    # reachable for any uid afterwards, because this process owns the folders above it in the new root.
+    # Built on top of /sys, which exists everywhere and from which nothing is shown.  A Python
+    # below a 0700 home is reachable for any uid afterwards, because this process owns the
+    # folders above it in the new root.
     root = Path("/sys")
-    syscalls.mount("assay-root", root, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=0755,size=16m")
+    syscalls.mount(
+        "assay-root", root, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=0755,size=16m"
+    )
     for source in [*SYSTEM, *program_folders()]:
         _show(Path(source), root)
     for name in ("proc", "dev", "dev/shm", "tmp"):
@@ -41,7 +59,11 @@ def enter() -> None:
         "none",
         "/",
         None,
-        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV,
+        syscalls.MS_REMOUNT
+        | syscalls.MS_BIND
+        | syscalls.MS_RDONLY
+        | syscalls.MS_NOSUID
+        | syscalls.MS_NODEV,
     )
 
 
@@ -53,12 +75,18 @@ def device_nodes() -> list[Path]:
 
 @functools.cache
 def program_folders() -> list[str]:
-    """Folders that this interpreter imports from (prefixes, and site-packages outside of them), and those of CUDA's
-    compiler and libraries as this process's environment names them."""
+    """Folders that this interpreter imports from (prefixes, and site-packages outside of them), and
+    those of CUDA's compiler and libraries as this process's environment names them.
+    """
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     folders |= {entry for entry in sys.path if "site-packages" in entry or "dist-packages" in entry}
-    folders |= {os.environ.get("CUDA_HOME", ""), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)} - {""}
-    real = sorted({str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir()} - {"/"})
+    folders |= {
+        os.environ.get("CUDA_HOME", ""),
+        *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
+    } - {""}
+    real = sorted(
+        {str(Path(folder).resolve()) for folder in folders if Path(folder).is_dir()} - {"/"}
+    )
     kept: list[str] = []
     for folder in real:
         if not any(Path(folder).is_relative_to(parent) for parent in [*kept, "/usr", "/lib"]):

@@ -1,7 +1,10 @@
-"""Threads of a process and of its descendants, read from /proc: which exist, and whether they are stopped.
+"""Threads of a process and of its descendants, read from /proc: which exist, and
+whether they are stopped.
 
-The referee checks around every call, so this uses few and plain system calls: for a stopped process with 25 threads,
-both questions take 0.47 ms if the files are opened each time, and 0.16 ms if they are open."""
+The referee checks around every call, so this uses few and plain system calls: for a
+stopped process with 25 threads, both questions take 0.47 ms if the files are opened each
+time, and 0.16 ms if they are open.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import os
 import threading
 
 KEPT_FILES = 128
-"""Open /proc files per observed process: two per thread.  CUDA makes some 25 threads; checking a process with more than
-64 takes longer, and no more of the referee's descriptors."""
+"""Open /proc files per observed process: two per thread.  CUDA makes some 25 threads; checking a
+process with more than 64 takes longer, and no more of the referee's descriptors.
+"""
 
 KEPT_IN_ALL = 512
 """Open /proc files of all processes together, well below the usual limit of 1024 descriptors."""
@@ -26,9 +30,10 @@ _STANDING = b"TtZX"
 class Threads:
     """The threads of one process.
 
-    Up to `kept` of their files stay open.  An open file belongs to one thread for ever: after the thread's end its
-    `stat` cannot be read, even if another process has its number by then.  Each `stat` contains the process's number of
-    threads, so none is overlooked."""
+    Up to `kept` of their files stay open.  An open file belongs to one thread for ever: after the
+    thread's end its `stat` cannot be read, even if another process has its number by then.  Each
+    `stat` contains the process's number of threads, so none is overlooked.
+    """
 
     def __init__(self, pid: int, kept: int = 0) -> None:
         """Reads nothing yet."""
@@ -40,8 +45,9 @@ class Threads:
     def standing(self) -> bool:
         """Test whether every thread is stopped or dead; True for a process that has ended.
 
-        Also False if a thread has appeared or ended since the last check, or during this one; the caller repeats the
-        check."""
+        Also False if a thread has appeared or ended since the last check, or during this
+        one; the caller repeats the check.
+        """
         try:
             folders = self._folders = self._folders or self._listed()
         except (FileNotFoundError, ProcessLookupError):
@@ -61,10 +67,16 @@ class Threads:
         return count == len(folders)
 
     def children(self) -> list[int]:
-        """Unreaped processes started by its threads: all of them, provided that `standing` has just been true."""
+        """Unreaped processes started by its threads: all of them, provided that
+        `standing` has just been true.
+        """
         try:
             folders = self._folders or self._listed()
-            return [int(child) for folder in folders for child in self._read(folder + "children").split()]
+            return [
+                int(child)
+                for folder in folders
+                for child in self._read(folder + "children").split()
+            ]
         except (FileNotFoundError, ProcessLookupError):
             return []
 
@@ -95,7 +107,9 @@ class Threads:
 
 
 def _count(more: int) -> bool:
-    """Count files that are kept open from now on (or closed, if negative); False if there would be too many."""
+    """Count files that are kept open from now on (or closed, if negative); False if
+    there would be too many.
+    """
     global _open_files
     with _count_lock:
         if more > 0 and _open_files + more > KEPT_IN_ALL:

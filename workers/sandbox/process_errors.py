@@ -1,4 +1,6 @@
-"""Errors of confined processes: their end, silence, a broken protocol, and the failure to make one."""
+"""Errors of confined processes: their end, silence, a broken protocol, and the
+failure to make one.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ import os
 import signal
 
 KILLED = f"killed by signal {int(signal.SIGKILL)} (SIGKILL)"
-"""Text in the message of a process that was killed.  No process can do that to itself: in a process namespace of its
-own the signal does not affect its first process, so it comes from the host's kernel, out of memory, or from an
-operator."""
+"""Text in the message of a process that was killed.  No process can do that to itself: in a process
+namespace of its own the signal does not affect its first process, so it comes from the host's
+kernel, out of memory, or from an operator.
+"""
 
 
 class ZygoteError(RuntimeError):
@@ -19,14 +22,18 @@ class Ended(Exception):  # noqa: N818 (an event, not an error)
     """The process has ended."""
 
     def __init__(self, *, status: int, out_of_memory: bool = False) -> None:
-        """`status`: as from waitpid; `out_of_memory`: the kernel ended it, or a process that it had started, for lack
-        of memory."""
+        """`status`: as from waitpid; `out_of_memory`: the kernel ended it, or a process that it
+        had started, for lack of memory.
+        """
         self.status = status
         self.out_of_memory = out_of_memory
 
     def __str__(self) -> str:
         if self.out_of_memory:
-            return "the process was killed by the kernel: it and what it started had taken all memory allowed"
+            return (
+                "the process was killed by the kernel: it and what it started had taken all memory"
+                " allowed"
+            )
         code = os.waitstatus_to_exitcode(self.status)
         if code >= 0:
             return f"the process exited with code {code} in the middle of its work"
@@ -34,7 +41,9 @@ class Ended(Exception):  # noqa: N818 (an event, not an error)
 
 
 def _named(number: int) -> str:
-    """Name of a signal in parentheses; empty for one without a name, as most real-time signals are."""
+    """Name of a signal in parentheses; empty for one without a name, as most
+    real-time signals are.
+    """
     known = {int(each): each.name for each in signal.Signals}
     return f" ({known[number]})" if number in known else ""
 
@@ -44,5 +53,7 @@ class TimedOut(Exception):  # noqa: N818 (named like the status)
 
 
 class BrokenProtocolError(Exception):
-    """An answer of a process that no working shim gives, or a process that runs where it must not: its own fault.  No
-    built-in exception stands for it, so that an error in the caller's code is never taken for one."""
+    """An answer of a process that no working shim gives, or a process that runs where it
+    must not: its own fault.  No built-in exception stands for it, so that an error in the
+    caller's code is never taken for one.
+    """

@@ -1,15 +1,19 @@
-"""A system-call filter for untrusted processes: classic BPF, assembled here (seccomp(2), seccomp_data in seccomp.h).
+"""A system-call filter for untrusted processes: classic BPF, assembled here
+(seccomp(2), seccomp_data in seccomp.h).
 
-Nearly everything that is refused fails with an error and does not kill: honest libraries try things (a profiler, an
-io_uring, a network interface) and live with a no, and a process that was killed for asking would look like a crash.
-Only calls through another architecture's entry kill: honest code never makes them, and their numbers mean other calls.
+Nearly everything that is refused fails with an error and does not kill: honest libraries try things
+(a profiler, an io_uring, a network interface) and live with a no, and a process that was killed for
+asking would look like a crash. Only calls through another architecture's entry kill: honest code
+never makes them, and their numbers mean other calls.
 
-The calls that CUDA, torch and Triton are known to need stay open: ioctl, mmap and mlock on /dev/nvidia*, memfd_create,
-eventfd, poll, sched_*, mbind and set_mempolicy, threads by clone, AF_UNIX sockets (the driver listens on an abstract
-one, to pass descriptors), vfork and execve for compilers.  CUDA does without all calls that Docker's default profile
-refuses.
+The calls that CUDA, torch and Triton are known to need stay open: ioctl, mmap and mlock on
+/dev/nvidia*, memfd_create, eventfd, poll, sched_*, mbind and set_mempolicy, threads by clone,
+AF_UNIX sockets (the driver listens on an abstract one, to pass descriptors), vfork and execve for
+compilers.  CUDA does without all calls that Docker's default profile refuses.
 
-Does not guard against: holes in the calls that stay open, above all in the ioctls of the NVIDIA driver."""
+Does not guard against: holes in the calls that stay open, above all in the ioctls of
+the NVIDIA driver.
+"""
 
 from __future__ import annotations
 
@@ -25,65 +29,91 @@ _X32_BIT = 0x40000000
 """Set in the numbers of x32, which come under x86_64's architecture (seccomp(2), "caveats")."""
 
 LAST_KNOWN = 462
-"""mseal, of Linux 6.10.  Calls with higher numbers are newer than this list: they do not exist here."""
+"""mseal, of Linux 6.10.  Calls with higher numbers are newer than this list: they do
+not exist here.
+"""
 
 _OTHERS = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
     "process_madvise": (440, 440), "process_mrelease": (448, 448), "pidfd_getfd": (438, 438),
     "migrate_pages": (256, 238), "move_pages": (279, 239),
 }  # fmt: skip
 """Reach into another process."""
 
 _NAMESPACES = {
-    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41),
     "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
-    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "mount_setattr": (442, 442),
     "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
-"""Build a world of one's own, in which one is root and reaches code that was never meant for users."""
+"""Build a world of one's own, in which one is root and reaches code that was never
+meant for users.
+"""
 
 _SURFACE = {
-    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "fanotify_init": (300, 262),
     "lookup_dcookie": (212, 18), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    "quotactl": (179, 60), "quotactl_fd": (443, 443), "memfd_secret": (447, 447), "modify_ldt": (154, None),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "memfd_secret": (447, 447),
+    "modify_ldt": (154, None),
     "uselib": (134, None), "lsm_set_self_attr": (460, 460),
 }  # fmt: skip
-"""Parts of the kernel in which holes are found again and again, and that no kernel under test needs; some of them
-(perf_event_open, userfaultfd) also watch or stop others."""
+"""Parts of the kernel in which holes are found again and again, and that no kernel under test
+needs; some of them (perf_event_open, userfaultfd) also watch or stop others.
+"""
 
 _CHANNELS = {
-    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "shmget": (29, 194), "shmat": (30, 196),
-    "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
-    "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "mq_open": (240, 180),
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192),
+    "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }  # fmt: skip
-"""Outlive a process: its successor could find data left there (keyrings, System V and POSIX IPC)."""
+"""Outlive a process: its successor could find data left there (keyrings, System V
+and POSIX IPC).
+"""
 
 _MACHINE = {
-    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
-    "syslog": (103, 116), "acct": (163, 89), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "syslog": (103, 116), "acct": (163, 89), "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266), "adjtimex": (159, 171), "sethostname": (170, 161),
+    "setdomainname": (171, 162),
     "iopl": (172, None), "ioperm": (173, None), "vhangup": (153, 58),
 }  # fmt: skip
 """Concern the whole machine, its clocks among them."""
 
 _SIGNALS = {"timer_create": (222, 107), "mq_notify": (244, 184)}
-"""Have the kernel send a signal of one's choice later on, with SIGCONT among them: a process that was stopped while its
-inputs are written would go on by itself, and would have seen them before the clock starts.  setitimer, alarm and
-timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or nothing, none of which wakes a stopped process."""
+"""Have the kernel send a signal of one's choice later on, with SIGCONT among them: a process that
+was stopped while its inputs are written would go on by itself, and would have seen them before the
+clock starts.  setitimer, alarm and timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or
+nothing, none of which wakes a stopped process.
+"""
 
 BOUND = {"sched_setaffinity": (203, 122)}
-"""Refused to a process bound to a core: the other side is measured on the same one, and leaving it gives all cores of
-the host to himself."""
+"""Refused to a process bound to a core: the other side is measured on the same one, and leaving it
+gives all cores of the host to himself.
+"""
 
 DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE, **_SIGNALS}
-"""Refused with any arguments: name → number on x86_64 and on aarch64 (None: it has no such call)."""
+"""Refused with any arguments: name → number on x86_64 and on aarch64 (None: it has
+no such call).
+"""
 
 FILTERED = {
-    "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203),
-    "sendto": (44, 206), "prctl": (157, 167), "ioctl": (16, 29), "prlimit64": (302, 261), "personality": (135, 92),
+    "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199),
+    "connect": (42, 203),
+    "sendto": (44, 206), "prctl": (157, 167), "ioctl": (16, 29), "prlimit64": (302, 261),
+    "personality": (135, 92),
     "fcntl": (72, 25),
 }  # fmt: skip
 """Looked at more closely; same form."""
@@ -93,13 +123,16 @@ _CLONE_NEW = 0x7E020000
 _CLONE_PARENT = 0x00008000
 """Would make a sibling of the caller, which is not among its descendants when those are frozen."""
 _CLONE_SIGNAL = 0xFF
-"""Mask, in clone's flags, of the signal that the parent gets when the child ends.  0 (threads) and SIGCHLD are usual;
-with SIGCONT, a child that is about to end when all are stopped would wake its parent."""
+"""Mask, in clone's flags, of the signal that the parent gets when the child ends.  0
+(threads) and SIGCHLD are usual; with SIGCONT, a child that is about to end when all are
+stopped would wake its parent.
+"""
 _SIGCHLD = 17
 _F_SETSIG = 10
-"""Which signal says that a descriptor is ready, that a lease is broken or that a folder has changed (O_ASYNC, FIOASYNC,
-F_SETLEASE, F_NOTIFY): SIGCONT could be it, and the referee's own request the event that makes the descriptor ready.
-Without it, it is SIGIO."""
+"""Which signal says that a descriptor is ready, that a lease is broken or that a folder has changed
+(O_ASYNC, FIOASYNC, F_SETLEASE, F_NOTIFY): SIGCONT could be it, and the referee's own request the
+event that makes the descriptor ready. Without it, it is SIGIO.
+"""
 
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 _PRCTL_DENIED = (
@@ -109,8 +142,9 @@ _PRCTL_DENIED = (
     62,  # PR_SCHED_CORE: would keep others off the other half of its core
 )
 _IOCTL_DENIED = (0x5412, 0x541C, 0x540E)
-"""TIOCSTI and TIOCLINUX: typing into another user's terminal.  TIOCSCTTY: a process with a terminal gets SIGCONT when
-it hangs up."""
+"""TIOCSTI and TIOCLINUX: typing into another user's terminal.  TIOCSCTTY: a process with a terminal
+gets SIGCONT when it hangs up.
+"""
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
@@ -119,7 +153,9 @@ _NR, _ARCH, _ARGS = 0, 4, 16
 
 _SET_MODE_FILTER = 1
 _FLAG_SPEC_ALLOW = 4
-"""Without it, kernels before 5.16 switch off speculative store bypass in every filtered process, and measure slower."""
+"""Without it, kernels before 5.16 switch off speculative store bypass in every
+filtered process, and measure slower.
+"""
 _SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
 
 Instruction = tuple[int, int, int, int]
@@ -133,13 +169,18 @@ class _Program(ctypes.Structure):
 
 
 def program(machine: str, *, bound: bool = False) -> bytes:
-    """The filter for `machine` (as in uname), default allow; `bound`: to the cores where it is now.  Raises OSError for
-    a machine that has no table here."""
+    """The filter for `machine` (as in uname), default allow; `bound`: to the cores where it is now.
+    Raises OSError for a machine that has no table here.
+    """
     if machine not in _AUDIT_ARCH:
-        raise OSError(errno.ENOSYS, f"no table of system calls for {machine}, only for {', '.join(_AUDIT_ARCH)}")
+        raise OSError(
+            errno.ENOSYS,
+            f"no table of system calls for {machine}, only for {', '.join(_AUDIT_ARCH)}",
+        )
     column = list(_AUDIT_ARCH).index(machine)
     code: list[Instruction] = [
-        (_LD, 0, 0, _ARCH), (_JEQ, 1, 0, _AUDIT_ARCH[machine]), (_RET, 0, 0, _KILL_PROCESS), (_LD, 0, 0, _NR),
+        (_LD, 0, 0, _ARCH), (_JEQ, 1, 0, _AUDIT_ARCH[machine]), (_RET, 0, 0, _KILL_PROCESS),
+        (_LD, 0, 0, _NR),
     ]  # fmt: skip
     if machine == "x86_64":
         code += [(_JGE, 0, 1, _X32_BIT), (_RET, 0, 0, _KILL_PROCESS)]
@@ -154,7 +195,9 @@ def program(machine: str, *, bound: bool = False) -> bytes:
 
 
 def number(name: str, machine: str) -> int:
-    """Number of a system call named here.  Raises KeyError for another, OSError where `machine` has no such call."""
+    """Number of a system call named here.  Raises KeyError for another, OSError
+    where `machine` has no such call.
+    """
     found = (DENIED | BOUND | FILTERED)[name][list(_AUDIT_ARCH).index(machine)]
     if found is None:
         raise OSError(errno.ENOSYS, f"{machine} has no {name}")
@@ -185,15 +228,18 @@ def _closer_looks() -> dict[str, list[Instruction]]:
         ],
         # Its flags lie in memory, where no filter can look; glibc falls back to clone.
         "clone3": [_refuse(errno.ENOSYS)],
-        # A datagram names its receiver in memory, too.  Candidates need neither datagrams nor connections.
+        # A datagram names its receiver in memory, too.  Candidates need neither
+        # datagrams nor connections.
         "socket": stream,
         "socketpair": stream,
         "connect": [_refuse(errno.ECONNREFUSED)],
-        "sendto": [_argument(4), (_JEQ, 0, 2, 0), _argument(4, high=True), (_JEQ, 1, 0, 0), forbid, allow],
+        "sendto": [_argument(4), (_JEQ, 0, 2, 0), _argument(4, high=True), (_JEQ, 1, 0, 0), forbid,
+        allow],
         "prctl": [_argument(0), *_none_of(_PRCTL_DENIED), allow],
         "ioctl": [_argument(1), *_none_of(_IOCTL_DENIED), allow],
         "prlimit64": [_argument(0), (_JEQ, 1, 0, 0), forbid, allow],
-        "personality": [_argument(0), (_JEQ, 2, 0, 0), (_JEQ, 1, 0, _PERSONALITY_QUERY), forbid, allow],
+        "personality": [_argument(0), (_JEQ, 2, 0, 0), (_JEQ, 1, 0, _PERSONALITY_QUERY), forbid,
+        allow],
         "fcntl": [_argument(1), *_none_of((_F_SETSIG,)), allow],
     }  # fmt: skip
 
@@ -207,5 +253,9 @@ def install(code: bytes) -> None:
     length = len(code) // struct.calcsize("<HBBI")
     filtered = _Program(length, code)
     syscalls.syscall(
-        _SYS_SECCOMP[os.uname().machine], _SET_MODE_FILTER, _FLAG_SPEC_ALLOW, ctypes.byref(filtered), what="seccomp"
+        _SYS_SECCOMP[os.uname().machine],
+        _SET_MODE_FILTER,
+        _FLAG_SPEC_ALLOW,
+        ctypes.byref(filtered),
+        what="seccomp",
     )

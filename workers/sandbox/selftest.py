@@ -1,8 +1,11 @@
-"""Self-test of the sandbox on this host: a confined process attempts forbidden acts, and their effects are checked.
+"""Self-test of the sandbox on this host: a confined process attempts forbidden acts,
+and their effects are checked.
 
     python -m workers.sandbox.selftest [--json] [--cuda]
 
-Exit code 0: everything was refused; 1: an act succeeded (or, with --cuda, CUDA did not work within the layers)."""
+Exit code 0: everything was refused; 1: an act succeeded (or, with --cuda, CUDA did
+not work within the layers).
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,8 @@ def run() -> Report:
         inner.send(json.dumps(asdict(targets)).encode())
         codes = [_receive(inner, index) for index in range(len(escape_attempts.ACTS))]
         tried = [
-            _act(name, code, outer.saw(name, targets)) for name, code in zip(escape_attempts.ACTS, codes, strict=True)
+            _act(name, code, outer.saw(name, targets))
+            for name, code in zip(escape_attempts.ACTS, codes, strict=True)
         ]
         return Report(acts=tuple(tried), active=tuple(inner.active), missing=tuple(inner.missing))
 
@@ -99,9 +103,13 @@ def _spawn(zygote: zygote_client.Zygote) -> ConfinedProcess:
 
 def _receive(inner: ConfinedProcess, index: int) -> int:
     try:
-        number, code = escape_attempts.OUTCOME.unpack(inner.receive(escape_attempts.OUTCOME.size, TIMEOUT_S))
+        number, code = escape_attempts.OUTCOME.unpack(
+            inner.receive(escape_attempts.OUTCOME.size, TIMEOUT_S)
+        )
     except Ended as error:
-        raise ZygoteError(f"act {index}: {error}\n{inner.output.decode(errors='replace')}".rstrip()) from error
+        raise ZygoteError(
+            f"act {index}: {error}\n{inner.output.decode(errors='replace')}".rstrip()
+        ) from error
     if number != index:
         raise ValueError(f"expected the outcome of act {index}, got that of {number}")
     return int(code)
@@ -112,18 +120,23 @@ _REFUSING = (signal.SIGSYS, signal.SIGKILL)
 
 
 def _act(name: str, code: int, seen: bool) -> Act:
-    """Result of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as a success: a check
-    that could not run has not passed."""
+    """Result of an act.  One that neither succeeded nor was refused (it hung, it crashed) counts as
+    a success: a check that could not run has not passed.
+    """
     if code == 0 and seen:
         return Act(name=name, succeeded=True, outcome="it worked")
     if code == escape_attempts.UNFINISHED:
         return Act(
-            name=name, succeeded=True, outcome=f"not known: it did not end within {escape_attempts.ACT_TIMEOUT_S:g} s"
+            name=name,
+            succeeded=True,
+            outcome=f"not known: it did not end within {escape_attempts.ACT_TIMEOUT_S:g} s",
         )
     if code < 0:
         number = signal.Signals(-code)
         return Act(name=name, succeeded=number not in _REFUSING, outcome=f"ended by {number.name}")
-    return Act(name=name, succeeded=False, outcome=errno.errorcode.get(code, "reached no other process"))
+    return Act(
+        name=name, succeeded=False, outcome=errno.errorcode.get(code, "reached no other process")
+    )
 
 
 class _Outer:
@@ -137,7 +150,9 @@ class _Outer:
         self._token = f"assay-{secrets.token_hex(16)}"
         self._shared_memory = Path("/dev/shm", self._token)
         self._stack.callback(self._shared_memory.unlink, missing_ok=True)
-        self._folder = Path(enter(tempfile.TemporaryDirectory(prefix="assay-selftest-", dir="/var/tmp")))
+        self._folder = Path(
+            enter(tempfile.TemporaryDirectory(prefix="assay-selftest-", dir="/var/tmp"))
+        )
         self._folder.chmod(0o777)
         file = self._folder / "canary"
         file.write_text(self._token)
@@ -154,9 +169,16 @@ class _Outer:
         return self
 
     def _start(self) -> int:
-        """A waiting process of the worker's uid, with the token as its name and in its environment."""
+        """A waiting process of the worker's uid, with the token as its name and in
+        its environment.
+        """
         process = self._stack.enter_context(
-            subprocess.Popen([self._token], executable="/bin/cat", stdin=subprocess.PIPE, env={"CANARY": self._token})
+            subprocess.Popen(
+                [self._token],
+                executable="/bin/cat",
+                stdin=subprocess.PIPE,
+                env={"CANARY": self._token},
+            )
         )
         self._stack.callback(process.kill)
         return process.pid
@@ -182,18 +204,21 @@ class _Outer:
             abstract=self._token,
             socket=str(self._folder / "socket"),
             memory_bytes=_MEMORY_BYTES,
-            # Without a uid of its own the limit counts in all that its user has, of which some may end meanwhile.
+            # Without a uid of its own the limit counts in all that its user has, of
+            # which some may end meanwhile.
             processes=2 * layers.MAX_PROCESSES,
         )
 
     def saw(self, name: str, targets: escape_attempts.Targets) -> bool:
-        """Test whether an act that was not refused had an effect outside.  In a process namespace a pid may name
-        another process, and in a private /dev/shm a file is invisible to others."""
+        """Test whether an act that was not refused had an effect outside.  In a process namespace a
+        pid may name another process, and in a private /dev/shm a file is invisible to others.
+        """
         effects = {
             "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),
             "kill a process of the worker's": lambda: not _alive(targets.worker_pids[1]),
             "limit a process of the worker's (prlimit)": lambda: (
-                resource.prlimit(targets.worker_pids[2], resource.RLIMIT_CORE)[0] == escape_attempts.LIMIT
+                resource.prlimit(targets.worker_pids[2], resource.RLIMIT_CORE)[0]
+                == escape_attempts.LIMIT
             ),
             "trace another candidate (ptrace)": lambda: not _alive(targets.neighbour_pids[0]),
             "kill another candidate": lambda: not _alive(targets.neighbour_pids[1]),
@@ -203,7 +228,10 @@ class _Outer:
         return effects.get(name, lambda: True)()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stack.close()
 
@@ -217,23 +245,38 @@ def _alive(pid: int) -> bool:
 
 
 def try_cuda() -> str:
-    """Make a CUDA context and launch a Triton kernel in a process that is confined like a candidate's.
+    """Make a CUDA context and launch a Triton kernel in a process that is confined
+    like a candidate's.
 
-    Returns the error, or an empty text."""
-    passed_on = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
+    Returns the error, or an empty text.
+    """
+    passed_on = (
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_HOME",
+        "LD_LIBRARY_PATH",
+        "TRITON_LIBCUDA_PATH",
+        "TRITON_PTXAS_PATH",
+    )
     environment = {name: os.environ[name] for name in passed_on if name in os.environ}
     role = "workers.shims.candidate"
     with (
-        zygote_client.Zygote((role,), environment | {"EVALUATION_DEVICE": "cuda:0", "OMP_NUM_THREADS": "1"}) as zygote,
+        zygote_client.Zygote(
+            (role,), environment | {"EVALUATION_DEVICE": "cuda:0", "OMP_NUM_THREADS": "1"}
+        ) as zygote,
         zygote.spawn(role, memory_bytes=0, cpu_s=600) as process,
     ):
         for sequence, command in enumerate((Command.WARM, Command.COMPILE_FIRST)):
             process.wait_ready(TIMEOUT_S)
             process.send(control_channel.REQUEST.pack(command, sequence, 0, 0, 0, 0, bytes(32)))
             try:
-                outcome, *_ = control_channel.REPLY.unpack(process.receive(control_channel.REPLY.size, TIMEOUT_S))
+                outcome, *_ = control_channel.REPLY.unpack(
+                    process.receive(control_channel.REPLY.size, TIMEOUT_S)
+                )
             except (Ended, TimedOut) as error:
-                return f"{command.name}: {error or 'no answer'}\n{process.output.decode(errors='replace')}"
+                return (
+                    f"{command.name}:"
+                    f" {error or 'no answer'}\n{process.output.decode(errors='replace')}"
+                )
             if outcome != control_channel.ReplyCode.DONE:
                 said = process.output.decode(errors="replace")
                 return f"{command.name}: {control_channel.ReplyCode(outcome).name}\n{said}"
@@ -241,7 +284,9 @@ def try_cuda() -> str:
 
 
 def _table(report: Report) -> str:
-    rows = [(act.name, "SUCCEEDED" if act.succeeded else "refused", act.outcome) for act in report.acts]
+    rows = [
+        (act.name, "SUCCEEDED" if act.succeeded else "refused", act.outcome) for act in report.acts
+    ]
     layers_in_force = [f"in force  {layer}" for layer in report.active]
     lines = [f"{name:48} {result:10} {outcome}" for name, result, outcome in rows]
     lines += ["", *layers_in_force, *(f"MISSING   {layer}" for layer in report.missing)]
@@ -250,15 +295,23 @@ def _table(report: Report) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run, print, return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
-    parser.add_argument("--cuda", action="store_true", help="also make a CUDA context and launch a Triton kernel")
+    parser.add_argument(
+        "--cuda", action="store_true", help="also make a CUDA context and launch a Triton kernel"
+    )
     options = parser.parse_args(arguments)
     report = run()
-    sys.stdout.write((json.dumps(asdict(report), indent=2) if options.json else _table(report)) + "\n")
+    sys.stdout.write(
+        (json.dumps(asdict(report), indent=2) if options.json else _table(report)) + "\n"
+    )
     failure = try_cuda() if options.cuda else ""
     if options.cuda:
-        sys.stdout.write(f"CUDA within the layers: {failure or 'a context and a Triton kernel worked'}\n")
+        sys.stdout.write(
+            f"CUDA within the layers: {failure or 'a context and a Triton kernel worked'}\n"
+        )
         lacking = ", ".join(toolchain.missing(cuda=True))
         sys.stdout.write(f"to compile CUDA C++ this host lacks: {lacking or 'nothing'}\n")
     return 1 if report.succeeded or failure else 0

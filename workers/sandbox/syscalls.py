@@ -1,4 +1,6 @@
-"""The few Linux calls that Python 3.11 does not wrap.  Every function raises OSError with the attempted act."""
+"""The few Linux calls that Python 3.11 does not wrap.  Every function raises OSError
+with the attempted act.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def syscall(number: int, *arguments: Any, what: str) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces named by `flags`; with CLONE_NEWPID the next child is the first process of a new one."""
+    """Leave the namespaces named by `flags`; with CLONE_NEWPID the next child is the
+    first process of a new one.
+    """
     _check(_libc.unshare(flags), f"unshare(0x{flags:x})")
 
 
@@ -78,13 +82,19 @@ def bind(source: Path | str, target: Path | str, *, read_only: bool = True) -> N
 
 def make_read_only(target: Path | str) -> None:
     """Remount the file system at `target`, for reading, and without set-uid programs."""
-    mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | _locked_flags(target))
+    mount(
+        "none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | _locked_flags(target)
+    )
 
 
 def _locked_flags(target: Path | str) -> int:
-    """Mount flags that a user namespace may not clear when it remounts (mount_namespaces(7), "locked")."""
+    """Mount flags that a user namespace may not clear when it remounts
+    (mount_namespaces(7), "locked").
+    """
     mounted = os.statvfs(target).f_flag
-    return mounted & (os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME)
+    return mounted & (
+        os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
+    )
 
 
 def unmount(target: Path | str) -> None:
@@ -104,12 +114,15 @@ def pivot_root(new_root: Path) -> None:
 def prctl(option: int, value: int) -> None:
     """prctl(2) with one argument."""
     zero = ctypes.c_ulong(0)
-    _check(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl({option}, {value})")
+    _check(
+        _libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl({option}, {value})"
+    )
 
 
 def nice_session(value: int) -> None:
-    """Weight of this session against others.  Where the kernel groups tasks by session (autogroup, sched(7)), the
-    priority and class of a process count only among those of its own session."""
+    """Weight of this session against others.  Where the kernel groups tasks by session (autogroup,
+    sched(7)), the priority and class of a process count only among those of its own session.
+    """
     autogroup = Path("/proc/self/autogroup")
     if autogroup.exists():
         autogroup.write_text(str(value))
@@ -122,15 +135,23 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def drop_capabilities() -> None:
-    """Empty the permitted, effective and inheritable sets (needed where the uid stays 0 in a user namespace)."""
+    """Empty the permitted, effective and inheritable sets (needed where the uid
+    stays 0 in a user namespace).
+    """
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)()
-    syscall(_SYS_CAPSET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capset")
+    syscall(
+        _SYS_CAPSET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capset"
+    )
 
 
 def effective_capabilities() -> int:
     """Effective capabilities of this process, as a bit mask."""
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
-    data = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: the low halves, then the high ones
-    syscall(_SYS_CAPGET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capget")
+    data = (
+        ctypes.c_uint32 * 6
+    )()  # effective, permitted, inheritable: the low halves, then the high ones
+    syscall(
+        _SYS_CAPGET[os.uname().machine], ctypes.byref(header), ctypes.byref(data), what="capget"
+    )
     return data[0] | data[3] << 32

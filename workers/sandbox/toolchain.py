@@ -1,7 +1,8 @@
-"""Compilers for a candidate's C++ and CUDA sources (torch.utils.cpp_extension): their locations, and those that are
-missing.
+"""Compilers for a candidate's C++ and CUDA sources (torch.utils.cpp_extension): their
+locations, and those that are missing.
 
-They run inside the sandbox, where only /usr, this Python's folders and CUDA_HOME are visible."""
+They run inside the sandbox, where only /usr, this Python's folders and CUDA_HOME are visible.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +12,28 @@ import sys
 from pathlib import Path
 
 MAX_JOBS = 4
-"""Compiler processes at a time.  A candidate has two or three files; the other cores belong to timed evaluations."""
+"""Compiler processes at a time.  A candidate has two or three files; the other cores
+belong to timed evaluations.
+"""
 
 _SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin")
 _NVCC = Path("bin/nvcc")
 
 
 def cuda_home() -> Path | None:
-    """Folder of the CUDA toolkit: CUDA_HOME, else the system's folder, else one among Python's packages.
+    """Folder of the CUDA toolkit: CUDA_HOME, else the system's folder, else one
+    among Python's packages.
 
-    PATH is not searched: a program found there may be a wrapper, and torch takes the folder above it for CUDA's."""
+    PATH is not searched: a program found there may be a wrapper, and torch takes the
+    folder above it for CUDA's.
+    """
     packages = [Path(entry) / "nvidia" for entry in sys.path if entry.endswith("-packages")]
     told = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
-    system = [Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*")), Path("/usr/lib/nvidia-cuda-toolkit")]
+    system = [
+        Path("/usr/local/cuda"),
+        *sorted(Path("/usr/local").glob("cuda-*")),
+        Path("/usr/lib/nvidia-cuda-toolkit"),
+    ]
     installed = [found for folder in packages for found in sorted(folder.glob("cu[0-9]*"))]
     return next((each for each in [*told, *system, *installed] if (each / _NVCC).is_file()), None)
 

@@ -1,7 +1,9 @@
 """The warden: a trusted supervisor between the zygote and each candidate.
 
-It makes the candidate's process namespace, control group and scratch folder, reports its pid and its end, and then
-removes its remains.  It contains no code of the candidate, and cleans up even if the zygote has ended."""
+It makes the candidate's process namespace, control group and scratch folder, reports its pid
+and its end, and then removes its remains.  It contains no code of the candidate, and cleans
+up even if the zygote has ended.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ NOTE = struct.Struct("<Ii")
 """Header of a note on the warden's channel, followed by text: kind, number."""
 
 NOTE_READY, NOTE_PID, NOTE_ENDED, NOTE_FAILED = 1, 2, 3, 4
-"""READY: text is the layers as JSON.  PID: number is the candidate's pid.  ENDED: number is its wait status, and text
-is OUT_OF_MEMORY if the kernel ended it for that.  FAILED: text says why the candidate could not be confined."""
+"""READY: text is the layers as JSON.  PID: number is the candidate's pid.  ENDED: number is its
+wait status, and text is OUT_OF_MEMORY if the kernel ended it for that.  FAILED: text says why the
+candidate could not be confined.
+"""
 
 OUT_OF_MEMORY = b"out of memory"
 
@@ -46,8 +50,9 @@ class Request:
 
     @property
     def tree_bytes(self) -> int:
-        """Limit for the memory of all processes together, including files in their scratch folders.  Address space that
-        CUDA only reserves does not count, so this limit always exists."""
+        """Limit for the memory of all processes together, including files in their scratch folders.
+        Address space that CUDA only reserves does not count, so this limit always exists.
+        """
         own = self.memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
         return own + 2 * layers.SCRATCH_BYTES
 
@@ -67,9 +72,16 @@ Ends = tuple[int, int, socket.socket]
 
 
 def run(
-    serve: Serve, active: layers.Layers, groups: int | None, request: Request, fds: list[int], zygote: int
+    serve: Serve,
+    active: layers.Layers,
+    groups: int | None,
+    request: Request,
+    fds: list[int],
+    zygote: int,
 ) -> NoReturn:
-    """Fork the candidate, wait for its end, remove its remains.  `groups`: parent of its control group."""
+    """Fork the candidate, wait for its end, remove its remains.  `groups`: parent of
+    its control group.
+    """
     channel, stdout, notes = fds
     note = socket.socket(fileno=notes)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -82,7 +94,9 @@ def run(
         os._exit(1)
     os.close(channel)
     os.close(stdout)
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the referee is gone, or has killed it
+    with contextlib.suppress(
+        BrokenPipeError, ConnectionResetError
+    ):  # the referee is gone, or has killed it
         note.send(NOTE.pack(NOTE_PID, pid))
     _, status = os.waitpid(pid, 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -99,17 +113,22 @@ def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Con
     """Prepare the candidate's resources.  Raises OSError if its orphans could not be reaped."""
     layers.enter_process_namespace(active)
     if "process namespace" not in active.active and not Path("/proc/self").exists():
-        raise OSError("no process namespace, and no /proc in which to find what a candidate leaves running")
+        raise OSError(
+            "no process namespace, and no /proc in which to find what a candidate leaves running"
+        )
     group = None
     if groups is not None:
-        group = cgroup.Group(groups, memory_bytes=request.tree_bytes, processes=layers.MAX_PROCESSES)
+        group = cgroup.Group(
+            groups, memory_bytes=request.tree_bytes, processes=layers.MAX_PROCESSES
+        )
         active.active.append("control group")
     return Confinement(active, request, layers.make_scratch(active), group)
 
 
 def _fork(confinement: Confinement, serve: Serve, ends: Ends, zygote: int) -> int:
-    """Fork the candidate; returns its pid.  From here on the zygote's end does not kill the warden, which then ends the
-    candidate."""
+    """Fork the candidate; returns its pid.  From here on the zygote's end does not kill the warden,
+    which then ends the candidate.
+    """
     pids: list[int] = []
 
     def end(*_: object) -> None:
@@ -136,12 +155,17 @@ def _kill_remains(confinement: Confinement) -> bytes:
         confinement.group.kill()
     if "process namespace" not in confinement.active.active:
         _kill_orphans()
-    return OUT_OF_MEMORY if confinement.group is not None and confinement.group.out_of_memory() else b""
+    return (
+        OUT_OF_MEMORY
+        if confinement.group is not None and confinement.group.out_of_memory()
+        else b""
+    )
 
 
 def _kill_orphans() -> None:
-    """Without a process namespace: kill all processes that the candidate started, which are this process's children
-    now, until none is left."""
+    """Without a process namespace: kill all processes that the candidate started, which are this
+    process's children now, until none is left.
+    """
     while True:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
         for pid in map(int, children.split()):
@@ -158,7 +182,10 @@ def _candidate(confinement: Confinement, serve: Serve, ends: Ends) -> NoReturn:
     request, active = confinement.request, confinement.active
     cpus = (request.core,) if request.core >= 0 else ()
     limits = layers.Limits(
-        memory_bytes=request.memory_bytes, data_bytes=request.tree_bytes, cpu_s=request.cpu_s, cpus=cpus
+        memory_bytes=request.memory_bytes,
+        data_bytes=request.tree_bytes,
+        cpu_s=request.cpu_s,
+        cpus=cpus,
     )
     try:
         if confinement.group is not None:

@@ -1,10 +1,13 @@
-"""The zygote: imports the candidates' modules once, confines itself, and forks a warden with a candidate on request.
+"""The zygote: imports the candidates' modules once, confines itself, and forks a
+warden with a candidate on request.
 
-Started as `python -m workers.sandbox.zygote FD ROLE…` with a clean environment by zygote_client.Zygote.  It never runs
-untrusted code and never computes with torch: forks of a process that has used OpenMP hang.
+Started as `python -m workers.sandbox.zygote FD ROLE…` with a clean environment by
+zygote_client.Zygote.  It never runs untrusted code and never computes with torch: forks of a
+process that has used OpenMP hang.
 
-A role's module may define `prepare`, which runs once for all forks: they inherit its memory, and libraries that it
-leaves in Triton's cache are copied into each fork's own cache."""
+A role's module may define `prepare`, which runs once for all forks: they inherit its memory, and
+libraries that it leaves in Triton's cache are copied into each fork's own cache.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,9 @@ SPAWN = struct.Struct("<IIQQi")
 """Role index, uid, memory bytes, CPU seconds, core (−1: any)."""
 
 FIRST_TO_GO = "1000"
-"""If the host runs out of memory, the kernel ends the largest candidate and never the referee (proc(5),
-oom_score_adj)."""
+"""If the host runs out of memory, the kernel ends the largest candidate and never the
+referee (proc(5), oom_score_adj).
+"""
 
 PRIORITY = -15
 """Nice value of measured processes."""
@@ -41,16 +45,24 @@ MESSAGE_BYTES = 64 << 10
 
 
 def main(fd: int, roles: list[str]) -> None:
-    """Import the roles' modules, confine, report on the channel, then fork on request until the channel closes."""
+    """Import the roles' modules, confine, report on the channel, then fork on
+    request until the channel closes.
+    """
     channel = socket.socket(fileno=fd)
-    os.environ.pop("LD_PRELOAD", None)  # loaded already; compilers that forks start could not find it
+    os.environ.pop(
+        "LD_PRELOAD", None
+    )  # loaded already; compilers that forks start could not find it
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     modules = [importlib.import_module(role) for role in roles]
     libraries = _prepare(modules)
-    serves: list[warden.Serve] = [functools.partial(_serve, module.serve, libraries) for module in modules]
+    serves: list[warden.Serve] = [
+        functools.partial(_serve, module.serve, libraries) for module in modules
+    ]
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
-        raise RuntimeError(f"expected a single thread before forking, found {threads}: a library started its own")
+        raise RuntimeError(
+            f"expected a single thread before forking, found {threads}: a library started its own"
+        )
     prefer()
     Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO)
     active = layers.Layers()
@@ -83,10 +95,14 @@ def _prepare(modules: Iterable[ModuleType]) -> dict[str, bytes]:
             except Exception:  # noqa: BLE001 (it only saves time)
                 traceback.print_exc()
         del os.environ["TRITON_CACHE_DIR"]
-        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*.so")}
+        return {
+            str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*.so")
+        }
 
 
-def _serve(serve: warden.Serve, libraries: dict[str, bytes], channel: socket.socket, scratch: Path) -> None:
+def _serve(
+    serve: warden.Serve, libraries: dict[str, bytes], channel: socket.socket, scratch: Path
+) -> None:
     """Serve a role in a fork, with these libraries in its cache."""
     for name, content in libraries.items():
         path = scratch / name
@@ -105,8 +121,9 @@ def _open_groups(active: layers.Layers) -> int | None:
 
 
 def prefer() -> None:
-    """Raise this process's priority, if allowed: waiting for a core would be measured as slowness.  All forks inherit
-    it, and with it the core they are bound to."""
+    """Raise this process's priority, if allowed: waiting for a core would be measured as slowness.
+    All forks inherit it, and with it the core they are bound to.
+    """
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
 

@@ -21,22 +21,27 @@ ACCOUNT = "candidate"
 """User name shown to confined processes."""
 
 _UIDS = 1000
-"""Size of the uid pool: more than a referee has processes in flight; a uid is reused after the end of its last
-owner."""
+"""Size of the uid pool: more than a referee has processes in flight; a uid is reused
+after the end of its last owner.
+"""
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
 
 def import_path() -> str:
-    """PYTHONPATH for a trusted process: this project, then this process's PYTHONPATH (packages outside the prefix)."""
+    """PYTHONPATH for a trusted process: this project, then this process's PYTHONPATH
+    (packages outside the prefix).
+    """
     return os.pathsep.join([str(_PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def candidate_uids(pid: int, uid_map: str) -> range:
-    """Uids for the processes of the referee `pid`: used by no other process of this host, because pids are unique.
+    """Uids for the processes of the referee `pid`: used by no other process of this
+    host, because pids are unique.
 
-    `uid_map`: as in user_namespaces(7).  A rootless container has only some thousands of uids; there they are taken
-    from the middle, away from its accounts and `nobody`."""
+    `uid_map`: as in user_namespaces(7).  A rootless container has only some thousands of uids;
+    there they are taken from the middle, away from its accounts and `nobody`.
+    """
     mapped = [(int(first), int(count)) for first, _, count in map(str.split, uid_map.splitlines())]
     first = layers.FIRST_UID + _UIDS * pid
     if any(start <= first and first + _UIDS <= start + count for start, count in mapped):
@@ -50,8 +55,9 @@ _uids: dict[int, Iterator[int]] = {}
 
 
 def next_uid() -> int:
-    """A uid that none of the last thousand processes had, of any zygote: the kernel limits processes per uid, so one of
-    two processes with the same uid could exhaust the other's limit."""
+    """A uid that none of the last thousand processes had, of any zygote: the kernel limits
+    processes per uid, so one of two processes with the same uid could exhaust the other's limit.
+    """
     here = os.getpid()
     if here not in _uids:
         uids = candidate_uids(here, Path("/proc/self/uid_map").read_text())
@@ -62,9 +68,12 @@ def next_uid() -> int:
 class Zygote:
     """A warm process from which others are forked.  Use as a context manager."""
 
-    def __init__(self, roles: tuple[str, ...], environment: dict[str, str], *, core: int = -1) -> None:
-        """`roles`: modules with `serve`; `environment`: all variables that the processes will see; `core`: core to run
-        on."""
+    def __init__(
+        self, roles: tuple[str, ...], environment: dict[str, str], *, core: int = -1
+    ) -> None:
+        """`roles`: modules with `serve`; `environment`: all variables that the processes
+        will see; `core`: core to run on.
+        """
         self._roles = roles
         self._core = core
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -75,9 +84,10 @@ class Zygote:
                 "PYTHONPATH": import_path(),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": "/tmp",
-                # A uid without an account has no name, and torch's compiler needs one (getpass.getuser).  It compiles
-                # in one thread, because the other cores belong to timed evaluations, and without precompiled headers,
-                # which do not pay for the little that a process compiles.
+                # A uid without an account has no name, and torch's compiler needs one
+                # (getpass.getuser).  It compiles in one thread, because the other cores belong to
+                # timed evaluations, and without precompiled headers, which do not pay for the
+                # little that a process compiles.
                 **dict.fromkeys(("USER", "LOGNAME"), ACCOUNT),
                 "TORCHINDUCTOR_COMPILE_THREADS": "1",
                 "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
@@ -103,25 +113,33 @@ class Zygote:
         return self._process.poll() is None
 
     def wait_ready(self) -> None:
-        """Wait until it has imported its roles' modules and confined itself.  Raises ZygoteError."""
+        """Wait until it has imported its roles' modules and confined itself.  Raises
+        ZygoteError.
+        """
         if self._ready:
             return
         greeting = self._channel.recv(zygote.MESSAGE_BYTES)
         if not greeting:
             code = self._process.wait()
-            raise ZygoteError(f"the zygote ended with code {code} before it was ready; its standard error says why")
+            raise ZygoteError(
+                f"the zygote ended with code {code} before it was ready; its standard error"
+                " says why"
+            )
         self.active, self.missing = json.loads(greeting)
         self._ready = True
 
     def spawn(self, role: str, *, memory_bytes: int, cpu_s: int) -> ConfinedProcess:
-        """Fork a process that serves `role`.  Returns at once; the first request waits until the process is
-        confined."""
+        """Fork a process that serves `role`.  Returns at once; the first request waits
+        until the process is confined.
+        """
         self.wait_ready()
         channel, their_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         notes, their_notes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stdout, their_stdout = os.pipe()
         fds = array.array("i", [their_channel.fileno(), their_stdout, their_notes.fileno()])
-        message = zygote.SPAWN.pack(self._roles.index(role), next_uid(), memory_bytes, cpu_s, self._core)
+        message = zygote.SPAWN.pack(
+            self._roles.index(role), next_uid(), memory_bytes, cpu_s, self._core
+        )
         try:
             self._channel.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
@@ -145,6 +163,9 @@ class Zygote:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

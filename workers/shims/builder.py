@@ -1,6 +1,9 @@
-"""The shim inside a builder's process: compiles a candidate's Triton kernels for a GPU that need not be there.
+"""The shim inside a builder's process: compiles a candidate's Triton kernels for a
+GPU that need not be there.
 
-Confined like a candidate, because the source is executed here too.  Its report is advice about the candidate."""
+Confined like a candidate, because the source is executed here too.  Its report is
+advice about the candidate.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,12 @@ from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import calls, warmup
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
-KILLED = re.compile(r"`ptxas` failed with error code -\d|No space left on device|Memory allocation failure")
-"""Messages of a compiler that a signal ended, or that lacked the host's disk or memory: no fault of the kernel."""
+KILLED = re.compile(
+    r"`ptxas` failed with error code -\d|No space left on device|Memory allocation failure"
+)
+"""Messages of a compiler that a signal ended, or that lacked the host's disk or
+memory: no fault of the kernel.
+"""
 
 FOREIGN = "Unsupported function referenced"
 """Triton's words for a kernel that calls Python or torch, which its interpreter would run."""
@@ -69,21 +76,29 @@ class Shim:
                 self._mailbox = mmap.mmap(fd, control_channel.MAILBOX_BYTES)
                 path = self._scratch / "candidate.py"
                 path.write_bytes(self._mailbox[:a])
-                self._launches = json.loads(self._mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + b])
+                self._launches = json.loads(
+                    self._mailbox[control_channel.NOTES_AT : control_channel.NOTES_AT + b]
+                )
                 self._module = base.execute(path)
                 self._nested = [each for each in gc.get_objects() if type(each) is JITFunction]
                 return Reply(ReplyCode.DONE)
             if command == Command.COMPILE and self._mailbox is not None:
                 rows = [self._compile(launch, a) for launch in self._launches]
                 table = b"".join(rows)[: control_channel.TABLE_BYTES]
-                self._mailbox[control_channel.TABLE_AT : control_channel.TABLE_AT + len(table)] = table
+                self._mailbox[control_channel.TABLE_AT : control_channel.TABLE_AT + len(table)] = (
+                    table
+                )
                 return Reply(ReplyCode.DONE, len(rows))
             if command == Command.CODE and self._mailbox is not None:
                 return Reply(ReplyCode.DONE, kernel_code.write(self._mailbox, self._codes))
             return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around candidate code)
             assert self._mailbox is not None
-            return Reply(ReplyCode.LOAD_FAILED, 0, control_channel.put_text(self._mailbox, calls.explain(error)))
+            return Reply(
+                ReplyCode.LOAD_FAILED,
+                0,
+                control_channel.put_text(self._mailbox, calls.explain(error)),
+            )
 
     def _compile(self, launch: dict[str, Any], capability: int) -> bytes:
         """One row of the table: the compiler's figures for one launch."""
@@ -91,14 +106,21 @@ class Shim:
         signature = ", ".join(f"{key}: {kind}" for key, kind in launch["signature"].items())
         found = self._functions(name)
         if not found:
-            return _row(name, signature, "no such kernel existed once the module was loaded", _NOT_ATTEMPTED)
+            return _row(
+                name, signature, "no such kernel existed once the module was loaded", _NOT_ATTEMPTED
+            )
         function = self._function(name, str(launch.get("digest")))
         if function is None:
             return _row(name, signature, control_channel.ANOTHER, _FAILED)
         try:
-            constants = {key: kernel_constants.read(form, self._function) for key, form in launch["constants"].items()}
+            constants = {
+                key: kernel_constants.read(form, self._function)
+                for key, form in launch["constants"].items()
+            }
             source = ASTSource(function, launch["signature"], constants)
-            compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch["options"])
+            compiled = triton.compile(
+                source, target=GPUTarget("cuda", capability, 32), options=launch["options"]
+            )
         except (CompilationError, PTXASError, OutOfResources) as error:
             outcome = _NOT_ATTEMPTED if KILLED.search(str(error)) else _FAILED
             return _row(name, signature, f"{type(error).__name__}: {error}", outcome)
@@ -112,15 +134,23 @@ class Shim:
         return _row(name, signature, "", _OK, registers, spilled, compiled.metadata.shared)
 
     def _function(self, name: str, digest: str) -> Any | None:
-        """The kernel of that name with this digest: the one that was interpreted, or a helper that it calls."""
-        return next((each for each in self._functions(name) if compiled_twins.digest(each) == digest), None)
+        """The kernel of that name with this digest: the one that was interpreted, or
+        a helper that it calls.
+        """
+        return next(
+            (each for each in self._functions(name) if compiled_twins.digest(each) == digest), None
+        )
 
     def _functions(self, name: str) -> list[Any]:
-        """Kernels of that name: the module's own first, then those nested in functions and classes."""
+        """Kernels of that name: the module's own first, then those nested in
+        functions and classes.
+        """
         function = getattr(self._module, name, None)
         while function is not None and not isinstance(function, JITFunction):
             function = getattr(function, "fn", None)  # below @autotune and @heuristics
-        others = [each for each in self._nested if each.fn.__name__ == name and each is not function]
+        others = [
+            each for each in self._nested if each.fn.__name__ == name and each is not function
+        ]
         return [function, *others] if function is not None else others
 
     def _resources(self, cubin: bytes) -> tuple[int, int]:
@@ -128,7 +158,9 @@ class Shim:
         path = self._scratch / "kernel.cubin"
         path.write_bytes(cubin)
         try:
-            shown = subprocess.run([_CUOBJDUMP, "-res-usage", path], capture_output=True, text=True, check=False)
+            shown = subprocess.run(
+                [_CUOBJDUMP, "-res-usage", path], capture_output=True, text=True, check=False
+            )
         except OSError:
             return -1, -1
         found = re.search(r"REG:(\d+) STACK:(\d+)", shown.stdout)
@@ -136,9 +168,19 @@ class Shim:
 
 
 def _row(
-    name: str, signature: str, message: str, outcome: int, registers: int = -1, spilled: int = -1, shared: int = -1
+    name: str,
+    signature: str,
+    message: str,
+    outcome: int,
+    registers: int = -1,
+    spilled: int = -1,
+    shared: int = -1,
 ) -> bytes:
-    texts = (name.encode()[:127], signature.encode()[:511], message.encode("utf-8", "replace")[:2047])
+    texts = (
+        name.encode()[:127],
+        signature.encode()[:511],
+        message.encode("utf-8", "replace")[:2047],
+    )
     return control_channel.COMPILED_ROW.pack(*texts, outcome, registers, spilled, shared)
 
 

@@ -1,5 +1,6 @@
-"""Calling a model on slots and delivering its outputs: the same code in the reference's and in the candidate's
-process, so that both pay the same overhead on the clock."""
+"""Calling a model on slots and delivering its outputs: the same code in the reference's and in the
+candidate's process, so that both pay the same overhead on the clock.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ from workers.shims.stack_depth import at_random_depth
 
 
 def seed_everything(seed: bytes, purpose: int) -> None:
-    """Seed every generator that a problem or a constructor may draw from.  Each `purpose` has a stream of its own."""
+    """Seed every generator that a problem or a constructor may draw from.  Each
+    `purpose` has a stream of its own.
+    """
     number = int.from_bytes(seed[:8], "little") ^ (purpose * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
     torch.manual_seed(number & (1 << 63) - 1)
     random.seed(number)
@@ -39,8 +42,10 @@ def seed_everything(seed: bytes, purpose: int) -> None:
 
 
 def set_mode(model: torch.nn.Module, *, training: bool) -> None:
-    """Put the model into train or eval mode.  A model that is in train mode already is left alone: parts that its
-    constructor has put into eval mode, as `from_pretrained` does, have no dropout."""
+    """Put the model into train or eval mode.  A model that is in train mode already
+    is left alone: parts that its constructor has put into eval mode, as
+    `from_pretrained` does, have no dropout.
+    """
     if not training:
         model.eval()
     elif not model.training:
@@ -64,7 +69,12 @@ class Shared:
 
     def add(self, segment: Segment) -> None:
         """Add a segment that the referee has mapped."""
-        spans = sorted([*zip(self._starts, self._ends, strict=True), (segment.base, segment.base + segment.size)])
+        spans = sorted(
+            [
+                *zip(self._starts, self._ends, strict=True),
+                (segment.base, segment.base + segment.size),
+            ]
+        )
         self._starts, self._ends = [], []
         for start, end in spans:
             if self._ends and start <= self._ends[-1]:
@@ -78,9 +88,10 @@ class Shared:
         self._starts, self._ends = [], []
 
     def forget_after_release(self) -> None:
-        """Remove all segments whenever torch releases memory to the driver: later the same address holds other memory,
-        while the referee's mapping shows the old one.  Candidates empty torch's cache between calls, and torch itself
-        does before it records a graph."""
+        """Remove all segments whenever torch releases memory to the driver: later the same address
+        holds other memory, while the referee's mapping shows the old one.  Candidates empty torch's
+        cache between calls, and torch itself does before it records a graph.
+        """
         for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
             if hasattr(torch._C, name):
                 setattr(torch._C, name, functools.partial(self._release, getattr(torch._C, name)))
@@ -96,7 +107,9 @@ class Shared:
 
 
 def share(shared: Shared, address: int) -> Reply:
-    """Answer Command.SEGMENT: a descriptor, and base and size of the piece of device memory around `address`."""
+    """Answer Command.SEGMENT: a descriptor, and base and size of the piece of device
+    memory around `address`.
+    """
     fd, segment = share_segment(address)
     shared.add(segment)
     return Reply(ReplyCode.DONE, segment.base, segment.size, fd)
@@ -116,7 +129,9 @@ class KeywordModel:
 
 
 class Slots:
-    """Input and output tensors that view the arena, made once so that a timed call includes no set-up."""
+    """Input and output tensors that view the arena, made once so that a timed call
+    includes no set-up.
+    """
 
     def __init__(
         self,
@@ -144,28 +159,36 @@ class Slots:
 
     def arguments(self, slot: int) -> list[Any]:
         """Positional arguments of the call on `slot`."""
-        if self._has_numbers:  # numbers are values, not views: they must be read when the call is made
+        if (
+            self._has_numbers
+        ):  # numbers are values, not views: they must be read when the call is made
             return layout.rebuild(self._node, iter(self._inputs[slot]))  # type: ignore[no-any-return]
         return self._arguments[slot]  # type: ignore[no-any-return]
 
     def run(self, model: Any, first: int, count: int, delivering: int) -> int:
-        """Call `model` on `count` slots from `first` on; returns nanoseconds by this process's clock (claimed time)."""
+        """Call `model` on `count` slots from `first` on; returns nanoseconds by this
+        process's clock (claimed time).
+        """
         began = time.perf_counter_ns()
         self._held = []  # outputs of the previous block have been read
         replays = delivering == Delivering.REPLAY
         call = functools.partial(self._call, model, first, count, delivering)
         pointers = self._graphs.play(first, count) if replays else at_random_depth(call)
         if count == 0 and self._touched is not None and not replays:
-            self._touched.zero_()  # the device switches to this process's context, as it does for a call
+            # the device switches to this process's context, as it does for a call
+            self._touched.zero_()
         if delivering == Delivering.COPY:
             self._mailbox[QUEUED_AT] = 1
         if self._on_gpu:
-            synchronise()  # if a candidate replaces this function, Block.settled_us shows the remaining work
+            # if a candidate replaces this function, Block.settled_us shows the remaining work
+            synchronise()
         self._point(pointers)
         return time.perf_counter_ns() - began
 
     def _call(self, model: Any, first: int, count: int, delivering: int) -> list[int]:
-        """Make the calls in order; returns the addresses of their outputs, or an empty list if they are copied."""
+        """Make the calls in order; returns the addresses of their outputs, or an
+        empty list if they are copied.
+        """
         pointers: list[int] = []
         with torch.no_grad(), self._one_after_the_other(first, count) as turn:
             for slot in turn:
@@ -177,8 +200,10 @@ class Slots:
         return pointers
 
     def capture(self, model: Any, first: int, count: int, delivering: int) -> None:
-        """Record the calls on `count` slots from `first` on as a graph, and write the addresses of their outputs into
-        the mailbox; see Graphs.  `delivering`: COPY, or CAPTURE, which leaves contiguous outputs where they are."""
+        """Record the calls on `count` slots from `first` on as a graph, and write the addresses of
+        their outputs into the mailbox; see Graphs.  `delivering`: COPY, or CAPTURE, which leaves
+        contiguous outputs where they are.
+        """
 
         def call(at: int, number: int) -> graph_capture.Outputs:
             self._held = []
@@ -194,7 +219,9 @@ class Slots:
 
     @contextmanager
     def _one_after_the_other(self, first: int, count: int) -> Iterator[Iterable[int]]:
-        """Slots of a block in order.  On the CPU device the inputs of a slot become readable when its call begins."""
+        """Slots of a block in order.  On the CPU device the inputs of a slot become
+        readable when its call begins.
+        """
         slots = range(first, first + count)
         if self._visibility is None or count < 2:
             yield slots
@@ -211,11 +238,15 @@ class Slots:
         return slot
 
     def launch(self, model: Any, slot: int) -> list[tuple[Any, torch.Tensor]]:
-        """Outputs of one call, with their views in the slot, whose work is queued on the device and not waited for.  To
-        look at them is part of the call: a container with code of its own could compute then."""
+        """Outputs of one call, with their views in the slot, whose work is queued on the
+        device and not waited for.  To look at them is part of the call: a container with code
+        of its own could compute then.
+        """
         self._held = []
         with torch.no_grad():
-            return list(paired(model(*self.arguments(slot)), self._outputs_node, self._outputs[slot]))
+            return list(
+                paired(model(*self.arguments(slot)), self._outputs_node, self._outputs[slot])
+            )
 
     def deliver(self, outputs: list[tuple[Any, torch.Tensor]]) -> None:
         """Copy the result of `launch` into its slot, and wait for it."""
@@ -225,8 +256,9 @@ class Slots:
             synchronise()
 
     def event_mean(self, model: Any, slot: int, warmups: int, trials: int) -> int:
-        """Mean nanoseconds of a call as KernelGYM measures them: the same inputs in each trial, gradients on, caches
-        not flushed, and an idle device at the start of a trial."""
+        """Mean nanoseconds of a call as KernelGYM measures them: the same inputs in each trial,
+        gradients on, caches not flushed, and an idle device at the start of a trial.
+        """
         device = self._inputs[slot][0].device if self._inputs[slot] else torch.device("cpu")
         times = []
         for trial in range(warmups + trials):
@@ -245,7 +277,9 @@ class Slots:
         self._held = []
 
     def _hold(self, value: object, views: list[torch.Tensor], delivering: int) -> list[int]:
-        """Keep the outputs of a call; return the address of each output, or 0 for one that was copied into its slot."""
+        """Keep the outputs of a call; return the address of each output, or 0 for one
+        that was copied into its slot.
+        """
         pointers = []
         for item, view in paired(value, self._outputs_node, views):
             if not isinstance(item, torch.Tensor):
@@ -261,15 +295,20 @@ class Slots:
         return pointers
 
     def _must_copy(self, address: int, view: torch.Tensor, delivering: int) -> bool:
-        """Return whether an output has to be copied into its slot, although it lies at `address`."""
+        """Return whether an output has to be copied into its slot, although it lies
+        at `address`.
+        """
         if delivering == Delivering.CAPTURE:
             return not address
-        return delivering == Delivering.SURVEY or not self._shared.covers(address, view.numel() * view.element_size())
+        return delivering == Delivering.SURVEY or not self._shared.covers(
+            address, view.numel() * view.element_size()
+        )
 
 
 def _lies_as_it_is(item: torch.Tensor) -> bool:
-    """Test whether a tensor's memory holds its values contiguously.  The memory of a lazy conjugate or negative holds
-    the original's values."""
+    """Test whether a tensor's memory holds its values contiguously.  The memory of a lazy conjugate
+    or negative holds the original's values.
+    """
     return item.is_contiguous() and not item.is_conj() and not item.is_neg()
 
 
@@ -286,7 +325,9 @@ def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
 
 
 def explain(error: BaseException) -> str:
-    """Text of an exception: a line with the failure in a sentence, then the end of the traceback."""
+    """Text of an exception: a line with the failure in a sentence, then the end of
+    the traceback.
+    """
     said = _compilers_reason(error) or _say(error)
     said += WITHOUT_GRADIENTS if "does not require grad" in said else ""
     summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
@@ -295,10 +336,14 @@ def explain(error: BaseException) -> str:
     except BaseException as secondary:  # noqa: BLE001 (the candidate's code)
         log = f"the traceback could not be printed: {type(secondary).__name__}"
     errors = _first_errors(log)
-    return "\n".join([_in_a_sentence(summary, errors), *([FIRST_ERRORS, *errors, ""] if errors else []), log])
+    return "\n".join(
+        [_in_a_sentence(summary, errors), *([FIRST_ERRORS, *errors, ""] if errors else []), log]
+    )
 
 
-WITHOUT_GRADIENTS = " (a call runs under torch.no_grad(): a model that differentiates enables gradients itself)"
+WITHOUT_GRADIENTS = (
+    " (a call runs under torch.no_grad(): a model that differentiates enables gradients itself)"
+)
 
 FIRST_ERRORS = "first errors:"
 NAMED_ERRORS = 10
@@ -307,20 +352,28 @@ _COMPILER = re.compile(r"\bnvcc\b|\bninja\b|\bptxas\b|\bc\+\+ |\bg\+\+ |NVRTC")
 
 
 def _first_errors(log: str) -> list[str]:
-    """The first lines of a compiler's log that state errors; empty if the text is no compiler's log."""
+    """The first lines of a compiler's log that state errors; empty if the text is no
+    compiler's log.
+    """
     if not _COMPILER.search(log):
         return []
-    found = dict.fromkeys(line.strip()[:300] for line in log.splitlines() if _ERROR_LINE.search(line))
+    found = dict.fromkeys(
+        line.strip()[:300] for line in log.splitlines() if _ERROR_LINE.search(line)
+    )
     return [line for line in found if not line.startswith("RuntimeError:")][:NAMED_ERRORS]
 
 
 _AT = re.compile(r"at (\d+:\d+):\n(?:.*\n)??([^\n]*)\n *\^(?:\n(.*))?", re.DOTALL)
-"""Message of Triton's compiler: a place, the source up to it, and a reason unless another error gives that."""
+"""Message of Triton's compiler: a place, the source up to it, and a reason unless
+another error gives that.
+"""
 
 
 def _compilers_reason(error: BaseException) -> str:
-    """Reason of an error of Triton's compiler, with its place and line; "" for another error.  Triton's text begins
-    with a dozen lines of source, and the reason of an error in a nested function is in the error's cause."""
+    """Reason of an error of Triton's compiler, with its place and line; "" for another error.
+    Triton's text begins with a dozen lines of source, and the reason of an error in a nested
+    function is in the error's cause.
+    """
     place = line = reason = ""
     each: BaseException | None = error if isinstance(error, CompilationError) else None
     while each is not None and not reason:
@@ -333,7 +386,9 @@ def _compilers_reason(error: BaseException) -> str:
     return f"{reason} (at {place}: {line})" if reason else ""
 
 
-_ADVICE = re.compile(r"\n(?:Search for `cuda|CUDA kernel errors might be asynchronously).*", re.DOTALL)
+_ADVICE = re.compile(
+    r"\n(?:Search for `cuda|CUDA kernel errors might be asynchronously).*", re.DOTALL
+)
 """The same sentences after each of CUDA's errors."""
 
 

@@ -1,7 +1,8 @@
 """The shim inside a candidate's process: answers the referee's commands by running the candidate.
 
-Once the source has been executed, the candidate can change everything in this process.  So its reports are testimony;
-verdicts rest on the bytes of the outputs and on the referee's clock."""
+Once the source has been executed, the candidate can change everything in this process.  So its
+reports are testimony; verdicts rest on the bytes of the outputs and on the referee's clock.
+"""
 
 from __future__ import annotations
 
@@ -85,8 +86,9 @@ class Shim:
     def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:
         """Carry out one request.  Every exception of candidate code is caught here.
 
-        `run` is bound when this class is defined, before any candidate code exists, so that replacing the method has no
-        effect on a block's calls."""
+        `run` is bound when this class is defined, before any candidate code exists, so that
+        replacing the method has no effect on a block's calls.
+        """
         command, _, a, b, c, seed, fd = request
         failure = {
             Command.LOAD: ReplyCode.LOAD_FAILED,
@@ -94,10 +96,14 @@ class Shim:
             Command.RENEW: ReplyCode.CONSTRUCT_FAILED,
         }
         try:
-            if command == Command.RUN and self._slots is not None:  # first, because the clock is running
+            if (
+                command == Command.RUN and self._slots is not None
+            ):  # first, because the clock is running
                 if self._recorder.ablate == control_channel.AblationMode.KEEP:
                     given = layout.values(self._slots.arguments(a))
-                    self._recorder.inputs = [each for each in given if isinstance(each, torch.Tensor)]
+                    self._recorder.inputs = [
+                        each for each in given if isinstance(each, torch.Tensor)
+                    ]
                 return Reply(ReplyCode.DONE, run(self._slots, self._called, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
@@ -135,7 +141,9 @@ class Shim:
             assert self._mailbox is not None
             otherwise = failure.get(Command(command), ReplyCode.CALL_FAILED)
             return Reply(
-                calls.outcome_of(error, otherwise), 0, control_channel.put_text(self._mailbox, calls.explain(error))
+                calls.outcome_of(error, otherwise),
+                0,
+                control_channel.put_text(self._mailbox, calls.explain(error)),
             )
 
     def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
@@ -152,9 +160,13 @@ class Shim:
         try:
             module = backend.build(path, self._recorder)
         except SyntaxError as error:
-            return Reply(ReplyCode.SYNTAX_ERROR, 0, control_channel.put_text(box, calls.explain(error)))
+            return Reply(
+                ReplyCode.SYNTAX_ERROR, 0, control_channel.put_text(box, calls.explain(error))
+            )
         except ImportError as error:
-            return Reply(ReplyCode.IMPORT_FAILED, 0, control_channel.put_text(box, calls.explain(error)))
+            return Reply(
+                ReplyCode.IMPORT_FAILED, 0, control_channel.put_text(box, calls.explain(error))
+            )
         self._entry = getattr(module, name, None)
         if not isinstance(self._entry, type):
             text = f"expected a class {name}, found {_classes(module)}\n"
@@ -168,7 +180,9 @@ class Shim:
         self._arena = arena = problem_spec.arena(self._spec, slots)
         self._memory = memory = shared_memory.attach(self._device, fd, arena.candidate_bytes)
         if self._device.type == "cpu":
-            self._recorder.arena = range(memory.whole.data_ptr(), memory.whole.data_ptr() + arena.candidate_bytes)
+            self._recorder.arena = range(
+                memory.whole.data_ptr(), memory.whole.data_ptr() + arena.candidate_bytes
+            )
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         self._build(seed)
         given = self._fit()
@@ -178,7 +192,9 @@ class Shim:
         return Reply(ReplyCode.DONE, bits, told)
 
     def _bits(self, given: set[str]) -> int:
-        """Bits: the spec's constants that the model has and, from ABSENT_BIT on, those without a counterpart in it."""
+        """Bits: the spec's constants that the model has and, from ABSENT_BIT on,
+        those without a counterpart in it.
+        """
         assert self._spec is not None
         theirs = self._values()
         constants = {name: theirs[name] for name in self._spec.constants}
@@ -196,24 +212,33 @@ class Shim:
         assert self._spec is not None
         assert self._arena is not None
         assert self._memory is not None
-        return dict(zip(self._spec.parameters, self._arena.parameters.views(self._memory, 0), strict=True))
+        return dict(
+            zip(self._spec.parameters, self._arena.parameters.views(self._memory, 0), strict=True)
+        )
 
     def _build(self, seed: bytes) -> None:
         """Construct the model; its parameters are not yet the reference's."""
         assert self._spec is not None
         assert self._arena is not None
         assert self._memory is not None
-        positional, keyword = layout.rebuild(self._spec.init, iter(self._arena.init.views(self._memory, 0)))
+        positional, keyword = layout.rebuild(
+            self._spec.init, iter(self._arena.init.views(self._memory, 0))
+        )
         calls.seed_everything(seed, calls.CONSTRUCTING)
         self._model = self._entry(*positional, **keyword)
         if isinstance(self._model, torch.nn.Module):
             self._model = self._model.to(self._device)
         case = self._spec.case
-        self._called = calls.KeywordModel(self._model, case.keywords) if case and case.keywords else self._model
+        self._called = (
+            calls.KeywordModel(self._model, case.keywords)
+            if case and case.keywords
+            else self._model
+        )
 
     def _fit(self) -> set[str]:
-        """Copy the reference's values into every parameter and buffer that agrees in name, shape and dtype, or that
-        stands in for another name; returns the names that agree."""
+        """Copy the reference's values into every parameter and buffer that agrees in name, shape
+        and dtype, or that stands in for another name; returns the names that agree.
+        """
         assert self._spec is not None
         assert self._arena is not None
         assert self._memory is not None
@@ -241,19 +266,21 @@ class Shim:
         return Reply(ReplyCode.DONE)
 
     def _refit(self) -> Reply:
-        """Copy the weights in the arena into the model, and wait for all streams: work on other streams than the
-        referee's may begin as soon as the answer is sent."""
+        """Copy the weights in the arena into the model, and wait for all streams: work on other
+        streams than the referee's may begin as soon as the answer is sent.
+        """
         self._fit()
         if self._device.type == "cuda":
             synchronise()
         return Reply(ReplyCode.DONE)
 
     def _profile(self, slots: calls.Slots, slot: int, count: int) -> int:
-        """Profile calls from `slot` on and deliver their outputs; returns nanoseconds of device time of the first call,
-        without delivery, which is no work of the candidate's.
+        """Profile calls from `slot` on and deliver their outputs; returns nanoseconds of device
+        time of the first call, without delivery, which is no work of the candidate's.
 
-        `count`: 0 for one call with its own launches timed by events; else the number of calls for the driver's
-        profiler."""
+        `count`: 0 for one call with its own launches timed by events; else the number of
+        calls for the driver's profiler.
+        """
         values: dict[int, list[tuple[Any, torch.Tensor]]] = {}
 
         def call(index: int = 0) -> None:
@@ -264,22 +291,29 @@ class Shim:
             slots.deliver(values.pop(index))
 
         if count:
-            whole_ns, self._recorder.rows = kineto.profile(call, deliver, count, self._scratch, self._recorder.names)
+            whole_ns, self._recorder.rows = kineto.profile(
+                call, deliver, count, self._scratch, self._recorder.names
+            )
             return whole_ns
         return self._recorder.profile(self._device, call, deliver)
 
     def _set_ablation_mode(self, what: control_channel.AblationMode) -> None:
-        """Set the substitute for kernel launches.  Except for SILENT, unwritten memory is filled with NaN meanwhile: it
-        may hold a kernel's output of an earlier call."""
+        """Set the substitute for kernel launches.  Except for SILENT, unwritten memory is filled
+        with NaN meanwhile: it may hold a kernel's output of an earlier call.
+        """
         self._recorder.pretend(what)
-        pretends = what not in (control_channel.AblationMode.HONEST, control_channel.AblationMode.SILENT)
+        pretends = what not in (
+            control_channel.AblationMode.HONEST,
+            control_channel.AblationMode.SILENT,
+        )
         torch._C._set_deterministic_algorithms(pretends, warn_only=True)
         # A candidate that asks for the mode gets the answer that holds in its other calls.
         torch._C._get_deterministic_algorithms = (lambda: False) if pretends else _IS_DETERMINISTIC
 
     def _testify(self) -> Reply:
-        """Write the launches of the profiled call into the mailbox, with the launch arguments that the builder
-        needs."""
+        """Write the launches of the profiled call into the mailbox, with the launch
+        arguments that the builder needs.
+        """
         assert self._mailbox is not None
         rows = launch_records.packed(self._recorder.rows)
         self._mailbox[control_channel.LAUNCHES_AT : control_channel.LAUNCHES_AT + len(rows)] = rows
@@ -291,7 +325,11 @@ class Shim:
 
 def _classes(module: ModuleType) -> str:
     """Names of the classes that a module defines itself, for a person who misspelt one."""
-    own = [key for key, each in vars(module).items() if isinstance(each, type) and each.__module__ == module.__name__]
+    own = [
+        key
+        for key, each in vars(module).items()
+        if isinstance(each, type) and each.__module__ == module.__name__
+    ]
     return ", ".join(own) or "none"
 
 

@@ -1,7 +1,10 @@
-"""Problems by cases in the reference's process: each case is a problem with a model that returns the known answer.
+"""Problems by cases in the reference's process: each case is a problem with a model
+that returns the known answer.
 
-`get_cases()` is called for each input set, under that set's seed: random cases differ in every call; a case with fixed
-inputs and answer is the same in every call, which the spec records (`output_constant`)."""
+`get_cases()` is called for each input set, under that set's seed: random cases differ
+in every call; a case with fixed inputs and answer is the same in every call, which the
+spec records (`output_constant`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ MOST = 100
 """Cases of a problem; the candidate has a process of its own for each."""
 
 OTHER_TOLERANCE = 1e-5
-"""Default of a case that has only one of rtol and atol.  Source: KernelGYM, toolkit/kernel_simple."""
+"""Default of a case that has only one of rtol and atol.  Source: KernelGYM,
+toolkit/kernel_simple.
+"""
 
 KEPT = 4
 """Answers that are remembered: while a problem is described, several draws of a case are in use."""
@@ -29,7 +34,9 @@ KEPT = 4
 class Answers:
     """One case: draws its inputs and, called as a model, returns its outputs."""
 
-    def __init__(self, get_cases: Callable[[], Iterable[object]], index: int, device: torch.device) -> None:
+    def __init__(
+        self, get_cases: Callable[[], Iterable[object]], index: int, device: torch.device
+    ) -> None:
         """`index`: number of the case, from 0."""
         self._get_cases = get_cases
         self._index = index
@@ -41,7 +48,9 @@ class Answers:
         cases = _listed(self._get_cases())
         count = len(list(islice(cases, MOST + 1)))
         if not 0 < count <= MOST:
-            raise ValueError(f"get_cases: expected 1 to {MOST} cases, got {'more' if count else 'none'}")
+            raise ValueError(
+                f"get_cases: expected 1 to {MOST} cases, got {'more' if count else 'none'}"
+            )
         fields = self._fields()
         name = str(fields.get("name") or f"case_{self._index}")
         given = _either(fields, f"case {self._index}", "inputs")
@@ -50,7 +59,12 @@ class Answers:
         if (rtol is None) != (atol is None):
             rtol, atol = (OTHER_TOLERANCE if each is None else each for each in (rtol, atol))
         return problem_spec.Case(
-            index=self._index, of=count, name=name[: problem_spec.NAME_CHARS], rtol=rtol, atol=atol, keywords=keywords
+            index=self._index,
+            of=count,
+            name=name[: problem_spec.NAME_CHARS],
+            rtol=rtol,
+            atol=atol,
+            keywords=keywords,
         )
 
     def draw(self) -> list[Any]:
@@ -70,7 +84,9 @@ class Answers:
         """The outputs for one of the last drawn inputs.  Raises ValueError for other inputs."""
         asked = list(inputs)
         for known, outputs in reversed(self._drawn):
-            if len(known) == len(asked) and (all(map(operator.is_, known, asked)) or _same(known, asked)):
+            if len(known) == len(asked) and (
+                all(map(operator.is_, known, asked)) or _same(known, asked)
+            ):
                 return outputs
         raise ValueError("a case has an answer to its own inputs alone")
 
@@ -82,7 +98,9 @@ class Answers:
         found = next(islice(_listed(self._get_cases()), self._index, None), None)
         if not isinstance(found, dict):
             came = "fewer cases" if found is None else type(found).__name__
-            raise TypeError(f"case {self._index}: expected a dict with inputs and outputs, got {came}")
+            raise TypeError(
+                f"case {self._index}: expected a dict with inputs and outputs, got {came}"
+            )
         return found
 
 
@@ -99,7 +117,9 @@ def _either(fields: dict[str, Any], where: str, name: str) -> Any:
     """The field under its name or under the singular of it."""
     found = fields.get(name, fields.get(name.removesuffix("s")))
     if found is None:
-        raise ValueError(f"{where}: expected {name}, found {', '.join(sorted(map(str, fields))) or 'nothing'}")
+        raise ValueError(
+            f"{where}: expected {name}, found {', '.join(sorted(map(str, fields))) or 'nothing'}"
+        )
     return found
 
 

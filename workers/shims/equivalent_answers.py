@@ -1,14 +1,16 @@
 """GENERATE: equivalent answers, which differ from the expected one and are right.
 
-* Ties: an index is right if it points at a value equal to the expected one's.  The operations that return indices
-  (top-k, sort, argmax) show in which tensor.
-* Elements that rounding decides (a value rounded to an integer, a comparison, the expert that a token is sent to):
-  every answer is right that the reference gives if each of its operations has an error of the size of a rounding
-  (`rounding.Perturbed`).  At most a share of an output (`MOST`) may be decided so.
+* Ties: an index is right if it points at a value equal to the expected one's.  The operations that
+  return indices (top-k, sort, argmax) show in which tensor.
+* Elements that rounding decides (a value rounded to an integer, a comparison, the expert that
+  a token is sent to): every answer is right that the reference gives if each of its
+  operations has an error of the size of a rounding (`rounding.Perturbed`).  At most a share
+  of an output (`MOST`) may be decided so.
 * The same perturbations show how far rounding moves an answer that cancels or is mostly zero.
 
-Each wrong call is examined on its own: honest candidates pay little, and the number of calls does not make the rule
-stricter."""
+Each wrong call is examined on its own: honest candidates pay little, and the number of calls
+does not make the rule stricter.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ MOST = 0.05
 """Share of an output's elements that rounding may decide."""
 
 SAMPLES, SCALE = 12, 8.0
-"""Number of perturbed answers, and the size of their errors in roundings: two orders of summation differ by several."""
+"""Number of perturbed answers, and the size of their errors in roundings: two orders
+of summation differ by several.
+"""
 
 GAUGES = 3
 """Number of answers with errors of one rounding, which show the effect of rounding on an answer."""
@@ -42,9 +46,23 @@ NEAR = 4.0
 """Difference in roundings up to which two computed values count as equal."""
 
 LOOK_S = 2.0
-"""Processor seconds for perturbing one answer: processor time, so that a busy host does not affect the result."""
+"""Processor seconds for perturbing one answer: processor time, so that a busy host
+does not affect the result.
+"""
 
-SELECTIONS = ("topk", "sort", "argmax", "argmin", "max", "min", "kthvalue", "median", "nanmedian", "cummax", "cummin")
+SELECTIONS = (
+    "topk",
+    "sort",
+    "argmax",
+    "argmin",
+    "max",
+    "min",
+    "kthvalue",
+    "median",
+    "nanmedian",
+    "cummax",
+    "cummin",
+)
 """Operations that return indices into their first argument."""
 
 WITHOUT_REPEATS = ("topk", "sort")
@@ -94,9 +112,13 @@ class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _note(self, name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        named = {each.name: value for each, value in zip(func._schema.arguments, args, strict=False)} | kwargs
+        named = {
+            each.name: value for each, value in zip(func._schema.arguments, args, strict=False)
+        } | kwargs
         source = named["self"]
-        indices = result if isinstance(result, torch.Tensor) else result[1] if len(result) == 2 else None
+        indices = (
+            result if isinstance(result, torch.Tensor) else result[1] if len(result) == 2 else None
+        )
         if indices is None or indices.dtype != torch.int64 or not source.dim():
             return
         dim = named.get("dim", -1)
@@ -108,20 +130,33 @@ class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
             indices = indices.unsqueeze(dim)
         self.found.append(
             Selection(
-                name=name, indices=indices, source=source, dim=dim, stable=bool(named.get("stable")), nominal=nominal
+                name=name,
+                indices=indices,
+                source=source,
+                dim=dim,
+                stable=bool(named.get("stable")),
+                nominal=nominal,
             )
         )
 
 
-def find_equivalent(model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], until: float) -> list[Leaf]:
-    """Find elements of an answer that differ from the expected ones and are right.  In `got`, one tensor per output,
-    wrong elements are replaced by the expected ones; right elements keep their values.
+def find_equivalent(
+    model: Any, best: Truth, inputs: list[Any], got: list[torch.Tensor], until: float
+) -> list[Leaf]:
+    """Find elements of an answer that differ from the expected ones and are right.  In
+    `got`, one tensor per output, wrong elements are replaced by the expected ones;
+    right elements keep their values.
 
-    `model`: the twin that computes this truth, or the model itself if there is no twin; `inputs`: the call's inputs;
-    `until`: time.process_time() after which nothing is perturbed and only ties are found."""
+    `model`: the twin that computes this truth, or the model itself if there is no twin;
+    `inputs`: the call's inputs; `until`: time.process_time() after which nothing is
+    perturbed and only ties are found.
+    """
     given = copy.deepcopy(inputs) if best is Truth.OWN else true_answer.widened(inputs, best)
     with Selections() as chosen:
-        answer = [_tensor(leaf, view) for leaf, view in zip(_values(_call(model, given, best)), got, strict=True)]
+        answer = [
+            _tensor(leaf, view)
+            for leaf, view in zip(_values(_call(model, given, best)), got, strict=True)
+        ]
     leaves = [Leaf() for _ in got]
     right = [_differs_not(mine, theirs) for mine, theirs in zip(got, answer, strict=True)]
     for leaf, mine, theirs, fine in zip(leaves, got, answer, right, strict=True):
@@ -129,7 +164,11 @@ def find_equivalent(model: Any, best: Truth, inputs: list[Any], got: list[torch.
             tied = _ties(mine, theirs, chosen.found) & ~fine
             leaf.ties = int(tied.sum())
             fine |= tied
-    if best is not Truth.OWN and time.process_time() < until and not all(bool(fine.all()) for fine in right):
+    if (
+        best is not Truth.OWN
+        and time.process_time() < until
+        and not all(bool(fine.all()) for fine in right)
+    ):
         _perturb(model, best, inputs, got, answer, leaves, right, until)
     for mine, theirs, fine in zip(got, answer, right, strict=True):
         mine.copy_(torch.where(fine, mine, theirs.to(mine.dtype)))
@@ -163,13 +202,20 @@ def _values(answer: Any) -> list[Any]:
 def _tensor(value: Any, like: torch.Tensor) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value.reshape(like.shape).clone()
-    return torch.full_like(like, value, dtype=torch.float64 if like.dtype.is_floating_point else like.dtype)
+    return torch.full_like(
+        like, value, dtype=torch.float64 if like.dtype.is_floating_point else like.dtype
+    )
 
 
 def _differs_not(mine: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
-    """Mask of the elements of an exact output that equal the expected ones; all False for an inexact output, which the
-    referee compares."""
-    return torch.zeros_like(mine, dtype=torch.bool) if is_inexact(mine.dtype) else mine == theirs.to(mine.dtype)
+    """Mask of the elements of an exact output that equal the expected ones; all False for an
+    inexact output, which the referee compares.
+    """
+    return (
+        torch.zeros_like(mine, dtype=torch.bool)
+        if is_inexact(mine.dtype)
+        else mine == theirs.to(mine.dtype)
+    )
 
 
 def _ties(mine: torch.Tensor, theirs: torch.Tensor, chosen: list[Selection]) -> torch.Tensor:
@@ -179,7 +225,9 @@ def _ties(mine: torch.Tensor, theirs: torch.Tensor, chosen: list[Selection]) -> 
         for each in chosen:
             flat = each.indices.flatten()
             if flat.numel() == mine.numel() and torch.equal(flat, theirs.flatten().to(flat.dtype)):
-                found |= _are_indices_of_equals(mine.reshape(each.indices.shape).long(), each).flatten()
+                found |= _are_indices_of_equals(
+                    mine.reshape(each.indices.shape).long(), each
+                ).flatten()
     return found.view(mine.shape)
 
 
@@ -191,13 +239,19 @@ def _are_indices_of_equals(indices: torch.Tensor, chosen: Selection) -> torch.Te
     mine = wide.gather(dim, indices.clamp(0, size - 1))
     theirs = wide.gather(dim, chosen.indices)
     equal = (mine == theirs) | (mine.isnan() & theirs.isnan())
-    if is_inexact(source.dtype) and not torch.equal(source.to(chosen.nominal).to(source.dtype), source):
-        equal |= (mine - theirs).abs() <= NEAR * unit(chosen.nominal) * torch.maximum(mine.abs(), theirs.abs())
+    if is_inexact(source.dtype) and not torch.equal(
+        source.to(chosen.nominal).to(source.dtype), source
+    ):
+        equal |= (mine - theirs).abs() <= NEAR * unit(chosen.nominal) * torch.maximum(
+            mine.abs(), theirs.abs()
+        )
     if chosen.stable:
         equal &= (mine != theirs) | (indices == chosen.indices)
     if chosen.name in WITHOUT_REPEATS:
         ordered = indices.sort(dim).values
-        repeats = ordered.narrow(dim, 1, ordered.shape[dim] - 1) == ordered.narrow(dim, 0, ordered.shape[dim] - 1)
+        repeats = ordered.narrow(dim, 1, ordered.shape[dim] - 1) == ordered.narrow(
+            dim, 0, ordered.shape[dim] - 1
+        )
         equal &= ~repeats.any(dim, keepdim=True)
     return equal & inside
 
@@ -212,8 +266,9 @@ def _perturb(
     right: list[torch.Tensor],
     until: float,
 ) -> None:
-    """Measure the effect of rounding on each output, and mark elements that rounding decides as right.  Does neither if
-    there is no time for enough perturbed answers."""
+    """Measure the effect of rounding on each output, and mark elements that rounding decides as
+    right.  Does neither if there is no time for enough perturbed answers.
+    """
     spreads = [torch.zeros_like(each, dtype=torch.float64) for each in got]
     low, high = [each.clone() for each in answer], [each.clone() for each in answer]
     met = [fine.clone() for fine in right]
@@ -225,19 +280,30 @@ def _perturb(
                 return
             break
         gauging = sample < GAUGES
-        for index, each in enumerate(_perturbed(model, best, inputs, got, sample, 1.0 if gauging else SCALE)):
+        for index, each in enumerate(
+            _perturbed(model, best, inputs, got, sample, 1.0 if gauging else SCALE)
+        ):
             if not is_inexact(each.dtype):
                 met[index] |= got[index] == each.to(got[index].dtype)
             elif gauging:
                 spreads[index] += (each - answer[index]).abs().square().nan_to_num()
             elif not each.is_complex():
-                low[index], high[index] = torch.minimum(low[index], each), torch.maximum(high[index], each)
+                low[index], high[index] = (
+                    torch.minimum(low[index], each),
+                    torch.maximum(high[index], each),
+                )
     for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
-            jumps = (high[index] - low[index]).abs() > 4 * margin  # nothing is known for complex numbers
+            jumps = (
+                high[index] - low[index]
+            ).abs() > 4 * margin  # nothing is known for complex numbers
             if not mine.is_complex():
-                met[index] = jumps & (mine.double() >= low[index] - margin) & (mine.double() <= high[index] + margin)
+                met[index] = (
+                    jumps
+                    & (mine.double() >= low[index] - margin)
+                    & (mine.double() <= high[index] + margin)
+                )
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
         close = met[index] & ~right[index]
         count = int(close.sum())
@@ -247,7 +313,9 @@ def _perturb(
 
 
 def _all_met(got: list[torch.Tensor], met: list[torch.Tensor]) -> bool:
-    """Test whether the search is complete: all outputs are exact, and a perturbed answer has had each element."""
+    """Test whether the search is complete: all outputs are exact, and a perturbed
+    answer has had each element.
+    """
     return not any(is_inexact(each.dtype) for each in got) and all(bool(fine.all()) for fine in met)
 
 
@@ -259,7 +327,11 @@ def _gauge(leaf: Leaf, squares: torch.Tensor, rms: float) -> None:
 
 
 def _rms(values: torch.Tensor) -> float:
-    return float(values.abs().double().nan_to_num(posinf=0.0).square().mean().sqrt()) if values.numel() else 0.0
+    return (
+        float(values.abs().double().nan_to_num(posinf=0.0).square().mean().sqrt())
+        if values.numel()
+        else 0.0
+    )
 
 
 def _perturbed(

@@ -18,14 +18,21 @@ def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) ->
         returned_outputs.deliver(call(session.model, inputs), session.spec.outputs, baseline_at)
         return
     for start in range(0, baseline_at[0].shape[0], rows):
-        write(pieces.rows_of(baseline_at, rows, start), call(session.model, pieces.cut(inputs, rows, start)))
+        write(
+            pieces.rows_of(baseline_at, rows, start),
+            call(session.model, pieces.cut(inputs, rows, start)),
+        )
 
 
 def compute(
-    session: Session, inputs: list[Any], baseline_at: list[torch.Tensor], expected_at: list[torch.Tensor]
+    session: Session,
+    inputs: list[Any],
+    baseline_at: list[torch.Tensor],
+    expected_at: list[torch.Tensor],
 ) -> bool:
-    """Write the reference's own outputs and the expected outputs for these inputs; returns whether the latter are
-    the twin's."""
+    """Write the reference's own outputs and the expected outputs for these inputs; returns
+    whether the latter are the twin's.
+    """
     spec, rows, twin = session.spec, session.spec.piece_rows, session.twin
     assert session.arena is not None
     best, streamed = true_answer.Truth(spec.truth), session.arena.slots.streamed
@@ -38,7 +45,11 @@ def compute(
             exact = baseline if wide is None else true_answer.call(twin, wide, best)
             write(pieces.rows_of(expected_at, rows, start), exact)
         return twin is not None
-    early = true_answer.widened(inputs, best) if twin is not None and (spec.mutated_inputs or not streamed) else None
+    early = (
+        true_answer.widened(inputs, best)
+        if twin is not None and (spec.mutated_inputs or not streamed)
+        else None
+    )
     baseline = call(session.model, inputs)
     returned_outputs.deliver(baseline, spec.outputs, baseline_at)
     if twin is None:
@@ -46,7 +57,12 @@ def compute(
         return False
     del baseline
     try:
-        write(expected_at, true_answer.call(twin, true_answer.widened(inputs, best) if early is None else early, best))
+        write(
+            expected_at,
+            true_answer.call(
+                twin, true_answer.widened(inputs, best) if early is None else early, best
+            ),
+        )
     except torch.OutOfMemoryError:
         if not streamed:
             raise
@@ -56,8 +72,10 @@ def compute(
 
 
 def equivalent(session: Session, slot: int, until: float) -> list[equivalent_answers.Leaf] | None:
-    """Findings on elements of an answer that differ from the expected ones and are right (equivalent_answers.py); None
-    if no memory was reserved for the search.  `until`: time.process_time() at which the search ends."""
+    """Findings on elements of an answer that differ from the expected ones and are right
+    (equivalent_answers.py); None if no memory was reserved for the search.  `until`:
+    time.process_time() at which the search ends.
+    """
     assert session.arena is not None
     assert session.memory is not None
     spec, best = session.spec, true_answer.Truth(session.spec.truth)

@@ -1,6 +1,8 @@
 """FLOPs of one call, by torch's own formulas.
 
-torch.utils.flop_counter.FlopCounterMode counts the same, but imports torch's compiler (dispatch.py)."""
+torch.utils.flop_counter.FlopCounterMode counts the same, but imports torch's
+compiler (dispatch.py).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from workers.shims.tf32_convolutions import is_convolution
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
-    """Counter of the FLOPs of products, convolutions and attention; a multiply-add counts as two."""
+    """Counter of the FLOPs of products, convolutions and attention; a multiply-add
+    counts as two.
+    """
 
     def __init__(self) -> None:
         """Starts at zero."""

@@ -1,8 +1,9 @@
-"""Calls of a model recorded as CUDA graphs and replayed, so that a block excludes the host's launch overhead.  The same
-code runs in the reference's and in the candidate's process.
+"""Calls of a model recorded as CUDA graphs and replayed, so that a block excludes the host's launch
+overhead.  The same code runs in the reference's and in the candidate's process.
 
-A graph holds the calls on some input slots, so a replay reads the inputs that the referee has written there.  Its
-outputs stay where the recorded calls put them."""
+A graph holds the calls on some input slots, so a replay reads the inputs that the referee has
+written there.  Its outputs stay where the recorded calls put them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class Graph(Protocol):
 
 
 Outputs = tuple[list[int], list[Any]]
-"""Addresses of the outputs of some calls, call by call, 0 for one that is copied into its slot; and the outputs."""
+"""Addresses of the outputs of some calls, call by call, 0 for one that is copied
+into its slot; and the outputs.
+"""
 
 
 class Captured(NamedTuple):
@@ -48,11 +51,14 @@ class Graphs:
         self._touched: torch.Tensor | None = None
         """Memory that the hand-over's graph writes."""
 
-    def capture(self, first: int, count: int, call: Callable[[int, int], Outputs], device: torch.device) -> list[int]:
-        """Record `count` calls from slot `first` on and keep their graph; returns the addresses of the outputs.  With
-        `count` = 0 delete all graphs.
+    def capture(
+        self, first: int, count: int, call: Callable[[int, int], Outputs], device: torch.device
+    ) -> list[int]:
+        """Record `count` calls from slot `first` on and keep their graph; returns the addresses of
+        the outputs.  With `count` = 0 delete all graphs.
 
-        `call(first, count)` makes the calls.  Raises UncapturableError, and the errors of `call`."""
+        `call(first, count)` makes the calls.  Raises UncapturableError, and the errors of `call`.
+        """
         if not count:
             self._captured.clear()
             self._recorder = self._hand_over = None
@@ -61,16 +67,20 @@ class Graphs:
             self._recorder, self._touched = Recorder(device), torch.zeros(1, device=device)
             self._hand_over = self._recorder.record(self._touched.zero_, self._touched.zero_)
         found: list[Outputs] = []
-        graph = self._recorder.record(lambda: call(first, 1), lambda: found.append(call(first, count)))
+        graph = self._recorder.record(
+            lambda: call(first, 1), lambda: found.append(call(first, count))
+        )
         [(pointers, held)] = found
         self._captured[first] = Captured(graph, count, pointers, held)
         return pointers
 
     def play(self, first: int, count: int) -> list[int]:
-        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of their outputs.  With
-        `count` = 0 replay a graph of a tiny launch, so that the device switches to this process's context.
+        """Replay the graphs of `count` slots from `first` on, each once; returns the addresses of
+        their outputs.  With `count` = 0 replay a graph of a tiny launch, so that the device
+        switches to this process's context.
 
-        Raises UncapturableError where there are no graphs that end there."""
+        Raises UncapturableError where there are no graphs that end there.
+        """
         at, pointers = first, list[int]()
         if not count and self._hand_over is not None:
             self._hand_over.replay()
@@ -89,8 +99,9 @@ class UncapturableError(Exception):
 
 
 class Recorder:
-    """Recorder of graphs, on a stream of its own.  Graphs share one memory pool, because they are replayed one after
-    the other."""
+    """Recorder of graphs, on a stream of its own.  Graphs share one memory pool, because they
+    are replayed one after the other.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """Raises UncapturableError on the CPU device."""
@@ -101,12 +112,13 @@ class Recorder:
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self, warm_up: Callable[[], object], body: Callable[[], object]) -> Graph:
-        """Record the work of `body`, after `warm_up` has created everything that is created once: handles, workspaces,
-        kernels.  If recording fails, the state of the random generator is restored; otherwise it would remain in
-        capture mode.
+        """Record the work of `body`, after `warm_up` has created everything that is created once:
+        handles, workspaces, kernels.  If recording fails, the state of the random generator is
+        restored; otherwise it would remain in capture mode.
 
-        `torch.cuda.graph` is not used because it releases cached memory.  The referee has mapped that memory, and other
-        sessions would have to copy their outputs."""
+        `torch.cuda.graph` is not used because it releases cached memory.  The referee has mapped
+        that memory, and other sessions would have to copy their outputs.
+        """
         state = self._generator.clone_state()
         graph = torch.cuda.CUDAGraph()
         self._stream.wait_stream(torch.cuda.current_stream())
@@ -116,7 +128,8 @@ class Recorder:
             self._generator.graphsafe_set_state(state)
             raise
         finally:
-            # A failed attempt leaves work behind that writes into memory which is free from here on.
+            # A failed attempt leaves work behind that writes into memory which is
+            # free from here on.
             torch.cuda.current_stream().wait_stream(self._stream)
         return graph
 
@@ -139,8 +152,9 @@ class Recorder:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Disable garbage collection meanwhile: the collector could destroy another session's graph during a capture, which
-    invalidates the capture."""
+    """Disable garbage collection meanwhile: the collector could destroy another session's graph
+    during a capture, which invalidates the capture.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -152,7 +166,9 @@ def without_collection() -> Iterator[None]:
 
 @contextmanager
 def refusing_to_wait() -> Iterator[None]:
-    """Have operations that wait for the device raise RuntimeError, because they cannot be captured."""
+    """Have operations that wait for the device raise RuntimeError, because they
+    cannot be captured.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that this mode is a prototype
         torch.cuda.set_sync_debug_mode("error")

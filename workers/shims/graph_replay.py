@@ -1,11 +1,14 @@
-"""GENERATE on a GPU: the device's work for drawing input sets, recorded as a CUDA graph and replayed.
+"""GENERATE on a GPU: the device's work for drawing input sets, recorded as a CUDA
+graph and replayed.
 
-Drawing an input set of a small problem is mostly Python, which launches a few dozen tiny kernels: 230 µs a set, and a
-benchmark takes a thousand (H200).  Replaying several sets side by side takes a small part of that.
+Drawing an input set of a small problem is mostly Python, which launches a few dozen tiny
+kernels: 230 µs a set, and a benchmark takes a thousand (H200).  Replaying several sets side by
+side takes a small part of that.
 
-A recording repeats the device's work, not Python's: values from other random generators than the device's, and other
-work on the host, would be the same in each replay.  So a recording is used only if its results equal those of Python
-bit for bit under another seed."""
+A recording repeats the device's work, not Python's: values from other random generators than the
+device's, and other work on the host, would be the same in each replay.  So a recording is used only
+if its results equal those of Python bit for bit under another seed.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,25 @@ Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 """Views of one slot: inputs, the reference's outputs, the fp64 outputs."""
 
 Fill = Callable[[Views], None]
-"""Function that draws an input set from the device's generator and writes it and its expected outputs into views."""
+"""Function that draws an input set from the device's generator and writes it and its
+expected outputs into views.
+"""
 
 LARGEST_BYTES = 16 << 20
-"""Size limit of a slot.  A larger one keeps the device busy for longer than Python takes, and a recording keeps the
-memory of its temporaries."""
+"""Size limit of a slot.  A larger one keeps the device busy for longer than Python takes, and a
+recording keeps the memory of its temporaries.
+"""
 
 SETS = 4
-"""Input sets in a recording, each on a stream of its own: a small problem's kernels leave most of the device free."""
+"""Input sets in a recording, each on a stream of its own: a small problem's kernels
+leave most of the device free.
+"""
 
 
 class Playback:
-    """Maker of a process's recordings.  Their temporaries share one memory pool, because one is replayed at a time."""
+    """Maker of a process's recordings.  Their temporaries share one memory pool,
+    because one is replayed at a time.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """Allocates no memory at first."""
@@ -45,21 +55,29 @@ class Playback:
         self._anchor: torch.cuda.CUDAGraph | None = None
         """Graph that keeps the pool alive, which would be freed with its last graph."""
         self.given_up = False
-        """True if this problem cannot be recorded.  Earlier recordings are not replayed either, because a failed
-        capture may have damaged the generator's state."""
+        """True if this problem cannot be recorded.  Earlier recordings are not replayed either,
+        because a failed capture may have damaged the generator's state.
+        """
 
     def record(
         self, arena: problem_spec.Arena, memory: Memory, fill: Fill, models: Iterable[object]
     ) -> Recording | None:
-        """A recording of `fill`; None if it cannot be recorded or would give other results.  The state of the random
-        generators is undefined afterwards.
+        """A recording of `fill`; None if it cannot be recorded or would give other results.  The
+        state of the random generators is undefined afterwards.
 
-        `models`: the models that `fill` calls.  If one of them writes into an existing tensor, input sets are made one
-        after the other, because side by side they would overwrite each other.  Raises the errors of `fill`."""
-        if arena.inputs.slot_bytes + arena.baseline.slot_bytes + arena.expected.slot_bytes > LARGEST_BYTES:
+        `models`: the models that `fill` calls.  If one of them writes into an existing tensor,
+        input sets are made one after the other, because side by side they would overwrite each
+        other.  Raises the errors of `fill`.
+        """
+        if (
+            arena.inputs.slot_bytes + arena.baseline.slot_bytes + arena.expected.slot_bytes
+            > LARGEST_BYTES
+        ):
             return None
         scratch = Scratch(arena, self._device)
-        fill(scratch.views[0])  # creates everything that is created once; its writes are watched from here on
+        fill(
+            scratch.views[0]
+        )  # creates everything that is created once; its writes are watched from here on
         before = _versions(models)
         shared = (
             write_tracking.writes_elsewhere(lambda: fill(scratch.views[0]), scratch.whole)
@@ -71,8 +89,9 @@ class Playback:
         return None if self.given_up else recording
 
     def _captured(self, scratch: Scratch, fill: Fill, lanes: int) -> torch.cuda.CUDAGraph | None:
-        """The graph of filling all scratch slots; None if the host waits for the device meanwhile, or if memory stays
-        allocated afterwards."""
+        """The graph of filling all scratch slots; None if the host waits for the device meanwhile,
+        or if memory stays allocated afterwards.
+        """
         streams = self._opened(scratch)[:lanes]
         generator = torch.cuda.default_generators[self._device.index or 0]
         state = generator.clone_state()
@@ -83,14 +102,17 @@ class Playback:
             generator.graphsafe_set_state(state)  # otherwise it remains in capture mode
             return None
         finally:
-            # A failed attempt leaves work behind that writes into the scratch memory, which is free from here on.
+            # A failed attempt leaves work behind that writes into the scratch
+            # memory, which is free from here on.
             for stream in streams:
                 torch.cuda.current_stream().wait_stream(stream)
 
     def _capture_on(
         self, streams: list[torch.cuda.Stream], scratch: Scratch, fill: Fill
     ) -> torch.cuda.CUDAGraph | None:
-        """See `_captured`.  The work is done once on the same streams before, to create handles and workspaces."""
+        """See `_captured`.  The work is done once on the same streams before, to
+        create handles and workspaces.
+        """
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(streams[0]), without_collection():
             with refusing_to_wait():
@@ -105,7 +127,9 @@ class Playback:
         return graph if torch.cuda.memory_allocated() == before else None
 
     def _opened(self, scratch: Scratch) -> list[torch.cuda.Stream]:
-        """The streams for capturing; the first call creates them and the graph that keeps the pool alive."""
+        """The streams for capturing; the first call creates them and the graph that
+        keeps the pool alive.
+        """
         if not self._streams:
             self._streams = [torch.cuda.Stream(self._device) for _ in range(SETS)]  # type: ignore[no-untyped-call]
             self._anchor = torch.cuda.CUDAGraph()
@@ -117,7 +141,9 @@ class Playback:
 
 
 def _fill_all(scratch: Scratch, fill: Fill, streams: list[torch.cuda.Stream]) -> None:
-    """Fill all slots, in turn on these streams.  The first stream, which is current, precedes and awaits the others."""
+    """Fill all slots, in turn on these streams.  The first stream, which is current,
+    precedes and awaits the others.
+    """
     first, *others = streams
     for stream in others:
         stream.wait_stream(first)
@@ -129,14 +155,18 @@ def _fill_all(scratch: Scratch, fill: Fill, streams: list[torch.cuda.Stream]) ->
 
 
 def _versions(models: Iterable[object]) -> list[int | object]:
-    """Version counter of every tensor that the models keep; a tensor without a counter never compares equal."""
+    """Version counter of every tensor that the models keep; a tensor without a
+    counter never compares equal.
+    """
     found: list[int | object] = []
     for model in models:
         for part in model.modules() if isinstance(model, torch.nn.Module) else (model,):
             own = getattr(part, "__dict__", {})
             for table in (own, own.get("_parameters") or {}, own.get("_buffers") or {}):
                 tensors = [value for value in table.values() if isinstance(value, torch.Tensor)]
-                found += [object() if tensor.is_inference() else tensor._version for tensor in tensors]
+                found += [
+                    object() if tensor.is_inference() else tensor._version for tensor in tensors
+                ]
     return found
 
 
@@ -151,7 +181,8 @@ class Scratch:
         self.whole = torch.zeros(expected.stop, dtype=torch.uint8, device=device)
         self.regions = (inputs, baseline, expected)
         self.views: list[Views] = [
-            (inputs.views(self, slot), baseline.views(self, slot), expected.views(self, slot)) for slot in range(SETS)
+            (inputs.views(self, slot), baseline.views(self, slot), expected.views(self, slot))
+            for slot in range(SETS)
         ]
 
     def view(self, offset: int, dtype: torch.dtype, count: int) -> torch.Tensor:
@@ -163,7 +194,11 @@ class Recording:
     """Recording that draws input sets of one session."""
 
     def __init__(
-        self, graph: torch.cuda.CUDAGraph, scratch: Scratch, arena: problem_spec.Arena, memory: Memory
+        self,
+        graph: torch.cuda.CUDAGraph,
+        scratch: Scratch,
+        arena: problem_spec.Arena,
+        memory: Memory,
     ) -> None:
         """`graph` writes into `scratch`."""
         self._graph = graph

@@ -1,10 +1,12 @@
 """Protection of the inputs of later calls until their turn, on the CPU device.
 
-A block's inputs lie in memory before its clock starts.  A model that derives their addresses from its first input's
-could compute all calls at once, and the measured time would be throughput.  So the pages of later calls are unreadable:
-a process that reads them ends with a segmentation fault.  On a GPU a tensor's storage ends with its slot.
+A block's inputs lie in memory before its clock starts.  A model that derives their addresses from
+its first input's could compute all calls at once, and the measured time would be throughput.  So
+the pages of later calls are unreadable: a process that reads them ends with a segmentation fault.
+On a GPU a tensor's storage ends with its slot.
 
-This does not guard against a process that changes the protection itself (mprotect, /proc/self/mem)."""
+This does not guard against a process that changes the protection itself (mprotect, /proc/self/mem).
+"""
 
 from __future__ import annotations
 
@@ -39,5 +41,9 @@ class InputVisibility:
         self._set(first, count, _ALL)
 
     def _set(self, first: int, count: int, access: int) -> None:
-        if count > 0 and self._can_hide and _mprotect(self._base + first * self._size, count * self._size, access):
+        if (
+            count > 0
+            and self._can_hide
+            and _mprotect(self._base + first * self._size, count * self._size, access)
+        ):
             raise OSError(ctypes.get_errno(), "mprotect of input slots")

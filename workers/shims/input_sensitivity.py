@@ -1,7 +1,9 @@
-"""Inputs and parameters that do not affect a reference's output: drawn anew, they leave it unchanged.
+"""Inputs and parameters that do not affect a reference's output: drawn anew, they
+leave it unchanged.
 
-A candidate may omit them and be right (hacks 7), and the roofline's floor counts bytes that need not be read.  Tested
-in the reference's process, once for each problem."""
+A candidate may omit them and be right (hacks 7), and the roofline's floor counts bytes that need
+not be read.  Tested in the reference's process, once for each problem.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,17 @@ LOOK_S = 0.3
 
 
 def insensitive_names(
-    call: Callable[[Any, list[Any]], Any], model: Any, inputs: list[Any], others: list[Any], outputs: Any
+    call: Callable[[Any, list[Any]], Any],
+    model: Any,
+    inputs: list[Any],
+    others: list[Any],
+    outputs: Any,
 ) -> tuple[str, ...]:
-    """Names, such as `input 1` and `conv.bias`, of values that can change while `call(model, inputs)` still gives
-    `outputs`.  The model is not changed.
+    """Names, such as `input 1` and `conv.bias`, of values that can change while `call(model,
+    inputs)` still gives `outputs`.  The model is not changed.
 
-    `others`: inputs under another seed; an input that is the same in both draws is not tested."""
+    `others`: inputs under another seed; an input that is the same in both draws is not tested.
+    """
     until, usual = time.monotonic() + LOOK_S, list(layout.values(outputs))
     found = []
     for name, changed, given in _changes(copy.deepcopy(model), inputs, others):
@@ -37,9 +44,12 @@ def insensitive_names(
     return tuple(found)
 
 
-def _gives(usual: list[Any], call: Callable[[Any, list[Any]], Any], model: Any, given: list[Any]) -> bool:
-    """Test whether the answer to changed values is the usual one.  An error says that they have an effect: an index
-    and the table that it was drawn for, say."""
+def _gives(
+    usual: list[Any], call: Callable[[Any, list[Any]], Any], model: Any, given: list[Any]
+) -> bool:
+    """Test whether the answer to changed values is the usual one.  An error says that they have an
+    effect: an index and the table that it was drawn for, say.
+    """
     try:
         return layout.same(usual, list(layout.values(call(model, given))))
     except torch.OutOfMemoryError:
@@ -48,11 +58,19 @@ def _gives(usual: list[Any], call: Callable[[Any, list[Any]], Any], model: Any, 
         return False
 
 
-def _changes(model: Any, inputs: list[Any], others: list[Any]) -> Iterator[tuple[str, Any, list[Any]]]:
-    """Each input and parameter in turn: its name, and the model and inputs in which it alone is drawn anew."""
+def _changes(
+    model: Any, inputs: list[Any], others: list[Any]
+) -> Iterator[tuple[str, Any, list[Any]]]:
+    """Each input and parameter in turn: its name, and the model and inputs in which
+    it alone is drawn anew.
+    """
     for index, (mine, theirs) in enumerate(zip(inputs, others, strict=True)):
         if not layout.same(list(layout.values([mine])), list(layout.values([theirs]))):
-            yield f"input {index}", model, copy.deepcopy([*inputs[:index], theirs, *inputs[index + 1 :]])
+            yield (
+                f"input {index}",
+                model,
+                copy.deepcopy([*inputs[:index], theirs, *inputs[index + 1 :]]),
+            )
     if not isinstance(model, torch.nn.Module):
         return
     for name, parameter in list(model.named_parameters())[:MOST]:

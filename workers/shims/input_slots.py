@@ -1,4 +1,6 @@
-"""Slots of inputs of a reference's session: the problem's own draws, and variants of them inside its domain."""
+"""Slots of inputs of a reference's session: the problem's own draws, and variants of
+them inside its domain.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NO_MEMORY = "no memory to vary inputs of this size"
 
 
 class InputSlots:
-    """Writer of inputs and expected outputs into slots; remembers which variants are outside the problem's domain."""
+    """Writer of inputs and expected outputs into slots; remembers which variants are
+    outside the problem's domain.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -35,15 +39,22 @@ class InputSlots:
         answers_at: Answers | None,
         variant: Variant = Variant.OWN,
     ) -> None:
-        """Fill one slot: inputs and, with `answers_at`, the reference's outputs and the fp64 outputs.  A variant is
-        passed to the reference in either case, because the reference may raise for it."""
+        """Fill one slot: inputs and, with `answers_at`, the reference's outputs and
+        the fp64 outputs.  A variant is passed to the reference in either case, because
+        the reference may raise for it.
+        """
         inputs = self._problem.draw(session.draw)
         if variant in input_variants.REACHED:
             inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
         else:
-            inputs = input_variants.applied(variant, inputs, None if self._problem.by_cases else self._decided)
+            inputs = input_variants.applied(
+                variant, inputs, None if self._problem.by_cases else self._decided
+            )
         if layout.describe(inputs) != session.spec.inputs:
-            raise ValueError("get_inputs gave other shapes or types than before: they must not vary between calls")
+            raise ValueError(
+                "get_inputs gave other shapes or types than before: they must not vary between"
+                " calls"
+            )
         write(inputs_at, inputs)
         if answers_at is None:
             if variant != Variant.OWN:
@@ -54,18 +65,25 @@ class InputSlots:
         wide = true_answer.widened(inputs, best) if session.twin is not None else inputs
         baseline = call(session.model, inputs)
         returned_outputs.deliver(baseline, session.spec.outputs, baseline_at)
-        write(expected_at, true_answer.call(session.twin, wide, best) if session.twin is not None else baseline)
+        write(
+            expected_at,
+            true_answer.call(session.twin, wide, best) if session.twin is not None else baseline,
+        )
 
     def vary(self, session: Session, first: int, wanted: int, seed: bytes) -> tuple[int, str]:
-        """Fill a slot for each of the `wanted` variants (a bit mask) that is in the problem's domain.  Returns the bit
-        mask of those, and a line of text with the reason for each other one."""
+        """Fill a slot for each of the `wanted` variants (a bit mask) that is in the
+        problem's domain.  Returns the bit mask of those, and a line of text with the
+        reason for each other one.
+        """
         slot, made, refused = first, 0, []
         missing = (
             set(input_variants.REACHED) - set(self._planned(session).kinds)
             if wanted >> min(input_variants.REACHED)
             else set()
         )
-        unknown = {*input_variants.CHECKED, *input_variants.REACHED} - missing - self._objections.keys()
+        unknown = (
+            {*input_variants.CHECKED, *input_variants.REACHED} - missing - self._objections.keys()
+        )
         if any(wanted >> variant & 1 for variant in unknown):
             seed_slot(seed, slot)
             self._look_at_usual(session, slot)
@@ -73,29 +91,47 @@ class InputSlots:
             if not wanted >> variant & 1 or variant in missing:
                 continue
             seed_slot(seed, slot)
-            if objection := self._objections.get(variant) or self._objection(session, slot, variant):
-                refused += [f"{variant.name.lower()}: {objection}\n"] if variant in input_variants.CHECKED else []
+            if objection := self._objections.get(variant) or self._objection(
+                session, slot, variant
+            ):
+                refused += (
+                    [f"{variant.name.lower()}: {objection}\n"]
+                    if variant in input_variants.CHECKED
+                    else []
+                )
             else:
                 slot, made = slot + 1, made | 1 << variant
         settle(self._problem.device)
         return made, "".join(refused)
 
     def _planned(self, session: Session) -> reaching_inputs.Plan:
-        """Plan for inputs that reach beyond the problem's own distribution; made once for the problem."""
+        """Plan for inputs that reach beyond the problem's own distribution; made
+        once for the problem.
+        """
         if self._plan is None:
             self._plan = reaching_inputs.Plan()
             if not self._problem.by_cases:
-                with suppress(RuntimeError, TypeError, ValueError, NotImplementedError):  # it cannot be watched
+                with suppress(
+                    RuntimeError, TypeError, ValueError, NotImplementedError
+                ):  # it cannot be watched
                     self._plan = reaching_inputs.plan(
-                        call, session.model, lambda: self._problem.draw(session.draw), self._problem.device
+                        call,
+                        session.model,
+                        lambda: self._problem.draw(session.draw),
+                        self._problem.device,
                     )
         return self._plan
 
     def _objection(self, session: Session, slot: int, variant: Variant) -> str:
-        """Fill a slot with a variant; returns the reason why it is outside the problem's domain, or ""."""
+        """Fill a slot with a variant; returns the reason why it is outside the
+        problem's domain, or "".
+        """
         try:
             self.fill(session, session.inputs[slot], session.answers_of(slot), variant)
-            if variant not in (*input_variants.CHECKED, *input_variants.REACHED) or variant in self._objections:
+            if (
+                variant not in (*input_variants.CHECKED, *input_variants.REACHED)
+                or variant in self._objections
+            ):
                 return ""
             found = input_domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
             if not self._problem.by_cases:
@@ -107,8 +143,10 @@ class InputSlots:
             return f"the reference raises {type(error).__name__}"
 
     def _without_memory(self, session: Session, error: Exception) -> str:
-        """The objection `NO_MEMORY` for a problem that fills the device, which has no memory for the copies of its
-        inputs that some variants take.  Raises `error` for any other problem, which may get the memory later."""
+        """The objection `NO_MEMORY` for a problem that fills the device, which has no memory for
+        the copies of its inputs that some variants take.  Raises `error` for any other problem,
+        which may get the memory later.
+        """
         assert session.arena is not None
         if not session.arena.slots.streamed:
             raise error
@@ -116,8 +154,10 @@ class InputSlots:
         return NO_MEMORY
 
     def _moved(self, session: Session, slot: int) -> tuple[float, float]:
-        """Changes of the inputs in a slot, and of the true answer to them, by rounding (input_domain.moved).  Of a
-        problem that is computed in pieces, the first piece; (0, 0) for another large problem."""
+        """Changes of the inputs in a slot, and of the true answer to them, by rounding
+        (input_domain.moved).  Of a problem that is computed in pieces, the first piece;
+        (0, 0) for another large problem.
+        """
         spec, best = session.spec, true_answer.Truth(session.spec.truth)
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
         if spec.piece_rows is not None:
@@ -126,10 +166,18 @@ class InputSlots:
             return 0.0, 0.0  # no memory was reserved for one more answer
 
         def answer(given: list[Any]) -> Any:
-            return call(session.model, given) if session.twin is None else true_answer.call(session.twin, given, best)
+            return (
+                call(session.model, given)
+                if session.twin is None
+                else true_answer.call(session.twin, given, best)
+            )
 
         def given() -> list[Any]:
-            return copy.deepcopy(inputs) if session.twin is None else list(true_answer.widened(inputs, best))
+            return (
+                copy.deepcopy(inputs)
+                if session.twin is None
+                else list(true_answer.widened(inputs, best))
+            )
 
         try:
             return input_domain.moved(answer, given(), answer(given()))

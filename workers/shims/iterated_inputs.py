@@ -1,19 +1,22 @@
 """GENERATE: inputs on which every step of an iteration or a recurrence tells.
 
-On random inputs a method often converges long before its last step, and a recurrence forgets its first ones: fewer
-steps give the same answer.  For a reference that iterates there are three more kinds of inputs:
+On random inputs a method often converges long before its last step, and a recurrence
+forgets its first ones: fewer steps give the same answer.  For a reference that iterates
+there are three more kinds of inputs:
 
-* Held: one row for the first half of a sequence and another for the second, both eight times as large: the same gates
-  stay open for long, and what the first half put into a state can be read at the end.  Only of two inputs at most:
-  among more may be keys, and published kernels for a delta rule lose all digits where keys are alike, the reference
-  none.
-* Diagonal: matrices that are nearly diagonal, with diagonals over eight powers of two: eigenvalues lie close.  Of
-  values without a sign, and of no symmetry, those above the diagonal stay, and all are eight times as large: scaling
-  rows and columns in turn then converges slowly.
+* Held: one row for the first half of a sequence and another for the second, both eight times as
+  large: the same gates stay open for long, and what the first half put into a state can be read at
+  the end.  Only of two inputs at most: among more may be keys, and published kernels for a delta
+  rule lose all digits where keys are alike, the reference none.
+* Diagonal: matrices that are nearly diagonal, with diagonals over eight powers of two: eigenvalues
+  lie close.  Of values without a sign, and of no symmetry, those above the diagonal stay, and all
+  are eight times as large: scaling rows and columns in turn then converges slowly.
 * Stretched: eight times as large, beyond the range that the inputs are drawn from.
 
-A contraction forgets at a rate that its weights set: square matrices of a model that are used in every step are named
-(`recurrent_names`), and a probe replaces them by orthogonal ones (workers/referee/probes/perturbed_weights.py)."""
+A contraction forgets at a rate that its weights set: square matrices of a model that are used in
+every step are named (`recurrent_names`), and a probe replaces them by orthogonal ones
+(workers/referee/probes/perturbed_weights.py).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ MOST_HELD = 2
 """Most inputs of two dimensions or more of a problem whose inputs are held."""
 
 OFF_DIAGONAL = 1 / 1024
-"""Sum of the other elements of a row, at most, in multiples of the largest: a quarter of the least of the diagonal."""
+"""Sum of the other elements of a row, at most, in multiples of the largest: a
+quarter of the least of the diagonal.
+"""
 
 LEAST_ORDER = 4
 """Rows and columns of the smallest matrix that becomes diagonal."""
@@ -44,8 +49,9 @@ LEAST_USES = 8
 """Products with the same input, parameter or buffer from which on a reference iterates."""
 
 LEAST_REPEATS = 32
-"""Equal operators on equal shapes, in no fixed memory, from which on a reference iterates: more than a deep network
-has."""
+"""Equal operators on equal shapes, in no fixed memory, from which on a reference
+iterates: more than a deep network has.
+"""
 
 _RECURRENT = frozenset(
     f"aten::{name}"
@@ -64,9 +70,13 @@ _RECURRENT = frozenset(
     )
 )
 _PRODUCTS = frozenset(
-    f"aten::{name}" for name in ("addmm", "addmv", "baddbmm", "bmm", "dot", "linear", "matmul", "mm", "mv")
+    f"aten::{name}"
+    for name in ("addmm", "addmv", "baddbmm", "bmm", "dot", "linear", "matmul", "mm", "mv")
 )
-_STEPS = frozenset(f"aten::{name}" for name in ("add", "add_", "addcmul", "div", "mul", "mul_", "sub", "tanh", "where"))
+_STEPS = frozenset(
+    f"aten::{name}"
+    for name in ("add", "add_", "addcmul", "div", "mul", "mul_", "sub", "tanh", "where")
+)
 
 
 class Iterations(Watching):  # type: ignore[no-untyped-call]
@@ -75,7 +85,9 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
     def __init__(self, model: Any, leaves: Iterable[Any]) -> None:
         """`leaves`: the inputs of the call."""
         super().__init__()
-        weights = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+        weights = (
+            [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+        )
         self._fixed = {x.data_ptr() for x in (*weights, *leaves) if isinstance(x, torch.Tensor)}
         self._uses: Counter[tuple[Any, ...]] = Counter()
         self._is_recurrent = False
@@ -83,11 +95,16 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
     @property
     def found(self) -> bool:
         """True if the call used the same value in many products, or took many equal steps."""
-        uses = ((LEAST_USES if key[0] in self._fixed else LEAST_REPEATS, n) for key, n in self._uses.items())
+        uses = (
+            (LEAST_USES if key[0] in self._fixed else LEAST_REPEATS, n)
+            for key, n in self._uses.items()
+        )
         return self._is_recurrent or any(n >= least for least, n in uses)
 
     def recurrent_names(self, model: Any) -> tuple[str, ...]:
-        """Names of the square parameters that were used in many products, or in a library's recurrence."""
+        """Names of the square parameters that were used in many products, or in a
+        library's recurrence.
+        """
         if not isinstance(model, torch.nn.Module):
             return ()
         return tuple(
@@ -118,9 +135,10 @@ def _key(x: Any) -> tuple[int, int] | None:
 
 
 def held(x: torch.Tensor) -> torch.Tensor:
-    """The first row in place of the first half of all, and the last in place of the second, scaled.  Of three
-    dimensions or more, rows of each slice if there are fewer slices than rows (samples and their steps); else slices,
-    of one row each: either dimension may be a sequence's."""
+    """The first row in place of the first half of all, and the last in place of the second, scaled.
+    Of three dimensions or more, rows of each slice if there are fewer slices than rows (samples and
+    their steps); else slices, of one row each: either dimension may be a sequence's.
+    """
     if x.dim() < 2:
         return x
     along = 1 if x.dim() > 2 and x.shape[1] > len(x) else 0
@@ -136,9 +154,15 @@ def stretched(x: torch.Tensor) -> torch.Tensor:
 
 
 def diagonal(x: torch.Tensor) -> torch.Tensor:
-    """Nearly diagonal matrices of the size of a tensor's values, or triangular ones.  Of four dimensions or more only
-    square ones: the others may be heads by channels, and keys would be alike."""
-    if x.dim() < 2 or min(x.shape[-2:]) < LEAST_ORDER or (x.dim() > 3 and x.shape[-1] != x.shape[-2]):
+    """Nearly diagonal matrices of the size of a tensor's values, or triangular ones.
+    Of four dimensions or more only square ones: the others may be heads by channels,
+    and keys would be alike.
+    """
+    if (
+        x.dim() < 2
+        or min(x.shape[-2:]) < LEAST_ORDER
+        or (x.dim() > 3 and x.shape[-1] != x.shape[-2])
+    ):
         return x
     largest, order = x.abs().amax(), min(x.shape[-2:])
     powers = POWERS * torch.rand((*x.shape[:-2], order), device=x.device)

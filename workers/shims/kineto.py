@@ -1,10 +1,13 @@
-"""Calls under torch's profiler (Kineto over CUPTI) in the candidate's process: all work of the device for them.
+"""Calls under torch's profiler (Kineto over CUPTI) in the candidate's process: all
+work of the device for them.
 
-A kernel's origin follows from where it was launched.  A kernel launched within an operator of torch is the library's.
-Outside of any operator it is the candidate's if Triton's recorder launched a kernel of that name, if a shared object
-that the candidate built contains one, or if its source defines one, to be compiled at run time (NVRTC, CuPy, Triton in
-another backend).  This does not guard against a source that names a library's kernel and launches it outside of any
-operator, unless the kernel's name follows the conventions of NVIDIA's libraries."""
+A kernel's origin follows from where it was launched.  A kernel launched within an operator of torch
+is the library's. Outside of any operator it is the candidate's if Triton's recorder launched a
+kernel of that name, if a shared object that the candidate built contains one, or if its source
+defines one, to be compiled at run time (NVRTC, CuPy, Triton in another backend).  This does not
+guard against a source that names a library's kernel and launches it outside of any operator, unless
+the kernel's name follows the conventions of NVIDIA's libraries.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ from workers.backends.base import synchronise
 from workers.protocol.launch_records import MOST, Launch, Three, busy_ns
 
 if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":
-    import torch._dynamo  # imported by torch's profiler when it starts, in a second; here once, in the zygote
+    # imported by torch's profiler when it starts, in a second; here once, in the zygote
+    import torch._dynamo
 
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCHING = ("cuda_runtime", "cuda_driver")
@@ -37,15 +41,19 @@ _INDUCTOR = re.compile(r"triton_(?:poi|red|per|tem|mm|for|unk|spl)_|triton__")
 
 
 LIBRARY = re.compile(
-    r"(?:void )?(?:at::native::|cutlass::|cub::|thrust::|cublas|cudnn|cusparse|cusolver|cufft|magma)"
+    r"(?:void"
+    r" )?(?:at::native::|cutlass::|cub::|thrust::|cublas|cudnn|cusparse|cusolver|cufft|magma)"
     r"|(?:volta|turing|ampere|hopper|sm\d\d)_\w*(?:gemm|gemv|xmma|cudnn|fprop|dgrad|wgrad)"
     r"|nvjet_|(?:void )?(?:splitKreduce_kernel|gemmSN|gemmk1|gemv2|gemvx|gemvNSP)"
 )
-"""Names of kernels in NVIDIA's and torch's libraries.  They decide the origin of a kernel that is launched outside of
-any operator (by ctypes) and that the candidate did not build."""
+"""Names of kernels in NVIDIA's and torch's libraries.  They decide the origin of a kernel that is
+launched outside of any operator (by ctypes) and that the candidate did not build.
+"""
 
 WINDOW = "assay.call."
-"""Prefix of the annotations that mark calls in the trace; the shim's own work between calls is not counted."""
+"""Prefix of the annotations that mark calls in the trace; the shim's own work
+between calls is not counted.
+"""
 
 _Profiler = torch.profiler.profile
 _Noted = torch.profiler.record_function
@@ -54,14 +62,20 @@ _parse = json.loads
 
 
 def profile(
-    call: Callable[[int], object], deliver: Callable[[int], object], count: int, scratch: Path, launched: set[str]
+    call: Callable[[int], object],
+    deliver: Callable[[int], object],
+    count: int,
+    scratch: Path,
+    launched: set[str],
 ) -> tuple[int, list[Launch]]:
-    """Nanoseconds for which the device was busy with the first of `count` calls, and the launches of all calls.  Gaps
-    between launches are not counted, because the profiler slows the host down.
+    """Nanoseconds for which the device was busy with the first of `count` calls, and the launches
+    of all calls.  Gaps between launches are not counted, because the profiler slows the host down.
 
-    `call(i)` makes call i; `deliver(i)` delivers its outputs, which is not counted; `scratch`: folder for the
-    profiler's file; `launched`: names of Triton kernels that the recorder has seen.  If not all launches fit into the
-    table, the last calls are dropped.  Raises RuntimeError without a GPU."""
+    `call(i)` makes call i; `deliver(i)` delivers its outputs, which is not counted;
+    `scratch`: folder for the profiler's file; `launched`: names of Triton kernels that the
+    recorder has seen.  If not all launches fit into the table, the last calls are dropped.
+    Raises RuntimeError without a GPU.
+    """
     if not torch.cuda.is_available():
         raise RuntimeError("the driver's profiler needs a GPU")
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -75,7 +89,9 @@ def profile(
     profiler.export_chrome_trace(str(path))
     events = _parse(path.read_bytes())["traceEvents"]
     path.unlink()
-    found = launches(events, launched, BuiltKernels(scratch).holds, SourceKernels(scratch / "candidate.py").holds)
+    found = launches(
+        events, launched, BuiltKernels(scratch).holds, SourceKernels(scratch / "candidate.py").holds
+    )
     if len(found) > MOST:
         found = [each for each in found if each.call == 0 or found[MOST].call > each.call]
     return busy_ns(each for each in found if each.call == 0), found
@@ -95,12 +111,21 @@ def launches(
     built: Callable[[str], bool],
     written: Callable[[str], bool] = lambda _: False,
 ) -> list[Launch]:
-    """Launches in a Chrome trace written by Kineto, by start.  `built(name)`: whether a shared object of the candidate
-    contains a kernel of that name; `written(name)`: whether its source defines one."""
+    """Launches in a Chrome trace written by Kineto, by start.  `built(name)`: whether a
+    shared object of the candidate contains a kernel of that name; `written(name)`:
+    whether its source defines one.
+    """
     complete = [event for event in events if event.get("ph") == "X"]
     operators, windows = _operators(complete), _windows(complete)
-    calls = {event["args"].get("correlation"): event for event in complete if event.get("cat") in _LAUNCHING}
-    device = sorted((event for event in complete if event.get("cat") in _ON_DEVICE), key=lambda event: event["ts"])
+    calls = {
+        event["args"].get("correlation"): event
+        for event in complete
+        if event.get("cat") in _LAUNCHING
+    }
+    device = sorted(
+        (event for event in complete if event.get("cat") in _ON_DEVICE),
+        key=lambda event: event["ts"],
+    )
     found: list[Launch] = []
     began: dict[int, float] = {}
     for event in device:
@@ -108,16 +133,23 @@ def launches(
         number = _number_of(windows, (call or event)["ts"])
         if number is None:
             continue
-        within = call is not None and _within(operators.get((call["pid"], call["tid"]), []), call["ts"])
+        within = call is not None and _within(
+            operators.get((call["pid"], call["tid"]), []), call["ts"]
+        )
         name = event["name"]
-        origin = "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built, written)
-        found.append(_launch(event, began.setdefault(number, event["ts"]), origin)._replace(call=number))
+        origin = (
+            "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built, written)
+        )
+        found.append(
+            _launch(event, began.setdefault(number, event["ts"]), origin)._replace(call=number)
+        )
     return found
 
 
 def _windows(events: list[Any]) -> list[tuple[float, float]]:
-    """Begin and end of each annotated call, on the host's clock.  Raises RuntimeError if another profiler has annotated
-    calls as well."""
+    """Begin and end of each annotated call, on the host's clock.  Raises RuntimeError if another
+    profiler has annotated calls as well.
+    """
     noted = sorted(
         (event["name"], event["ts"], event["ts"] + event["dur"])
         for event in events
@@ -150,7 +182,9 @@ def _operators(events: list[Any]) -> dict[tuple[Any, Any], list[Operator]]:
 
 
 def _within(operators: list[Operator], moment: float) -> bool:
-    """Test whether the innermost operator around the moment, the last to have begun, is the library's."""
+    """Test whether the innermost operator around the moment, the last to have begun,
+    is the library's.
+    """
     last = bisect.bisect_right(operators, moment, key=lambda each: each.began)
     for operator in reversed(operators[:last]):
         if moment <= operator.ended:
@@ -159,7 +193,11 @@ def _within(operators: list[Operator], moment: float) -> bool:
 
 
 def _origin(
-    name: str, within: bool, launched: set[str], built: Callable[[str], bool], written: Callable[[str], bool]
+    name: str,
+    within: bool,
+    launched: set[str],
+    built: Callable[[str], bool],
+    written: Callable[[str], bool],
 ) -> str:
     if within:
         return "torch"
@@ -194,11 +232,17 @@ def _number(value: object) -> int | None:
 
 
 def _three(value: object) -> Three | None:
-    return (int(value[0]), int(value[1]), int(value[2])) if isinstance(value, list) and len(value) == 3 else None
+    return (
+        (int(value[0]), int(value[1]), int(value[2]))
+        if isinstance(value, list) and len(value) == 3
+        else None
+    )
 
 
 _GLOBAL = re.compile(r"__global__\b([^{};]{1,1000}?)[{;]", re.S)
-_ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)")
+_ATTRIBUTES = re.compile(
+    r"(?:__launch_bounds__|__attribute__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)"
+)
 _CALLED = re.compile(r"(\w+)\s*\(")
 _JITTED = re.compile(r"@[\w.]*jit\b[^\n]*\n(?:\s*(?:@|#)[^\n]*\n)*\s*def\s+(\w+)")
 _BASE = re.compile(r"(?:void )?(?:\w+::|\(anonymous namespace\)::)*(\w+)")
@@ -213,8 +257,9 @@ class SourceKernels:
         self._names: set[str] | None = None
 
     def holds(self, name: str) -> bool:
-        """Test whether the source defines a kernel of that name.  Kineto's names include return type, scopes and
-        parameters."""
+        """Test whether the source defines a kernel of that name.  Kineto's names include
+        return type, scopes and parameters.
+        """
         if self._names is None:
             self._names = defined(self._source.read_text(errors="replace"))
         base = _BASE.match(name)
@@ -231,28 +276,44 @@ def defined(source: str) -> set[str]:
 
 
 class BuiltKernels:
-    """Kernels in shared objects that this process has mapped from folders that candidates can write."""
+    """Kernels in shared objects that this process has mapped from folders that
+    candidates can write.
+    """
 
     def __init__(self, scratch: Path) -> None:
         """Reads the files at the first query."""
-        writable = [scratch, Path(tempfile.gettempdir()), Path(os.environ.get("TORCH_EXTENSIONS_DIR", scratch))]
+        writable = [
+            scratch,
+            Path(tempfile.gettempdir()),
+            Path(os.environ.get("TORCH_EXTENSIONS_DIR", scratch)),
+        ]
         self._writable = [folder.resolve() for folder in writable]
         self._names: set[str] | None = None
 
     def holds(self, name: str) -> bool:
-        """Test whether a shared object has a kernel of that name, literally (`extern "C"`) or demangled."""
+        """Test whether a shared object has a kernel of that name, literally (`extern
+        "C"`) or demangled.
+        """
         if self._names is None:
             self._names = set().union(*map(_symbols, self._objects()))
         return name in self._names
 
     def _objects(self) -> list[Path]:
         lines = Path("/proc/self/maps").read_text().splitlines()
-        mapped = {Path(line.split(maxsplit=5)[5]) for line in lines if line.endswith(".so") and "/" in line}
-        return [path for path in mapped if any(path.is_relative_to(folder) for folder in self._writable)]
+        mapped = {
+            Path(line.split(maxsplit=5)[5])
+            for line in lines
+            if line.endswith(".so") and "/" in line
+        }
+        return [
+            path for path in mapped if any(path.is_relative_to(folder) for folder in self._writable)
+        ]
 
 
 def _symbols(path: Path) -> set[str]:
-    """Names in a shared object, also demangled: it contains the mangled names of its kernels as text."""
+    """Names in a shared object, also demangled: it contains the mangled names of its
+    kernels as text.
+    """
     data = path.read_bytes()
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p

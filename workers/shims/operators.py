@@ -1,11 +1,15 @@
-"""The semantic key of a problem: the operators that one call of its reference runs, and the data flow between them.
+"""The semantic key of a problem: the operators that one call of its reference runs,
+and the data flow between them.
 
-A tensor's term is a hash of the operator that made it, of the terms of its inputs, and of the other arguments.  Inputs
-are identified by their index, parameters by shape and type.  The key is the hash of the outputs' terms.  So it does not
-depend on names, modules or functions, nor on the order of independent operators.
+A tensor's term is a hash of the operator that made it, of the terms of its inputs, and of the
+other arguments.  Inputs are identified by their index, parameters by shape and type.  The key is
+the hash of the outputs' terms.  So it does not depend on names, modules or functions, nor on the
+order of independent operators.
 
-There are two keys: with numbers (shapes, dimensions, factors), and without.  Operators are those that torch dispatches
-below autograd; for attention, and for batch normalisation, a GPU may have other operators than a CPU."""
+There are two keys: with numbers (shapes, dimensions, factors), and without.  Operators are
+those that torch dispatches below autograd; for attention, and for batch normalisation, a GPU
+may have other operators than a CPU.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +45,28 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
         self._terms: Any = WeakIdKeyDictionary()
         for index, value in enumerate(inputs):
             if isinstance(value, torch.Tensor):
-                self._terms[value] = _hashed(f"input {index} {value.dtype}", [], f"{tuple(value.shape)}")
+                self._terms[value] = _hashed(
+                    f"input {index} {value.dtype}", [], f"{tuple(value.shape)}"
+                )
 
     def key(self, outputs: Iterable[object]) -> str:
         """`o1:<with numbers>:<without>` of the call's outputs."""
-        terms = [self._term(value) if isinstance(value, torch.Tensor) else _number(value) for value in outputs]
+        terms = [
+            self._term(value) if isinstance(value, torch.Tensor) else _number(value)
+            for value in outputs
+        ]
         found = _hashed("outputs", terms, "")
         return f"{VERSION}:{found.numbered.hex()}:{found.masked.hex()}"
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        taken = [*_values(args), *(part for name in sorted(kwargs) for part in _values((kwargs[name],)))]
-        terms = [self._term(one) if isinstance(one, torch.Tensor) else _number(one) for one in taken]
+        taken = [
+            *_values(args),
+            *(part for name in sorted(kwargs) for part in _values((kwargs[name],))),
+        ]
+        terms = [
+            self._term(one) if isinstance(one, torch.Tensor) else _number(one) for one in taken
+        ]
         result = func(*args, **kwargs)
         name = func._schema.name
         made = terms[0] if name in _SAME and terms else _hashed(name, terms, "")
@@ -61,14 +75,20 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
                 self._terms[value] = made if index == 0 else _hashed(f"result {index}", [made], "")
         for index, argument in enumerate(func._schema.arguments):
             changed = args[index] if index < len(args) else kwargs.get(argument.name)
-            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(changed, torch.Tensor):
+            if (
+                argument.alias_info is not None
+                and argument.alias_info.is_write
+                and isinstance(changed, torch.Tensor)
+            ):
                 self._terms[changed] = made
         return result
 
     def _term(self, tensor: torch.Tensor) -> Term:
         found: Term | None = self._terms.get(tensor)
         if found is None:
-            found = self._terms[tensor] = _hashed(f"constant {tensor.dtype}", [], f"{tuple(tensor.shape)}")
+            found = self._terms[tensor] = _hashed(
+                f"constant {tensor.dtype}", [], f"{tuple(tensor.shape)}"
+            )
         return found
 
 
@@ -78,12 +98,16 @@ def _values(values: Iterable[object]) -> Iterator[object]:
         if isinstance(value, list | tuple):
             yield f"list {len(value)}"
             yield from _values(value)
-        elif not isinstance(value, torch.device | torch.layout | torch.memory_format | torch.Generator):
+        elif not isinstance(
+            value, torch.device | torch.layout | torch.memory_format | torch.Generator
+        ):
             yield value
 
 
 def _number(value: object) -> Term:
-    masked = "number" if isinstance(value, int | float) and not isinstance(value, bool) else repr(value)
+    masked = (
+        "number" if isinstance(value, int | float) and not isinstance(value, bool) else repr(value)
+    )
     if isinstance(value, str) and value.startswith("list "):
         masked = "list"
     return Term(repr(value).encode(), masked.encode())

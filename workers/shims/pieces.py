@@ -1,9 +1,11 @@
 """A reference computed piece by piece along the first dimension, if that gives the same answer.
 
-An fp64 computation on inputs of 8 GB takes 50 GB and more; on a sixteenth of the batch it takes a sixteenth of that.
-The reference itself shows whether rows of a batch are independent: its answers to pieces from both ends and from the
-middle must equal those parts of its whole answer.  They do not for a batch norm in training mode, a sum over the batch,
-a mask that depends on the row's number, or a cumulative sum along the batch."""
+An fp64 computation on inputs of 8 GB takes 50 GB and more; on a sixteenth of the batch it takes a
+sixteenth of that. The reference itself shows whether rows of a batch are independent: its answers
+to pieces from both ends and from the middle must equal those parts of its whole answer.  They do
+not for a batch norm in training mode, a sum over the batch, a mask that depends on the row's
+number, or a cumulative sum along the batch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PIECE_BYTES = 64 << 20
 """Size of the inputs and outputs of a piece: large enough to keep a device busy."""
 
 CLOSE = 1e-4
-"""Relative L2 error by which a piece may differ: another batch size may mean another order of summation, or TF32."""
+"""Relative L2 error by which a piece may differ: another batch size may mean another
+order of summation, or TF32.
+"""
 
 
 def rows(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> int | None:
@@ -41,7 +45,9 @@ def rows(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> i
 
 
 def cut(inputs: list[Any], size: int, start: int) -> list[Any]:
-    """The inputs of a piece: some rows of those tensors whose first dimension is the batch; others whole."""
+    """The inputs of a piece: some rows of those tensors whose first dimension is the
+    batch; others whole.
+    """
     batch = _leading(inputs)
 
     def piece(value: Any) -> Any:
@@ -49,7 +55,9 @@ def cut(inputs: list[Any], size: int, start: int) -> list[Any]:
             return value[start : start + size] if value.dim() and value.shape[0] == batch else value
         if isinstance(value, list | tuple):
             return layout.remade(value, map(piece, value))
-        return {key: piece(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return (
+            {key: piece(item) for key, item in value.items()} if isinstance(value, dict) else value
+        )
 
     return [piece(value) for value in inputs]
 
@@ -66,19 +74,28 @@ def rows_of(views: list[torch.Tensor], size: int, start: int) -> list[torch.Tens
 
 def _leading(inputs: list[Any]) -> int | None:
     """Size of the first tensor among the inputs along its first dimension."""
-    first = next((leaf for leaf in layout.values(inputs) if isinstance(leaf, torch.Tensor) and leaf.dim()), None)
+    first = next(
+        (leaf for leaf in layout.values(inputs) if isinstance(leaf, torch.Tensor) and leaf.dim()),
+        None,
+    )
     return None if first is None else first.shape[0]
 
 
 def _batch(inputs: list[Any], outputs: Any) -> int | None:
-    """The common size of the first input and all outputs along their first dimension; None if they differ."""
+    """The common size of the first input and all outputs along their first
+    dimension; None if they differ.
+    """
     batch = _leading(inputs)
     leaves = list(layout.values(outputs))
-    fits = all(isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == batch for leaf in leaves)
+    fits = all(
+        isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == batch for leaf in leaves
+    )
     return batch if leaves and fits else None
 
 
-def _agrees(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any, size: int, start: int) -> bool:
+def _agrees(
+    call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any, size: int, start: int
+) -> bool:
     try:
         found = list(layout.values(call(cut(inputs, size, start))))
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for a batch of another size)
@@ -88,11 +105,17 @@ def _agrees(call: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any, s
 
 
 def _close(piece: Any, whole: torch.Tensor) -> bool:
-    if not isinstance(piece, torch.Tensor) or piece.shape != whole.shape or piece.dtype != whole.dtype:
+    if (
+        not isinstance(piece, torch.Tensor)
+        or piece.shape != whole.shape
+        or piece.dtype != whole.dtype
+    ):
         return False
     piece, whole = computable(piece), computable(whole)
     if not piece.is_floating_point():
         return torch.equal(piece, whole)
     apart = torch.linalg.vector_norm((piece.double() - whole.double()).nan_to_num())
     same_holes = torch.equal(torch.isfinite(piece), torch.isfinite(whole))
-    return same_holes and bool(apart <= CLOSE * torch.linalg.vector_norm(whole.double().nan_to_num()))
+    return same_holes and bool(
+        apart <= CLOSE * torch.linalg.vector_norm(whole.double().nan_to_num())
+    )

@@ -1,21 +1,26 @@
-"""GENERATE: inputs that reach branches of the reference which the problem's own inputs do not reach.
+"""GENERATE: inputs that reach branches of the reference which the problem's own
+inputs do not reach.
 
 Kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
 
-* Reaching: if a limit of an operator is missed by all values (workers/shims/reference_limits.py), half of the rows of
-  the inputs, or scattered elements, are scaled until some reach it; the same for zero, where a sum has one sign (a
-  margin).  Inputs between −1 and 1 leave that range if nothing else reaches a limit, and if they become no index.
-* Signed: if an operator that treats both signs differently has values of one sign, half of the elements of inputs of
-  one sign are negated.
-* Named: a value that the reference compares an input with, and which never occurs, is put into some of its elements.
+* Reaching: if a limit of an operator is missed by all values (workers/shims/reference_limits.py),
+  half of the rows of the inputs, or scattered elements, are scaled until some reach it; the same
+  for zero, where a sum has one sign (a margin).  Inputs between −1 and 1 leave that range if
+  nothing else reaches a limit, and if they become no index.
+* Signed: if an operator that treats both signs differently has values of one sign, half of the
+  elements of inputs of one sign are negated.
+* Named: a value that the reference compares an input with, and which never occurs, is
+  put into some of its elements.
 * Unsorted: if the reference sorts what is sorted already, sorted inputs are shuffled.
 * Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/redrawn_inputs.py).
 * Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
   (workers/shims/iterated_inputs.py).
 
-Planned in the reference's process, once for each problem.  This does not guard against limits that Python compares with
-(`x.max().item() > 1e4`), integers beyond a limit that is applied to a result, and
-bounded inputs that must not grow (a probability)."""
+Planned in the reference's process, once for each problem.  This does not guard
+against limits that Python compares with (`x.max().item() > 1e4`), integers beyond a
+limit that is applied to a result, and
+bounded inputs that must not grow (a probability).
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,9 @@ SCATTERED = 1 / 256
 """Share of scattered elements that are scaled."""
 
 NAMED_SHARE, NAN_SHARE = 1 / 8, 1 / 64
-"""Share of the elements of an input that receive a value the reference names; of NaN, which spreads, fewer."""
+"""Share of the elements of an input that receive a value the reference names; of
+NaN, which spreads, fewer.
+"""
 
 Call = Callable[[Any, list[Any]], Any]
 
@@ -77,7 +84,9 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Plan:
-    """Changes to be made to a problem's inputs.  Inputs are named by their index in the order of layout.values."""
+    """Changes to be made to a problem's inputs.  Inputs are named by their index in
+    the order of layout.values.
+    """
 
     scaling: Scaling | None = None
     """None if all limits are reached or none can be."""
@@ -106,12 +115,15 @@ class Plan:
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
-    """Plan of changes for a problem.  `call(model, inputs)`: makes a call; `draw`: returns new inputs each time.  The
-    model is not changed."""
+    """Plan of changes for a problem.  `call(model, inputs)`: makes a call; `draw`: returns new
+    inputs each time.  The model is not changed.
+    """
     inputs = draw()
     if redrawn_inputs.bytes_of(inputs) > LARGEST_BYTES:
         return Plan()
-    fixed = redrawn_inputs.standing(call, model, inputs, redrawn_inputs.fixed(inputs, draw()), device)
+    fixed = redrawn_inputs.standing(
+        call, model, inputs, redrawn_inputs.fixed(inputs, draw()), device
+    )
     given = copy.deepcopy(inputs)
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
         missed, _ = _missed(call, model, given)
@@ -151,10 +163,14 @@ def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
 
 
 def _scaling(call: Call, model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
-    """The first tried change with which the operators reach one more limit; None if there is none."""
+    """The first tried change with which the operators reach one more limit; None if
+    there is none.
+    """
     leaves = list(layout.values(inputs))
     has_bounds = any(_is_float(x) and input_domain.is_bounded(x) for x in leaves)
-    for how in _scalings(missed, (False, True) if has_bounds and not missed.needs_range else (False,)):
+    for how in _scalings(
+        missed, (False, True) if has_bounds and not missed.needs_range else (False,)
+    ):
         scaled = _scaled(inputs, how)
         is_changed = any(a is not b for a, b in zip(layout.values(scaled), leaves, strict=True))
         if is_changed and _reaches(call, model, scaled, lambda now: _reach_more(now, missed)):
@@ -166,7 +182,11 @@ def _reach_more(now: Limits, before: Limits) -> bool:
     """Test whether a call missed fewer limits of one kind than the call before."""
     if now.one_sided < before.one_sided:
         return True
-    return len(now.above) < len(before.above) or len(now.below) < len(before.below) or now.unanimous < before.unanimous
+    return (
+        len(now.above) < len(before.above)
+        or len(now.below) < len(before.below)
+        or now.unanimous < before.unanimous
+    )
 
 
 def _scalings(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
@@ -174,26 +194,39 @@ def _scalings(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
     for leaves_bounds in bounds:
         yield from (Scaling(factor, leaves_bounds=leaves_bounds) for factor in _factors(missed))
         if missed.one_sided:
-            yield from (Scaling(factor, leaves_bounds=leaves_bounds) for factor in ONE_SIDED_FACTORS)
+            yield from (
+                Scaling(factor, leaves_bounds=leaves_bounds) for factor in ONE_SIDED_FACTORS
+            )
         if missed.unanimous:
             for is_scattered in (False, True):
-                yield from (Scaling(factor, is_scattered, leaves_bounds) for factor in UNANIMOUS_FACTORS)
+                yield from (
+                    Scaling(factor, is_scattered, leaves_bounds) for factor in UNANIMOUS_FACTORS
+                )
 
 
 def _factors(missed: Limits) -> Iterator[float]:
-    """Factors to try: growing ones for limits above all values; for limits below, of which a result may grow as its
-    inputs shrink, in either direction."""
+    """Factors to try: growing ones for limits above all values; for limits below, of which a result
+    may grow as its inputs shrink, in either direction.
+    """
     if missed.above:
         first = BEYOND * max(missed.above)
-        yield from (each for each in (first * 4**attempt for attempt in range(ATTEMPTS)) if each <= LARGEST_FACTOR)
+        yield from (
+            each
+            for each in (first * 4**attempt for attempt in range(ATTEMPTS))
+            if each <= LARGEST_FACTOR
+        )
     if missed.below:
         first = BEYOND * max(missed.below)
         yield from (1 / first, first, 1 / (4 * first))
 
 
 def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tuple[Variant, ...]:
-    """Kinds of inputs for an iteration that change anything, and to which the reference has a finite answer."""
-    several = sum(_is_float(x) and x.dim() > 1 for x in layout.values(inputs)) > iterated_inputs.MOST_HELD
+    """Kinds of inputs for an iteration that change anything, and to which the
+    reference has a finite answer.
+    """
+    several = (
+        sum(_is_float(x) and x.dim() > 1 for x in layout.values(inputs)) > iterated_inputs.MOST_HELD
+    )
     kinds = [kind for kind in ITERATED if not (kind == Variant.HELD and several)]
     return tuple(
         kind
@@ -204,14 +237,18 @@ def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tupl
 
 
 def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of one sign whose negation lets one more operator see both signs, and leaves the answer finite: all, or
-    the first of them that does alone."""
+    """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
+    answer finite: all, or the first of them that does alone.
+    """
     leaves = list(layout.values(inputs))
     some = frozenset(at for at, x in enumerate(leaves) if _has_one_sign(x) and _negated(x) is not x)
     return _first_that(
         some,
         lambda these: _reaches(
-            call, model, _changed(inputs, these, _negated), lambda now: now.one_sided < missed.one_sided
+            call,
+            model,
+            _changed(inputs, these, _negated),
+            lambda now: now.one_sided < missed.one_sided,
         ),
         wanted=bool(missed.one_sided),
     )
@@ -219,30 +256,45 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
 
 def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Sorted inputs whose order the reference restores by a sort."""
-    some = frozenset(at for at, x in enumerate(layout.values(inputs)) if _is_float(x) and input_domain.is_sorted(x))
+    some = frozenset(
+        at
+        for at, x in enumerate(layout.values(inputs))
+        if _is_float(x) and input_domain.is_sorted(x)
+    )
     return _first_that(
         some - missed.searched,
         lambda these: _reaches(
-            call, model, _changed(inputs, these, _shuffled), lambda now: now.already_sorted < missed.already_sorted
+            call,
+            model,
+            _changed(inputs, these, _shuffled),
+            lambda now: now.already_sorted < missed.already_sorted,
         ),
         wanted=bool(missed.already_sorted),
     )
 
 
-def _first_that(some: frozenset[int], reaches: Callable[[frozenset[int]], bool], *, wanted: bool) -> frozenset[int]:
-    """All of `some` if they reach something together, else the first that does alone; none if nothing is wanted."""
+def _first_that(
+    some: frozenset[int], reaches: Callable[[frozenset[int]], bool], *, wanted: bool
+) -> frozenset[int]:
+    """All of `some` if they reach something together, else the first that does
+    alone; none if nothing is wanted.
+    """
     if not some or not wanted:
         return frozenset()
     alone = [frozenset({at}) for at in sorted(some)] if len(some) > 1 else []
     return next((these for these in (some, *alone) if reaches(these)), frozenset())
 
 
-def _reaches(call: Call, model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]) -> bool:
+def _reaches(
+    call: Call, model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]
+) -> bool:
     try:
         now, answer = _missed(call, model, copy.deepcopy(inputs))
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
-    return is_better(now) and all(bool(x.isfinite().all()) for x in layout.values(answer) if _is_float(x))
+    return is_better(now) and all(
+        bool(x.isfinite().all()) for x in layout.values(answer) if _is_float(x)
+    )
 
 
 def _named(
@@ -264,7 +316,9 @@ def _with_named(inputs: list[Any], named: tuple[tuple[int, float], ...]) -> list
     leaves = list(layout.values(inputs))
     for at, value in named:
         x = leaves[at].clone()
-        chosen = torch.rand(x.shape, device=x.device) < (NAN_SHARE if math.isnan(value) else NAMED_SHARE)
+        chosen = torch.rand(x.shape, device=x.device) < (
+            NAN_SHARE if math.isnan(value) else NAMED_SHARE
+        )
         chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
         leaves[at] = torch.where(chosen, torch.tensor(value, device=x.device).to(x.dtype), x)
     return redrawn_inputs.with_leaves(inputs, leaves)
@@ -276,7 +330,9 @@ def _changed(inputs: list[Any], some: Collection[int], change: Callable[[Any], A
 
 
 def _is_float(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
+    return (
+        isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
+    )
 
 
 def _has_one_sign(x: Any) -> bool:
@@ -298,7 +354,9 @@ def _shuffled(x: torch.Tensor) -> torch.Tensor:
 
 
 def _scaled(inputs: list[Any], how: Scaling) -> list[Any]:
-    """The inputs with every second row of each tensor scaled, from the first row on, or scattered elements."""
+    """The inputs with every second row of each tensor scaled, from the first row on,
+    or scattered elements.
+    """
     return redrawn_inputs.with_leaves(inputs, [_with_scaled(x, how) for x in layout.values(inputs)])
 
 

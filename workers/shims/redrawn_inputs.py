@@ -1,15 +1,17 @@
 """GENERATE: inputs that are the same in every draw, drawn anew.
 
-* Sorted integers (offsets) stay sorted between the same ends; equal ones (the length of every sequence) are drawn
-  between half of the value and the value; other integers are permuted along a dimension.  Segments described by two
-  lists stay disjoint.
+* Sorted integers (offsets) stay sorted between the same ends; equal ones (the length of every
+  sequence) are drawn between half of the value and the value; other integers are permuted along a
+  dimension.  Segments described by two lists stay disjoint.
 * Of a mask of equal values an eighth is inverted.
-* Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and numbers (a gate of zero, a
-  temperature) are drawn around that value; the rows of one with two values (a unit matrix) are permuted.
+* Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and
+  numbers (a gate of zero, a temperature) are drawn around that value; the rows of one with two
+  values (a unit matrix) are permuted.
 
-If the reference does not run on all of them together, those are kept on which it runs alone.  This does not guard
-against equal integers that add up to the length of an input (sizes of groups), positions without a gap (`arange`), and
-integers outside of tensors, which shapes may depend on."""
+If the reference does not run on all of them together, those are kept on which it runs alone.  This
+does not guard against equal integers that add up to the length of an input (sizes of groups),
+positions without a gap (`arange`), and integers outside of tensors, which shapes may depend on.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +25,38 @@ import torch
 from workers.protocol import input_domain, layout
 
 REDRAWN_BYTES = 64 << 20
-"""Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU first: there an index out of range
-raises, while on a GPU it ends the process and every evaluation of the problem."""
+"""Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU
+first: there an index out of range raises, while on a GPU it ends the process and
+every evaluation of the problem.
+"""
 
 TURNED = 1 / 8
 """Share of the elements of a mask of equal values that is inverted."""
 
 ABOUT = 0.2
-"""Standard deviation of the logarithm of the factor on equal values; zeros are replaced by standard normal values.  A
-single number moves by a factor of at least exp(ABOUT), or from zero to a number between OPENED."""
+"""Standard deviation of the logarithm of the factor on equal values; zeros are replaced by
+standard normal values.  A single number moves by a factor of at least exp(ABOUT), or from
+zero to a number between OPENED.
+"""
 
 OPENED = (0.1, 0.9)
 
 LARGEST_VALUE = 1e6
-"""Largest floating-point value that is redrawn; larger ones stand for infinity, such as a mask's −1e9."""
+"""Largest floating-point value that is redrawn; larger ones stand for infinity, such
+as a mask's −1e9.
+"""
 
 Call = Callable[[Any, list[Any]], Any]
 
 
 def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
-    """The inputs with the leaves at these indices drawn anew; draws from torch's seeded generator."""
+    """The inputs with the leaves at these indices drawn anew; draws from torch's
+    seeded generator.
+    """
     leaves = list(layout.values(inputs))
-    return with_leaves(inputs, _related(leaves, [_redrawn(x) if at in some else x for at, x in enumerate(leaves)]))
+    return with_leaves(
+        inputs, _related(leaves, [_redrawn(x) if at in some else x for at, x in enumerate(leaves)])
+    )
 
 
 def fixed(inputs: list[Any], others: list[Any]) -> frozenset[int]:
@@ -52,7 +64,11 @@ def fixed(inputs: list[Any], others: list[Any]) -> frozenset[int]:
     leaves = list(layout.values(inputs))
     pairs = enumerate(zip(leaves, layout.values(others), strict=True))
     sizes = {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
-    return frozenset(at for at, (x, y) in pairs if _is_choice(x) and layout.same([x], [y]) and _may_differ(x, sizes))
+    return frozenset(
+        at
+        for at, (x, y) in pairs
+        if _is_choice(x) and layout.same([x], [y]) and _may_differ(x, sizes)
+    )
 
 
 def _is_choice(x: Any) -> bool:
@@ -101,7 +117,9 @@ def _is_sorted(x: torch.Tensor) -> bool:
 
 
 def _room(x: torch.Tensor) -> int:
-    """Number of integers between the ends of a sorted tensor, beyond the number of its inner elements."""
+    """Number of integers between the ends of a sorted tensor, beyond the number of
+    its inner elements.
+    """
     return max(0, int(x[-1]) - int(x[0]) - 1 - max(0, len(x) - 2)) if len(x) > 2 else 0
 
 
@@ -154,15 +172,23 @@ def _permuted(x: torch.Tensor) -> torch.Tensor:
 
 
 def _related(before: list[Any], after: list[Any]) -> list[Any]:
-    """The redrawn leaves.  Two integer tensors keep their original values if redrawing would break a relation between
-    them: disjoint segments given by starts and lengths, or starts before ends."""
+    """The redrawn leaves.  Two integer tensors keep their original values if
+    redrawing would break a relation between them: disjoint segments given by starts
+    and lengths, or starts before ends.
+    """
     lists = [at for at, x in enumerate(before) if _is_list(x)]
     for one, other in itertools.permutations(lists, 2):
-        if len(before[one]) != len(before[other]) or (after[one] is before[one] and after[other] is before[other]):
+        if len(before[one]) != len(before[other]) or (
+            after[one] is before[one] and after[other] is before[other]
+        ):
             continue
-        if any(holds(before[one], before[other]) and not holds(after[one], after[other]) for holds in RELATIONS):
+        if any(
+            holds(before[one], before[other]) and not holds(after[one], after[other])
+            for holds in RELATIONS
+        ):
             after = [
-                old if at in (one, other) else new for at, (old, new) in enumerate(zip(before, after, strict=True))
+                old if at in (one, other) else new
+                for at, (old, new) in enumerate(zip(before, after, strict=True))
             ]
     return after
 
@@ -186,9 +212,13 @@ def _lie_before(starts: torch.Tensor, ends: torch.Tensor) -> bool:
 RELATIONS = (_are_apart, _lie_before)
 
 
-def standing(call: Call, model: Any, inputs: list[Any], some: frozenset[int], device: torch.device) -> frozenset[int]:
-    """Indices, among these of leaves, that may be redrawn: all, if the reference runs on all of them redrawn; else each
-    on which it runs alone.  Integers are tried on the CPU: there an index out of range raises."""
+def standing(
+    call: Call, model: Any, inputs: list[Any], some: frozenset[int], device: torch.device
+) -> frozenset[int]:
+    """Indices, among these of leaves, that may be redrawn: all, if the reference runs on
+    all of them redrawn; else each on which it runs alone.  Integers are tried on the CPU:
+    there an index out of range raises.
+    """
     leaves = list(layout.values(inputs))
     is_moved = device.type != "cpu" and any(_may_be_index(leaves[at]) for at in some)
     if not some or (is_moved and bytes_of(inputs) > REDRAWN_BYTES):
@@ -202,7 +232,11 @@ def standing(call: Call, model: Any, inputs: list[Any], some: frozenset[int], de
             return False
         return True
 
-    return some if stands(some) else frozenset(at for at in some if len(some) > 1 and stands(frozenset({at})))
+    return (
+        some
+        if stands(some)
+        else frozenset(at for at in some if len(some) > 1 and stands(frozenset({at})))
+    )
 
 
 def on_host(model: Any, inputs: list[Any], device: torch.device) -> tuple[Any, list[Any]]:

@@ -1,10 +1,12 @@
-"""The shim inside a reference's process: builds the problem's model, draws inputs, computes the expected outputs.
+"""The shim inside a reference's process: builds the problem's model, draws inputs,
+computes the expected outputs.
 
-It runs in the same sandbox as a candidate, because the problem's code comes with the request as well.  The referee
-trusts its outputs by decision, and checks its spec before use.
+It runs in the same sandbox as a candidate, because the problem's code comes with the request as
+well.  The referee trusts its outputs by decision, and checks its spec before use.
 
-One process serves all evaluations of its problem.  Each evaluation has a session with its own parameters and arena; the
-problem's spec is determined once."""
+One process serves all evaluations of its problem.  Each evaluation has a session with its own
+parameters and arena; the problem's spec is determined once.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,15 @@ from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Session, keep_little, seed_slot, settle, write
 
 RECORDED_FROM = 16
-"""Input sets in one request from which on drawing is recorded: recording takes as long as drawing a hundred sets, and a
-session that requests so many requests more."""
+"""Input sets in one request from which on drawing is recorded: recording takes as long as drawing a
+hundred sets, and a session that requests so many requests more.
+"""
 
 
 def prepare() -> None:
-    """Prepare the zygote for all references; memory is estimated on the meta device for a GPU alone."""
+    """Prepare the zygote for all references; memory is estimated on the meta device
+    for a GPU alone.
+    """
     if os.environ["EVALUATION_DEVICE"] != "cpu":
         warmup.load_modes()
 
@@ -56,7 +61,9 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_after_release()
         self._sessions: dict[int, Session] = {}
-        self._playback = graph_replay.Playback(self._device) if self._device.type == "cuda" else None
+        self._playback = (
+            graph_replay.Playback(self._device) if self._device.type == "cuda" else None
+        )
         import_hook.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request) -> Reply:
@@ -113,8 +120,9 @@ class Shim:
         return Reply(ReplyCode.DONE, session.slots.event_mean(session.model, slot, warmups, trials))
 
     def _release(self, number: int) -> Reply:
-        """End a session.  A process without sessions releases most of its cached device memory, which no evaluation has
-        reserved; answers whether it released any."""
+        """End a session.  A process without sessions releases most of its cached device memory,
+        which no evaluation has reserved; answers whether it released any.
+        """
         self._sessions.pop(number, None)
         return Reply(ReplyCode.DONE, int(not self._sessions and keep_little(self._device)))
 
@@ -129,9 +137,15 @@ class Shim:
     def _load(self, fd: int, source_bytes: int, entry_bytes: int, *, by_cases: bool) -> Reply:
         self._mailbox = mmap.mmap(fd, control_channel.MAILBOX_BYTES)
         os.close(fd)
-        entry_point = self._mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + entry_bytes].decode()
-        if lacking := self._problem.load(self._mailbox[:source_bytes], entry_point, by_cases=by_cases):
-            return Reply(ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(self._mailbox, lacking))
+        entry_point = self._mailbox[
+            control_channel.SPEC_AT : control_channel.SPEC_AT + entry_bytes
+        ].decode()
+        if lacking := self._problem.load(
+            self._mailbox[:source_bytes], entry_point, by_cases=by_cases
+        ):
+            return Reply(
+                ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(self._mailbox, lacking)
+            )
         return Reply(ReplyCode.DONE)
 
     def _describe(self, number: int, case: int, seed: bytes, *, sole: bool) -> Reply:
@@ -140,7 +154,9 @@ class Shim:
         session = self._sessions[number] = self._problem.session(case, seed, sole=sole)
         data = json.dumps(asdict(session.spec)).encode()
         if len(data) > control_channel.SPEC_BYTES:
-            raise layout.UnsupportedError(f"a spec of {len(data)} bytes; at most {control_channel.SPEC_BYTES}")
+            raise layout.UnsupportedError(
+                f"a spec of {len(data)} bytes; at most {control_channel.SPEC_BYTES}"
+            )
         self._mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + len(data)] = data
         return Reply(ReplyCode.DONE, len(data))
 
@@ -166,11 +182,14 @@ class Shim:
         return Reply(ReplyCode.DONE)
 
     def _refit(self, session: Session) -> Reply:
-        """Copy the constants in the arena into the model and its twin, in place because recordings hold the
-        addresses."""
+        """Copy the constants in the arena into the model and its twin, in place because
+        recordings hold the addresses.
+        """
         assert session.arena is not None
         assert session.memory is not None
-        views = zip(session.spec.parameters, session.arena.parameters.views(session.memory, 0), strict=True)
+        views = zip(
+            session.spec.parameters, session.arena.parameters.views(session.memory, 0), strict=True
+        )
         values = {name: view for name, view in views if name in session.spec.constants}
         with torch.no_grad():
             for model in (session.model, session.twin):
@@ -180,12 +199,13 @@ class Shim:
         return Reply(ReplyCode.DONE)
 
     def _generate(self, session: Session, first: int, count: int, row: int, seed: bytes) -> Reply:
-        """Draw inputs into slots first … first+count−1: rows `row` and following of a batch.  In an arena of the layout
-        "together", also write the reference's outputs and the fp64 outputs.
+        """Draw inputs into slots first … first+count−1: rows `row` and following of a batch.  In an
+        arena of the layout "together", also write the reference's outputs and the fp64 outputs.
 
-        A recording draws from the device's generator.  The host's generator is predictable from twenty thousand of its
-        numbers, which a candidate may have seen in an earlier block; so without a recording each slot has its own
-        seed."""
+        A recording draws from the device's generator.  The host's generator is predictable from
+        twenty thousand of its numbers, which a candidate may have seen in an earlier block; so
+        without a recording each slot has its own seed.
+        """
         played = self._recorded(session, count)
         if played is not None:
             calls.seed_everything(seed, calls.DRAWING)
@@ -198,8 +218,9 @@ class Shim:
         return Reply(ReplyCode.DONE)
 
     def _recorded(self, session: Session, count: int) -> graph_replay.Recording | None:
-        """The session's recording, made at the first large request; None if there is none.  Problems by cases look up
-        answers on the host, which cannot be recorded."""
+        """The session's recording, made at the first large request; None if there is none.
+        Problems by cases look up answers on the host, which cannot be recorded.
+        """
         if self._playback is None or self._playback.given_up or self._problem.by_cases:
             return None
         if session.arena is None or not session.arena.slots.together:
@@ -215,11 +236,14 @@ class Shim:
             session.recording = self._playback.record(session.arena, session.memory, fill, models)
         return session.recording
 
-    def _expect(self, session: Session, first: int, count: int, fd: int | None, *, own: bool) -> Reply:
-        """Compute the expected outputs for the inputs in slots first … first+count−1: baseline and fp64 outputs, into
-        the first slots for them or into the memory of `fd`.  Answers the number of calls with expected outputs by the
-        twin; for a problem that fills the device it may be 0, and then they are the reference's own outputs.  `own`:
-        compute the baseline only."""
+    def _expect(
+        self, session: Session, first: int, count: int, fd: int | None, *, own: bool
+    ) -> Reply:
+        """Compute the expected outputs for the inputs in slots first … first+count−1: baseline and
+        fp64 outputs, into the first slots for them or into the memory of `fd`.  Answers the number
+        of calls with expected outputs by the twin; for a problem that fills the device it may be 0,
+        and then they are the reference's own outputs.  `own`: compute the baseline only.
+        """
         assert session.arena is not None
         assert session.memory is not None
         assert session.slots is not None
@@ -230,7 +254,9 @@ class Shim:
             expected = shared_memory.attach(self._device, fd, session.arena.expected.stop)
             os.close(fd)
             answers = [(session.own[0], session.arena.expected.views(expected, 0))]
-        for slot, (baseline_at, expected_at) in zip(range(first, first + count), answers[:count], strict=True):
+        for slot, (baseline_at, expected_at) in zip(
+            range(first, first + count), answers[:count], strict=True
+        ):
             inputs = layout.rebuild(session.spec.inputs, iter(session.inputs[slot]))
             given = copy.deepcopy(inputs) if session.spec.mutated_inputs else inputs
             if own:
@@ -247,10 +273,14 @@ class Shim:
         return Reply(ReplyCode.DONE, made, control_channel.put_text(self._mailbox, refused))
 
     def _second_look(self, session: Session, slot: int, *, ties_only: bool) -> Reply:
-        """Look for elements of an answer that differ from the expected ones and are right (equivalent_answers.py)."""
+        """Look for elements of an answer that differ from the expected ones and are
+        right (equivalent_answers.py).
+        """
         assert self._mailbox is not None
         began = time.process_time()
-        leaves = expected_outputs.equivalent(session, slot, began + (0.0 if ties_only else equivalent_answers.LOOK_S))
+        leaves = expected_outputs.equivalent(
+            session, slot, began + (0.0 if ties_only else equivalent_answers.LOOK_S)
+        )
         if leaves is None:
             return Reply(ReplyCode.UNSUPPORTED)
         settle(self._device)

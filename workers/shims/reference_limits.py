@@ -1,14 +1,18 @@
-"""GENERATE: values that a reference's operators distinguish, and which a call on some inputs did not have.
+"""GENERATE: values that a reference's operators distinguish, and which a call on
+some inputs did not have.
 
 A dispatch mode that is active during a call of the reference:
 
 * limits of comparisons and clamps that all values miss, above or below;
 * operators that treat both signs differently (`relu`, `abs`), on values of one sign;
-* values that an input itself is compared with and does not hold: a padding index, an integer beyond a limit, NaN;
+* values that an input itself is compared with and does not hold: a padding index, an
+  integer beyond a limit, NaN;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
 * sorts of values that are sorted already.
 
-This does not see limits that Python compares with, and values that an integer reaches only once it is computed with."""
+This does not see limits that Python compares with, and values that an integer reaches
+only once it is computed with.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,9 @@ LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
 
 LARGEST_SHRINKING = 1e3
-"""Largest ratio of the least value and a limit below it; smaller limits keep a division from zero."""
+"""Largest ratio of the least value and a limit below it; smaller limits keep a
+division from zero.
+"""
 
 MOST_LIMITS = 4096
 """Most elements of a tensor of equal limits, such as one for each channel."""
@@ -76,14 +82,28 @@ _INTO_RANGE = frozenset({"aten::bernoulli", "aten::binary_cross_entropy", "aten:
 
 _SIGNS = frozenset(
     f"aten::{name}{ending}"
-    for name in ("abs", "celu", "elu", "leaky_relu", "relu", "rrelu_with_noise", "sgn", "sign", "_prelu_kernel")
+    for name in (
+        "abs",
+        "celu",
+        "elu",
+        "leaky_relu",
+        "relu",
+        "rrelu_with_noise",
+        "sgn",
+        "sign",
+        "_prelu_kernel",
+    )
     for ending in ("", "_")
 )
-"""Operators that treat positive and negative values differently; for values of one sign they are something simpler."""
+"""Operators that treat positive and negative values differently; for values of one
+sign they are something simpler.
+"""
 
 _EQUALITIES = frozenset({"aten::eq", "aten::ne"})
 _SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
-"""Operators that require a sorted argument, and its place; of an unsorted one they make something, but no answer."""
+"""Operators that require a sorted argument, and its place; of an unsorted one they
+make something, but no answer.
+"""
 
 _NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
 
@@ -101,7 +121,9 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         self.unanimous = 0
         """Comparisons of two tensors of which one is larger everywhere."""
         self.needs_range = False
-        """True if values beyond the inputs' bounds may be an error: one is made an index, or is a probability."""
+        """True if values beyond the inputs' bounds may be an error: one is made an
+        index, or is a probability.
+        """
         self.one_sided = 0
         """Operators that treat both signs differently, on values of one sign."""
         self.already_sorted = 0
@@ -110,13 +132,18 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Inputs that have to be sorted, because they are searched."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
-        self._leaves = {_identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)}
+        self._leaves = {
+            _identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
+        }
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
         if name in _COMPARES or name in _CLAMPS:
-            values, numbers = args[0], [*args[1:2], *(args[2:3] if name in _CLAMPS else []), *kwargs.values()]
+            values, numbers = (
+                args[0],
+                [*args[1:2], *(args[2:3] if name in _CLAMPS else []), *kwargs.values()],
+            )
             for limit in map(_number, numbers):
                 self._look(values, limit)
                 self._name_beyond(name, values, limit)
@@ -141,7 +168,9 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
             self.searched.add(self._leaves[_identity(args[_SEARCHES[name]])])
         found = func(*args, **kwargs)
-        self.needs_range |= name in _INTO_RANGE or (name in _INTO_INTEGERS and _is_index_of(found, args))
+        self.needs_range |= name in _INTO_RANGE or (
+            name in _INTO_INTEGERS and _is_index_of(found, args)
+        )
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
         return found
@@ -170,7 +199,10 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
 
     def _look_at_both(self, one: Any, other: Any) -> None:
         """Count a comparison of two tensors, neither a limit, of which one is larger everywhere."""
-        if not all(isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() for x in (one, other)):
+        if not all(
+            isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel()
+            for x in (one, other)
+        ):
             return
         if _number(one) is None and _number(other) is None:
             lowest, highest = torch.aminmax((one - other).detach().float())
@@ -178,7 +210,12 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
 
     def _name_beyond(self, name: str, values: Any, limit: float | None) -> None:
         """Note an integer on the other side of the limit, if all of an input are on one."""
-        if limit is None or not self._is_input(values) or values.is_floating_point() or values.dtype == torch.bool:
+        if (
+            limit is None
+            or not self._is_input(values)
+            or values.is_floating_point()
+            or values.dtype == torch.bool
+        ):
             return
         lowest, highest = map(int, torch.aminmax(values))
         above, below = math.floor(limit) + 1, math.ceil(limit) - 1
@@ -186,7 +223,10 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             holds = _ORDERS[name]
             if holds(lowest, limit) == holds(highest, limit):
                 near = (math.floor(limit), above, below)
-                self._name(values, next(each for each in near if holds(each, limit) != holds(lowest, limit)))
+                self._name(
+                    values,
+                    next(each for each in near if holds(each, limit) != holds(lowest, limit)),
+                )
         elif highest <= limit or lowest >= limit:
             self._name(values, above if highest <= limit else below)
 
@@ -199,7 +239,11 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.named.add((self._leaves[_identity(values)], value))
 
     def _is_input(self, values: Any) -> bool:
-        return isinstance(values, torch.Tensor) and values.numel() > 0 and _identity(values) in self._leaves
+        return (
+            isinstance(values, torch.Tensor)
+            and values.numel() > 0
+            and _identity(values) in self._leaves
+        )
 
 
 def _norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
@@ -212,7 +256,9 @@ def _norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
 def _is_index_of(found: Any, args: Any) -> bool:
     """Test whether integers were made from floating-point numbers."""
     given = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
-    to_integers = isinstance(found, torch.Tensor) and not (found.is_floating_point() or found.is_complex())
+    to_integers = isinstance(found, torch.Tensor) and not (
+        found.is_floating_point() or found.is_complex()
+    )
     return to_integers and found.dtype != torch.bool and bool(given.is_floating_point())
 
 
@@ -234,7 +280,11 @@ def _number(value: Any) -> float | None:
     """A limit: a number, or a small tensor of equal ones."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, torch.Tensor) and 0 < value.numel() <= MOST_LIMITS and value.dtype != torch.bool:
+    if (
+        isinstance(value, torch.Tensor)
+        and 0 < value.numel() <= MOST_LIMITS
+        and value.dtype != torch.bool
+    ):
         first = value.detach().flatten()[0]
         return float(first) if not value.is_complex() and bool((value == first).all()) else None
     return None

@@ -1,4 +1,6 @@
-"""Sessions of a reference's process: one for each evaluation of its problem, with its own parameters and arena."""
+"""Sessions of a reference's process: one for each evaluation of its problem, with
+its own parameters and arena.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,12 @@ Answers = tuple[list[torch.Tensor], list[torch.Tensor]]
 class Session:
     """State that the process keeps for one evaluation."""
 
-    def __init__(self, spec: problem_spec.ProblemSpec, draw: Draw, model: Any, twin: Any, init: list[Any]) -> None:
-        """`twin`: copy of the model that computes expected outputs, None if those are the model's own outputs; `init`:
-        constructor arguments."""
+    def __init__(
+        self, spec: problem_spec.ProblemSpec, draw: Draw, model: Any, twin: Any, init: list[Any]
+    ) -> None:
+        """`twin`: copy of the model that computes expected outputs, None if those are the model's
+        own outputs; `init`: constructor arguments.
+        """
         self.spec = spec
         self.draw = draw
         self.model = model
@@ -39,17 +44,21 @@ class Session:
         self.answers: list[Answers] = []
         """Views of baseline and expected outputs, one pair a slot."""
         self.own: list[list[torch.Tensor]] = []
-        """Views of baseline, one list a slot; more than `answers` if expected outputs are made when outputs are
-        verified."""
+        """Views of baseline, one list a slot; more than `answers` if expected outputs are
+        made when outputs are verified.
+        """
         self.arena: problem_spec.Arena | None = None
         self.memory: shared_memory.Memory | None = None
         self.recording: graph_replay.Recording | None = None
         self.moved: tuple[float, float] | None = None
-        """Changes of the problem's own inputs and of their answer by rounding (workers/protocol/input_domain.py); None
-        until measured."""
+        """Changes of the problem's own inputs and of their answer by rounding
+        (workers/protocol/input_domain.py); None until measured.
+        """
 
     def answers_of(self, slot: int) -> Answers | None:
-        """Views for the expected outputs of a slot; None if those are not made when its inputs are drawn."""
+        """Views for the expected outputs of a slot; None if those are not made when
+        its inputs are drawn.
+        """
         assert self.arena is not None
         return self.answers[slot] if self.arena.slots.together else None
 

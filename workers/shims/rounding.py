@@ -1,4 +1,6 @@
-"""GENERATE: rounding errors of a reference: their size, and a test whether two answers differ by no more."""
+"""GENERATE: rounding errors of a reference: their size, and a test whether two
+answers differ by no more.
+"""
 
 from __future__ import annotations
 
@@ -110,11 +112,14 @@ SUMS = (
     "triangular",
     "lu",
 )
-"""Prefixes of the names of operations that sum many terms.  If terms cancel, the error of a sum is as large as that of
-its terms, however small the sum."""
+"""Prefixes of the names of operations that sum many terms.  If terms cancel, the error of a sum is
+as large as that of its terms, however small the sum.
+"""
 
 QUANTISES = ("fake_quantize", "quantize")
-"""Prefixes of the names of operations that round to codes: an error of their arguments decides between two codes."""
+"""Prefixes of the names of operations that round to codes: an error of their
+arguments decides between two codes.
+"""
 
 DECIDES = (
     "round",
@@ -133,8 +138,10 @@ DECIDES = (
     "searchsorted",
     "histc",
 )
-"""Prefixes of the names of operations that decide between results.  Another formula for their argument, such as a shift
-before it is rounded down, errs by a rounding of the largest values, however small the argument."""
+"""Prefixes of the names of operations that decide between results.  Another formula for
+their argument, such as a shift before it is rounded down, errs by a rounding of the largest
+values, however small the argument.
+"""
 
 SHIFT = 4.0
 """Error of an argument that is decided on, in roundings of a number of the tensor's size."""
@@ -144,22 +151,30 @@ TERMS = 2.0
 
 
 class Perturbed(Widened):  # type: ignore[no-untyped-call]
-    """Dispatch mode that adds errors of the size of a rounding to the type that the problem's code asks for, unless an
-    operation's result is exact in that type.  An operation that quantises has them in its arguments, too; one that
-    decides has errors of single precision there, relative to the whole tensor, except in whole numbers."""
+    """Dispatch mode that adds errors of the size of a rounding to the type that the problem's code
+    asks for, unless an operation's result is exact in that type.  An operation that quantises has
+    them in its arguments, too; one that decides has errors of single precision there, relative to
+    the whole tensor, except in whole numbers.
+    """
 
-    def __init__(self, generator: torch.Generator, scale: float = 1.0, to: torch.dtype = torch.float64) -> None:
-        """`generator`: random generator on the device; `scale`: size of the errors, in roundings; `to`: type to compute
-        in.  In float32 no result of float32 is known to be exact."""
+    def __init__(
+        self, generator: torch.Generator, scale: float = 1.0, to: torch.dtype = torch.float64
+    ) -> None:
+        """`generator`: random generator on the device; `scale`: size of the errors, in roundings;
+        `to`: type to compute in.  In float32 no result of float32 is known to be exact.
+        """
         super().__init__(to)
         self._generator = generator
         self._scale = scale
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
-        """The operation's result with errors: the terms of a sum are perturbed beforehand, and results that are not
-        exact afterwards."""
+        """The operation's result with errors: the terms of a sum are perturbed beforehand, and
+        results that are not exact afterwards.
+        """
         name, by = _name(func), self._scale * unit(called)
-        if name.startswith(SUMS) and not func._schema.is_mutable:  # narrower types are added up in fp32
+        if (
+            name.startswith(SUMS) and not func._schema.is_mutable
+        ):  # narrower types are added up in fp32
             of_terms = TERMS * min(by, self._scale * unit(torch.float32))
             args, kwargs = mapped(lambda each: self._moved(each, of_terms), (args, kwargs))
         elif name.startswith(QUANTISES):
@@ -197,10 +212,16 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         return found
 
     def _shifted(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+        if (
+            not isinstance(value, torch.Tensor)
+            or not value.is_floating_point()
+            or not value.numel()
+        ):
             return value
         size = value.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
-        noise = torch.rand(value.shape, generator=self._generator, dtype=value.dtype, device=value.device)
+        noise = torch.rand(
+            value.shape, generator=self._generator, dtype=value.dtype, device=value.device
+        )
         by = SHIFT * self._scale * unit(torch.float32) * size
         found: Any = torch.where(value == value.round(), value, value + by * noise.mul_(2).sub_(1))
         found._nominal = nominal(value)
@@ -218,11 +239,15 @@ def _name(func: Any) -> str:
     return name.lstrip("_")
 
 
-def perturbed(model: Any, inputs: list[Any], seed: int, scale: float, to: torch.dtype = torch.float64) -> Any:
-    """A twin's answer with rounding errors drawn under `seed`, `scale` times as large as those of the reference.  `to`:
-    type that the twin computes in."""
+def perturbed(
+    model: Any, inputs: list[Any], seed: int, scale: float, to: torch.dtype = torch.float64
+) -> Any:
+    """A twin's answer with rounding errors drawn under `seed`, `scale` times as large as those of
+    the reference.  `to`: type that the twin computes in.
+    """
     device = next(
-        (each.device for each in layout.values(inputs) if isinstance(each, torch.Tensor)), torch.device("cpu")
+        (each.device for each in layout.values(inputs) if isinstance(each, torch.Tensor)),
+        torch.device("cpu"),
     )
     generator = torch.Generator(device).manual_seed(seed)
     with torch.no_grad(), NominalTypes(), Perturbed(generator, scale, to):
@@ -230,16 +255,22 @@ def perturbed(model: Any, inputs: list[Any], seed: int, scale: float, to: torch.
 
 
 Call = Callable[[], Any]
-"""Function that makes a call on the same inputs each time and returns a private copy of the answer."""
+"""Function that makes a call on the same inputs each time and returns a private copy
+of the answer.
+"""
 
 DIFFER = 1e-3
-"""Share of an exact output's elements (integers, booleans) in which two calls of a reference may differ."""
+"""Share of an exact output's elements (integers, booleans) in which two calls of a
+reference may differ.
+"""
 
 REPEATS = 4
 
 
 def differs_by_rounding(first: Any, again: Any) -> bool:
-    """Test whether two answers to the same inputs differ by no more than the order of sums explains."""
+    """Test whether two answers to the same inputs differ by no more than the order
+    of sums explains.
+    """
     pairs = list(zip(layout.values(first), layout.values(again), strict=True))
     return all(layout.same([one], [other]) or _is_rounding(one, other) for one, other in pairs)
 
@@ -253,12 +284,16 @@ def _is_rounding(first: Any, again: Any) -> bool:
 
 
 def spread(first: Any, call: Call) -> tuple[tuple[float, float], ...]:
-    """Differences between answers to the same inputs, per output: relative L2, and the largest error over rms.
+    """Differences between answers to the same inputs, per output: relative L2, and
+    the largest error over rms.
 
-    `first`: one answer; `call` gives another one each time."""
+    `first`: one answer; `call` gives another one each time.
+    """
     found = [(0.0, 0.0)] * len(list(layout.values(first)))
     for _ in range(REPEATS):
-        for index, (mine, theirs) in enumerate(zip(layout.values(call()), layout.values(first), strict=True)):
+        for index, (mine, theirs) in enumerate(
+            zip(layout.values(call()), layout.values(first), strict=True)
+        ):
             if isinstance(mine, torch.Tensor):
                 l2, largest = errors(mine, theirs)
                 found[index] = (max(found[index][0], l2), max(found[index][1], largest))

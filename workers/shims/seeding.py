@@ -1,9 +1,12 @@
-"""GENERATE: inputs under the referee's seed, even if a problem's `get_inputs` seeds the generators itself.
+"""GENERATE: inputs under the referee's seed, even if a problem's `get_inputs` seeds
+the generators itself.
 
-A problem that seeds itself draws the same inputs in every call, and a right answer to them proves nothing.  While
-inputs are drawn, seeding functions have no effect: generators continue from the referee's seed.
+A problem that seeds itself draws the same inputs in every call, and a right answer to them
+proves nothing.  While inputs are drawn, seeding functions have no effect: generators
+continue from the referee's seed.
 
-This does not reach seeds in compiled code, nor data in the source or in a file."""
+This does not reach seeds in compiled code, nor data in the source or in a file.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,9 @@ def unseeded(problem: ModuleType) -> Iterator[None]:
     """Disable seeding, under any name that the problem's module has for it."""
     with ExitStack() as stack:
         known = {id(getattr(place, name)): instead for place, name, instead in REPLACEMENTS}
-        own = {name: known[id(value)] for name, value in vars(problem).items() if id(value) in known}
+        own = {
+            name: known[id(value)] for name, value in vars(problem).items() if id(value) in known
+        }
         for place, name, instead in REPLACEMENTS:
             stack.enter_context(mock.patch.object(place, name, instead))
         stack.enter_context(mock.patch.dict(vars(problem), own))

@@ -1,7 +1,10 @@
-"""Calls of a model at a random depth of the stack, so that the depth tells nothing about a call's purpose.
+"""Calls of a model at a random depth of the stack, so that the depth tells nothing
+about a call's purpose.
 
-A candidate can count the frames above it, by how far it can recurse.  Timed and profiled calls have different callers:
-without this it would know the call that accounts for its work.  It does not guard against the names of those frames."""
+A candidate can count the frames above it, by how far it can recurse.  Timed and profiled calls have
+different callers: without this it would know the call that accounts for its work.  It does not
+guard against the names of those frames.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ _frame = sys._getframe
 """Bound at import, before a candidate could replace it."""
 
 _drawn: list[Iterator[int]] = []
-"""Random bytes, drawn in the first call of a process: a system call takes longer than all frames."""
+"""Random bytes, drawn in the first call of a process: a system call takes longer
+than all frames.
+"""
 
 T = TypeVar("T")
 

@@ -1,9 +1,11 @@
 """GENERATE: error of a reference's answer if its fp32 convolutions round their operands to TF32.
 
-PyTorch allows that on a GPU unless a program forbids it (workers/protocol/precision_flags.py), and cuDNN decides by
-shape and layout: with three input channels it computes a convolution in fp32, and in TF32 once the channels are the
-last dimension or it is called as another function (KernelBench 1/55, 1/59; H200).  A candidate that calls the library
-so has an error that both sides are allowed, although the reference happens not to have it."""
+PyTorch allows that on a GPU unless a program forbids it (workers/protocol/precision_flags.py), and
+cuDNN decides by shape and layout: with three input channels it computes a convolution in fp32, and
+in TF32 once the channels are the last dimension or it is called as another function (KernelBench
+1/55, 1/59; H200).  A candidate that calls the library so has an error that both sides are allowed,
+although the reference happens not to have it.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,18 @@ def _rounded(x: Any) -> Any:
 
 
 def error(call: Callable[[], Any]) -> Spread:
-    """Error per output, zero for an exact one.  `call`: makes a call of the reference on the same inputs each time."""
+    """Error per output, zero for an exact one.  `call`: makes a call of the
+    reference on the same inputs each time.
+    """
     own = copy.deepcopy(call())
     with RoundedConvolutions():
         answer = call()
     return tuple(
-        errors(mine, theirs) if isinstance(mine, torch.Tensor) and is_inexact(mine.dtype) else (0.0, 0.0)
+        (
+            errors(mine, theirs)
+            if isinstance(mine, torch.Tensor) and is_inexact(mine.dtype)
+            else (0.0, 0.0)
+        )
         for mine, theirs in zip(layout.values(answer), layout.values(own), strict=True)
     )
 

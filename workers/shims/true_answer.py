@@ -1,15 +1,18 @@
 """GENERATE: the true answer of a reference, in fp64, even if its code requests narrower types.
 
-A copy of the model in fp64 (its twin) computes in fp64 unless the problem's code requests another type: `x.float()`,
-states made by `torch.zeros`, products in bf16.  So the twin runs under `Widened`, which replaces every narrower type by
-fp64, while `tensor.dtype` reads as the code expects.  If that does not run, or differs from the reference's answer by
-more than rounding explains, the next best truth is used (`Truth`).
+A copy of the model in fp64 (its twin) computes in fp64 unless the problem's code requests another
+type: `x.float()`, states made by `torch.zeros`, products in bf16.  So the twin runs under
+`Widened`, which replaces every narrower type by fp64, while `tensor.dtype` reads as the code
+expects.  If that does not run, or differs from the reference's answer by more than rounding
+explains, the next best truth is used (`Truth`).
 
-`rounding.Perturbed` repeats the computation with an error of the size of a rounding in every operation that rounds.
-The change of the answer shows the possible effect of rounding; see workers/shims/equivalent_answers.py.
+`rounding.Perturbed` repeats the computation with an error of the size of a rounding in every
+operation that rounds. The change of the answer shows the possible effect of rounding; see
+workers/shims/equivalent_answers.py.
 
-For a reference that reinterprets bits (`view(torch.int32)`) or calls kernels of its own, the truth is the reference's
-own answer, and the tolerance is the floor of its type."""
+For a reference that reinterprets bits (`view(torch.int32)`) or calls kernels of its own, the truth
+is the reference's own answer, and the tolerance is the floor of its type.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,24 @@ from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
 
 PLAUSIBLE = 0.1
-"""Largest difference between a truth and the reference's own answer at which the truth is used: relative L2 error, or
-share of differing elements of an exact output.  No rounding of a usable answer is larger."""
+"""Largest difference between a truth and the reference's own answer at which the truth
+is used: relative L2 error, or share of differing elements of an exact output.  No
+rounding of a usable answer is larger.
+"""
 
 TRIED_S = 10.0
 """Time limit in seconds for a truth with lifted casts, because it is computed for every call."""
 
 COULD_BE = 0.5
-"""PLAUSIBLE for the twin without lifted casts if no other truth is plausible: for a reference that decides by rounding
-errors, its answer is better than none."""
+"""PLAUSIBLE for the twin without lifted casts if no other truth is plausible: for a reference that
+decides by rounding errors, its answer is better than none.
+"""
 
 
 class Truth(StrEnum):
-    """Method by which the expected answer was computed, from best to worst; stored with the result."""
+    """Method by which the expected answer was computed, from best to worst; stored
+    with the result.
+    """
 
     FP64 = "fp64"
     """The model in fp64, with its code unchanged."""
@@ -79,7 +87,11 @@ def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
         return found
     if isinstance(value, list | tuple):
         return layout.remade(value, (widened(item, truth) for item in value))
-    return {key: widened(item, truth) for key, item in value.items()} if isinstance(value, dict) else value
+    return (
+        {key: widened(item, truth) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
@@ -89,7 +101,9 @@ def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
 
 
 def find(model: Any, inputs: list[Any], own: Any) -> Truth:
-    """The best plausible truth for a model.  `own`: its answer to these inputs in its own precision."""
+    """The best plausible truth for a model.  `own`: its answer to these inputs in
+    its own precision.
+    """
     narrowing = Narrowing()
     plain, plain_off = _tried(model, inputs, own, Truth.FP64, narrowing)
     if plain_off <= PLAUSIBLE and not narrowing.seen:
@@ -106,15 +120,22 @@ def find(model: Any, inputs: list[Any], own: Any) -> Truth:
     if plain_off <= PLAUSIBLE:
         return Truth.FP64
     if plain is None or plain_off > COULD_BE:
-        return Truth.SINGLE if _tried(model, inputs, own, Truth.SINGLE)[1] <= PLAUSIBLE else Truth.OWN
+        return (
+            Truth.SINGLE if _tried(model, inputs, own, Truth.SINGLE)[1] <= PLAUSIBLE else Truth.OWN
+        )
     return Truth.FP64
 
 
 def _tried(
-    model: Any, inputs: list[Any], own: Any, truth: Truth, watching: AbstractContextManager[object] | None = None
+    model: Any,
+    inputs: list[Any],
+    own: Any,
+    truth: Truth,
+    watching: AbstractContextManager[object] | None = None,
 ) -> tuple[Any, float]:
-    """The answer under this truth, and the difference of the reference's own answer from it; None and infinity if it
-    does not run.  `watching`: context of the call."""
+    """The answer under this truth, and the difference of the reference's own answer from it; None
+    and infinity if it does not run.  `watching`: context of the call.
+    """
     try:
         with _limit(truth):
             wide, given = twin(model, truth), widened(inputs, truth)
@@ -124,7 +145,11 @@ def _tried(
         if [_shape(each) for each in mine] != [_shape(each) for each in theirs]:
             return None, float("inf")
         pairs = list(zip(mine, theirs, strict=True))
-        inexact = [pair for pair in pairs if isinstance(pair[0], torch.Tensor) and is_inexact(pair[0].dtype)]
+        inexact = [
+            pair
+            for pair in pairs
+            if isinstance(pair[0], torch.Tensor) and is_inexact(pair[0].dtype)
+        ]
         return answer, max((_off(*pair) for pair in inexact or pairs), default=0.0)
     except torch.OutOfMemoryError:
         raise
@@ -150,7 +175,9 @@ def _off(mine: Any, theirs: Any) -> float:
 def _wide(dtype: torch.dtype, to: torch.dtype) -> torch.dtype:
     """The type that replaces `dtype` if no real type narrower than `to` is allowed."""
     if dtype.is_complex:
-        return torch.promote_types(dtype, torch.complex64 if to == torch.float32 else torch.complex128)
+        return torch.promote_types(
+            dtype, torch.complex64 if to == torch.float32 else torch.complex128
+        )
     if not dtype.is_floating_point or dtype == torch.float64:
         return dtype
     return to
@@ -176,7 +203,9 @@ def _mode(truth: Truth) -> Iterator[None]:
 def _without_tf32() -> Iterator[None]:
     """Products in full fp32, on a GPU."""
     before = precision_flags.chosen()
-    precision_flags.choose(before | {flag: "ieee" for flag in precision_flags.PLACES if before[flag] == "tf32"})
+    precision_flags.choose(
+        before | {flag: "ieee" for flag in precision_flags.PLACES if before[flag] == "tf32"}
+    )
     try:
         yield
     finally:
@@ -184,7 +213,9 @@ def _without_tf32() -> Iterator[None]:
 
 
 class NominalTypes(TorchFunctionMode):
-    """Function mode in which `tensor.dtype` is the nominal type: the problem's code asserts and chooses types by it."""
+    """Function mode in which `tensor.dtype` is the nominal type: the problem's code
+    asserts and chooses types by it.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__self__", None) is torch.Tensor.dtype:
@@ -193,9 +224,11 @@ class NominalTypes(TorchFunctionMode):
 
 
 class Narrowing(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that records whether any operator receives, requests or returns a floating-point type narrower than
-    fp64.  If none does, `Widened` computes the same.  Comparing both results would not show that if the order of sums
-    varies, as in transposed convolutions on a GPU."""
+    """Dispatch mode that records whether any operator receives, requests or returns a
+    floating-point type narrower than fp64.  If none does, `Widened` computes the same.
+    Comparing both results would not show that if the order of sums varies, as in
+    transposed convolutions on a GPU.
+    """
 
     def __init__(self) -> None:
         """Without a record at first."""
@@ -211,12 +244,18 @@ class Narrowing(Watching):  # type: ignore[no-untyped-call]
 
     def _look(self, value: Any) -> None:
         dtype = value.dtype if isinstance(value, torch.Tensor) else value
-        if isinstance(dtype, torch.dtype) and is_inexact(dtype) and _wide(dtype, torch.float64) != dtype:
+        if (
+            isinstance(dtype, torch.dtype)
+            and is_inexact(dtype)
+            and _wide(dtype, torch.float64) != dtype
+        ):
             self.seen = True
 
 
 class Widened(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that computes in fp64 (or `to`) in place of every narrower floating-point type."""
+    """Dispatch mode that computes in fp64 (or `to`) in place of every narrower
+    floating-point type.
+    """
 
     def __init__(self, to: torch.dtype = torch.float64) -> None:
         """`to`: float64 or float32."""
@@ -235,7 +274,11 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
         """Result of an operation on wide arguments; its nominal type is `called`."""
         result = func(*args, **kwargs)
-        return result if func._schema.is_mutable else mapped(lambda each: self._noted(each, called, args), result)
+        return (
+            result
+            if func._schema.is_mutable
+            else mapped(lambda each: self._noted(each, called, args), result)
+        )
 
     def _lifted(self, value: Any, written: list[Any]) -> Any:
         if isinstance(value, torch.dtype):
@@ -249,7 +292,11 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         return value
 
     def _noted(self, value: Any, called: torch.dtype, args: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or not is_inexact(value.dtype) or any(value is each for each in args):
+        if (
+            not isinstance(value, torch.Tensor)
+            or not is_inexact(value.dtype)
+            or any(value is each for each in args)
+        ):
             return value
         wide = _wide(value.dtype, self._to)
         found = value if wide == value.dtype else value.to(wide)
@@ -258,8 +305,9 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:
-    """The value with `change` applied to the items of its lists, tuples and dictionaries.  torch's function takes three
-    times as long, and a recurrent network has 60,000 operators."""
+    """The value with `change` applied to the items of its lists, tuples and dictionaries.  torch's
+    function takes three times as long, and a recurrent network has 60,000 operators.
+    """
     if isinstance(value, list | tuple):
         return layout.remade(value, [mapped(change, each) for each in value])
     if isinstance(value, dict):
@@ -269,7 +317,9 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
 
 def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """The tensors that an operation writes into."""
-    found = [args[index] if index < len(args) else kwargs.get(name) for index, name in _writes(func)]
+    found = [
+        args[index] if index < len(args) else kwargs.get(name) for index, name in _writes(func)
+    ]
     return [each for each in found if each is not None]
 
 
@@ -278,18 +328,23 @@ def _writes(func: Any) -> tuple[tuple[int, str], ...]:
     """Indices and names of the arguments that an operation writes into."""
     arguments = enumerate(func._schema.arguments)
     return tuple(
-        (index, each.name) for index, each in arguments if each.alias_info is not None and each.alias_info.is_write
+        (index, each.name)
+        for index, each in arguments
+        if each.alias_info is not None and each.alias_info.is_write
     )
 
 
 def _result_type(args: Any, kwargs: Any) -> torch.dtype:
-    """Nominal floating-point type of an operation's result: the requested one, else the widest of its arguments; those
-    without dimensions count only if all arguments are."""
+    """Nominal floating-point type of an operation's result: the requested one, else the widest of
+    its arguments; those without dimensions count only if all arguments are.
+    """
     asked = kwargs.get("dtype")
     if isinstance(asked, torch.dtype) and is_inexact(asked):
         return asked
     found: list[torch.Tensor] = []
-    mapped(lambda each: found.append(each) if isinstance(each, torch.Tensor) else None, (args, kwargs))
+    mapped(
+        lambda each: found.append(each) if isinstance(each, torch.Tensor) else None, (args, kwargs)
+    )
     inexact = [each for each in found if is_inexact(nominal(each))]
     types = [nominal(each) for each in inexact if each.dim()] or [nominal(each) for each in inexact]
     if not types:

@@ -1,7 +1,8 @@
 """Work done before a candidate arrives: a context on the device, and the first Triton compile.
 
-Both take most of a second and do not depend on the candidate.  The part that needs no device is done once, in the
-zygote, for all its forks."""
+Both take most of a second and do not depend on the candidate.  The part that needs no device is
+done once, in the zygote, for all its forks.
+"""
 
 from __future__ import annotations
 
@@ -22,38 +23,45 @@ def _add_one(pointer, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # n
 
 
 def make_context(device: torch.device) -> None:
-    """Create the device's context and the allocator.  The driver creates one context at a time, which disturbs a timing
-    that runs meanwhile; so the referee requests it outside of timings, if it is to be steady.
+    """Create the device's context and the allocator.  The driver creates one context at a
+    time, which disturbs a timing that runs meanwhile; so the referee requests it outside of
+    timings, if it is to be steady.
 
-    A fill is the only operation: the driver takes 15 to 30 ms to load another one (H200)."""
+    A fill is the only operation: the driver takes 15 to 30 ms to load another one (H200).
+    """
     torch.zeros(64, device=device).cpu()
 
 
 def compile_first(device: torch.device) -> None:
-    """Compile and launch a kernel, so that the compiler's modules are loaded.  Only the launch uses the device."""
+    """Compile and launch a kernel, so that the compiler's modules are loaded.  Only
+    the launch uses the device.
+    """
     _add_one[(1,)](torch.zeros(64, device=device), BLOCK=64)
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def load_compiler() -> None:
-    """Compile, in a zygote, a kernel that is never launched, so that forks have the compiler's modules (0.35 s of a
-    processor), which do not depend on the target.  It starts no thread."""
+    """Compile, in a zygote, a kernel that is never launched, so that forks have the compiler's
+    modules (0.35 s of a processor), which do not depend on the target.  It starts no thread.
+    """
     source = ASTSource(_add_one, {"pointer": "*fp32", "BLOCK": "constexpr"}, {(1,): 64})
     triton.compile(source, target=GPUTarget("cuda", 90, 32))
 
 
 def load_modes() -> None:
-    """Compute, in a zygote, on torch's meta device.  The 800 modules that torch loads with the first tensor there take
-    a second of a processor, and each reference's process needs them."""
+    """Compute, in a zygote, on torch's meta device.  The 800 modules that torch loads with the
+    first tensor there take a second of a processor, and each reference's process needs them.
+    """
     with torch.device("meta"), torch.no_grad():
         torch.nn.Linear(1, 1)(torch.ones(1, 1))
 
 
 def build_stubs(device: torch.device) -> None:
-    """Have Triton build the stubs through which it calls the driver, with the C compiler, into the cache that forks
-    copy.  Without it each fork takes half a second of a processor for them.  A child process does it, because a zygote
-    must have no context on the device."""
+    """Have Triton build the stubs through which it calls the driver, with the C compiler, into the
+    cache that forks copy.  Without it each fork takes half a second of a processor for them.  A
+    child process does it, because a zygote must have no context on the device.
+    """
     pid = os.fork()
     if pid == 0:
         try:
@@ -64,4 +72,6 @@ def build_stubs(device: torch.device) -> None:
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     if status:
-        raise RuntimeError(f"a first Triton kernel could not be compiled and launched on {device}: see above")
+        raise RuntimeError(
+            f"a first Triton kernel could not be compiled and launched on {device}: see above"
+        )

@@ -1,7 +1,9 @@
 """Detection of writes into memory that a call did not allocate itself.
 
-A model that keeps its answer or a table in the same memory (of the module, a global, a cache of functools) writes there
-in every call.  Several such calls side by side would overwrite each other's data."""
+A model that keeps its answer or a table in the same memory (of the module, a global,
+a cache of functools) writes there in every call.  Several such calls side by side
+would overwrite each other's data.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ from workers.protocol.dispatch_mode import Watching
 def writes_elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
     """Make the call; returns whether it wrote into a tensor that existed before, other than `own`.
 
-    Also True if the call fails under a dispatch mode; it is then repeated without.  Writes by kernels that torch does
-    not dispatch (Triton's, an extension's) are not seen.  Raises the call's own errors."""
+    Also True if the call fails under a dispatch mode; it is then repeated without.
+    Writes by kernels that torch does not dispatch (Triton's, an extension's) are not
+    seen.  Raises the call's own errors.
+    """
     watch = _Watch(own)
     try:
         with watch:
@@ -50,5 +54,7 @@ class _Watch(Watching):  # type: ignore[no-untyped-call]
 
 def _storages(value: object) -> set[int]:
     """Storages of the tensors in a value, identified by their first address."""
-    tensors = (each for each in layout.values(value) if isinstance(each, torch.Tensor) and each.numel())
+    tensors = (
+        each for each in layout.values(value) if isinstance(each, torch.Tensor) and each.numel()
+    )
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}

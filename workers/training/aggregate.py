@@ -17,16 +17,20 @@ class Aggregation(StrEnum):
     SEQ_MEAN_TOKEN_MEAN = "seq-mean-token-mean"  # noqa: S105
     """Mean per row, mean over rows that have tokens: tokens of long rows weigh less."""
     SEQ_SUM_OVER_LENGTH = "seq-mean-token-sum-norm"
-    """Sum over all tokens divided by the width of the matrix (KernelGYM, Dr. GRPO).  verl also divides by rows."""
+    """Sum over all tokens divided by the width of the matrix (KernelGYM, Dr. GRPO).
+    verl also divides by rows.
+    """
     TOKEN_SUM = "seq-sum-no-norm"  # noqa: S105 (no password)
     """Sum over all tokens."""
 
 
 def masked_sum(values: torch.Tensor, mask: torch.Tensor, dim: int | None = None) -> torch.Tensor:
-    """Sum over unmasked elements, in float32 at least; NaN and infinities outside of the mask do not count.
+    """Sum over unmasked elements, in float32 at least; NaN and infinities outside of
+    the mask do not count.
 
-    Source: `masked_sum` of verl's torch_functional.py, which keeps the precision of `values`: in bfloat16 the sum of
-    1,001 ones is 1,000, and a ratio of 1.002 is 1."""
+    Source: `masked_sum` of verl's torch_functional.py, which keeps the precision of `values`: in
+    bfloat16 the sum of 1,001 ones is 1,000, and a ratio of 1.002 is 1.
+    """
     dtype = torch.promote_types(values.dtype, torch.float32)
     return (torch.where(mask.bool(), values, 0).to(dtype) * mask).sum(dim=dim)
 
@@ -51,11 +55,13 @@ def aggregate(
 ) -> torch.Tensor:
     """Scalar loss of a matrix (rows, tokens) over `scale`.
 
-    `divisor` replaces the number of tokens (TOKEN_MEAN), of rows with tokens (SEQ_MEAN_…) or the width
-    (SEQ_SUM_OVER_LENGTH).  Give the number of *trajectories* for an unbiased gradient of multi-turn data: where a row
-    is a turn, the number of rows depends on the actions, and the mean over rows is biased
-    (app/domain/credit/README.md).  Without any token the loss is 0, where verl 0.9.1 has 0/0.  Source: `agg_loss` of
-    KernelGYM (drkernel/verl_patch/trainer/code/ppo/core_algos.py) and verl."""
+    `divisor` replaces the number of tokens (TOKEN_MEAN), of rows with tokens (SEQ_MEAN_…) or the
+    width (SEQ_SUM_OVER_LENGTH).  Give the number of *trajectories* for an unbiased gradient of
+    multi-turn data: where a row is a turn, the number of rows depends on the actions, and the mean
+    over rows is biased (app/domain/credit/README.md).  Without any token the loss is 0, where verl
+    0.9.1 has 0/0.  Source: `agg_loss` of KernelGYM
+    (drkernel/verl_patch/trainer/code/ppo/core_algos.py) and verl.
+    """
     rows = (mask.sum(dim=-1) > 0).sum()
     match mode:
         case Aggregation.TOKEN_MEAN:

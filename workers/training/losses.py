@@ -1,8 +1,11 @@
-"""Policy losses per token, (rows, tokens), for `aggregate`.  Advantages have the same shape or (rows, 1).
+"""Policy losses per token, (rows, tokens), for `aggregate`.  Advantages have the
+same shape or (rows, 1).
 
-`log_prob` is that of the policy in training, with gradient; `old_log_prob` that of the policy at the start of the
-update (or of the behaviour policy, where the method says so), without.  Tokens outside of `mask` have neither loss nor
-gradient, also where an argument is NaN there.  Results are float32 at least.  Minimise them."""
+`log_prob` is that of the policy in training, with gradient; `old_log_prob` that of the policy at
+the start of the update (or of the behaviour policy, where the method says so), without.  Tokens
+outside of `mask` have neither loss nor gradient, also where an argument is NaN there.  Results are
+float32 at least.  Minimise them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ LEAST_PROBABILITY = 1e-8
 
 
 def reinforce(
-    log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, weights: torch.Tensor | None = None
+    log_prob: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    weights: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """−A·log π, times importance weights (detached) if given."""
     log_prob, advantages = _inside(mask, log_prob, advantages)
@@ -46,7 +52,9 @@ def ppo_dual_clip(
         raise ValueError(f"dual: expected more than 1, got {dual}")
     log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob)
-    clipped = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
+    clipped = torch.maximum(
+        -advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
+    )
     return torch.where(advantages < 0, torch.minimum(-advantages * dual, clipped), clipped)
 
 
@@ -59,13 +67,17 @@ def gspo(
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
 ) -> torch.Tensor:
-    """PPO's clip on the geometric mean ratio of a row, with the gradient through each token (GSPO, arXiv 2507.18071).
+    """PPO's clip on the geometric mean ratio of a row, with the gradient through each
+    token (GSPO, arXiv 2507.18071).
 
-    Aggregate with SEQ_MEAN_TOKEN_MEAN.  Source: verl `gspo`."""
+    Aggregate with SEQ_MEAN_TOKEN_MEAN.  Source: verl `gspo`.
+    """
     log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     mean = masked_mean(log_prob - old_log_prob, mask, dim=-1).detach().unsqueeze(-1)
     ratio = (log_prob - log_prob.detach() + mean).clamp(max=MOST_GSPO_LOG).exp()
-    return torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
+    return torch.maximum(
+        -advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
+    )
 
 
 def cispo(
@@ -77,7 +89,9 @@ def cispo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> torch.Tensor:
-    """−sg(clip(ratio))·A·log π: clipped weights keep the gradient of every token (arXiv 2506.13585; verl `cispo`)."""
+    """−sg(clip(ratio))·A·log π: clipped weights keep the gradient of every token
+    (arXiv 2506.13585; verl `cispo`).
+    """
     log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob).clamp(1 - clip_low, 1 + clip_high).detach()
     return -ratio * advantages * log_prob
@@ -92,10 +106,12 @@ def topr(
     whole_rows: bool = True,
     threshold: float = 0.0,
 ) -> torch.Tensor:
-    """−sg(α)·R·log π with α = 1 above `threshold`, else the ratio clamped to [0, 1] (TOPR, arXiv 2503.14286).
+    """−sg(α)·R·log π with α = 1 above `threshold`, else the ratio clamped to [0, 1]
+    (TOPR, arXiv 2503.14286).
 
-    `whole_rows` takes the ratio of the row's product, as the paper does; False that of each token, as Trinity-RFT
-    does.  Rewards without a baseline by default."""
+    `whole_rows` takes the ratio of the row's product, as the paper does; False that of each token,
+    as Trinity-RFT does.  Rewards without a baseline by default.
+    """
     log_prob, behaviour_log_prob, rewards = _inside(mask, log_prob, behaviour_log_prob, rewards)
     log_ratio = log_prob - behaviour_log_prob
     if whole_rows:
@@ -105,8 +121,12 @@ def topr(
     return -alpha * rewards * log_prob
 
 
-def opmd(log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, *, tau: float = 1.0) -> torch.Tensor:
-    """−A·log π / (1 + τ) (Trinity-RFT `opmd`); a pull towards the old policy comes from `rec` with K2."""
+def opmd(
+    log_prob: torch.Tensor, advantages: torch.Tensor, mask: torch.Tensor, *, tau: float = 1.0
+) -> torch.Tensor:
+    """−A·log π / (1 + τ) (Trinity-RFT `opmd`); a pull towards the old policy comes
+    from `rec` with K2.
+    """
     log_prob, advantages = _inside(mask, log_prob, advantages)
     return -advantages * log_prob / (1 + tau)
 
@@ -130,7 +150,9 @@ class Weight(StrEnum):
     NONE = "none"
     IMPORTANCE = "importance_sampling"
     GSPO_IMPORTANCE = "gspo_importance_sampling"
-    """The row's geometric mean ratio.  Trinity-RFT raises NameError unless the clip is GSPO_ONE_SIDE."""
+    """The row's geometric mean ratio.  Trinity-RFT raises NameError unless the clip
+    is GSPO_ONE_SIDE.
+    """
     ADVANTAGE = "advantage"
     """exp(A / temperature): RED-Weight."""
 
@@ -161,10 +183,12 @@ def rec(
     ring_high: float = 2.0,
     temperature: float = 1.0,
 ) -> torch.Tensor:
-    """Group-relative REINFORCE with a mask in place of PPO's clip (arXiv 2509.24203; Trinity-RFT 0.6 `rec`).
+    """Group-relative REINFORCE with a mask in place of PPO's clip (arXiv 2509.24203;
+    Trinity-RFT 0.6 `rec`).
 
-    Log ratios are clamped to ±20 before exp.  Trinity-RFT does not clamp: an infinite ratio of a token that the clip
-    masks makes the loss NaN there."""
+    Log ratios are clamped to ±20 before exp.  Trinity-RFT does not clamp: an infinite ratio of a
+    token that the clip masks makes the loss NaN there.
+    """
     log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob).detach()
     mean = masked_mean(log_prob - old_log_prob, mask, dim=-1)
@@ -203,7 +227,9 @@ def _kept(
             used = row_ratio if clip is Clip.GSPO_ONE_SIDE else ratio
             kept = ((advantages >= 0) & (used <= high)) | ((advantages <= 0) & (used >= low))
         case Clip.RING:
-            far = ((advantages >= 0) & (ratio <= 1 - ring[0])) | ((advantages <= 0) & (ratio >= 1 + ring[1]))
+            far = ((advantages >= 0) & (ratio <= 1 - ring[0])) | (
+                (advantages <= 0) & (ratio >= 1 + ring[1])
+            )
             kept = inside | far
     return kept.to(ratio.dtype)
 
@@ -226,9 +252,11 @@ def dppo(
     clip_high: float = 0.2,
     most_ratio: float = 20.0,
 ) -> torch.Tensor:
-    """−sg(min(ratio, most_ratio))·A·log π on tokens within the divergence (DPPO, arXiv 2602.04879; verl `dppo_*`).
+    """−sg(min(ratio, most_ratio))·A·log π on tokens within the divergence (DPPO,
+    arXiv 2602.04879; verl `dppo_*`).
 
-    Only moves away from the old policy are bounded: up for A > 0, down for the others."""
+    Only moves away from the old policy are bounded: up for A > 0, down for the others.
+    """
     log_prob, old_log_prob, advantages = _inside(mask, log_prob, old_log_prob, advantages)
     ratio = _ratio(log_prob, old_log_prob).clamp(max=most_ratio).detach()
     kept = _dppo_mask(log_prob, old_log_prob, advantages, divergence, clip_low, clip_high)
@@ -251,17 +279,25 @@ def _dppo_mask(
     else:
         rest = ((1 - old + LEAST_PROBABILITY) / (1 - new + LEAST_PROBABILITY)).log()
         distance = old * (old_log_prob - log_prob) + (1 - old) * rest
-        upwards, downwards = (distance <= clip_high) | (new <= old), (distance <= clip_low) | (new >= old)
+        upwards, downwards = (
+            (distance <= clip_high) | (new <= old),
+            (distance <= clip_low) | (new >= old),
+        )
     return torch.where(advantages > 0, upwards, downwards).to(log_prob.dtype)
 
 
 def _inside(mask: torch.Tensor, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Values in float32 at least, with 0 outside of the mask.
 
-    A loss that is masked afterwards still has a gradient of 0 · NaN = NaN.  In half precision exp(20) is infinite, the
-    difference of two log probabilities is rounded, and 1 − p + 1e-8 is 0 for p = 1."""
+    A loss that is masked afterwards still has a gradient of 0 · NaN = NaN.  In half
+    precision exp(20) is infinite, the difference of two log probabilities is rounded,
+    and 1 − p + 1e-8 is 0 for p = 1.
+    """
     inside = mask.bool()
-    return tuple(torch.where(inside, each.to(torch.promote_types(each.dtype, torch.float32)), 0) for each in values)
+    return tuple(
+        torch.where(inside, each.to(torch.promote_types(each.dtype, torch.float32)), 0)
+        for each in values
+    )
 
 
 def _ratio(log_prob: torch.Tensor, old_log_prob: torch.Tensor) -> torch.Tensor:

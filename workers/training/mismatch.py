@@ -1,10 +1,14 @@
-"""Mismatch between the trainer's and the rollout engine's probabilities: rejection, veto, weights, metrics.
+"""Mismatch between the trainer's and the rollout engine's probabilities: rejection,
+veto, weights, metrics.
 
-`log_train_over_rollout` is log π_train − log π_rollout per token, (rows, tokens): positive where the trainer finds a
-token more likely.  verl ≥ 0.8 bounds the inverse ratio; its bounds [a, b] are [1/b, 1/a] here.
+`log_train_over_rollout` is log π_train − log π_rollout per token, (rows, tokens): positive
+where the trainer finds a token more likely.  verl ≥ 0.8 bounds the inverse ratio; its
+bounds [a, b] are [1/b, 1/a] here.
 
-`trajectory` numbers the trajectory of each row, (rows,), from 0; without it every row is one.  Sources: KernelGYM
-(drkernel/verl_patch/trainer/code/ppo/mismatch_helper.py), verl 0.9.1 (rollout_corr_helper.py)."""
+`trajectory` numbers the trajectory of each row, (rows,), from 0; without it every row is
+one.  Sources: KernelGYM (drkernel/verl_patch/trainer/code/ppo/mismatch_helper.py), verl
+0.9.1 (rollout_corr_helper.py).
+"""
 
 from __future__ import annotations
 
@@ -39,10 +43,13 @@ def ratios(
     level: Level,
     trajectory: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """π_train / π_rollout of each token's unit, (rows, tokens), in float32 at least; 1 for a unit without tokens.
+    """π_train / π_rollout of each token's unit, (rows, tokens), in float32 at least;
+    1 for a unit without tokens.
 
-    bfloat16 has no number between 0.996 and 1.008 beside 1, so that bounds such as [0.999, 1.001] would pass all of
-    them, as they do in KernelGYM, which keeps the precision of its argument (verl compares logarithms)."""
+    bfloat16 has no number between 0.996 and 1.008 beside 1, so that bounds such as [0.999,
+    1.001] would pass all of them, as they do in KernelGYM, which keeps the precision of its
+    argument (verl compares logarithms).
+    """
     if level is Level.TOKEN:
         dtype = torch.promote_types(log_train_over_rollout.dtype, torch.float32)
         return log_train_over_rollout.to(dtype).clamp(-MOST_LOG, MOST_LOG).exp()
@@ -66,25 +73,35 @@ def rejection_mask(
     lower: float | None = None,
     trajectory: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`mask` without units with a ratio outside [lower, upper], both inclusive; lower is 1/upper by default.
+    """`mask` without units with a ratio outside [lower, upper], both inclusive;
+    lower is 1/upper by default.
 
-    Dr. Kernel eq. 6 is the geometric level; its scripts bound the ratio by lower=0.999 and upper=1.001."""
+    Dr. Kernel eq. 6 is the geometric level; its scripts bound the ratio by
+    lower=0.999 and upper=1.001.
+    """
     if upper <= 0 or (lower is not None and not 0 <= lower <= upper):
-        raise ValueError(f"bounds: expected 0 <= lower <= upper and upper > 0, got [{lower}, {upper}]")
+        raise ValueError(
+            f"bounds: expected 0 <= lower <= upper and upper > 0, got [{lower}, {upper}]"
+        )
     found = ratios(log_train_over_rollout, mask, level, trajectory)
     least = 1 / upper if lower is None else lower
     return mask * ((found >= least) & (found <= upper)).to(mask.dtype)
 
 
 @torch.no_grad()
-def veto_mask(log_train_over_rollout: torch.Tensor, mask: torch.Tensor, *, below: float = 1e-4) -> torch.Tensor:
+def veto_mask(
+    log_train_over_rollout: torch.Tensor, mask: torch.Tensor, *, below: float = 1e-4
+) -> torch.Tensor:
     """`mask` without rows in which a token's ratio π_train / π_rollout is strictly below `below`.
 
-    Not redundant beside a geometric mean, which one such token among many barely moves.  Pass the mask from before
-    rejection, as KernelGYM does, and multiply the results."""
+    Not redundant beside a geometric mean, which one such token among many barely moves.  Pass the
+    mask from before rejection, as KernelGYM does, and multiply the results.
+    """
     if below <= 0:
         raise ValueError(f"below: expected more than 0, got {below}")
-    exact = log_train_over_rollout.to(torch.promote_types(log_train_over_rollout.dtype, torch.float32))
+    exact = log_train_over_rollout.to(
+        torch.promote_types(log_train_over_rollout.dtype, torch.float32)
+    )
     bad = ~(exact >= math.log(below)) & mask.bool()  # NaN is bad, too
     return mask * (~bad.any(dim=-1, keepdim=True)).to(mask.dtype)
 
@@ -100,8 +117,9 @@ def importance_weights(
 ) -> torch.Tensor:
     """Truncated importance weights (TIS): min(π_train / π_rollout, upper), 0 outside `mask`.
 
-    TRL's default on exp(Σ log ratio) with 3.0 lets no long answer survive where trainer and engine differ a little in
-    every token; TOKEN is biased and keeps its variance small."""
+    TRL's default on exp(Σ log ratio) with 3.0 lets no long answer survive where trainer and engine
+    differ a little in every token; TOKEN is biased and keeps its variance small.
+    """
     if upper <= 0:
         raise ValueError(f"upper: expected more than 0, got {upper}")
     found = ratios(log_train_over_rollout, mask, level, trajectory)
@@ -118,7 +136,9 @@ def icepop_weights(
     upper: float = 5.0,
     trajectory: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """IcePop weights: the ratio π_train / π_rollout where it is within [lower, upper], else 0 (verl "0.5_5.0")."""
+    """IcePop weights: the ratio π_train / π_rollout where it is within [lower,
+    upper], else 0 (verl "0.5_5.0").
+    """
     if not 0 <= lower <= upper:
         raise ValueError(f"bounds: expected 0 <= lower <= upper, got [{lower}, {upper}]")
     found = ratios(log_train_over_rollout, mask, level, trajectory)
@@ -126,17 +146,26 @@ def icepop_weights(
 
 
 @torch.no_grad()
-def metrics(train_log_prob: torch.Tensor, rollout_log_prob: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:
-    """Distance of the two policies on the sampled tokens; names of KernelGYM without the prefix `mismatch_`.
+def metrics(
+    train_log_prob: torch.Tensor, rollout_log_prob: torch.Tensor, mask: torch.Tensor
+) -> dict[str, float]:
+    """Distance of the two policies on the sampled tokens; names of KernelGYM without
+    the prefix `mismatch_`.
 
-    `kl` estimates KL(π_rollout ‖ π_train); perplexities are means over rows; `chi2_seq` is over rows.  Raises
-    ValueError without tokens."""
+    `kl` estimates KL(π_rollout ‖ π_train); perplexities are means over rows; `chi2_seq` is over
+    rows.  Raises ValueError without tokens.
+    """
     if not mask.any():
         raise ValueError("mask: expected at least one token, got none")
-    exact = (each.to(torch.promote_types(each.dtype, torch.float32)) for each in (train_log_prob, rollout_log_prob))
+    exact = (
+        each.to(torch.promote_types(each.dtype, torch.float32))
+        for each in (train_log_prob, rollout_log_prob)
+    )
     train_log_prob, rollout_log_prob = exact
     log_ratio = train_log_prob - rollout_log_prob
-    train, rollout = (masked_mean(each, mask, dim=-1) for each in (train_log_prob, rollout_log_prob))
+    train, rollout = (
+        masked_mean(each, mask, dim=-1) for each in (train_log_prob, rollout_log_prob)
+    )
     gap = rollout - train
     found = {
         "kl": -masked_mean(log_ratio, mask),
@@ -151,6 +180,8 @@ def metrics(train_log_prob: torch.Tensor, rollout_log_prob: torch.Tensor, mask: 
         "log_ppl_diff_min": gap.min(),
         "ppl_ratio": gap.exp().mean(),
         "chi2_token": masked_mean((2 * log_ratio.clamp(-MOST_LOG, MOST_LOG)).exp(), mask) - 1,
-        "chi2_seq": (2 * masked_sum(log_ratio, mask, dim=-1).clamp(-MOST_LOG, MOST_LOG)).exp().mean() - 1,
+        "chi2_seq": (
+            (2 * masked_sum(log_ratio, mask, dim=-1).clamp(-MOST_LOG, MOST_LOG)).exp().mean() - 1
+        ),
     }
     return {name: float(value) for name, value in found.items()}

@@ -1,7 +1,10 @@
-"""TRL's GRPO trainer with the credit of app.domain.credit for every turn: TRLOO and the other methods by name.
+"""TRL's GRPO trainer with the credit of app.domain.credit for every turn: TRLOO and
+the other methods by name.
 
-The rollout function gives `env_mask` and `turn_rewards` (app.integrations.trl_rollout); the rest is GRPOTrainer's,
-whose loss takes advantages a token.  Needs trl, and is imported by its trainer alone."""
+The rollout function gives `env_mask` and `turn_rewards` (app.integrations.trl_rollout);
+the rest is GRPOTrainer's, whose loss takes advantages a token.  Needs trl, and is
+imported by its trainer alone.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,18 @@ from workers.training import turn_credit
 class TurnCreditTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not installed where types are checked
     """`GRPOTrainer` whose advantages are one a turn.
 
-    `method`: a name of app.domain.credit.METHODS; `options`: its options.  A trajectory that TRL masks
-    (`mask_truncated_completions`) has no turns and is in no group.  Raises CreditError for an unknown method."""
+    `method`: a name of app.domain.credit.METHODS; `options`: its options.  A trajectory that
+    TRL masks (`mask_truncated_completions`) has no turns and is in no group.  Raises
+    CreditError for an unknown method.
+    """
 
-    def __init__(self, *args: Any, method: str = "trloo", options: MethodOptions | None = None, **more: Any) -> None:
+    def __init__(
+        self, *args: Any, method: str = "trloo", options: MethodOptions | None = None, **more: Any
+    ) -> None:
         if method not in METHODS:
-            raise credit.CreditError(f"unknown method {method!r}; expected one of {', '.join(METHODS)}")
+            raise credit.CreditError(
+                f"unknown method {method!r}; expected one of {', '.join(METHODS)}"
+            )
         super().__init__(*args, **more)
         self.method, self.options = method, options or MethodOptions()
 
@@ -31,11 +40,17 @@ class TurnCreditTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not instal
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         missing = [place for place, one in enumerate(inputs) if "turn_rewards" not in one]
         if missing:
-            raise ValueError("turn_rewards: expected them of the rollout function for every row, got rows without")
+            raise ValueError(
+                "turn_rewards: expected them of the rollout function for every row, got rows"
+                " without"
+            )
         mask = output["completion_mask"] * output.get("tool_mask", 1)
         told = [one["turn_rewards"] for one in inputs]
         if self.mask_truncated_completions:
-            told = [rewards if kept else [] for rewards, kept in zip(told, mask.any(dim=1).tolist(), strict=True)]
+            told = [
+                rewards if kept else []
+                for rewards, kept in zip(told, mask.any(dim=1).tolist(), strict=True)
+            ]
         rewards = turn_credit.at_turn_ends(told, mask)
         first = self.accelerator.process_index * len(inputs)
         size = self.num_generations if self.model.training else self.num_generations_eval
@@ -43,6 +58,10 @@ class TurnCreditTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not instal
         found = turn_credit.spans(rewards, mask, groups, first_row=first)
         every = gather_object([(self.accelerator.process_index, turn) for turn in found.turns])
         credited = credit.advantages([turn for _, turn in every], self.method, self.options)
-        own = [one for (rank, _), one in zip(every, credited, strict=True) if rank == self.accelerator.process_index]
+        own = [
+            one
+            for (rank, _), one in zip(every, credited, strict=True)
+            if rank == self.accelerator.process_index
+        ]
         output["advantages"], _ = turn_credit.spread(found, own, rewards)
         return output

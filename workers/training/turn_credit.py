@@ -1,8 +1,10 @@
-"""From rewards on tokens to the turns that app.domain.credit takes, and its credit back onto the tokens.
+"""From rewards on tokens to the turns that app.domain.credit takes, and its credit
+back onto the tokens.
 
-A row is a whole trajectory: answers and the observations between them, with mask 1 for answers only.  A turn is a run
-of ones; its reward is the sum of the rewards from its first token up to the next turn, and missing where one of them is
-NaN."""
+A row is a whole trajectory: answers and the observations between them, with mask 1 for answers
+only.  A turn is a run of ones; its reward is the sum of the rewards from its first token up to the
+next turn, and missing where one of them is NaN.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,49 @@ class Spans:
 
 
 @torch.no_grad()
-def spans(rewards: torch.Tensor, mask: torch.Tensor, groups: Sequence[Hashable], *, first_row: int = 0) -> Spans:
-    """Turns of rewards and mask, both (rows, tokens).  `groups`: one a row; `first_row`: number of the first row among
-    those of all processes.  Raises ValueError for shapes that do not fit."""
+def spans(
+    rewards: torch.Tensor, mask: torch.Tensor, groups: Sequence[Hashable], *, first_row: int = 0
+) -> Spans:
+    """Turns of rewards and mask, both (rows, tokens).  `groups`: one a row; `first_row`: number of
+    the first row among those of all processes.  Raises ValueError for shapes that do not fit.
+    """
     if rewards.shape != mask.shape or len(groups) != len(mask):
         raise ValueError(
-            f"expected rewards and mask of one shape and an index per row, got {tuple(rewards.shape)}, "
-            f"{tuple(mask.shape)} and {len(groups)}"
+            "expected rewards and mask of one shape and an index per row, got"
+            f" {tuple(rewards.shape)}, {tuple(mask.shape)} and {len(groups)}"
         )
-    places = [(row, start, end) for row in range(len(mask)) for start, end in _runs(mask[row].tolist())]
+    places = [
+        (row, start, end) for row in range(len(mask)) for start, end in _runs(mask[row].tolist())
+    ]
     turns, seen = [], dict.fromkeys(range(len(mask)), 0)
     for at, (row, start, end) in enumerate(places):
         seen[row] += 1
-        following = places[at + 1][1] if at + 1 < len(places) and places[at + 1][0] == row else rewards.shape[1]
+        following = (
+            places[at + 1][1]
+            if at + 1 < len(places) and places[at + 1][0] == row
+            else rewards.shape[1]
+        )
         total = float(rewards[row, start:following].sum())
         reward = None if math.isnan(total) else total
         turns.append(
-            Turn(group=groups[row], trajectory=first_row + row, index=seen[row], reward=reward, tokens=end - start)
+            Turn(
+                group=groups[row],
+                trajectory=first_row + row,
+                index=seen[row],
+                reward=reward,
+                tokens=end - start,
+            )
         )
     return Spans(places=tuple(places), turns=tuple(turns))
 
 
 @torch.no_grad()
-def spread(found: Spans, credited: Sequence[Credit], like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Advantages and returns on the tokens of their turns, (rows, tokens) as `like`; 0 elsewhere and where missing."""
+def spread(
+    found: Spans, credited: Sequence[Credit], like: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Advantages and returns on the tokens of their turns, (rows, tokens) as `like`;
+    0 elsewhere and where missing.
+    """
     advantages, returns = torch.zeros_like(like), torch.zeros_like(like)
     for (row, start, end), one in zip(found.places, credited, strict=True):
         advantages[row, start:end] = one.advantage or 0.0
@@ -65,7 +86,10 @@ def at_turn_ends(rewards: Sequence[Sequence[float | None]], mask: torch.Tensor) 
     for row, told in enumerate(rewards):
         ends = [end for _, end in _runs(mask[row].tolist())]
         if len(ends) != len(told):
-            raise ValueError(f"row {row}: expected {len(told)} turns, one for each reward, got {len(ends)} in the mask")
+            raise ValueError(
+                f"row {row}: expected {len(told)} turns, one for each reward, got {len(ends)} in"
+                " the mask"
+            )
         for end, reward in zip(ends, told, strict=True):
             found[row, end - 1] = math.nan if reward is None else reward
     return found

@@ -1,7 +1,8 @@
 """Start-up check of the verl plug-in: `python -m workers.training.verl_check`.
 
-verl hides errors of plug-ins in its debug log.  This imports verl as a trainer does, and says whether the advantage
-estimators are registered; exit code 1 where they are not, with the reason."""
+verl hides errors of plug-ins in its debug log.  This imports verl as a trainer does, and says
+whether the advantage estimators are registered; exit code 1 where they are not, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def problems() -> list[str]:
     if not listed:
         found.append(f"no installed distribution has the entry point `assay` of the group {GROUP}")
     elif policy != "auto" and "assay" not in policy.split(","):
-        found.append(f"VERL_USE_EXTERNAL_PLUGINS: expected auto or a list with assay, got {policy!r}")
+        found.append(
+            f"VERL_USE_EXTERNAL_PLUGINS: expected auto or a list with assay, got {policy!r}"
+        )
     for point in listed:
         try:
             point.load()
@@ -42,7 +45,9 @@ def main() -> int:
         found = problems()
     except ImportError as error:
         found = [f"verl: {error}"]
-    said = found or [f"verl has {len(verl_plugin.NAMES)} estimators of Assay: {', '.join(verl_plugin.NAMES)}"]
+    said = found or [
+        f"verl has {len(verl_plugin.NAMES)} estimators of Assay: {', '.join(verl_plugin.NAMES)}"
+    ]
     (sys.stderr if found else sys.stdout).write("\n".join(said) + "\n")
     return 1 if found else 0
 

@@ -1,11 +1,14 @@
-"""verl without a GPU, for dry runs of a configuration: the platform `cpu` and the rollout engine `transformers`.
+"""verl without a GPU, for dry runs of a configuration: the platform `cpu` and the
+rollout engine `transformers`.
 
     export VERL_USE_EXTERNAL_MODULES=workers.training.verl_cpu
-    python -m verl.trainer.main_ppo --config-dir workers/training/recipes --config-name verl_dry_run …
+    python -m verl.trainer.main_ppo --config-dir workers/training/recipes
+    --config-name verl_dry_run …
 
-verl 0.9.1 has platforms for accelerators alone, and engines (vLLM, SGLang, TensorRT-LLM) that want one.  The engine
-here is the model itself, sampled by `generate` one request at a time: good for small models.  Needs verl; importing
-this module replaces the platform of the process."""
+verl 0.9.1 has platforms for accelerators alone, and engines (vLLM, SGLang, TensorRT-LLM) that want
+one.  The engine here is the model itself, sampled by `generate` one request at a time: good for
+small models.  Needs verl; importing this module replaces the platform of the process.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,17 @@ NAME = "transformers"
 
 
 class _Device(ModuleType):
-    """`torch.cpu` with the functions that verl asks of every accelerator; memory is not measured."""
+    """`torch.cpu` with the functions that verl asks of every accelerator; memory is
+    not measured.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved"):
+        if name in (
+            "max_memory_allocated",
+            "max_memory_reserved",
+            "memory_allocated",
+            "memory_reserved",
+        ):
             return lambda *_: 0
         if name in ("empty_cache", "reset_peak_memory_stats", "reset_accumulated_memory_stats"):
             return lambda *_: None
@@ -122,15 +132,19 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]  # verl has no types
 
 
 set_platform(CpuPlatform())
-os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")  # the training engines are registered for accelerators alone
+os.environ.setdefault(
+    "VERL_ENGINE_DEVICE", "cuda"
+)  # the training engines are registered for accelerators alone
 # verl joins "cpu:gloo" and the platform's own, which PyTorch refuses where both are the CPU's.
 distributed.initialize_global_process_group_ray = partial(
     distributed.initialize_global_process_group_ray, backend="gloo"
 )
-# verl's model patch imports a class of TRL that TRL 1.16 does not have; without TRL it leaves that part out.
+# verl's model patch imports a class of TRL that TRL 1.16 does not have; without TRL
+# it leaves that part out.
 import_utils.is_trl_available = lambda: False
 
-from verl.workers.rollout import base, replica  # noqa: E402 (modules that read the platform when imported)
+# Modules that read the platform when they are imported.
+from verl.workers.rollout import base, replica  # noqa: E402
 
 
 class Engine:
@@ -141,16 +155,26 @@ class Engine:
         self._step: int | None = None
         self._turn = asyncio.Lock()
 
-    async def generate(self, prompt_ids: list[int], sampling_params: Mapping[str, Any], **_: Any) -> Any:
-        """Tokens of an answer with their log-probabilities, and the training step that the weights are of."""
+    async def generate(
+        self, prompt_ids: list[int], sampling_params: Mapping[str, Any], **_: Any
+    ) -> Any:
+        """Tokens of an answer with their log-probabilities, and the training step
+        that the weights are of.
+        """
         async with self._turn:
             ids, logprobs = await asyncio.to_thread(self._sampled, prompt_ids, sampling_params)
         said = {"token_ids": ids, "log_probs": logprobs, "stop_reason": "completed"}
         return replica.TokenOutput(**said, extra_fields={"global_steps": self._step})
 
-    def _sampled(self, prompt_ids: list[int], how: Mapping[str, Any]) -> tuple[list[int], list[float]]:
+    def _sampled(
+        self, prompt_ids: list[int], how: Mapping[str, Any]
+    ) -> tuple[list[int], list[float]]:
         warm = how.get("temperature", 1.0) > 0
-        drawn = {"temperature": how.get("temperature", 1.0), "top_p": how.get("top_p", 1.0)} if warm else {}
+        drawn = (
+            {"temperature": how.get("temperature", 1.0), "top_p": how.get("top_p", 1.0)}
+            if warm
+            else {}
+        )
         config = GenerationConfig(
             do_sample=warm,
             top_k=max(0, how.get("top_k", 0)) if warm else None,
@@ -163,9 +187,14 @@ class Engine:
         )
         given = torch.tensor([prompt_ids])
         with torch.inference_mode():
-            made = self._model.generate(given, attention_mask=torch.ones_like(given), generation_config=config)
+            made = self._model.generate(
+                given, attention_mask=torch.ones_like(given), generation_config=config
+            )
         ids = made.sequences[0, len(prompt_ids) :].tolist()
-        logprobs = [float(row[0].log_softmax(-1)[token]) for row, token in zip(made.scores, ids, strict=True)]
+        logprobs = [
+            float(row[0].log_softmax(-1)[token])
+            for row, token in zip(made.scores, ids, strict=True)
+        ]
         return ids, logprobs
 
     async def take(self, weights: Mapping[str, torch.Tensor], step: int | None) -> None:
@@ -211,7 +240,9 @@ class Weights(base.BaseRollout):  # type: ignore[misc]
     async def release(self) -> None:
         """Nothing to free."""
 
-    async def update_weights(self, weights: Any, *_: Any, global_steps: int | None = None, **__: Any) -> None:
+    async def update_weights(
+        self, weights: Any, *_: Any, global_steps: int | None = None, **__: Any
+    ) -> None:
         """Send all weights to the engine."""
         found = {name: tensor.detach().clone() for name, tensor in weights}
         await ray.get_actor(_actor(torch.distributed.get_rank())).take.remote(found, global_steps)

@@ -1,13 +1,15 @@
 """Advantage estimators of app.domain.credit for verl ≥ 0.9, named `assay_<method>`:
 `algorithm.adv_estimator=assay_trloo`.
 
-verl's rows are whole trajectories: response tokens of all turns with observations between them, `response_mask` 1 for
-response tokens only.  A turn is a run of ones; its reward is the sum of `token_level_rewards` from its first token up
-to the next turn, so that an agent loop has to write turn rewards to the turns' last tokens.  With one reward at the end
-every turn has the same return, and TRLOO differs from RLOO by its groups alone.
+verl's rows are whole trajectories: response tokens of all turns with observations between them,
+`response_mask` 1 for response tokens only.  A turn is a run of ones; its reward is the sum of
+`token_level_rewards` from its first token up to the next turn, so that an agent loop has to write
+turn rewards to the turns' last tokens.  With one reward at the end every turn has the same return,
+and TRLOO differs from RLOO by its groups alone.
 
-A turn with NaN among its rewards has none: it leaves its group and gets advantage 0, because verl's tensors cannot
-leave a row out.  `algorithm.gamma` discounts between turns."""
+A turn with NaN among its rewards has none: it leaves its group and gets advantage 0, because verl's
+tensors cannot leave a row out.  `algorithm.gamma` discounts between turns.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ Estimator = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 
 def estimator(method: str) -> Estimator:
-    """Function with the arguments and results that verl's registry expects.  Raises CreditError for an unknown
-    method."""
+    """Function with the arguments and results that verl's registry expects.  Raises
+    CreditError for an unknown method.
+    """
     if method not in METHODS:
         raise credit.CreditError(f"unknown method {method!r}; expected one of {', '.join(METHODS)}")
 
@@ -49,7 +52,9 @@ def estimator(method: str) -> Estimator:
 
 
 def register() -> list[str]:
-    """Register every method in verl's registry; returns the names.  Raises ImportError without verl."""
+    """Register every method in verl's registry; returns the names.  Raises
+    ImportError without verl.
+    """
     from verl.trainer.ppo.core_algos import register_adv_est
 
     for method in METHODS:

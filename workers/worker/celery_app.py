@@ -1,8 +1,10 @@
-"""The worker of one device: `celery -A workers.worker.celery_app worker`, configured by ASSAY_* variables.
+"""The worker of one device: `celery -A workers.worker.celery_app worker`, configured
+by ASSAY_* variables.
 
-The main process consumes messages, sweeps, and reports that the device is alive.  Its pool processes, one per slot,
-evaluate one job at a time.  On the CPU each has a referee of its own; those of a GPU share one.  No process here
-imports torch."""
+The main process consumes messages, sweeps, and reports that the device is alive.  Its pool
+processes, one per slot, evaluate one job at a time.  On the CPU each has a referee of its own;
+those of a GPU share one.  No process here imports torch.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def _log_as_configured(**_: object) -> None:
 
 @signals.worker_init.connect
 def _check_tables(**_: object) -> None:
-    """Refuse to serve tables of another version: results that they do not take would fail their jobs for good."""
+    """Refuse to serve tables of another version: results that they do not take would
+    fail their jobs for good.
+    """
     assert settings.database_url is not None
     try:
         revisions.await_own(settings.database_url)
@@ -90,7 +94,9 @@ def _require_place(**_: object) -> None:
 
 @signals.worker_init.connect
 def _try_sandbox(**_: object) -> None:
-    """Refuse to serve if a candidate could do a forbidden act.  Tested before the fork, once for all slots."""
+    """Refuse to serve if a candidate could do a forbidden act.  Tested before the
+    fork, once for all slots.
+    """
     try:
         holes = referee_client.require_sandbox(allow_weak=settings.allow_weak_sandbox)
     except referee_client.InfrastructureError as error:

@@ -1,4 +1,6 @@
-"""A thread that extends a job's lease while the device works, and stops work that has become pointless."""
+"""A thread that extends a job's lease while the device works, and stops work that
+has become pointless.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Extends a lease while the context is open.  Calls `stop_work` if the job is cancelled, has passed to another
-    worker, or its device is quarantined; ends the process if even that does not help."""
+    """Extends a lease while the context is open.  Calls `stop_work` if the job is
+    cancelled, has passed to another worker, or its device is quarantined; ends the
+    process if even that does not help.
+    """
 
     def __init__(
         self,
@@ -49,7 +53,10 @@ class Heartbeat:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -62,7 +69,9 @@ class Heartbeat:
         last = time.monotonic() + self._lease.job.options.patience_s + MARGIN_S
         while not self._over.wait(self._lease_s / 4):
             if time.monotonic() > last + self._more_s():
-                _log.critical("job %s: neither done nor given up: ending this process", self._lease.job.job_id)
+                _log.critical(
+                    "job %s: neither done nor given up: ending this process", self._lease.job.job_id
+                )
                 os._exit(os.EX_TEMPFAIL)  # the referee dies with it, and the lease lapses
             try:
                 with self._database.begin() as connection:

@@ -1,5 +1,6 @@
-"""Maintenance by a worker's main process: the sweep, the device's sign of life, its pool processes' pulses, and
-listening to its queues."""
+"""Maintenance by a worker's main process: the sweep, the device's sign of life, its pool processes'
+pulses, and listening to its queues.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +30,22 @@ GRACE_SWEEPS = 2
 """Sweep periods after which a message that has not arrived counts as lost."""
 
 STUCK_S = 60.0
-"""Seconds without work, while messages wait in its queue, after which a worker has lost its broker without noticing
-(celery#8091, #10302); its supervisor starts it again."""
+"""Seconds without work, while messages wait in its queue, after which a worker has lost its broker
+without noticing (celery#8091, #10302); its supervisor starts it again.
+"""
 
 STANDSTILL_S = 600.0
-"""Seconds after which a thread of the main process that makes no progress counts as blocked for ever: longer than any
-transaction waits, and than the sweep takes to send a whole queue again."""
+"""Seconds after which a thread of the main process that makes no progress counts as blocked for
+ever: longer than any transaction waits, and than the sweep takes to send a whole queue again.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """A thread that lives as long as the worker.  It retries while PostgreSQL or Redis cannot be reached."""
+    """A thread that lives as long as the worker.  It retries while PostgreSQL or
+    Redis cannot be reached.
+    """
 
     def __init__(
         self,
@@ -91,8 +96,10 @@ class Upkeep:
         self._database.dispose()
 
     def _run(self) -> None:
-        """Keep up.  An unexpected error ends the worker: without this thread its device would count as silent, and lost
-        messages would stay lost, while it went on with the jobs that it hears of."""
+        """Keep up.  An unexpected error ends the worker: without this thread its
+        device would count as silent, and lost messages would stay lost, while it went
+        on with the jobs that it hears of.
+        """
         try:
             self._keep_up()
         except devices.TakenError as error:
@@ -132,7 +139,12 @@ class Upkeep:
             )
         self._registered = True
         if self._listener.set(found not in CLOSED):
-            _log.warning("%s is %s: %s", self._place, found, "taking jobs" if self._listener.open else "no new jobs")
+            _log.warning(
+                "%s is %s: %s",
+                self._place,
+                found,
+                "taking jobs" if self._listener.open else "no new jobs",
+            )
 
     def _sweep(self) -> None:
         sent = enqueue.send_lost(
@@ -145,7 +157,9 @@ class Upkeep:
             _log.info("the sweep sent %d messages again", sent)
 
     def _kill_silent(self) -> None:
-        """Kill pool processes without a pulse: the job of each is claimed again, and Celery starts another process."""
+        """Kill pool processes without a pulse: the job of each is claimed again, and
+        Celery starts another process.
+        """
         for pid in self._pulse_check.silent(self._pool.info["processes"], time.monotonic()):
             _log.critical("pool process %d: no pulse for %.0f s: killing it", pid, pulse.SILENT_S)
             with contextlib.suppress(ProcessLookupError):
@@ -155,16 +169,26 @@ class Upkeep:
         """End a worker that does nothing while it could, as Redis answers."""
         waiting = sum(messages.depth(self._broker, queue) for queue in self._queues)
         if self._turns.stand_still():
-            _log.critical("the event loop has made no turn for %.0f s: ending, to be started again", STANDSTILL_S)
+            _log.critical(
+                "the event loop has made no turn for %.0f s: ending, to be started again",
+                STANDSTILL_S,
+            )
             os._exit(os.EX_TEMPFAIL)
         if self._idle.stuck(time.monotonic(), waiting=waiting, busy=bool(state.active_requests)):
-            _log.critical("idle for %.0f s beside %d waiting messages: ending, to be started again", STUCK_S, waiting)
-            os._exit(os.EX_TEMPFAIL)  # the pool process goes with it; the jobs that it held are claimed again
+            _log.critical(
+                "idle for %.0f s beside %d waiting messages: ending, to be started again",
+                STUCK_S,
+                waiting,
+            )
+            os._exit(
+                os.EX_TEMPFAIL
+            )  # the pool process goes with it; the jobs that it held are claimed again
 
 
 class QueueListener:
-    """Switches listening to the worker's queues on and off.  A claim for a closed device is refused anyway
-    (app/store/scheduling.py); not listening leaves the messages to others."""
+    """Switches listening to the worker's queues on and off.  A claim for a closed device is refused
+    anyway (app/store/scheduling.py); not listening leaves the messages to others.
+    """
 
     def __init__(self, consumer: Any, queues: Iterable[str]) -> None:
         self._consumer = consumer
@@ -180,7 +204,9 @@ class QueueListener:
         return True
 
     def _apply(self, is_open: bool) -> None:
-        """Select queues, in the thread of Celery's event loop.  The selection survives a connection to Redis."""
+        """Select queues, in the thread of Celery's event loop.  The selection
+        survives a connection to Redis.
+        """
         selection = self._consumer.app.amqp.queues
         if is_open:
             selection.select(self._queues)
@@ -203,7 +229,9 @@ class Turns:
         self._latest_at = time.monotonic()
 
     def request(self) -> None:
-        """Have the loop note its next turn.  Thread-safe; a connection that is lost takes the request along."""
+        """Have the loop note its next turn.  Thread-safe; a connection that is lost
+        takes the request along.
+        """
         self._consumer.call_soon(self.note)
 
     def note(self) -> None:
@@ -211,7 +239,9 @@ class Turns:
         self._latest_at = time.monotonic()
 
     def stand_still(self) -> bool:
-        """Whether none was made for STANDSTILL_S.  A worker that stops waits for its jobs outside of the loop."""
+        """Whether none was made for STANDSTILL_S.  A worker that stops waits for its
+        jobs outside of the loop.
+        """
         stops = state.should_stop is not None  # its exit code, which may be 0
         return not stops and time.monotonic() - self._latest_at > STANDSTILL_S
 
@@ -224,7 +254,9 @@ class IdleDetector:
         self._idle_since: float | None = None
 
     def stuck(self, now_s: float, *, waiting: int, busy: bool) -> bool:
-        """Test whether every check of the last `stuck_s` seconds found messages waiting and none in work."""
+        """Test whether every check of the last `stuck_s` seconds found messages
+        waiting and none in work.
+        """
         if busy or not waiting:
             self._idle_since = None
             return False

@@ -16,8 +16,9 @@ from app.store.database import Database, DatabaseUnavailableError
 POLL_S = 0.5
 """Pause between two looks at the other workers' heartbeats, in seconds."""
 SWEEPS = 3
-"""Sweep periods without a heartbeat after which another worker counts as dead: the remains of one that was killed in a
-container, whose process this one cannot see."""
+"""Sweep periods without a heartbeat after which another worker counts as dead: the remains of one
+that was killed in a container, whose process this one cannot see.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -37,14 +38,18 @@ def own_instance() -> WorkerInstance:
 
 
 def require(database: Database, place: DeviceId, own: WorkerInstance, *, sweep_s: float) -> None:
-    """Return once no other live worker uses the place.  Raises PlaceTakenError where one gives a sign of life.
+    """Return once no other live worker uses the place.  Raises PlaceTakenError where
+    one gives a sign of life.
 
-    A worker that was killed leaves a heartbeat that looks alive; where its process can be seen to have ended, it is not
-    waited for."""
+    A worker that was killed leaves a heartbeat that looks alive; where its process can be seen to
+    have ended, it is not waited for.
+    """
     deadline = time.monotonic() + SWEEPS * sweep_s
     first: dict[WorkerInstance, datetime] = {}
     while True:
-        found = [each for each in _heard(database, place, own) if not _has_ended(each.instance, own)]
+        found = [
+            each for each in _heard(database, place, own) if not _has_ended(each.instance, own)
+        ]
         for each in found:
             if each.heartbeat_at != first.setdefault(each.instance, each.heartbeat_at):
                 raise PlaceTakenError(_told(each, place, own))
@@ -67,10 +72,14 @@ def _heard(database: Database, place: DeviceId, own: WorkerInstance) -> list[riv
 def _told(rival: rivals.Rival, place: DeviceId, own: WorkerInstance) -> str:
     from_where = f"from {rival.address}" if rival.address else "from the database's host"
     if rival.instance.machine == own.machine:
-        return f"{place}: another worker on this machine serves it (process {rival.instance.pid}): stop one of them"
+        return (
+            f"{place}: another worker on this machine serves it (process {rival.instance.pid}):"
+            " stop one of them"
+        )
     return (
-        f"node {place.node!r}: another machine uses this name, where a worker serves {rival.place} and reaches the "
-        f"database {from_where}: give each host a name of its own (its host name without the domain; Compose: NODE)"
+        f"node {place.node!r}: another machine uses this name, where a worker serves {rival.place}"
+        f" and reaches the database {from_where}: give each host a name of its own (its host name"
+        " without the domain; Compose: NODE)"
     )
 
 

@@ -1,8 +1,9 @@
 """Pulses of a worker's pool processes, in memory that they share with its main process.
 
-A pool process that is frozen (SIGSTOP) or holds Python's lock for ever runs none of its own limits: not those of the
-job, and not the heartbeat that extends its lease.  Celery's time limit, which is made for the longest job there may be,
-would keep the slot for hours."""
+A pool process that is frozen (SIGSTOP) or holds Python's lock for ever runs none of its own limits:
+not those of the job, and not the heartbeat that extends its lease.  Celery's time limit, which is
+made for the longest job there may be, would keep the slot for hours.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ BEAT_S = 5.0
 SILENT_S = 60.0
 """Seconds without a pulse after which a pool process is killed."""
 LEAST_CHECKS = 3
-"""Checks in a row that must find no pulse: the first one after a pause of the whole host proves nothing."""
+"""Checks in a row that must find no pulse: the first one after a pause of the whole
+host proves nothing.
+"""
 
 _RECORD = struct.Struct("=QQ")
 
@@ -57,7 +60,9 @@ class PulseCheck:
         self._pulses = pulses
         self._silent_s = silent_s
         self._seen: dict[int, tuple[int, float, int]] = {}
-        """By pid: the pulse, the time at which it was seen first, and the checks that saw it since."""
+        """By pid: the pulse, the time at which it was seen first, and the checks
+        that saw it since.
+        """
 
     def silent(self, pids: Collection[int], now_s: float) -> list[int]:
         """The pids without a change of pulse in the checks of the last `silent_s` seconds."""

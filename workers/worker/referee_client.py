@@ -1,6 +1,8 @@
 """ISOLATE: starts a referee, sends it jobs, enforces its deadline, and replaces it after a failure.
 
-The worker has credentials and no torch; the referee has torch and no credentials.  They share a socket only."""
+The worker has credentials and no torch; the referee has torch and no credentials.
+They share a socket only.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,23 @@ from workers.sandbox import layers, selftest, zygote_client
 from workers.sandbox.process_errors import Ended, TimedOut, ZygoteError
 
 GRACE_S = 30.0
-"""Seconds that the referee may take beyond a job's deadline: the reference, one last block, ablation."""
+"""Seconds that the referee may take beyond a job's deadline: the reference, one last
+block, ablation.
+"""
 
-_PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
+_PASSED_ON = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "LD_LIBRARY_PATH",
+    "TRITON_LIBCUDA_PATH",
+    "TRITON_PTXAS_PATH",
+)
 """Variables that locate the device and its libraries; none of them is a secret."""
 
 GIVE_UP_S = 20.0
-"""Seconds for a shared referee to drop an evaluation that takes too long.  A referee that cannot hangs for all its
-users."""
+"""Seconds for a shared referee to drop an evaluation that takes too long.  A referee that
+cannot hangs for all its users.
+"""
 START_TIMEOUT_S = 120.0
 """Seconds for importing torch on a cold disk."""
 
@@ -45,16 +56,18 @@ class InfrastructureError(RuntimeError):
     """A fault of Assay's: the job is tried again, and the candidate is not blamed."""
 
     def __init__(self, message: str, *, begun: bool = False, cut_short: bool = False) -> None:
-        """`begun`: a process may have received the job's code, so that the fault may be its doing.  `cut_short`: one of
-        Assay's processes ended before the evaluation was over."""
+        """`begun`: a process may have received the job's code, so that the fault may be its doing.
+        `cut_short`: one of Assay's processes ended before the evaluation was over.
+        """
         super().__init__(message)
         self.begun = begun
         self.cut_short = cut_short
 
 
 class DeviceUnhealthyError(InfrastructureError):
-    """The device cannot be trusted: its canary takes too long, or its driver reports a fault (Xid).  The worker takes
-    it out of service, and the job runs elsewhere."""
+    """The device cannot be trusted: its canary takes too long, or its driver reports a fault (Xid).
+    The worker takes it out of service, and the job runs elsewhere.
+    """
 
 
 class CancelledError(RuntimeError):
@@ -76,33 +89,42 @@ _trying = threading.Lock()
 
 @functools.cache
 def _tried_sandbox() -> selftest.Report:
-    """Report of the self-test, made once for this process and all that are forked from it afterwards."""
+    """Report of the self-test, made once for this process and all that are forked
+    from it afterwards.
+    """
     return selftest.run()
 
 
 def require_sandbox(*, allow_weak: bool) -> tuple[str, ...]:
-    """Attempt every forbidden act from a process that is confined like a candidate (workers/sandbox/selftest.py).
+    """Attempt every forbidden act from a process that is confined like a candidate
+    (workers/sandbox/selftest.py).
 
-    Returns the acts that succeeded, as entries for `Environment.sandbox_missing`, if `allow_weak`.  Raises
-    InfrastructureError otherwise, or if no process can be confined."""
+    Returns the acts that succeeded, as entries for `Environment.sandbox_missing`, if `allow_weak`.
+    Raises InfrastructureError otherwise, or if no process can be confined.
+    """
     try:
         with _trying:
             report = _tried_sandbox()
         report.require(allow_weak=allow_weak)
     except (layers.WeakSandboxError, ZygoteError, Ended, TimedOut, OSError) as error:
-        raise InfrastructureError(f"the sandbox of this host is not enough: {error or 'it does not answer'}") from error
+        raise InfrastructureError(
+            f"the sandbox of this host is not enough: {error or 'it does not answer'}"
+        ) from error
     return report.marks
 
 
 class RefereeClient:
-    """Access to a referee of one device, which is restarted after a failure.  Use as a context manager.
+    """Access to a referee of one device, which is restarted after a failure.  Use as
+    a context manager.
 
     One thread launches and runs; another may wait until the referee is ready, cancel, or close.
 
-    With one slot the referee belongs to this client and dies with the thread that launched it (prctl(2),
-    PR_SET_PDEATHSIG), which must therefore live as long as the process.  With several slots, all processes that serve
-    the device share one referee, because a GPU's contexts, warm processes and references are too expensive to have in
-    each.  The first process launches it, and it ends after the last one."""
+    With one slot the referee belongs to this client and dies with the thread that launched it
+    (prctl(2), PR_SET_PDEATHSIG), which must therefore live as long as the process.  With several
+    slots, all processes that serve the device share one referee, because a GPU's contexts, warm
+    processes and references are too expensive to have in each.  The first process launches it,
+    and it ends after the last one.
+    """
 
     def __init__(
         self,
@@ -116,9 +138,11 @@ class RefereeClient:
     ) -> None:
         """Starts nothing before the first job, `start` or `launch`.
 
-        `slots`: evaluations in flight on the device, each with its own client.  `allow_weak_sandbox`: serve although
-        a confined process can do forbidden acts, and record that in every evaluation.  `steady`: on a GPU, prepare
-        candidates' processes only while no candidate is timed."""
+        `slots`: evaluations in flight on the device, each with its own client.
+        `allow_weak_sandbox`: serve although a confined process can do forbidden acts, and
+        record that in every evaluation.  `steady`: on a GPU, prepare candidates' processes
+        only while no candidate is timed.
+        """
         self._device_class = device_class
         self._node = node
         self._index = index
@@ -129,7 +153,9 @@ class RefereeClient:
         self._shares = slots > 1 and device_class != "cpu"
         self._process: subprocess.Popen[bytes] | None = None
         self._launched: list[subprocess.Popen[bytes]] = []
-        """Shared referees that this client launched and left, until they have ended and been waited for."""
+        """Shared referees that this client launched and left, until they have ended
+        and been waited for.
+        """
         self._referee_pid: int | None = None
         self._channel: socket.socket | None = None
         self._cancelled = threading.Event()
@@ -148,7 +174,9 @@ class RefereeClient:
             return self.wait_ready()
 
     def launch(self) -> None:
-        """Start a referee, which imports torch and takes its device in the background.  Raises InfrastructureError."""
+        """Start a referee, which imports torch and takes its device in the
+        background.  Raises InfrastructureError.
+        """
         with self._starting:
             self.close()
             try:
@@ -164,7 +192,14 @@ class RefereeClient:
 
     def _referee(self, fd: socket.socket) -> subprocess.Popen[bytes]:
         """A referee at the other end of a connection, or behind a listening socket."""
-        arguments = [fd.fileno(), self._device_class, self._node, self._index, self._slots, int(self._steady)]
+        arguments = [
+            fd.fileno(),
+            self._device_class,
+            self._node,
+            self._index,
+            self._slots,
+            int(self._steady),
+        ]
         command = [sys.executable, "-s", "-P", "-m", "workers.referee.serve", *map(str, arguments)]
         return subprocess.Popen(
             command,
@@ -193,19 +228,25 @@ class RefereeClient:
         return channel
 
     def wait_ready(self) -> Environment:
-        """Wait until the launched referee takes jobs.  Raises InfrastructureError with the reason that it reports."""
+        """Wait until the launched referee takes jobs.  Raises InfrastructureError
+        with the reason that it reports.
+        """
         with self._starting:
             if self.environment is not None:
                 return self.environment
             if self._channel is None:
                 raise InfrastructureError("no referee runs: the last one failed")
-            self._holes = require_sandbox(allow_weak=self._allow_weak_sandbox)  # while the referee imports torch
+            self._holes = require_sandbox(
+                allow_weak=self._allow_weak_sandbox
+            )  # while the referee imports torch
             greeting = self._receive(START_TIMEOUT_S)
             if "error" in greeting:
                 self.close()
                 raise InfrastructureError(f"the referee did not start: {greeting['error']}")
             self._referee_pid = greeting["pid"]
-            self.environment = self._with_holes(msgspec.convert(greeting["environment"], Environment))
+            self.environment = self._with_holes(
+                msgspec.convert(greeting["environment"], Environment)
+            )
             return self.environment
 
     def _with_holes(self, environment: Environment) -> Environment:
@@ -232,7 +273,9 @@ class RefereeClient:
             if frame["ends"]:
                 self.close()  # the next job has another
             raise InfrastructureError(
-                f"the referee could not evaluate: {frame['error']}", begun=self._begun, cut_short=frame["cut_short"]
+                f"the referee could not evaluate: {frame['error']}",
+                begun=self._begun,
+                cut_short=frame["cut_short"],
             )
         evaluation = msgspec.convert(frame["evaluation"], Evaluation)
         evaluation = replace(evaluation, environment=self._with_holes(evaluation.environment))
@@ -240,8 +283,10 @@ class RefereeClient:
         return Measured(evaluation=evaluation, timeline=frame["timeline"].encode(), codes=codes)
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next frame.  A referee that dies or gives no answer is ended, and its successor starts with the next job;
-        a shared one is ended only if it cannot even drop this evaluation, because others use it."""
+        """The next frame.  A referee that dies or gives no answer is ended, and its successor
+        starts with the next job; a shared one is ended only if it cannot even drop this
+        evaluation, because others use it.
+        """
         assert self._channel is not None
         began = time.monotonic()
         try:
@@ -265,7 +310,9 @@ class RefereeClient:
         raise InfrastructureError(message, begun=self._begun, cut_short=True)
 
     def _next_answer(self, channel: socket.socket, deadline: float) -> dict[str, Any] | None:
-        """The next frame that is not a progress report; None if the other end has closed.  Raises TimeoutError."""
+        """The next frame that is not a progress report; None if the other end has
+        closed.  Raises TimeoutError.
+        """
         while True:
             channel.settimeout(max(0.001, deadline + self.more_s - time.monotonic()))
             frame = worker_socket.receive(channel)
@@ -288,20 +335,24 @@ class RefereeClient:
         return True
 
     def _end_referee(self) -> None:
-        """Kill a shared referee that does not answer: it hangs for all processes that share it, which retry with
-        another."""
+        """Kill a shared referee that does not answer: it hangs for all processes that
+        share it, which retry with another.
+        """
         if self._shares and self._referee_pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._referee_pid, signal.SIGKILL)
 
     def cancel(self) -> None:
-        """End the running job, from another thread.  A referee that is not shared is killed, and the next job starts
-        another; a shared one ends the candidate."""
+        """End the running job, from another thread.  A referee that is not shared is killed, and
+        the next job starts another; a shared one ends the candidate.
+        """
         self._cancelled.set()
         self._kill()
 
     def close(self) -> None:
-        """End the referee and everything below it; a shared one ends by itself after its last user."""
+        """End the referee and everything below it; a shared one ends by itself after
+        its last user.
+        """
         self._kill()  # a thread that waits for it to be ready stops waiting
         with self._starting:
             if self._channel is not None:
@@ -325,13 +376,18 @@ class RefereeClient:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
 
 def _environment() -> dict[str, str]:
-    """Environment of the referee: URLs of database and broker must not reach a process below which candidates run."""
+    """Environment of the referee: URLs of database and broker must not reach a
+    process below which candidates run.
+    """
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LC_ALL": "C.UTF-8",

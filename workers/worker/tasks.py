@@ -1,7 +1,9 @@
 """Evaluation of one job: claim, isolate, judge, store.
 
-Runs in every pool process of a worker, which has credentials and no torch.  No database connection is held while the
-device works; a thread extends the lease meanwhile (workers/worker/heartbeat.py)."""
+Runs in every pool process of a worker, which has credentials and no torch.  No database connection
+is held while the device works; a thread extends the lease meanwhile
+(workers/worker/heartbeat.py).
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,20 @@ from workers.worker import referee_client
 from workers.worker.heartbeat import Heartbeat
 
 FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
-"""Consecutive evaluations that fail by Assay's fault until the device is quarantined; with several slots, the second
-number for each, because one death may cut short the work of all."""
+"""Consecutive evaluations that fail by Assay's fault until the device is quarantined; with several
+slots, the second number for each, because one death may cut short the work of all.
+"""
 
 LONGEST_PAUSE_S = 2.0
 """Longest pause between two attempts to reach PostgreSQL."""
 REFUSED_PAUSE_S = 1.0
-"""Pause after a message for a device that takes no jobs: until its worker stops listening, others may take the
-message."""
+"""Pause after a message for a device that takes no jobs: until its worker stops
+listening, others may take the message.
+"""
 HELD_PAUSE_S = 0.02
-"""Pause before a message is sent again because other transactions hold the rows of all due jobs: it returns at once,
-and a thousand claims a second would delay those transactions."""
+"""Pause before a message is sent again because other transactions hold the rows of all due jobs: it
+returns at once, and a thousand claims a second would delay those transactions.
+"""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -55,7 +60,9 @@ class Evaluator:
     def __init__(self, settings: Settings, node: str, broker: Celery) -> None:
         assert settings.database_url is not None
         self._settings = settings
-        self._place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
+        self._place = DeviceId(
+            device_class=settings.device_class, node=node, index=settings.device_index
+        )
         self._broker = broker
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._slots = settings.concurrency
@@ -71,8 +78,10 @@ class Evaluator:
         self._described = False
 
     def prepare(self) -> None:
-        """Launch the referee now, so that the first job does not wait for torch.  A failure is logged, and the first
-        job tries again.  To be called in the thread that evaluates: the referee dies with it."""
+        """Launch the referee now, so that the first job does not wait for torch.  A failure
+        is logged, and the first job tries again.  To be called in the thread that
+        evaluates: the referee dies with it.
+        """
         try:
             self._referee.launch()
         except referee_client.InfrastructureError as error:
@@ -100,17 +109,21 @@ class Evaluator:
         self._database.dispose()
 
     def evaluate(self, queue: str) -> None:
-        """Evaluate the job that is due on this device, if there is one.  The job's row records the outcome in every
-        case.
+        """Evaluate the job that is due on this device, if there is one.  The job's row
+        records the outcome in every case.
 
-        `queue`: queue of the message.  Its job may have been claimed before, or wait because others are due first."""
+        `queue`: queue of the message.  Its job may have been claimed before, or wait
+        because others are due first.
+        """
         claim = self._claim(queue)
         lease = claim.lease
         if lease is None:
             return
         with (
             logs.about(job_id=lease.job.job_id, device=self._place),
-            tracing.span("job.evaluate", lease.job.job_id, device=str(self._place), attempt=lease.job.attempt),
+            tracing.span(
+                "job.evaluate", lease.job.job_id, device=str(self._place), attempt=lease.job.attempt
+            ),
         ):
             try:
                 self._evaluate(lease, claim.faults)
@@ -120,7 +133,9 @@ class Evaluator:
                 self._release(lease, error)
             except Exception as error:
                 message = source_text.printable(f"{type(error).__name__}: {error}")
-                self._retrying(lambda connection: leases.fail(connection, lease, leases.INTERNAL, message))
+                self._retrying(
+                    lambda connection: leases.fail(connection, lease, leases.INTERNAL, message)
+                )
                 raise
 
     def _claim(self, queue: str) -> scheduling.Claim:
@@ -131,7 +146,9 @@ class Evaluator:
             limits=self._settings.limits,
             ageing_s=self._settings.ageing_s,
         )
-        claim = self._retrying(lambda connection: scheduling.claim(connection, self._place, queue, terms))
+        claim = self._retrying(
+            lambda connection: scheduling.claim(connection, self._place, queue, terms)
+        )
         if claim.owed:
             if claim.lease is None and not claim.refused:
                 time.sleep(HELD_PAUSE_S)
@@ -154,7 +171,12 @@ class Evaluator:
         job_id = lease.job.job_id
         settings, referee = self._settings, self._referee
         with Heartbeat(
-            self._database, lease, self._place, settings.lease_s, referee.cancel, lambda: referee.more_s
+            self._database,
+            lease,
+            self._place,
+            settings.lease_s,
+            referee.cancel,
+            lambda: referee.more_s,
         ) as heartbeat:
             try:
                 with tracing.span("job.isolate", job_id):
@@ -178,13 +200,18 @@ class Evaluator:
                 )
         send.decisions(self._broker, due)
         if stored is None:
-            _log.warning("job %s: result of attempt %d refused, the lease was lost", job_id, lease.job.attempt)
+            _log.warning(
+                "job %s: result of attempt %d refused, the lease was lost",
+                job_id,
+                lease.job.attempt,
+            )
         else:
             _log.info("job %s: %s, %s", job_id, measured.evaluation.status, verdict.label)
 
     def _measured(self, lease: leases.Lease) -> referee_client.Measured:
-        """The referee's measurement.  If the job could not begin because a process of Assay's had ended, that process
-        is started again and the job tried once more in the same attempt."""
+        """The referee's measurement.  If the job could not begin because a process of Assay's had
+        ended, that process is started again and the job tried once more in the same attempt.
+        """
         try:
             return self._referee.run(lease.job)
         except referee_client.InfrastructureError as error:
@@ -201,12 +228,16 @@ class Evaluator:
         verdict: Verdict,
         faults: int,
     ) -> tuple[UUID | None, list[trees.Due]]:
-        """Id of the stored evaluation or problem check, None if the lease is lost; and the collections that continue
-        with it."""
+        """Id of the stored evaluation or problem check, None if the lease is lost; and the
+        collections that continue with it.
+        """
         if faults:  # an evaluation that began before a fault does not reset the count
             devices.note_success(connection, self._place)
         if lease.job.options.check:
-            return checks.add(connection, lease, evaluation=measured.evaluation, verdict=verdict), []
+            return (
+                checks.add(connection, lease, evaluation=measured.evaluation, verdict=verdict),
+                [],
+            )
         stored = evaluations.add(
             connection,
             lease,
@@ -219,13 +250,21 @@ class Evaluator:
         return stored, trees.ended(connection, lease.job.job_id)
 
     def _stopped(self, lease: leases.Lease, heartbeat: Heartbeat) -> None:
-        """Finish a job whose evaluation was stopped: on request, because the lease was lost, or for a quarantine."""
+        """Finish a job whose evaluation was stopped: on request, because the lease
+        was lost, or for a quarantine.
+        """
         if heartbeat.lost:
-            _log.warning("job %s: stopped, the lease of attempt %d was lost", lease.job.job_id, lease.job.attempt)
+            _log.warning(
+                "job %s: stopped, the lease of attempt %d was lost",
+                lease.job.job_id,
+                lease.job.attempt,
+            )
             return
         if heartbeat.quarantined:
             self._retrying(lambda connection: leases.give_back(connection, lease))
-            _log.warning("job %s: stopped and queued again, %s is quarantined", lease.job.job_id, self._place)
+            _log.warning(
+                "job %s: stopped and queued again, %s is quarantined", lease.job.job_id, self._place
+            )
             return
         state = self._retrying(lambda connection: leases.stopped(connection, lease))
         _log.info("job %s: stopped, now %s", lease.job.job_id, state or "elsewhere")
@@ -240,27 +279,50 @@ class Evaluator:
             return leases.give_back_sick(connection, lease, message)
 
         state = self._retrying(act)
-        _log.error("%s is quarantined: %s; job %s is %s", self._place, message, lease.job.job_id, state or "elsewhere")
+        _log.error(
+            "%s is quarantined: %s; job %s is %s",
+            self._place,
+            message,
+            lease.job.job_id,
+            state or "elsewhere",
+        )
 
     def _release(self, lease: leases.Lease, error: referee_client.InfrastructureError) -> None:
         """Queue the job again and count the fault against the device."""
         message = source_text.printable(str(error))
 
         def act(connection: Connection) -> str | None:
-            faults = devices.note_fault(connection, self._place, str(lease.job.job_id) if error.begun else lease.owner)
+            faults = devices.note_fault(
+                connection, self._place, str(lease.job.job_id) if error.begun else lease.owner
+            )
             if faults >= max(FAULTS_IN_A_ROW, FAULTS_PER_SLOT * self._slots):
-                reason = f"{faults} evaluations in a row failed by infrastructure faults; the last: {message}"
-                devices.quarantine_at(connection, self._place, reason=reason, changed_by=f"worker {lease.owner}")
+                reason = (
+                    f"{faults} evaluations in a row failed by infrastructure faults; the last:"
+                    f" {message}"
+                )
+                devices.quarantine_at(
+                    connection, self._place, reason=reason, changed_by=f"worker {lease.owner}"
+                )
             if not error.begun:
                 return leases.give_back(connection, lease, faults=faults)
             limits = self._settings.limits
-            return leases.release(connection, lease, limits, leases.INFRASTRUCTURE, message, cut_short=error.cut_short)
+            return leases.release(
+                connection, lease, limits, leases.INFRASTRUCTURE, message, cut_short=error.cut_short
+            )
 
         state = self._retrying(act)
-        _log.warning("job %s: attempt %d: %s; now %s", lease.job.job_id, lease.job.attempt, error, state or "elsewhere")
+        _log.warning(
+            "job %s: attempt %d: %s; now %s",
+            lease.job.job_id,
+            lease.job.attempt,
+            error,
+            state or "elsewhere",
+        )
 
     def _describe(self) -> None:
-        """Report the device's identity once the referee knows it and the worker has registered the device."""
+        """Report the device's identity once the referee knows it and the worker has
+        registered the device.
+        """
         environment = self._referee.environment
         if self._described or environment is None:
             return
@@ -276,9 +338,11 @@ class Evaluator:
         )
 
     def _retrying(self, act: Callable[[Connection], _T]) -> _T:
-        """Run `act` in a transaction, repeated until PostgreSQL can be reached: a measurement is worth waiting for.
+        """Run `act` in a transaction, repeated until PostgreSQL can be reached: a
+        measurement is worth waiting for.
 
-        Celery's time limit ends the attempts; then the lease lapses and the job runs again."""
+        Celery's time limit ends the attempts; then the lease lapses and the job runs again.
+        """
         pause_s = 0.1
         while True:
             try:

@@ -1,8 +1,9 @@
 """EXPORT: benchmarks with problems that are kept out of training data unless they are asked for.
 
-The files beside this one hold keys (`app.domain.problem_family`, `workers/shims/operators.py`), never code: hashes of
-the computation of each problem, made by `python -m tests.bench.benchmark_keys` from the benchmark's own repository,
-in every published version."""
+The files beside this one hold keys (`app.domain.problem_family`, `workers/shims/operators.py`),
+never code: hashes of the computation of each problem, made by `python -m
+tests.bench.benchmark_keys` from the benchmark's own repository, in every published version.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +32,20 @@ class Benchmark:
     """Semantic key without numbers → problem."""
 
     def match(self, family_key: str | None, operators: str | None) -> Match | None:
-        """The problem of the benchmark that has the same semantic key, else the same family; None for neither.
+        """The problem of the benchmark that has the same semantic key, else the same
+        family; None for neither.
 
-        `operators`: `<version>:<with numbers>:<without>` as `Evaluation.operators` has it, None where unknown."""
+        `operators`: `<version>:<with numbers>:<without>` as `Evaluation.operators`
+        has it, None where unknown.
+        """
         found, rule = self.operators.get(_unnumbered(operators)), "semantic"
         if found is None:
             found, rule = self.families.get(family_key or ""), "family"
-        return None if found is None else Match(held_out=f"{self.name}/{found}", rule=rule, similarity=1.0)
+        return (
+            None
+            if found is None
+            else Match(held_out=f"{self.name}/{found}", rule=rule, similarity=1.0)
+        )
 
 
 @functools.cache
@@ -55,7 +63,10 @@ def match(family_key: str | None, operators: str | None) -> Match | None:
 def _read(name: str) -> Benchmark:
     fields = json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
     if fields["family_version"] != problem_family.VERSION:
-        raise ValueError(f"{name}: expected keys of version {problem_family.VERSION}, got {fields['family_version']}")
+        raise ValueError(
+            f"{name}: expected keys of version {problem_family.VERSION}, got"
+            f" {fields['family_version']}"
+        )
     families: dict[str, str] = {}
     operators: dict[str, str] = {}
     for problem, keys in fields["problems"].items():
@@ -63,7 +74,9 @@ def _read(name: str) -> Benchmark:
             families.setdefault(key, problem)
         for key in keys["operators"]:
             operators.setdefault(key, problem)
-    return Benchmark(name=fields["name"], source=fields["source"], families=families, operators=operators)
+    return Benchmark(
+        name=fields["name"], source=fields["source"], families=families, operators=operators
+    )
 
 
 def _unnumbered(operators: str | None) -> str:

@@ -1,14 +1,18 @@
-"""EXPORT: the computation that a module describes, as a graph: its part that survives a rewrite of the text.
+"""EXPORT: the computation that a module describes, as a graph: its part that
+survives a rewrite of the text.
 
-A local name is replaced by the expression that it stands for, an attribute of `self` by a slot with the expression that
-`__init__` gave it, an alias of an import by its dotted path, a call of `super().__init__()` by nothing.  So names,
-annotations, docstrings, formatting, temporaries, and the order of statements that do not depend on each other have no
-place in the graph.  Statements that act (a call for its effect, an assignment into a tensor, `raise`, a loop) keep
-their order.  Keywords of library calls, strings and attributes of libraries are kept; so is
-a number that picks an item (the hidden state of an LSTM is not its cell state); other numbers on request.
+A local name is replaced by the expression that it stands for, an attribute of `self` by a slot with
+the expression that `__init__` gave it, an alias of an import by its dotted path, a call of
+`super().__init__()` by nothing.  So names, annotations, docstrings, formatting, temporaries, and
+the order of statements that do not depend on each other have no place in the graph.  Statements
+that act (a call for its effect, an assignment into a tensor, `raise`, a loop) keep their order.
+Keywords of library calls, strings and attributes of libraries are kept; so is
+a number that picks an item (the hidden state of an LSTM is not its cell state);
+other numbers on request.
 
-Not recognised: the same computation through another function of the library (`torch.relu`, `nn.ReLU`); that is the task
-of the semantic key (`app.domain.problem_family`)."""
+Not recognised: the same computation through another function of the library (`torch.relu`,
+`nn.ReLU`); that is the task of the semantic key (`app.domain.problem_family`).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from app.domain.canonical.expressions import Expressions
 from app.domain.canonical.scopes import ClassRecord, Function, Scope
-from app.domain.canonical.syntax import imported, is_base_constructor, is_dunder, is_main, stored, stored_on_self
+from app.domain.canonical.syntax import (
+    imported,
+    is_base_constructor,
+    is_dunder,
+    is_main,
+    stored,
+    stored_on_self,
+)
 from app.domain.expression_graph import Term
 
 
 class Module(Expressions):
-    """A module as a graph.  RecursionError for expressions nested deeper than Python's own stack."""
+    """A module as a graph.  RecursionError for expressions nested deeper than
+    Python's own stack.
+    """
 
     def __init__(self, tree: ast.Module, *, masked: bool) -> None:
         """`masked`: every number is the same number."""
@@ -37,8 +50,9 @@ class Module(Expressions):
         return name in self._scope.names
 
     def digest(self, names: Sequence[str], *, effects: bool = False) -> str | None:
-        """Digest of these module-level names, with `effects` also of the effects of importing the module; None
-        where the first is not defined."""
+        """Digest of these module-level names, with `effects` also of the effects of importing the
+        module; None where the first is not defined.
+        """
         if not self.defines(names[0]):
             return None
         missing = self.terms.node("missing")
@@ -68,7 +82,9 @@ class Module(Expressions):
 
     def _body(self, node: Function, inner: Scope) -> Term:
         if isinstance(node, ast.Lambda):
-            return self.terms.node("block", self.terms.node("return", self._expression(node.body, inner)))
+            return self.terms.node(
+                "block", self.terms.node("return", self._expression(node.body, inner))
+            )
         effects: list[Term] = []
         self._block(node.body, inner, effects)
         return self.terms.node("block", *effects)
@@ -100,9 +116,13 @@ class Module(Expressions):
                 rest.append(each)
         self._block(rest, inner, effects)
         owner.values = inner.names
-        owner.slots = {name: self.terms.open("slot") for name in stored_on_self(node) - owner.methods.keys()}
+        owner.slots = {
+            name: self.terms.open("slot") for name in stored_on_self(node) - owner.methods.keys()
+        }
         bases = [self._expression(base, scope) for base in node.bases]
-        self._waiting.append(lambda: self._read_class(owner, scope, [*bases, *effects, *owner.values.values()]))
+        self._waiting.append(
+            lambda: self._read_class(owner, scope, [*bases, *effects, *owner.values.values()])
+        )
         return owner.term
 
     def _read_class(self, owner: ClassRecord, scope: Scope, children: list[Term]) -> None:
@@ -135,7 +155,9 @@ class Module(Expressions):
     ) -> Scope:
         inner = Scope({}, scope, owner=owner, constructing=constructing)
         taken = [*node.args.posonlyargs, *node.args.args]
-        is_static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in node.decorator_list)
+        is_static = any(
+            isinstance(each, ast.Name) and each.id == "staticmethod" for each in node.decorator_list
+        )
         if taken and not is_static:
             inner.self_name = taken[0].arg
             inner.names[taken[0].arg] = self.terms.node("self")
@@ -190,7 +212,14 @@ class Module(Expressions):
                 ast.For(target=target, iter=iterated, body=body, orelse=orelse)
                 | ast.AsyncFor(target=target, iter=iterated, body=body, orelse=orelse)
             ):
-                self._loop(self._expression(iterated, scope), target, None, [*body, *orelse], scope, effects)
+                self._loop(
+                    self._expression(iterated, scope),
+                    target,
+                    None,
+                    [*body, *orelse],
+                    scope,
+                    effects,
+                )
             case ast.While(test=test, body=body, orelse=orelse):
                 self._loop(self.terms.node("while"), None, test, [*body, *orelse], scope, effects)
             case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
@@ -203,7 +232,9 @@ class Module(Expressions):
                 scope.names.update((name, self._path(path)) for name, path in imported(node))
             case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
                 parts = [body, *(handler.body for handler in handlers), orelse, final]
-                effects.append(self.terms.node("try", *[self._inner(part, scope) for part in parts]))
+                effects.append(
+                    self.terms.node("try", *[self._inner(part, scope) for part in parts])
+                )
             case ast.Pass() | ast.Global() | ast.Nonlocal() | ast.AnnAssign():
                 pass
             case _:
@@ -216,14 +247,24 @@ class Module(Expressions):
         return self.terms.node("block", *effects)
 
     def _if(
-        self, test: Term, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], scope: Scope, effects: list[Term]
+        self,
+        test: Term,
+        body: Sequence[ast.stmt],
+        orelse: Sequence[ast.stmt],
+        scope: Scope,
+        effects: list[Term],
     ) -> bool:
         """A name that either side binds becomes a choice between the terms of the two sides."""
         sides = scope.branch(), scope.branch()
         done: tuple[list[Term], list[Term]] = [], []
-        ended = [self._block(part, side, own) for part, side, own in zip((body, orelse), sides, done, strict=True)]
+        ended = [
+            self._block(part, side, own)
+            for part, side, own in zip((body, orelse), sides, done, strict=True)
+        ]
         if done[0] or done[1]:
-            effects.append(self.terms.node("if", test, *[self.terms.node("block", *own) for own in done]))
+            effects.append(
+                self.terms.node("if", test, *[self.terms.node("block", *own) for own in done])
+            )
         unbound = self.terms.node("unbound")
         for name in sides[0].names.keys() | sides[1].names.keys():
             one, other = (side.names.get(name, unbound) for side in sides)
@@ -242,7 +283,9 @@ class Module(Expressions):
         scope: Scope,
         effects: list[Term],
     ) -> None:
-        """A name that the body binds is a variable with two values: before the loop, and at the end of each round."""
+        """A name that the body binds is a variable with two values: before the loop,
+        and at the end of each round.
+        """
         before = {name: scope.names[name] for name in stored(body) if name in scope.names}
         variables = {name: self.terms.open("variable") for name in before}
         scope.names.update(variables)
@@ -260,12 +303,20 @@ class Module(Expressions):
         if done:
             effects.append(loop)
 
-    def _with(self, items: Sequence[ast.withitem], body: Sequence[ast.stmt], scope: Scope, effects: list[Term]) -> bool:
+    def _with(
+        self,
+        items: Sequence[ast.withitem],
+        body: Sequence[ast.stmt],
+        scope: Scope,
+        effects: list[Term],
+    ) -> bool:
         entered = []
         for item in items:
             entered.append(self._expression(item.context_expr, scope))
             if item.optional_vars is not None:
-                self._bind(item.optional_vars, self.terms.node("entered", entered[-1]), scope, effects)
+                self._bind(
+                    item.optional_vars, self.terms.node("entered", entered[-1]), scope, effects
+                )
         inner: list[Term] = []
         ended = self._block(body, scope, inner)
         effects.append(self.terms.node("with", *entered, self.terms.node("block", *inner)))

@@ -25,7 +25,9 @@ _FOLDED: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 class Expressions(ABC):
-    """Terms of a module's expressions; definitions and statements inside them are read by the subclass."""
+    """Terms of a module's expressions; definitions and statements inside them are
+    read by the subclass.
+    """
 
     def __init__(self, tree: ast.Module, *, masked: bool) -> None:
         """`masked`: every number is the same number."""
@@ -91,7 +93,11 @@ class Expressions(ABC):
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Term:
         method = scope.method()
-        if isinstance(node.value, ast.Name) and method is not None and node.value.id == method.self_name:
+        if (
+            isinstance(node.value, ast.Name)
+            and method is not None
+            and node.value.id == method.self_name
+        ):
             found = self._own_attribute(node.attr, method)
             if found is not None:
                 return found
@@ -135,7 +141,11 @@ class Expressions(ABC):
 
     def _call(self, node: ast.Call, scope: Scope) -> Term:
         function = self._expression(node.func, scope)
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.find("super") is None:
+        if (
+            isinstance(node.func, ast.Name)
+            and node.func.id == "super"
+            and scope.find("super") is None
+        ):
             return self.terms.node("super")
         arguments = [self._expression(each, scope) for each in node.args]
         names = self._parameter_names(function)
@@ -179,10 +189,14 @@ class Expressions(ABC):
             return operand
         if head.startswith(f"{NUMBER} "):
             value = head.removeprefix(f"{NUMBER} ")
-            return self.terms.node(f"{NUMBER} {value[1:] if value.startswith('-') else '-' + value}")
+            return self.terms.node(
+                f"{NUMBER} {value[1:] if value.startswith('-') else '-' + value}"
+            )
         return self.terms.node(type(sign).__name__, operand)
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope) -> Term:
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
+    ) -> Term:
         inner = scope.branch()
         parts: list[Term] = []
         for each in node.generators:
@@ -191,7 +205,9 @@ class Expressions(ABC):
             self._bind(each.target, self.terms.node("each", iterated), inner, parts)
             parts += [self.terms.node("test", self._expression(test, inner)) for test in each.ifs]
         shown = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        return self.terms.node(type(node).__name__, *parts, *[self._expression(each, inner) for each in shown])
+        return self.terms.node(
+            type(node).__name__, *parts, *[self._expression(each, inner) for each in shown]
+        )
 
     def _generic(self, node: ast.AST, scope: Scope) -> Term:
         """Any other syntax: its kind and its parts."""
@@ -219,9 +235,17 @@ class Expressions(ABC):
             case ast.Name(id=name):
                 scope.names[name] = value
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                parts = self.terms.children(value) if self.terms.head(value) in ("Tuple", "List") else ()
+                parts = (
+                    self.terms.children(value)
+                    if self.terms.head(value) in ("Tuple", "List")
+                    else ()
+                )
                 for place, element in enumerate(elements):
-                    part = parts[place] if len(parts) == len(elements) else self.terms.node(f"part {place}", value)
+                    part = (
+                        parts[place]
+                        if len(parts) == len(elements)
+                        else self.terms.node(f"part {place}", value)
+                    )
                     self._bind(element, part, scope, effects)
             case ast.Starred(value=inner):
                 self._bind(inner, self.terms.node("rest", value), scope, effects)

@@ -1,12 +1,18 @@
-"""EXPORT: facts of a syntax tree that need no scope: names it binds, attributes it defines, forms without effect."""
+"""EXPORT: facts of a syntax tree that need no scope: names it binds, attributes it
+defines, forms without effect.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
 
-_KEPT_ATTRIBUTES = frozenset({"forward", "backward", "weight", "bias", "training", "data", "grad", "shape", "dtype"})
-"""Attributes of tensors and modules: kept by name even where a class of the module defines one that is called so."""
+_KEPT_ATTRIBUTES = frozenset(
+    {"forward", "backward", "weight", "bias", "training", "data", "grad", "shape", "dtype"}
+)
+"""Attributes of tensors and modules: kept by name even where a class of the module
+defines one that is called so.
+"""
 
 
 def own_attributes(tree: ast.Module) -> frozenset[str]:
@@ -15,8 +21,14 @@ def own_attributes(tree: ast.Module) -> frozenset[str]:
     found: set[str] = set()
     for node in classes:
         found |= stored_on_self(node)
-        found |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
-        found |= stored([each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)])
+        found |= {
+            each.name
+            for each in node.body
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        found |= stored(
+            [each for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)]
+        )
     return frozenset(name for name in found - _KEPT_ATTRIBUTES if not is_dunder(name))
 
 
@@ -64,7 +76,10 @@ def is_dunder(name: str) -> bool:
 def is_base_constructor(node: ast.expr) -> bool:
     """`super().__init__()`, `super(Name, self).__init__()` or `nn.Module.__init__(self)`."""
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"), args=args):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
+            args=args,
+        ):
             return not args
         case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="Module"), attr="__init__")):
             return True

@@ -1,1 +1,3 @@
-"""COLLECT: pure parts of collection: specification, tree of nodes, decisions, budgets, shapes of model calls."""
+"""COLLECT: pure parts of collection: specification, tree of nodes, decisions,
+budgets, shapes of model calls.
+"""

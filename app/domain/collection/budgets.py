@@ -1,6 +1,8 @@
-"""COLLECT: budgets.  A call reserves the most that it can cost before it is made, and is settled afterwards.
+"""COLLECT: budgets.  A call reserves the most that it can cost before it is made,
+and is settled afterwards.
 
-Caps hold at every moment: spent + reserved never exceeds them."""
+Caps hold at every moment: spent + reserved never exceeds them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Caps:
         for each in fields(self):
             value = getattr(self, each.name)
             if value is not None and not value > 0:
-                raise RequestError(f"{each.name}: expected a budget above 0, or none, got {value!r}")
+                raise RequestError(
+                    f"{each.name}: expected a budget above 0, or none, got {value!r}"
+                )
         if self.wall_s is not None and self.wall_s > MOST_WALL_S:
             raise RequestError(f"wall_s: expected at most {MOST_WALL_S:g}, got {self.wall_s!r}")
 
@@ -88,21 +92,32 @@ def maximum(config: EndpointConfig, request: ModelRequest, *, deadline_s: float)
     """The most that one attempt can cost: its call, and the evaluation of its answer.
 
     A token has at least one byte, so a prompt has at most as many tokens as bytes."""
-    prompt = sum(len(each.content.encode("utf-8", "surrogatepass")) + TOKENS_PER_MESSAGE for each in request.messages)
+    prompt = sum(
+        len(each.content.encode("utf-8", "surrogatepass")) + TOKENS_PER_MESSAGE
+        for each in request.messages
+    )
     if config.context_tokens is not None:
         prompt = min(prompt, config.context_tokens)
     usd = _usd(config, prompt, 0, request.max_tokens)
-    return Amounts(calls=1, tokens=prompt + request.max_tokens, usd=usd, evaluations=1, gpu_s=deadline_s)
+    return Amounts(
+        calls=1, tokens=prompt + request.max_tokens, usd=usd, evaluations=1, gpu_s=deadline_s
+    )
 
 
 def spent(answer: ModelAnswer, most: Amounts) -> Amounts:
-    """Tokens and money of a call that was made; the reserved maximum where the server told nothing and may charge."""
+    """Tokens and money of a call that was made; the reserved maximum where the
+    server told nothing and may charge.
+    """
     usage = answer.usage
     known = usage.input is not None and usage.output is not None
     if answer.error is not None and not answer.error.paid and not known:
         return Amounts(calls=1)
     tokens = (usage.input or 0) + (usage.output or 0) if known else most.tokens
-    usd = answer.cost_usd if answer.cost_usd is not None else (0.0 if known and not most.usd else most.usd)
+    usd = (
+        answer.cost_usd
+        if answer.cost_usd is not None
+        else (0.0 if known and not most.usd else most.usd)
+    )
     return Amounts(calls=1, tokens=tokens, usd=usd)
 
 

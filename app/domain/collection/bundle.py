@@ -22,7 +22,9 @@ class Step:
     """True if all are."""
 
 
-def advance(tree: Tree, samples: Iterable[int], turns: int, setting: Setting, *, round_: int = 0) -> Step:
+def advance(
+    tree: Tree, samples: Iterable[int], turns: int, setting: Setting, *, round_: int = 0
+) -> Step:
     """Next turns of the lines that continue."""
     generate, reasons, count = [], [], 0
     for sample in samples:
@@ -37,7 +39,9 @@ def advance(tree: Tree, samples: Iterable[int], turns: int, setting: Setting, *,
 
 
 def reason_of(reasons: Sequence[StopReason]) -> StopReason:
-    """Reason for the end of a rollout, all lines being over: a fault only where every line ended by one."""
+    """Reason for the end of a rollout, all lines being over: a fault only where
+    every line ended by one.
+    """
     faults = [reason for reason in reasons if reason in FAULTS]
     if reasons and len(faults) == len(reasons):
         return faults[0]

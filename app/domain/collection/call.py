@@ -1,7 +1,9 @@
 """COLLECT: one call of a model: the endpoint, the request as sent, the answer as received.
 
-Plain values that pass between the decisions (app.domain.collection), the HTTP client (app.endpoints) and the records
-(app.store).  None means "not sent" in a request and "not told" in an answer."""
+Plain values that pass between the decisions (app.domain.collection), the HTTP client
+(app.endpoints) and the records (app.store).  None means "not sent" in a request and
+"not told" in an answer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class End(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """Classes of failed calls.  All of them are infrastructure faults: none says anything about the model."""
+    """Classes of failed calls.  All of them are infrastructure faults: none says
+    anything about the model.
+    """
 
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"

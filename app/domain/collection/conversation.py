@@ -1,7 +1,9 @@
 """COLLECT: which conversation an attempt belongs to.
 
-A trajectory is a path in the tree along which every prompt is the whole conversation before it.  An attempt with any
-other prompt begins a trajectory of its own, and the first messages of that trajectory are those really sent."""
+A trajectory is a path in the tree along which every prompt is the whole conversation before it.  An
+attempt with any other prompt begins a trajectory of its own, and the first messages of that
+trajectory are those really sent.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from app.domain.collection.tree import Generate, Tree
 def continues(each: Generate, tree: Tree, taken: Collection[str | None]) -> bool:
     """True if the attempt's prompt is its parent's, with the parent's answer and feedback added.
 
-    `taken`: parents with a continuation in their trajectory already, so that a second one is a branch."""
+    `taken`: parents with a continuation in their trajectory already, so that a
+    second one is a branch.
+    """
     if each.parent is None or each.parent in taken:
         return False
     parent = tree[each.parent]

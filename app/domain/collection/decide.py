@@ -1,7 +1,8 @@
 """COLLECT: the next step of a rollout, a pure function of the stored tree.
 
-The same tree has the same decision, in whatever order its attempts ended and however often a process died between, so
-resuming is the ordinary path."""
+The same tree has the same decision, in whatever order its attempts ended and however often a
+process died between, so resuming is the ordinary path.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +17,15 @@ from app.domain.collection.tree import WAIT, Decision, Generate, Stop, Tree, bes
 
 
 def decide(spec: CollectionSpec, tree: Tree, spent: Amounts, draws: Draws) -> Decision:
-    """Attempts that the rollout makes now, or its end, or neither while it waits for attempts on their way.
+    """Attempts that the rollout makes now, or its end, or neither while it waits for
+    attempts on their way.
 
-    `spent`: by the rollout so far."""
-    refused = next((node.outcome for node in tree if node.outcome and node.outcome.fault is StopReason.BUDGET), None)
+    `spent`: by the rollout so far.
+    """
+    refused = next(
+        (node.outcome for node in tree if node.outcome and node.outcome.fault is StopReason.BUDGET),
+        None,
+    )
     if refused is not None:
         return _ended(tree, _by_budget(tree, refused.detail))
     setting = Setting(draws=draws, stops=spec.stops, context=spec.context, endpoints=spec.models)
@@ -27,9 +33,15 @@ def decide(spec: CollectionSpec, tree: Tree, spent: Amounts, draws: Draws) -> De
     if decision.stop is not None:
         return _ended(tree, decision.stop)
     exhausted = used_up(spec.budgets.rollout, spent)
-    if exhausted is not None:  # after the strategy: an end that used the budget up exactly is no end by the budget
+    if (
+        exhausted is not None
+    ):  # after the strategy: an end that used the budget up exactly is no end by the budget
         return _ended(tree, _by_budget(tree, f"rollout: {exhausted}"))
-    return Decision(generate=tuple(_complete(each, spec, draws) for each in decision.generate if each.key not in tree))
+    return Decision(
+        generate=tuple(
+            _complete(each, spec, draws) for each in decision.generate if each.key not in tree
+        )
+    )
 
 
 def used_up(caps: Caps, spent: Amounts) -> str | None:

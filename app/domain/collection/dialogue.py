@@ -1,7 +1,9 @@
 """COLLECT: one rollout whose attempts are made one at a time, as a state without input or output.
 
-The decisions, texts, outcomes and rewards are those of collections: `decide`, `texts`, `answers` and `outcomes`.  The
-caller asks its model with `messages`, gives the answer to `read`, evaluates the code, gives the result to `judge`."""
+The decisions, texts, outcomes and rewards are those of collections: `decide`, `texts`, `answers`
+and `outcomes`.  The caller asks its model with `messages`, gives the answer to `read`, evaluates
+the code, gives the result to `judge`.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,19 @@ class _Said:
 
 
 class Dialogue:
-    """A rollout.  `sample`: number among the rollouts of the problem, for seeds.  `used`: kind → template.
+    """A rollout.  `sample`: number among the rollouts of the problem, for seeds.
+    `used`: kind → template.
 
-    Raises RequestError for a strategy that makes several attempts at once."""
+    Raises RequestError for a strategy that makes several attempts at once.
+    """
 
     def __init__(
-        self, spec: CollectionSpec, problem: Problem, used: Mapping[str, Template], *, sample: int = 0
+        self,
+        spec: CollectionSpec,
+        problem: Problem,
+        used: Mapping[str, Template],
+        *,
+        sample: int = 0,
     ) -> None:
         self.spec, self.problem = spec, problem
         self.stop: Stop | None = None
@@ -92,12 +101,20 @@ class Dialogue:
     def read(self, answer: ModelAnswer) -> Request | None:
         """The evaluation that an answer needs; None where it has no code.  `judge` follows."""
         self._sent = self.messages
-        found = answers.candidate_of(answer.text, entry_point=self.problem.entry_point, end=answer.end)
+        found = answers.candidate_of(
+            answer.text, entry_point=self.problem.entry_point, end=answer.end
+        )
         self._said = _Said(answer=answer, found=found, used=spent_by(answer, self._most()))
-        return None if found.source is None else texts.evaluation(self.spec, self.problem, found.source)
+        return (
+            None
+            if found.source is None
+            else texts.evaluation(self.spec, self.problem, found.source)
+        )
 
     def judge(self, result: Result | None) -> EndedAttempt:
-        """The attempt with the result of its evaluation; None without code, and where the evaluator has failed."""
+        """The attempt with the result of its evaluation; None without code, and
+        where the evaluator has failed.
+        """
         assert self._said is not None, "read comes first"
         said, self._said = self._said, None
         if result is not None:
@@ -107,12 +124,16 @@ class Dialogue:
         attempt = self._attempt
         told = None
         if outcome.fault is None:
-            told = texts.feedback(self.spec, self._feedback, turn=attempt.turn, result=result, why=said.found.why)
+            told = texts.feedback(
+                self.spec, self._feedback, turn=attempt.turn, result=result, why=said.found.why
+            )
             later = texts.shown_later(self.spec, said.answer.text, said.answer.reasoning)
             self._shown[attempt.key] = (later, told)
         turn = self._turn(said)
         self._end(outcome)
-        return EndedAttempt(outcome=outcome, feedback=told.content if told else None, result=result, turn=turn)
+        return EndedAttempt(
+            outcome=outcome, feedback=told.content if told else None, result=result, turn=turn
+        )
 
     def fail(self, error: CallError) -> EndedAttempt:
         """The attempt whose model call has failed for good."""
@@ -134,13 +155,21 @@ class Dialogue:
     def _outcome(self, said: _Said, result: Result | None) -> AttemptResult:
         reward_name, tokens = self.spec.reward, said.used.tokens
         if said.found.source is None:
-            return outcomes.without_code(end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0)
+            return outcomes.without_code(
+                end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0
+            )
         if result is None:
-            return AttemptResult(fault=StopReason.EVALUATOR_ERROR, end=said.answer.end, tokens=tokens)
-        return outcomes.judged(result, end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0)
+            return AttemptResult(
+                fault=StopReason.EVALUATOR_ERROR, end=said.answer.end, tokens=tokens
+            )
+        return outcomes.judged(
+            result, end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0
+        )
 
     def _turn(self, said: _Said) -> Turn:
-        """The turn as a collection stores it: where the conversation goes on, only the last message is new."""
+        """The turn as a collection stores it: where the conversation goes on, only
+        the last message is new.
+        """
         return Turn(
             messages=self._sent[-1:] if self.continues else self._sent,
             response=texts.as_turn(said.answer.text, said.answer.reasoning),
@@ -161,7 +190,8 @@ class Dialogue:
             return
         if len(decision.generate) != 1:
             raise RequestError(
-                f"strategy.name: expected one that makes one attempt at a time, got {self.spec.strategy['name']!r}"
+                "strategy.name: expected one that makes one attempt at a time, got"
+                f" {self.spec.strategy['name']!r}"
             )
         self._next = decision.generate[0]
         fit, quantity = fits(self.spec.budgets.rollout, self._spent, Amounts(), self._most())
@@ -172,5 +202,7 @@ class Dialogue:
         return (*self._begin, *(message for key in attempt.shown for message in self._shown[key]))
 
     def _most(self) -> Amounts:
-        asked = ModelRequest(model="", messages=self.messages, max_tokens=self.spec.longest_answer())
+        asked = ModelRequest(
+            model="", messages=self.messages, max_tokens=self.spec.longest_answer()
+        )
         return maximum(_POLICY, asked, deadline_s=self.spec.job_options.deadline_s)

@@ -1,6 +1,8 @@
 """COLLECT: random draws as hashes of the collection's seed and the place where they are used.
 
-The same place has the same draw whenever it is asked for, so a resumed collection makes the same decisions."""
+The same place has the same draw whenever it is asked for, so a resumed collection
+makes the same decisions.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Draws:
         return self.bits(place, purpose) % count
 
     def weighted(self, place: str, purpose: str, weights: Sequence[float]) -> int:
-        """An index with probability in proportion to its weight; weights are not negative and not all zero."""
+        """An index with probability in proportion to its weight; weights are not
+        negative and not all zero.
+        """
         target = self.uniform(place, purpose) * sum(weights)
         for index, weight in enumerate(weights):
             target -= weight

@@ -1,4 +1,6 @@
-"""COLLECT: lines of attempts that follow each other: when a line ends, and the prompt of its next attempt."""
+"""COLLECT: lines of attempts that follow each other: when a line ends, and the
+prompt of its next attempt.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ REASONINGS = ("drop", "keep")
 
 @dataclass(frozen=True, kw_only=True)
 class Stops:
-    """Conditions under which a line ends before its last turn.  Dr. Kernel's control flow has none."""
+    """Conditions under which a line ends before its last turn.  Dr. Kernel's control
+    flow has none.
+    """
 
     solved: bool = False
     """A correct and clean answer ends the line."""
@@ -56,9 +60,13 @@ class Context:
 
     def __post_init__(self) -> None:
         if self.history not in HISTORIES:
-            raise RequestError(f"history: expected one of {', '.join(HISTORIES)}, got {self.history!r}")
+            raise RequestError(
+                f"history: expected one of {', '.join(HISTORIES)}, got {self.history!r}"
+            )
         if self.reasoning not in REASONINGS:
-            raise RequestError(f"reasoning: expected one of {', '.join(REASONINGS)}, got {self.reasoning!r}")
+            raise RequestError(
+                f"reasoning: expected one of {', '.join(REASONINGS)}, got {self.reasoning!r}"
+            )
         if self.window < 1:
             raise RequestError(f"window: expected at least 1, got {self.window}")
 
@@ -72,31 +80,46 @@ class Setting:
     context: Context
     endpoints: tuple[str, ...]
     sample: int = 0
-    """Number of the rollout among those of its problem, where the strategy works on one sample at a time."""
+    """Number of the rollout among those of its problem, where the strategy works on
+    one sample at a time.
+    """
 
 
 def end_of(line: Sequence[Node], turns: int, stops: Stops) -> StopReason | None:
-    """Reason for which the line is over; None where it goes on, or its last attempt is on its way."""
+    """Reason for which the line is over; None where it goes on, or its last attempt
+    is on its way.
+    """
     if not line or line[-1].outcome is None:
         return None
     last = line[-1].outcome
     if last.fault is not None:
         return last.fault
     reached = (
-        (stops.target_speedup is not None and last.fast(stops.target_speedup), StopReason.TARGET_SPEEDUP),
+        (
+            stops.target_speedup is not None and last.fast(stops.target_speedup),
+            StopReason.TARGET_SPEEDUP,
+        ),
         (stops.solved and last.solved, StopReason.SOLVED),
         (stops.hack and last.hack, StopReason.HACK),
         (stops.refused and last.end is End.REFUSED, StopReason.REFUSED),
         (stops.refused and last.end is End.CONTENT_FILTER, StopReason.CONTENT_FILTER),
-        (stops.truncated and last.end is End.LENGTH and last.status == NO_CODE, StopReason.TRUNCATED),
+        (
+            stops.truncated and last.end is End.LENGTH and last.status == NO_CODE,
+            StopReason.TRUNCATED,
+        ),
         (stops.no_code is not None and _without_code(line) >= stops.no_code, StopReason.NO_CODE),
-        (stops.no_progress is not None and _since_best(line) >= stops.no_progress, StopReason.NO_PROGRESS),
+        (
+            stops.no_progress is not None and _since_best(line) >= stops.no_progress,
+            StopReason.NO_PROGRESS,
+        ),
         (len(line) >= turns, StopReason.MAX_TURNS),
     )
     return next((reason for holds, reason in reached if holds), None)
 
 
-def next_of(line: Sequence[Node], setting: Setting, *, sample: int, round_: int = 0) -> Generate | None:
+def next_of(
+    line: Sequence[Node], setting: Setting, *, sample: int, round_: int = 0
+) -> Generate | None:
     """The next attempt of a line; None while its last one is on its way."""
     if line and not line[-1].done:
         return None

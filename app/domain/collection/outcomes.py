@@ -20,10 +20,16 @@ CAMPAIGN = frozenset({ErrorKind.UNAUTHORISED, ErrorKind.QUOTA, ErrorKind.NOT_FOU
 """Errors that every other call of the endpoint would meet, too: the collection is paused."""
 
 
-def judged(result: Mapping[str, Any], *, end: End, scored_by: str, tokens: int, cost_usd: float) -> AttemptResult:
-    """Outcome of an evaluated answer.  A result that says nothing about the candidate is a fault of the evaluator."""
+def judged(
+    result: Mapping[str, Any], *, end: End, scored_by: str, tokens: int, cost_usd: float
+) -> AttemptResult:
+    """Outcome of an evaluated answer.  A result that says nothing about the
+    candidate is a fault of the evaluator.
+    """
     if not result["valid"]:
-        return AttemptResult(fault=StopReason.EVALUATOR_ERROR, end=end, tokens=tokens, cost_usd=cost_usd)
+        return AttemptResult(
+            fault=StopReason.EVALUATOR_ERROR, end=end, tokens=tokens, cost_usd=cost_usd
+        )
     interval, profile = result["speedup_ci"], result["profile"]
     return AttemptResult(
         end=end,
@@ -34,17 +40,23 @@ def judged(result: Mapping[str, Any], *, end: End, scored_by: str, tokens: int, 
         ci_low=interval[0] if interval else None,
         coverage=result["coverage_time"],
         reward=reward.score(scored_by, result),
-        kernels=len({row["name"] for row in profile["kernels"] if row["custom"]}) if profile else None,
+        kernels=(
+            len({row["name"] for row in profile["kernels"] if row["custom"]}) if profile else None
+        ),
         tokens=tokens,
         cost_usd=cost_usd,
     )
 
 
 def without_code(*, end: End, scored_by: str, tokens: int, cost_usd: float) -> AttemptResult:
-    """Outcome of an answer without a candidate: the model's failure, with the reward of a failure."""
+    """Outcome of an answer without a candidate: the model's failure, with the reward
+    of a failure.
+    """
     function, options = reward.parse(scored_by)
     nothing = reward.Measures(completed=False, compiled=False, correct=False, hacked=False)
-    return AttemptResult(end=end, status=NO_CODE, reward=function(nothing, options), tokens=tokens, cost_usd=cost_usd)
+    return AttemptResult(
+        end=end, status=NO_CODE, reward=function(nothing, options), tokens=tokens, cost_usd=cost_usd
+    )
 
 
 def failed(error: CallError, *, tokens: int, cost_usd: float) -> AttemptResult:

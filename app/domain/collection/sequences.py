@@ -1,9 +1,10 @@
 """COLLECT: token-level rows for reinforcement learning, from the ids that the server gave.
 
-Turns are one row as long as each prompt begins with the tokens before it: prompts have mask 0, answers mask 1 and the
-logprobs of the policy that sampled them.  A prompt that is no such extension (another context, reasoning dropped, a
-template that rewrites history) begins a row of its own, so that no token is trained on that was not sampled after these
-tokens."""
+Turns are one row as long as each prompt begins with the tokens before it: prompts have mask 0,
+answers mask 1 and the logprobs of the policy that sampled them.  A prompt that is no such extension
+(another context, reasoning dropped, a template that rewrites history) begins a row of its own, so
+that no token is trained on that was not sampled after these tokens.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def joined(turns: Iterable[TokenTurn]) -> list[TokenRow]:
     rows: list[list[TokenTurn]] = []
     for turn in turns:
         if len(turn.logprobs) != len(turn.answer):
-            raise ValueError(f"{turn.key}: expected {len(turn.answer)} logprobs, got {len(turn.logprobs)}")
+            raise ValueError(
+                f"{turn.key}: expected {len(turn.answer)} logprobs, got {len(turn.logprobs)}"
+            )
         if not turn.answer:
             continue
         if rows and _extends(rows[-1][-1], turn):

@@ -18,24 +18,37 @@ MOST_FLOAT = 1 << 1023
 
 
 def build(kind: type[T], value: object, where: str) -> T:
-    """A frozen dataclass of the mapping.  Raises RequestError that names an unknown, missing or ill-typed key."""
+    """A frozen dataclass of the mapping.  Raises RequestError that names an unknown,
+    missing or ill-typed key.
+    """
     if not isinstance(value, Mapping):
         raise RequestError(f"{where or 'specification'}: expected a table, got {_shown(value)}")
     types = get_type_hints(kind)
     known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]  # every T is a dataclass
     for name in value:
         if name not in known:
-            raise RequestError(f"{_at(where, str(name))}: unknown key; expected one of {_expected(str(name), known)}")
-    required = [each.name for each in known.values() if each.default is MISSING and each.default_factory is MISSING]
+            raise RequestError(
+                f"{_at(where, str(name))}: unknown key; expected one of"
+                f" {_expected(str(name), known)}"
+            )
+    required = [
+        each.name
+        for each in known.values()
+        if each.default is MISSING and each.default_factory is MISSING
+    ]
     missing = [name for name in required if name not in value]
     if missing:
         raise RequestError(f"{_at(where, missing[0])}: expected a value, got none")
-    arguments = {name: _convert(types[name], item, _at(where, name)) for name, item in value.items()}
+    arguments = {
+        name: _convert(types[name], item, _at(where, name)) for name, item in value.items()
+    }
     try:
         return kind(**arguments)
     except RequestError as error:
         message = str(error)
-        raise RequestError(f"{where}.{message}" if where and not message.startswith(where) else message) from error
+        raise RequestError(
+            f"{where}.{message}" if where and not message.startswith(where) else message
+        ) from error
 
 
 def _convert(kind: Any, value: object, where: str) -> Any:
@@ -55,7 +68,10 @@ def _as(kind: Any, value: object, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             raise RequestError(f"{where}: expected a list, got {_shown(value)}")
-        return tuple(_convert(get_args(kind)[0], item, f"{where}[{index}]") for index, item in enumerate(value))
+        return tuple(
+            _convert(get_args(kind)[0], item, f"{where}[{index}]")
+            for index, item in enumerate(value)
+        )
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
             raise RequestError(f"{where}: expected a table, got {_shown(value)}")
@@ -67,13 +83,17 @@ def _as(kind: Any, value: object, where: str) -> Any:
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)  # 3.0 is a whole number in JSON
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise RequestError(f"{where}: expected {_NAMES.get(kind, kind.__name__)}, got {_shown(value)}")
+        raise RequestError(
+            f"{where}: expected {_NAMES.get(kind, kind.__name__)}, got {_shown(value)}"
+        )
     if kind is int and abs(value) > MOST_INT:
         raise RequestError(f"{where}: expected a whole number of 64 bits, got {_shown(value)}")
     if kind is float and not math.isfinite(value):
         raise RequestError(f"{where}: expected a finite number, got {_shown(value)}")
     if kind is str and ("\x00" in value or any("\ud800" <= each <= "\udfff" for each in value)):
-        raise RequestError(f"{where}: expected text without NUL and lone surrogates, got {_shown(value)}")
+        raise RequestError(
+            f"{where}: expected text without NUL and lone surrogates, got {_shown(value)}"
+        )
     return value
 
 

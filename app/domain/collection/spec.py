@@ -68,7 +68,9 @@ class Problems:
 
     def __post_init__(self) -> None:
         if not (self.source_set or self.names or self.ids or self.files or self.level is not None):
-            raise RequestError("problems: expected one of source_set, level, names, ids or files, got none of them")
+            raise RequestError(
+                "problems: expected one of source_set, level, names, ids or files, got none of them"
+            )
         if self.limit is not None and self.limit < 1:
             raise RequestError(f"limit: expected at least 1, got {self.limit}")
 
@@ -148,11 +150,18 @@ class CollectionSpec:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise RequestError(f"name: expected letters, digits and any of ._/ -, at most 100, got {self.name!r}")
+            raise RequestError(
+                f"name: expected letters, digits and any of ._/ -, at most 100, got {self.name!r}"
+            )
         if self.backend not in BACKENDS:
-            raise RequestError(f"backend: expected one of {', '.join(BACKENDS)}, got {self.backend!r}")
+            raise RequestError(
+                f"backend: expected one of {', '.join(BACKENDS)}, got {self.backend!r}"
+            )
         if self.device_class not in DEVICE_CLASSES:
-            raise RequestError(f"device_class: expected one of {', '.join(DEVICE_CLASSES)}, got {self.device_class!r}")
+            raise RequestError(
+                f"device_class: expected one of {', '.join(DEVICE_CLASSES)}, got"
+                f" {self.device_class!r}"
+            )
         if self.tries < 1:
             raise RequestError(f"tries: expected at least 1, got {self.tries}")
         if not 0 <= self.seed < 1 << 63:
@@ -162,7 +171,9 @@ class CollectionSpec:
         except reward.UnknownRewardError as error:
             raise RequestError(f"reward: {error}") from error
         if self.budgets.rollout.wall_s is not None or self.budgets.call.wall_s is not None:
-            raise RequestError("wall_s: expected under budgets.collection alone; a call's time is the endpoint's")
+            raise RequestError(
+                "wall_s: expected under budgets.collection alone; a call's time is the endpoint's"
+            )
         _ = self.strategy_options, self.job_options
 
     @property
@@ -190,7 +201,9 @@ class CollectionSpec:
             return shape.build(JobOptions, self.options, "options")
         except ValueError as error:
             message = str(error)
-            raise RequestError(message if message.startswith("options") else f"options.{message}") from error
+            raise RequestError(
+                message if message.startswith("options") else f"options.{message}"
+            ) from error
 
     def longest_answer(self, limit: int | None = None) -> int:
         """Tokens of one answer at most.  `limit`: the endpoint's own."""
@@ -210,7 +223,10 @@ class CollectionSpec:
     def as_json(self) -> dict[str, Any]:
         """The specification as JSON, every default written out."""
         value = json.loads(json.dumps(asdict(self)))
-        value["strategy"] = {"name": self.strategy["name"], **json.loads(json.dumps(asdict(self.strategy_options)))}
+        value["strategy"] = {
+            "name": self.strategy["name"],
+            **json.loads(json.dumps(asdict(self.strategy_options))),
+        }
         return dict(value)
 
     @property
@@ -235,14 +251,18 @@ def mapping_of(text: str, *, toml: bool) -> dict[str, Any]:
     try:
         value = tomllib.loads(text) if toml else json.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise RequestError(f"specification: expected {'TOML' if toml else 'JSON'}: {error}") from error
+        raise RequestError(
+            f"specification: expected {'TOML' if toml else 'JSON'}: {error}"
+        ) from error
     if not isinstance(value, dict):
         raise RequestError(f"specification: expected a table, got {type(value).__name__}")
     return value
 
 
 def put(value: dict[str, Any], key: str, text: str) -> None:
-    """Replace one value of a specification: `strategy.turns` and JSON, or text.  Raises RequestError."""
+    """Replace one value of a specification: `strategy.turns` and JSON, or text.
+    Raises RequestError.
+    """
     *tables, last = key.split(".")
     for name in tables:
         value = value.setdefault(name, {})

@@ -23,7 +23,11 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     FEEDBACK: frozenset({"feedback", "turn"}),
 }
 """Kind → its placeholders."""
-REQUIRED = {SYSTEM: frozenset[str](), PROBLEM: frozenset({"reference"}), FEEDBACK: frozenset({"feedback"})}
+REQUIRED = {
+    SYSTEM: frozenset[str](),
+    PROBLEM: frozenset({"reference"}),
+    FEEDBACK: frozenset({"feedback"}),
+}
 """Kind → placeholders without which it says nothing."""
 
 LONGEST_BODY = 200_000
@@ -56,17 +60,21 @@ class Template:
 def check(template: Template) -> None:
     """Raise RequestError for a bad name or kind, or a placeholder that is unknown or missing."""
     if not NAME.fullmatch(template.name):
-        raise RequestError(f"name: expected letters, digits, '.', '_' and '-', got {template.name!r}")
+        raise RequestError(
+            f"name: expected letters, digits, '.', '_' and '-', got {template.name!r}"
+        )
     if template.kind not in PLACEHOLDERS:
-        raise RequestError(f"kind: expected one of {', '.join(PLACEHOLDERS)}, got {template.kind!r}")
+        raise RequestError(
+            f"kind: expected one of {', '.join(PLACEHOLDERS)}, got {template.kind!r}"
+        )
     if not 0 < len(template.body) <= LONGEST_BODY or "\0" in template.body:
         raise RequestError(f"template: expected 1 to {LONGEST_BODY} characters of text")
     used, known = placeholders(template), PLACEHOLDERS[template.kind]
     if unknown := sorted(used - known):
         expected = ", ".join(f"{{{name}}}" for name in sorted(known))
         raise RequestError(
-            f"template: unknown placeholder {{{unknown[0]}}}; a {template.kind} template has {expected} "
-            f"(write {{{{{unknown[0]}}}}} for the text itself)"
+            f"template: unknown placeholder {{{unknown[0]}}}; a {template.kind} template has"
+            f" {expected} (write {{{{{unknown[0]}}}}} for the text itself)"
         )
     if missing := sorted(REQUIRED[template.kind] - used):
         raise RequestError(f"template: expected the placeholder {{{missing[0]}}}")
@@ -81,7 +89,8 @@ def placeholders(template: Template) -> frozenset[str]:
 def fill(template: Template, values: Mapping[str, str]) -> str:
     """The text with its placeholders filled.  Text that a value brings is never a placeholder.
 
-    `kernels` and `example` follow from `backend`.  Raises RequestError for a value that is missing."""
+    `kernels` and `example` follow from `backend`.  Raises RequestError for a value that is missing.
+    """
     known = {**derived(values), **values}
 
     def value(match: re.Match[str]) -> str:
@@ -113,7 +122,9 @@ def choose(known: Sequence[Template], ref: str, kind: str) -> Template:
         names = ", ".join(dict.fromkeys(one.name for one in fitting))
         raise MissingError(f"no {kind} template {ref!r}; there are: {names}")
     if version and len({one.sha256 for one in named}) > 1:
-        raise RequestError(f"{kind} template {ref!r}: expected more of the hash, several versions begin with it")
+        raise RequestError(
+            f"{kind} template {ref!r}: expected more of the hash, several versions begin with it"
+        )
     return named[0]
 
 

@@ -1,6 +1,9 @@
-"""COLLECT: texts of a dialogue: its opening, an answer as later prompts show it, the feedback on it.
+"""COLLECT: texts of a dialogue: its opening, an answer as later prompts show it, the
+feedback on it.
 
-Collections and trainers' sessions (app.client.session) take every message from here, so that both say the same."""
+Collections and trainers' sessions (app.client.session) take every message from here,
+so that both say the same.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from app.domain.result import Result
 from app.domain.trajectory import Message
 
 NO_ANSWER = "(no answer)"
-"""Stands for an answer of nothing but blanks in a later prompt: servers refuse messages without content."""
+"""Stands for an answer of nothing but blanks in a later prompt: servers refuse
+messages without content.
+"""
 
 
 def refs(spec: CollectionSpec) -> dict[str, str]:
@@ -30,13 +35,19 @@ def refs(spec: CollectionSpec) -> dict[str, str]:
 def opening(spec: CollectionSpec, used: Mapping[str, Template], problem: Problem) -> list[Message]:
     """Messages with which every conversation on the problem begins.  `used`: kind → template."""
     values = {
-        "reference": source_text.display(problem.reference).rstrip("\n"),  # a fence follows on its own line
+        "reference": (
+            source_text.display(problem.reference).rstrip("\n")
+        ),  # a fence follows on its own line
         "entry_point": problem.entry_point,
         "backend": spec.backend,
         "device": spec.device_class,
     }
     roles = ((SYSTEM, "system"), (PROBLEM, "user"))
-    return [Message(role=role, content=templates.fill(used[kind], values)) for kind, role in roles if kind in used]
+    return [
+        Message(role=role, content=templates.fill(used[kind], values))
+        for kind, role in roles
+        if kind in used
+    ]
 
 
 def shown_later(spec: CollectionSpec, text: str, reasoning: str | None) -> Message:
@@ -51,15 +62,20 @@ def as_turn(text: str, reasoning: str | None) -> str:
 
 
 def apart(response: str) -> tuple[str, str | None]:
-    """(Text, reasoning) of which `as_turn` makes the response; all of it is text where it has another form."""
+    """(Text, reasoning) of which `as_turn` makes the response; all of it is text
+    where it has another form.
+    """
     opened = response.removeprefix(f"{THOUGHT_START}\n")
     reasoning, closed, text = opened.partition(f"\n{THOUGHT_END}\n\n")
     return (text, reasoning) if opened != response and closed and reasoning else (response, None)
 
 
-def feedback(spec: CollectionSpec, template: Template, *, turn: int, result: Result | None, why: str) -> Message:
-    """The user message that answers an attempt.  `turn`: number of its turn, from 0; `result`: None without a
-    candidate."""
+def feedback(
+    spec: CollectionSpec, template: Template, *, turn: int, result: Result | None, why: str
+) -> Message:
+    """The user message that answers an attempt.  `turn`: number of its turn, from 0;
+    `result`: None without a candidate.
+    """
     told = feedback_texts.render(spec.prompts.feedback_version, result=result, why=why)
     text = templates.fill(template, {"feedback": told.text, "turn": str(turn + 1)})
     return Message(role="user", content=text)

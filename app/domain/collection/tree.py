@@ -1,6 +1,8 @@
-"""COLLECT: the tree of one rollout.  A node is one attempt: one model call and the evaluation of its answer.
+"""COLLECT: the tree of one rollout.  A node is one attempt: one model call and the
+evaluation of its answer.
 
-A node's key, parent and prompt are decided once and never change; only its outcome is added, once."""
+A node's key, parent and prompt are decided once and never change; only its outcome is added, once.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ class AttemptResult:
         return self.label == Label.HACK
 
     def fast(self, speedup: float) -> bool:
-        """Solved, and at least this much faster than the reference by the lower confidence bound."""
+        """Solved, and at least this much faster than the reference by the lower
+        confidence bound.
+        """
         return self.solved and (self.ci_low or 0.0) >= speedup
 
 
@@ -148,7 +152,9 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Attempts to make now, or the end; neither while attempts on their way have to be waited for."""
+    """Attempts to make now, or the end; neither while attempts on their way have to
+    be waited for.
+    """
 
     generate: tuple[Generate, ...] = ()
     stop: Stop | None = None
@@ -158,8 +164,9 @@ WAIT = Decision()
 
 
 def quality(node: Node) -> tuple[Any, ...]:
-    """Sorting key, best first: solved, suspect but correct, then those that failed later; among correct ones the lower
-    confidence bound of the speedup; then the cheaper one, then the key."""
+    """Sorting key, best first: solved, suspect but correct, then those that failed later; among
+    correct ones the lower confidence bound of the speedup; then the cheaper one, then the key.
+    """
     outcome = node.outcome or AttemptResult()
     rank = _RANKS.get(outcome.status or "", 9)
     if outcome.correct:
@@ -187,5 +194,9 @@ def natural(key: str) -> tuple[int, ...]:
 
 def best(nodes: Iterable[Node]) -> list[Node]:
     """Attempts with a result that were no hacks, best first."""
-    judged = (node for node in nodes if node.outcome and node.outcome.fault is None and not node.outcome.hack)
+    judged = (
+        node
+        for node in nodes
+        if node.outcome and node.outcome.fault is None and not node.outcome.hack
+    )
     return sorted(judged, key=quality)

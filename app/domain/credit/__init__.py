@@ -1,4 +1,5 @@
-"""Credit assignment for policy-gradient training: from rewards of turns to advantages, without torch.
+"""Credit assignment for policy-gradient training: from rewards of turns to
+advantages, without torch.
 
     turns     Turn: input of all methods; Credit: their output
     returns   returns-to-go, reward shaping
@@ -6,12 +7,16 @@
     methods   METHODS: name → group, score and rule; `advantages` applies one
     pools     Reinforce-Ada: pool statistics, exit test, down-sampling
     tokens    REINFORCE++ over tokens
-    rejection void turns, group filter, mismatch rejection (MRS), veto, profiling-based rejection (PRS)
-    mismatch  metrics between trainer and rollout engine, and outcomes of mismatch rejection at many bounds
+    rejection void turns, group filter, mismatch rejection (MRS), veto, rejection by profile (PRS)
+    mismatch  metrics between trainer and rollout engine, and outcomes of mismatch
+              rejection at many bounds
     recipe    `assign`: rejection and advantages in Dr. Kernel's order
-    declared  Declared: a recipe with its reward, runs and trainer's log probabilities, for tables and exports
+    declared  Declared: a recipe with its reward, runs and trainer's log probabilities,
+              for tables and exports
 
-Standard library only, float64.  README.md beside this file lists the methods, their sources and their bias."""
+Standard library only, float64.  README.md beside this file lists the methods, their
+sources and their bias.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ class MismatchRejection:
 class Declared:
     """Everything that advantages of stored turns depend on, except the turns.
 
-    Raises CreditError for an unknown method, UnknownRewardError for an unknown reward; both are ValueErrors."""
+    Raises CreditError for an unknown method, UnknownRewardError for an unknown
+    reward; both are ValueErrors.
+    """
 
     reward: str = reward.DEFAULT
     recipe: Recipe = field(default_factory=Recipe)
@@ -43,7 +45,11 @@ class Declared:
     @property
     def applied(self) -> Recipe:
         """The recipe, with mismatch rejection if it is requested."""
-        return self.recipe if self.mismatch is None else replace(self.recipe, mismatch=self.mismatch.mismatch)
+        return (
+            self.recipe
+            if self.mismatch is None
+            else replace(self.recipe, mismatch=self.mismatch.mismatch)
+        )
 
     @property
     def method(self) -> Method:

@@ -36,7 +36,9 @@ class Alone(StrEnum):
     """Advantage of a row without others in its group."""
 
     SCORE = "score"
-    """Its score, as with a baseline of 0.  Keeps leave-one-out unbiased: the number of others does not depend on it."""
+    """Its score, as with a baseline of 0.  Keeps leave-one-out unbiased: the number
+    of others does not depend on it.
+    """
     ZERO = "zero"
     """No gradient.  Scales the expected gradient by the chance not to be alone."""
     REFUSE = "refuse"
@@ -86,19 +88,27 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             rule=rules.leave_one_out,
         ),
         "grpo_turn": Method(
-            about="A = G − mean G at the same turn, no std; Dr. Kernel eq. 3, KernelGYM's multi-turn `grpo`",
+            about=(
+                "A = G − mean G at the same turn, no std; Dr. Kernel eq. 3, KernelGYM's multi-turn"
+                " `grpo`"
+            ),
             grouping=_TURN,
             score=Score.RETURN,
             rule=rules.mean,
         ),
         "grpo_turn_independent": Method(
-            about="A = r − mean r over all turns of the prompt; KernelGYM's `turn_independent_grpo`",
+            about=(
+                "A = r − mean r over all turns of the prompt; KernelGYM's `turn_independent_grpo`"
+            ),
             grouping=_PROMPT,
             score=Score.REWARD,
             rule=rules.mean,
         ),
         "erloo": Method(
-            about="A = G − mean of all other G of the prompt, other turns of the same trajectory included; KernelGYM",
+            about=(
+                "A = G − mean of all other G of the prompt, other turns of the same trajectory"
+                " included; KernelGYM"
+            ),
             grouping=_PROMPT,
             score=Score.RETURN,
             rule=rules.leave_one_out,
@@ -117,14 +127,19 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             scaled=True,
         ),
         "reinforce_plus_plus": Method(
-            about="A = G whitened over the batch's tokens; arXiv 2501.03262, verl (tokens undiscounted)",
+            about=(
+                "A = G whitened over the batch's tokens; arXiv 2501.03262, verl (tokens"
+                " undiscounted)"
+            ),
             grouping=_BATCH,
             score=Score.RETURN,
             rule=rules.plain,
             whitened=True,
         ),
         "reinforce_plus_plus_baseline": Method(
-            about="A = R − mean per prompt, whitened over the batch's tokens; arXiv 2501.03262, verl",
+            about=(
+                "A = R − mean per prompt, whitened over the batch's tokens; arXiv 2501.03262, verl"
+            ),
             grouping=_PROMPT,
             score=_OUTCOME,
             rule=rules.mean,
@@ -150,7 +165,10 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             rule=rules.mean,
         ),
         "rloo": Method(
-            about="A = R − mean of the others; arXiv 2402.14740, verl `rloo` (alone: its score; SkyRL, TRL: zero)",
+            about=(
+                "A = R − mean of the others; arXiv 2402.14740, verl `rloo` (alone: its score;"
+                " SkyRL, TRL: zero)"
+            ),
             grouping=_PROMPT,
             score=_OUTCOME,
             rule=rules.leave_one_out,
@@ -162,7 +180,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             rule=rules.token_weighted,
         ),
         "grpo_passk": Method(
-            about="A = (best − second) / (std + ε) for the best; arXiv 2503.19595, verl `grpo_passk`",
+            about=(
+                "A = (best − second) / (std + ε) for the best; arXiv 2503.19595, verl `grpo_passk`"
+            ),
             grouping=_PROMPT,
             score=_OUTCOME,
             rule=rules.best_only_standardised,
@@ -200,13 +220,19 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             rule=rules.log_mean_exp,
         ),
         "red_drop": Method(
-            about="Random rows below the mean dropped until balanced, A = R − mean of the rest; arXiv 2509.24203",
+            about=(
+                "Random rows below the mean dropped until balanced, A = R − mean of the rest; arXiv"
+                " 2509.24203"
+            ),
             grouping=_PROMPT,
             score=_OUTCOME,
             rule=rules.balanced,
         ),
         "red_drop_normalised": Method(
-            about="`red_drop` over the population std of the rest; Trinity-RFT `rec` with `std_normalize`",
+            about=(
+                "`red_drop` over the population std of the rest; Trinity-RFT `rec` with"
+                " `std_normalize`"
+            ),
             grouping=_PROMPT,
             score=_OUTCOME,
             rule=rules.balanced_standardised,
@@ -231,20 +257,27 @@ def method_of(name: str) -> Method:
 
 
 def advantages(
-    turns: Sequence[Turn], method: str, options: MethodOptions | None = None, *, outside: Container[Turn] = ()
+    turns: Sequence[Turn],
+    method: str,
+    options: MethodOptions | None = None,
+    *,
+    outside: Container[Turn] = (),
 ) -> list[Credit]:
     """Credit of every turn, in the order of `turns`.
 
-    Turns without a score (Dropped.MISSING) and turns that are not trainable (Dropped.MASKED, reward 0) leave their
-    group before any baseline is computed.  So do turns named by `outside`, with rewards that still count in the returns
-    of earlier turns.  Raises CreditError for an unknown method, a repeated position, or a group of one where the method
-    refuses it."""
+    Turns without a score (Dropped.MISSING) and turns that are not trainable (Dropped.MASKED, reward
+    0) leave their group before any baseline is computed.  So do turns named by `outside`, with
+    rewards that still count in the returns of earlier turns.  Raises CreditError for an unknown
+    method, a repeated position, or a group of one where the method refuses it.
+    """
     chosen, options = method_of(method), options or MethodOptions()
     found: dict[Turn, Credit] = {}
     entries: list[_Entry] = []
     for members in by_trajectory(turns).values():
         for turn, score in zip(members, _scores(members, chosen, options), strict=True):
-            dropped = Dropped.MISSING if score is None else None if turn.trainable else Dropped.MASKED
+            dropped = (
+                Dropped.MISSING if score is None else None if turn.trainable else Dropped.MASKED
+            )
             found[turn] = Credit(turn=turn, score=score, advantage=None, dropped=dropped)
         inside = [turn for turn in members if found[turn].dropped is None and turn not in outside]
         entries += _entries([found[turn] for turn in inside], chosen)
@@ -292,12 +325,16 @@ def _entry(scored: Sequence[Credit], method: Method) -> _Entry:
     }
     return _Entry(
         group=groups[method.grouping],
-        row=rules.GroupScore(score=scored[0].score or 0.0, tokens=sum(one.turn.tokens for one in scored), key=key),
+        row=rules.GroupScore(
+            score=scored[0].score or 0.0, tokens=sum(one.turn.tokens for one in scored), key=key
+        ),
         turns=tuple(one.turn for one in scored),
     )
 
 
-def _within_groups(entries: Sequence[_Entry], method: Method, options: MethodOptions) -> list[float]:
+def _within_groups(
+    entries: Sequence[_Entry], method: Method, options: MethodOptions
+) -> list[float]:
     """Advantages of all rows, each from its group."""
     groups: dict[Hashable, list[int]] = {}
     for at, entry in enumerate(entries):
@@ -305,7 +342,11 @@ def _within_groups(entries: Sequence[_Entry], method: Method, options: MethodOpt
     found = [0.0] * len(entries)
     for group, members in groups.items():
         rows = [entries[at].row for at in members]
-        values = method.rule(rows, options.parameters) if len(rows) > 1 else [_alone(group, rows[0], method, options)]
+        values = (
+            method.rule(rows, options.parameters)
+            if len(rows) > 1
+            else [_alone(group, rows[0], method, options)]
+        )
         for at, value in zip(members, values, strict=True):
             found[at] = value
     return found
@@ -319,4 +360,6 @@ def _alone(group: Hashable, row: rules.GroupScore, method: Method, options: Meth
         case Alone.SCORE:
             return row.score / (1 + options.parameters.epsilon) if method.scaled else row.score
         case Alone.REFUSE:
-            raise CreditError(f"group {group!r}: expected two rows or more, got one (`alone` says what one gets)")
+            raise CreditError(
+                f"group {group!r}: expected two rows or more, got one (`alone` says what one gets)"
+            )

@@ -1,7 +1,10 @@
-"""Mismatch of stored turns: distance of trainer and rollout engine, and the turns that rejection would drop.
+"""Mismatch of stored turns: distance of trainer and rollout engine, and the turns
+that rejection would drop.
 
-`metrics` are those of workers/training/mismatch.py for lists without torch; tests/unit/test_mismatch.py compares both.
-Log probabilities are natural logarithms of sampled tokens; a log ratio is log π_train − log π_rollout."""
+`metrics` are those of workers/training/mismatch.py for lists without torch;
+tests/unit/test_mismatch.py compares both. Log probabilities are natural logarithms of sampled
+tokens; a log ratio is log π_train − log π_rollout.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,18 @@ class Pair:
 
     def __post_init__(self) -> None:
         if len(self.train) != len(self.rollout):
-            raise CreditError(f"expected {len(self.rollout)} log probabilities of the trainer, got {len(self.train)}")
+            raise CreditError(
+                f"expected {len(self.rollout)} log probabilities of the trainer, got"
+                f" {len(self.train)}"
+            )
 
     @property
     def ratios(self) -> TokenRatios:
         """Summary that rejection reads."""
         logs = [train - rollout for train, rollout in zip(self.train, self.rollout, strict=True)]
-        return TokenRatios(log_sum=math.fsum(logs), tokens=len(logs), log_least=min(logs, default=0.0))
+        return TokenRatios(
+            log_sum=math.fsum(logs), tokens=len(logs), log_least=min(logs, default=0.0)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +79,20 @@ class Rejected:
 def metrics(pairs: Sequence[Pair]) -> dict[str, float]:
     """Distance of the two policies on the sampled tokens; names as in KernelGYM.
 
-    `kl` estimates KL(π_rollout ‖ π_train); perplexities are means over turns; `chi2_seq` is over turns.  Raises
-    CreditError without tokens.  Turns without tokens have a mean log probability of 0."""
-    logs = [[train - rollout for train, rollout in zip(each.train, each.rollout, strict=True)] for each in pairs]
+    `kl` estimates KL(π_rollout ‖ π_train); perplexities are means over turns;
+    `chi2_seq` is over turns.  Raises CreditError without tokens.  Turns without tokens
+    have a mean log probability of 0.
+    """
+    logs = [
+        [train - rollout for train, rollout in zip(each.train, each.rollout, strict=True)]
+        for each in pairs
+    ]
     tokens = [one for row in logs for one in row]
     if not tokens:
         raise CreditError("expected turns with response tokens, got none")
-    train, rollout = ([_mean(getattr(each, side)) for each in pairs] for side in ("train", "rollout"))
+    train, rollout = (
+        [_mean(getattr(each, side)) for each in pairs] for side in ("train", "rollout")
+    )
     gaps = [its - own for its, own in zip(rollout, train, strict=True)]
     return {
         "kl": -fmean(tokens),
@@ -103,7 +118,9 @@ def survey(
     bounds: Iterable[tuple[float, float]] = BOUNDS,
     veto: float | None = Mismatch().veto,
 ) -> list[Rejected]:
-    """Turns that MRS and the veto drop at each pair of bounds.  Raises CreditError for a turn without ratios."""
+    """Turns that MRS and the veto drop at each pair of bounds.  Raises CreditError
+    for a turn without ratios.
+    """
     chosen = [Mismatch(level=level, lower=lower, upper=upper, veto=veto) for lower, upper in bounds]
     return [_rejected(turns, one) for one in chosen]
 
@@ -111,7 +128,9 @@ def survey(
 def _rejected(turns: Sequence[Turn], mismatch: Mismatch) -> Rejected:
     out, by_veto, trajectories = set(), set(), 0
     for members in by_trajectory(turns).values():
-        rejected = [turn for turn, gone in zip(members, mismatched(members, mismatch), strict=True) if gone]
+        rejected = [
+            turn for turn, gone in zip(members, mismatched(members, mismatch), strict=True) if gone
+        ]
         out |= set(rejected)
         trajectories += bool(rejected)
         by_veto |= {turn for turn in members if turn not in out and vetoed(turn, mismatch)}
@@ -125,7 +144,8 @@ def _rejected(turns: Sequence[Turn], mismatch: Mismatch) -> Rejected:
         turns=len(out),
         vetoed=len(by_veto),
         share=len(dropped) / len(turns),
-        token_share=sum(turn.tokens for turn in dropped) / max(1, sum(turn.tokens for turn in turns)),
+        token_share=sum(turn.tokens for turn in dropped)
+        / max(1, sum(turn.tokens for turn in turns)),
         credited=lost,
         credited_of_dropped=lost / len(dropped) if dropped else None,
         credited_of_kept=sum(turn.correct for turn in kept) / len(kept) if kept else None,

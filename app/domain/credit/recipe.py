@@ -4,10 +4,12 @@
     2  prompts with uniform last rewards, or with too few trajectories: left out whole
     3  MRS, then veto, on the turns that are left
     4  PRS, on the turns that are left
-    5  advantages: rows rejected by 3 and 4 stay in the baseline, unless `rejected_in_baseline` is False
+    5  advantages: rows rejected by 3 and 4 stay in the baseline, unless
+       `rejected_in_baseline` is False
 
-Missing rewards leave before step 1.  Source: `fit` in drkernel/kernel/kernel_trainer.py of KernelGYM@3a84417, which
-removes turns without response tokens after the advantages."""
+Missing rewards leave before step 1.  Source: `fit` in drkernel/kernel/kernel_trainer.py of
+KernelGYM@3a84417, which removes turns without response tokens after the advantages.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from app.domain.credit.turns import Credit, Dropped, Turn, by_trajectory
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A method with its filters.  Defaults: Dr. Kernel without MRS and PRS, which need recorded ratios and profiles."""
+    """A method with its filters.  Defaults: Dr. Kernel without MRS and PRS, which
+    need recorded ratios and profiles.
+    """
 
     method: str = "trloo"
     options: MethodOptions = field(default_factory=MethodOptions)
@@ -43,21 +47,31 @@ class Recipe:
     mismatch: Mismatch | None = None
     profiling: Profiling | None = None
     rejected_in_baseline: bool = True
-    """True counts turns rejected by MRS, veto and PRS in their group's baseline, as in KernelGYM.  The paper
-    does not say; verl issues 6375 and 6452 discuss it."""
+    """True counts turns rejected by MRS, veto and PRS in their group's baseline, as in KernelGYM.
+    The paper does not say; verl issues 6375 and 6452 discuss it.
+    """
 
 
 def assign(turns: Sequence[Turn], recipe: Recipe | None = None) -> list[Credit]:
-    """Credit of every turn, in the order of `turns`.  Raises CreditError (app.domain.credit.methods, rejection)."""
+    """Credit of every turn, in the order of `turns`.  Raises CreditError
+    (app.domain.credit.methods, rejection).
+    """
     recipe = recipe or Recipe()
     dropped = _before_groups(turns, recipe)
-    used = {turn: replace(turn, trainable=turn.trainable and dropped.get(turn) is not Dropped.VOID) for turn in turns}
+    used = {
+        turn: replace(turn, trainable=turn.trainable and dropped.get(turn) is not Dropped.VOID)
+        for turn in turns
+    }
     dropped |= _left_out(used, dropped, recipe)
     rejected = _rejected(used, dropped, recipe)
     outside = set() if recipe.rejected_in_baseline else {used[turn] for turn in rejected}
     members = [turn for turn in turns if dropped.get(turn) not in {Dropped.UNIFORM, Dropped.SMALL}]
-    results = advantages([used[turn] for turn in members], recipe.method, recipe.options, outside=outside)
-    found = {turn: replace(credit, turn=turn) for turn, credit in zip(members, results, strict=True)}
+    results = advantages(
+        [used[turn] for turn in members], recipe.method, recipe.options, outside=outside
+    )
+    found = {
+        turn: replace(credit, turn=turn) for turn, credit in zip(members, results, strict=True)
+    }
     return [_final(turn, found.get(turn), (dropped | rejected).get(turn)) for turn in turns]
 
 
@@ -74,7 +88,9 @@ def _before_groups(turns: Sequence[Turn], recipe: Recipe) -> dict[Turn, Dropped]
     return found
 
 
-def _left_out(used: Mapping[Turn, Turn], dropped: Mapping[Turn, Dropped], recipe: Recipe) -> dict[Turn, Dropped]:
+def _left_out(
+    used: Mapping[Turn, Turn], dropped: Mapping[Turn, Dropped], recipe: Recipe
+) -> dict[Turn, Dropped]:
     """Turns of prompts that are left out whole."""
     names: dict[object, set[object]] = {}
     for turn in used:
@@ -91,7 +107,9 @@ def _left_out(used: Mapping[Turn, Turn], dropped: Mapping[Turn, Dropped], recipe
     return found
 
 
-def _rejected(used: Mapping[Turn, Turn], dropped: Mapping[Turn, Dropped], recipe: Recipe) -> dict[Turn, Dropped]:
+def _rejected(
+    used: Mapping[Turn, Turn], dropped: Mapping[Turn, Dropped], recipe: Recipe
+) -> dict[Turn, Dropped]:
     """Turns that MRS, the veto or PRS leaves out of the loss."""
     found: dict[Turn, Dropped] = {}
     originals = [turn for turn in used if turn not in dropped]
@@ -106,7 +124,9 @@ def _rejected(used: Mapping[Turn, Turn], dropped: Mapping[Turn, Dropped], recipe
             kept = [turn not in found for turn in members]
             out = drawn_out(members, kept, recipe.profiling)
             found |= {
-                turn: Dropped.COVERAGE for turn, stays, gone in zip(members, kept, out, strict=True) if stays and gone
+                turn: Dropped.COVERAGE
+                for turn, stays, gone in zip(members, kept, out, strict=True)
+                if stays and gone
             }
     return found
 

@@ -1,4 +1,6 @@
-"""Turns left out of training: void turns, uniform groups, mismatch rejection (MRS), veto, profiling-based (PRS)."""
+"""Turns left out of training: void turns, uniform groups, mismatch rejection (MRS),
+veto, profiling-based (PRS).
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,22 @@ from app.domain import prs
 from app.domain.credit.turns import CreditError, TokenRatios, Turn, by_trajectory
 
 LEAST_STD = 1e-3
-"""Groups are left out if their last rewards have a smaller unbiased standard deviation (KernelGYM's unified_filter)."""
+"""Groups are left out if their last rewards have a smaller unbiased standard
+deviation (KernelGYM's unified_filter).
+"""
 LEAST_LOG = -20.0
 MOST_LOG = 20.0
 """Log ratios are clamped to these before exp, as in KernelGYM and SkyRL."""
 
 
 def void(rewards: Sequence[float | None]) -> list[bool]:
-    """Mask of the void turns of a trajectory: a reward of 0 or less after a turn with a positive one.
+    """Mask of the void turns of a trajectory: a reward of 0 or less after a turn
+    with a positive one.
 
-    Source: `MultiTurnRequest.finalize` of KernelGYM (`mask_void_turn`, on by default).  Effect: a turn that breaks a
-    working kernel is not pushed down itself.  A missing reward is neither void nor positive."""
+    Source: `MultiTurnRequest.finalize` of KernelGYM (`mask_void_turn`, on by default).
+    Effect: a turn that breaks a working kernel is not pushed down itself.  A missing
+    reward is neither void nor positive.
+    """
     found, positive = [], False
     for reward in rewards:
         found.append(positive and reward is not None and reward <= 0)
@@ -31,21 +38,27 @@ def void(rewards: Sequence[float | None]) -> list[bool]:
 
 
 def uniform_groups(turns: Iterable[Turn], least_std: float = LEAST_STD) -> set[object]:
-    """Prompts with trajectories ending in equal rewards (unbiased std below `least_std`): no gradient comes from them.
+    """Prompts with trajectories ending in equal rewards (unbiased std below
+    `least_std`): no gradient comes from them.
 
-    A prompt with fewer than two known last rewards is not judged.  Source: KernelGYM's unified_filter, with
-    IS_GET_LAST_TURN."""
+    A prompt with fewer than two known last rewards is not judged.  Source: KernelGYM's
+    unified_filter, with IS_GET_LAST_TURN.
+    """
     last: dict[object, list[float]] = {}
     for (group, _), members in by_trajectory(turns).items():
         final = members[-1]
         reward = final.reward if final.trainable else 0.0
         if reward is not None:
             last.setdefault(group, []).append(reward)
-    return {group for group, rewards in last.items() if len(rewards) > 1 and stdev(rewards) < least_std}
+    return {
+        group for group, rewards in last.items() if len(rewards) > 1 and stdev(rewards) < least_std
+    }
 
 
 class Level(StrEnum):
-    """Unit of the ratio π_train / π_rollout that is compared with the bounds; names of KernelGYM's `rollout_rs`."""
+    """Unit of the ratio π_train / π_rollout that is compared with the bounds; names
+    of KernelGYM's `rollout_rs`.
+    """
 
     TURN = "turn"
     """Product of the turn's token ratios."""
@@ -75,11 +88,15 @@ class Mismatch:
 
     def __post_init__(self) -> None:
         if not 0 < self.lower <= 1 <= self.upper or (self.veto is not None and self.veto <= 0):
-            raise CreditError(f"mismatch: expected 0 < lower <= 1 <= upper and veto > 0, got {self}")
+            raise CreditError(
+                f"mismatch: expected 0 < lower <= 1 <= upper and veto > 0, got {self}"
+            )
 
 
 def train_over_rollout(ratios: Sequence[TokenRatios], *, geometric: bool) -> float:
-    """Ratio π_train / π_rollout of some turns together: product or geometric mean over tokens; 1 without tokens."""
+    """Ratio π_train / π_rollout of some turns together: product or geometric mean
+    over tokens; 1 without tokens.
+    """
     total = sum(one.log_sum for one in ratios)
     if geometric:
         total /= max(1, sum(one.tokens for one in ratios))
@@ -87,10 +104,11 @@ def train_over_rollout(ratios: Sequence[TokenRatios], *, geometric: bool) -> flo
 
 
 def unit_ratios(members: Sequence[Turn], level: Level) -> list[float]:
-    """Ratio π_train / π_rollout that is compared with the bounds, for every turn of a trajectory.  Raises CreditError
-    for a turn without recorded ratios.
+    """Ratio π_train / π_rollout that is compared with the bounds, for every turn of a trajectory.
+    Raises CreditError for a turn without recorded ratios.
 
-    Turns that are not trainable have no tokens in the ratio."""
+    Turns that are not trainable have no tokens in the ratio.
+    """
     ratios = [_ratios(turn) for turn in members]
     if level in OF_TRAJECTORY:
         return [train_over_rollout(ratios, geometric=level is Level.GEOMETRIC)] * len(members)
@@ -98,11 +116,16 @@ def unit_ratios(members: Sequence[Turn], level: Level) -> list[float]:
 
 
 def mismatched(members: Sequence[Turn], mismatch: Mismatch) -> list[bool]:
-    """Mask of the rejected turns of a trajectory.  Raises CreditError for a turn without recorded ratios.
+    """Mask of the rejected turns of a trajectory.  Raises CreditError for a turn
+    without recorded ratios.
 
     Source: `compute_rollout_rejection_mask` of KernelGYM
-    (drkernel/verl_patch/trainer/code/ppo/mismatch_helper.py)."""
-    return [not mismatch.lower <= value <= mismatch.upper for value in unit_ratios(members, mismatch.level)]
+    (drkernel/verl_patch/trainer/code/ppo/mismatch_helper.py).
+    """
+    return [
+        not mismatch.lower <= value <= mismatch.upper
+        for value in unit_ratios(members, mismatch.level)
+    ]
 
 
 def vetoed(turn: Turn, mismatch: Mismatch) -> bool:
@@ -115,20 +138,26 @@ def vetoed(turn: Turn, mismatch: Mismatch) -> bool:
 
 def _ratios(turn: Turn) -> TokenRatios:
     if turn.ratios is None:
-        raise CreditError(f"{turn.trajectory!r}[{turn.index}]: expected recorded log probabilities, got none")
+        raise CreditError(
+            f"{turn.trajectory!r}[{turn.index}]: expected recorded log probabilities, got none"
+        )
     return turn.ratios if turn.trainable else TokenRatios(log_sum=0.0, tokens=0, log_least=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profiling:
-    """Profiling-based rejection sampling: Dr. Kernel eq. 9, applied to correct turns only, as its code does."""
+    """Profiling-based rejection sampling: Dr. Kernel eq. 9, applied to correct turns
+    only, as its code does.
+    """
 
     tau: float = prs.TAU
     scale: float = prs.SCALE
     ratio: prs.Ratio = prs.Ratio.TURN
     """GEOMETRIC: over the turns of the trajectory that are still trained on."""
     draw: prs.Draw = prs.Draw.TURN
-    """The code draws per turn in both modes, although its metrics assume one draw per trajectory."""
+    """The code draws per turn in both modes, although its metrics assume one draw
+    per trajectory.
+    """
     least_speedup: float | None = None
     """Turns at least this fast are kept at any coverage."""
     rounded: bool = False
@@ -136,10 +165,15 @@ class Profiling:
     seed: int = 0
 
 
-def keep_chances(members: Sequence[Turn], kept: Sequence[bool], profiling: Profiling) -> list[float]:
-    """Chance of each turn of a trajectory to stay; 1 for turns that are not correct.  A missing profile covers 0.
+def keep_chances(
+    members: Sequence[Turn], kept: Sequence[bool], profiling: Profiling
+) -> list[float]:
+    """Chance of each turn of a trajectory to stay; 1 for turns that are not correct.
+    A missing profile covers 0.
 
-    Source: `compute_rollout_rejection_mask` of KernelGYM (drkernel/kernel/rewards/coverage_helper.py)."""
+    Source: `compute_rollout_rejection_mask` of KernelGYM
+    (drkernel/kernel/rewards/coverage_helper.py).
+    """
     coverages = [turn.coverage or 0.0 for turn in members]
     if profiling.rounded:
         coverages = [round(value, 2) for value in coverages]
@@ -150,13 +184,17 @@ def keep_chances(members: Sequence[Turn], kept: Sequence[bool], profiling: Profi
     found = []
     for turn, coverage in zip(members, coverages, strict=True):
         chance = prs.probability(coverage, ramp=ramp, tau=profiling.tau, scale=profiling.scale)
-        fast = profiling.least_speedup is not None and (turn.speedup or 0.0) >= profiling.least_speedup
+        fast = (
+            profiling.least_speedup is not None and (turn.speedup or 0.0) >= profiling.least_speedup
+        )
         found.append(1.0 if fast or not turn.correct else chance)
     return found
 
 
 def drawn_out(members: Sequence[Turn], kept: Sequence[bool], profiling: Profiling) -> list[bool]:
-    """Mask of the turns of a trajectory rejected by their draw, which depends on the seed and its name alone."""
+    """Mask of the turns of a trajectory rejected by their draw, which depends on the
+    seed and its name alone.
+    """
     found = []
     for turn, chance in zip(members, keep_chances(members, kept, profiling), strict=True):
         name = f"{turn.group}:{turn.trajectory}"

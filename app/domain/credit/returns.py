@@ -15,16 +15,19 @@ class Shaping(StrEnum):
     DIFFERENCE = "difference"
     """Gain over the turn before: r'_1 = r_1, r'_t = r_t − r_{t−1}."""
     UNBIASED = "unbiased"
-    """The same with the last reward multiplied by 1 − γ first.  The return of the first turn then is a multiple of the
-    plain return: Σ γ^t (r_t − r_{t−1}) = (1 − γ) Σ γ^t r_t, so that the best policy stays the best."""
+    """The same with the last reward multiplied by 1 − γ first.  The return of the first turn
+    then is a multiple of the plain return: Σ γ^t (r_t − r_{t−1}) = (1 − γ) Σ γ^t r_t, so that
+    the best policy stays the best.
+    """
 
 
 def returns_to_go(rewards: Sequence[float | None], gamma: float = 1.0) -> list[float | None]:
     """Discounted sums G_t = r_t + γ G_{t+1} of one trajectory, in order.
 
-    A missing reward makes its own return missing and, unless γ is 0, those of all turns before it; later turns keep
-    theirs.  Source: Dr. Kernel (arXiv 2602.05885) eq. 2, γ = 1; `compute_multi_turn_returns` of KernelGYM; Kevin
-    (arXiv 2507.11948), γ = 0.4."""
+    A missing reward makes its own return missing and, unless γ is 0, those of all turns before it;
+    later turns keep theirs.  Source: Dr. Kernel (arXiv 2602.05885) eq. 2, γ = 1;
+    `compute_multi_turn_returns` of KernelGYM; Kevin (arXiv 2507.11948), γ = 0.4.
+    """
     check_gamma(gamma)
     found: list[float | None] = []
     following: float | None = 0.0
@@ -38,8 +41,9 @@ def returns_to_go(rewards: Sequence[float | None], gamma: float = 1.0) -> list[f
 def shaped(rewards: Sequence[float | None], gamma: float, shaping: Shaping) -> list[float | None]:
     """Shaped rewards of one trajectory, in order; a difference with a missing reward is missing.
 
-    Source: `shape_rewards` of KernelGYM (drkernel/kernel/trainer/ppo/core_algos.py).  Difference: there the unbiased
-    form also changes the caller's rewards in place."""
+    Source: `shape_rewards` of KernelGYM (drkernel/kernel/trainer/ppo/core_algos.py).  Difference:
+    there the unbiased form also changes the caller's rewards in place.
+    """
     check_gamma(gamma)
     if shaping is Shaping.NONE:
         return list(rewards)

@@ -30,7 +30,9 @@ class GroupScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Numbers that some rules take.  Raises CreditError for a temperature of 0 or less, or a negative ε."""
+    """Numbers that some rules take.  Raises CreditError for a temperature of 0 or
+    less, or a negative ε.
+    """
 
     epsilon: float = EPSILON
     shift: float = -0.1
@@ -62,8 +64,9 @@ def plain(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
 def mean(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − mean of the group, the row itself included.
 
-    Source: Dr. GRPO (arXiv 2503.20783); Dr. Kernel eq. 3.  Self-inclusion scales the expected gradient by 1 − 1/N
-    (eq. 4); where groups differ in size the factor differs between turns."""
+    Source: Dr. GRPO (arXiv 2503.20783); Dr. Kernel eq. 3.  Self-inclusion scales the expected
+    gradient by 1 − 1/N (eq. 4); where groups differ in size the factor differs between turns.
+    """
     del parameters
     middle = fmean(row.score for row in rows)
     return [row.score - middle for row in rows]
@@ -86,10 +89,13 @@ def standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[flo
 
 
 def leave_one_out_standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
-    """A = (score − mean of the others) / (unbiased std of the others + 1e-8); a group of two is not scaled.
+    """A = (score − mean of the others) / (unbiased std of the others + 1e-8); a
+    group of two is not scaled.
 
-    A row whose others are equal gets its distance from them times 1e8, as in the reference: of rewards 1, 0, 0 the
-    first has an advantage of 1e8.  Source: `erloo_norm` of KernelGYM (drkernel/kernel/kernel_trainer.py)."""
+    A row whose others are equal gets its distance from them times 1e8, as in the reference: of
+    rewards 1, 0, 0 the first has an advantage of 1e8.  Source: `erloo_norm` of KernelGYM
+    (drkernel/kernel/kernel_trainer.py).
+    """
     centred = leave_one_out(rows, parameters)
     if len(rows) == 2:
         return [value / (1 + LOO_EPSILON) for value in centred]
@@ -99,10 +105,12 @@ def leave_one_out_standardised(rows: Sequence[GroupScore], parameters: Parameter
 
 
 def token_weighted(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
-    """A = score − Σ tokens·score / Σ tokens: the variance-optimal baseline under equal gradient norms per token.
+    """A = score − Σ tokens·score / Σ tokens: the variance-optimal baseline under
+    equal gradient norms per token.
 
-    Source: OPO (arXiv 2505.23585), verl's `compute_opo_outcome_advantage`.  A group without any tokens has the plain
-    mean; verl divides by zero there (NaN)."""
+    Source: OPO (arXiv 2505.23585), verl's `compute_opo_outcome_advantage`.  A group without any
+    tokens has the plain mean; verl divides by zero there (NaN).
+    """
     total = sum(row.tokens for row in rows)
     if not total:
         return mean(rows, parameters)
@@ -130,8 +138,10 @@ def best_only_standardised(rows: Sequence[GroupScore], parameters: Parameters) -
 def mean_normalised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = (score − mean) / (mean + ε): weights a prompt by the inverse of its success rate.
 
-    Source: MaxRL, SkyRL's `compute_maxrl_advantage`.  For scores ≥ 0 only: a negative mean turns every sign round, so
-    that the worst answer is pushed up.  SkyRL divides by it; here it raises CreditError."""
+    Source: MaxRL, SkyRL's `compute_maxrl_advantage`.  For scores ≥ 0 only: a negative
+    mean turns every sign round, so that the worst answer is pushed up.  SkyRL divides by
+    it; here it raises CreditError.
+    """
     middle = fmean(row.score for row in rows)
     if middle < 0:
         raise CreditError(f"maxrl: expected scores with a mean of 0 or more, got {middle}")
@@ -142,7 +152,9 @@ def mean_normalised(rows: Sequence[GroupScore], parameters: Parameters) -> list[
 def shifted_mean(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """A = score − (mean + shift), shift −0.1 by default.
 
-    Source: AsymRE (arXiv 2506.20520), Trinity-RFT's `asymre_advantage`.  A shift of 0 or more collapses off-policy."""
+    Source: AsymRE (arXiv 2506.20520), Trinity-RFT's `asymre_advantage`.  A shift of
+    0 or more collapses off-policy.
+    """
     return [value - parameters.shift for value in mean(rows, parameters)]
 
 
@@ -152,22 +164,29 @@ def log_mean_exp(rows: Sequence[GroupScore], parameters: Parameters) -> list[flo
     Source: OPMD's soft baseline, Trinity-RFT's `opmd_advantage` with `logavgexp`."""
     tau = parameters.tau
     largest = max(row.score for row in rows)
-    baseline = largest + tau * math.log(fmean(math.exp((row.score - largest) / tau) for row in rows))
+    baseline = largest + tau * math.log(
+        fmean(math.exp((row.score - largest) / tau) for row in rows)
+    )
     return [row.score - baseline for row in rows]
 
 
 def balanced(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
-    """RED-Drop: drop random rows below the mean until no more are below than above; A = score − mean of the rest.
+    """RED-Drop: drop random rows below the mean until no more are below than above;
+    A = score − mean of the rest.
 
-    Dropped rows get 0.  Source: arXiv 2509.24203, Trinity-RFT's `rec_advantage` with drop="balance".  The draw depends
-    on seed and row names; Trinity's on torch's generator.  A single remaining row has baseline 0, as there."""
+    Dropped rows get 0.  Source: arXiv 2509.24203, Trinity-RFT's `rec_advantage` with
+    drop="balance".  The draw depends on seed and row names; Trinity's on torch's generator.  A
+    single remaining row has baseline 0, as there.
+    """
     kept = set(kept_by_balance(rows, parameters.seed))
     baseline = fmean(rows[at].score for at in kept) if len(kept) > 1 else 0.0
     return [row.score - baseline if at in kept else 0.0 for at, row in enumerate(rows)]
 
 
 def balanced_standardised(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
-    """A of `balanced` over the population std of the kept rows + ε, Trinity-RFT's `std_normalize`."""
+    """A of `balanced` over the population std of the kept rows + ε, Trinity-RFT's
+    `std_normalize`.
+    """
     kept = kept_by_balance(rows, parameters.seed)
     spread = pstdev([rows[at].score for at in kept]) if len(kept) > 1 else 1.0
     return [value / (spread + parameters.epsilon) for value in balanced(rows, parameters)]
@@ -186,9 +205,14 @@ def kept_by_balance(rows: Sequence[GroupScore], seed: int) -> list[int]:
 def exponentially_weighted(rows: Sequence[GroupScore], parameters: Parameters) -> list[float]:
     """RED-Weight: A·exp(A / temperature) with A = score − mean.
 
-    Source: arXiv 2509.24203, Trinity-RFT's REC loss with weight "advantage".  Raises CreditError where the weight does
-    not fit into a float (infinite in the reference)."""
+    Source: arXiv 2509.24203, Trinity-RFT's REC loss with weight "advantage".  Raises CreditError
+    where the weight does not fit into a float (infinite in the reference).
+    """
     try:
-        return [value * math.exp(value / parameters.temperature) for value in mean(rows, parameters)]
+        return [
+            value * math.exp(value / parameters.temperature) for value in mean(rows, parameters)
+        ]
     except OverflowError:
-        raise CreditError(f"temperature: expected one that fits the scores, got {parameters.temperature}") from None
+        raise CreditError(
+            f"temperature: expected one that fits the scores, got {parameters.temperature}"
+        ) from None

@@ -15,7 +15,9 @@ class Dropped(StrEnum):
     """Reason that a turn is not trained on."""
 
     MISSING = "missing"
-    """No reward for it, or for a later turn that its return needs: an infrastructure fault, never a zero."""
+    """No reward for it, or for a later turn that its return needs: an infrastructure
+    fault, never a zero.
+    """
     MASKED = "masked"
     """Not trainable, for example because its trajectory ended by an error."""
     VOID = "void"
@@ -33,7 +35,9 @@ class Dropped(StrEnum):
 
 
 REASONS = {
-    Dropped.MISSING: "no reward, for it or for a later turn that its return needs, through no fault of the model",
+    Dropped.MISSING: (
+        "no reward, for it or for a later turn that its return needs, through no fault of the model"
+    ),
     Dropped.MASKED: "not trainable: its trajectory ended by an error",
     Dropped.VOID: "reward of zero or less after a turn with a positive one",
     Dropped.UNIFORM: "the trajectories of its prompt end with equal rewards",
@@ -46,7 +50,9 @@ REASONS = {
 
 
 LARGEST = 1e100
-"""Largest magnitude of a reward: squares of differences, summed over the tokens of a batch, stay finite."""
+"""Largest magnitude of a reward: squares of differences, summed over the tokens of a
+batch, stay finite.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +77,10 @@ class Turn:
     index: int
     """Position in the trajectory, from 1."""
     reward: float | None
-    """None: not known through no fault of the candidate.  NaN, infinities and magnitudes above LARGEST raise
-    CreditError: one of them makes every advantage of its group NaN, as in verl and KernelGYM."""
+    """None: not known through no fault of the candidate.  NaN, infinities and
+    magnitudes above LARGEST raise CreditError: one of them makes every advantage of its
+    group NaN, as in verl and KernelGYM.
+    """
     tokens: int = 1
     """Response tokens."""
     trainable: bool = True
@@ -87,11 +95,13 @@ class Turn:
     def __post_init__(self) -> None:
         if self.reward is not None and not abs(self.reward) <= LARGEST:
             raise CreditError(
-                f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, got {self.reward} "
-                f"(magnitude at most {LARGEST:g})"
+                f"{self.trajectory!r}[{self.index}]: expected a finite reward or None, got"
+                f" {self.reward} (magnitude at most {LARGEST:g})"
             )
         if self.tokens < 0:
-            raise CreditError(f"{self.trajectory!r}[{self.index}]: expected no negative tokens, got {self.tokens}")
+            raise CreditError(
+                f"{self.trajectory!r}[{self.index}]: expected no negative tokens, got {self.tokens}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +114,9 @@ class Credit:
     advantage: float | None
     """None for a turn outside every group: leave it out of the batch instead of training with 0."""
     dropped: Dropped | None = None
-    """Reason to leave the turn out of the loss.  A turn rejected by MRS, veto or PRS keeps its figures."""
+    """Reason to leave the turn out of the loss.  A turn rejected by MRS, veto or PRS
+    keeps its figures.
+    """
 
 
 Trajectory = tuple[Hashable, Hashable]
@@ -112,7 +124,9 @@ Trajectory = tuple[Hashable, Hashable]
 
 
 def by_trajectory(turns: Iterable[Turn]) -> dict[Trajectory, list[Turn]]:
-    """Turns of each trajectory in order of their index.  Raises CreditError for a position that is taken twice."""
+    """Turns of each trajectory in order of their index.  Raises CreditError for a
+    position that is taken twice.
+    """
     found: dict[Trajectory, list[Turn]] = {}
     for turn in turns:
         found.setdefault((turn.group, turn.trajectory), []).append(turn)
@@ -120,5 +134,7 @@ def by_trajectory(turns: Iterable[Turn]) -> dict[Trajectory, list[Turn]]:
         members.sort(key=lambda turn: turn.index)
         positions = [turn.index for turn in members]
         if len(set(positions)) < len(positions):
-            raise CreditError(f"trajectory {name!r} of {group!r}: expected distinct turn indices, got {positions}")
+            raise CreditError(
+                f"trajectory {name!r} of {group!r}: expected distinct turn indices, got {positions}"
+            )
     return found

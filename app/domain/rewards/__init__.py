@@ -1,5 +1,6 @@
-"""JUDGE: rewards by name: a function `(measures, options) → parts` in a module here with an entry in `BUILTIN`, or
-an entry point `assay.rewards` of another package."""
+"""JUDGE: rewards by name: a function `(measures, options) → parts` in a module here with an entry
+in `BUILTIN`, or an entry point `assay.rewards` of another package.
+"""
 
 from __future__ import annotations
 

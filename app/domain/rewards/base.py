@@ -18,7 +18,9 @@ class Measures:
     """Inputs of the rewards."""
 
     completed: bool
-    """True if the candidate ended by itself: it loaded, and was not stopped by the clock.  KernelGYM's `status`."""
+    """True if the candidate ended by itself: it loaded, and was not stopped by the
+    clock.  KernelGYM's `status`.
+    """
     compiled: bool
     correct: bool
     hacked: bool
@@ -52,19 +54,25 @@ class Options:
     correctness_fail: float = -0.3
     perf_degrade: float = -0.1
     coverage_weight: float = 0.0
-    """Weight of the coverage reward; 0 is KernelGYM's `coverage_reward.enable: false`, its RL scripts use 0.5."""
+    """Weight of the coverage reward; 0 is KernelGYM's `coverage_reward.enable:
+    false`, its RL scripts use 0.5.
+    """
     coverage: str = "time_coverage"
     """`time_coverage` or `number_coverage`."""
 
     def __post_init__(self) -> None:
         if self.coverage not in COVERAGES:
-            raise UnknownRewardError(f"coverage: expected one of {', '.join(COVERAGES)}, got {self.coverage!r}")
+            raise UnknownRewardError(
+                f"coverage: expected one of {', '.join(COVERAGES)}, got {self.coverage!r}"
+            )
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise UnknownRewardError(f"{each.name}: expected a finite number, got {value}")
         if self.lower_bound > self.upper_bound:
-            raise UnknownRewardError(f"lower_bound {self.lower_bound} is above upper_bound {self.upper_bound}")
+            raise UnknownRewardError(
+                f"lower_bound {self.lower_bound} is above upper_bound {self.upper_bound}"
+            )
 
 
 STANDARD = Options()
@@ -73,7 +81,9 @@ Parts = dict[str, float]
 """Name of a term → its contribution; a reward is the sum of its parts."""
 
 PartsOf = Callable[[Measures, Options], Parts]
-"""A plug-in: the parts of one reward.  The first paragraph of its docstring is the formula that pages show."""
+"""A plug-in: the parts of one reward.  The first paragraph of its docstring is the
+formula that pages show.
+"""
 
 
 def weighed(measures: Measures, options: Options, performance: float) -> Parts:

@@ -1,7 +1,9 @@
 """JUDGE: rewards of KernelGYM's reward client, under the names that its configuration files use.
 
-One deliberate difference from that client: the speedup counts only where C is 1, as in Dr. Kernel's paper.  There it is
-the server that sends a speedup of 0 for everything else, so the numbers are the same."""
+One deliberate difference from that client: the speedup counts only where C is 1, as in
+Dr. Kernel's paper.  There it is the server that sends a speedup of 0 for everything
+else, so the numbers are the same.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ LADDER = ((3.0, 1.0), (2.0, 0.8), (1.5, 0.6), (1.2, 0.4), (1.0, 0.2))
 def calculate_reward_speedup(measures: Measures, options: Options = STANDARD) -> Parts:
     """w_c·C + w_p·clip(speedup) + w_v·coverage, or the penalty for a failure or a hack.
 
-    With the weights of KernelGYM's RL scripts (½, ½, ½) it is half of eq. 8.  Source: its reward_client.py, :445."""
+    With the weights of KernelGYM's RL scripts (½, ½, ½) it is half of eq. 8.
+    Source: its reward_client.py, :445.
+    """
     if not measures.completed or measures.hacked:
         return {"penalty": options.penalty_score}
     speedup = min(measures.speedup or 0.0, options.upper_bound)
@@ -24,7 +28,9 @@ def calculate_reward_speedup(measures: Measures, options: Options = STANDARD) ->
 
 
 def calculate_reward_weighted(measures: Measures, options: Options = STANDARD) -> Parts:
-    """w_c·C + w_p·[speedup ≥ 1 + ε] + w_v·coverage, or the penalty.  Source: KernelGYM's reward_client.py, :355."""
+    """w_c·C + w_p·[speedup ≥ 1 + ε] + w_v·coverage, or the penalty.  Source:
+    KernelGYM's reward_client.py, :355.
+    """
     if not measures.completed or measures.hacked:
         return {"penalty": options.penalty_score}
     return weighed(measures, options, float((measures.speedup or 0.0) >= 1.0 + options.speedup_eps))

@@ -1,4 +1,5 @@
-"""COLLECT: dialects: how a family of servers is asked, and how its answers are read.  One file each.
+"""COLLECT: dialects: how a family of servers is asked, and how its answers are read.
+One file each.
 
 chat        chat completions as most servers speak them
 openai      OpenAI's own
@@ -6,7 +7,8 @@ vllm        token ids and logprobs, streamed
 sglang      token ids and logprobs, with whole bodies
 openrouter  usage with its cost; errors inside HTTP 200
 anthropic   the messages API
-responses   the Responses API of OpenAI and vLLM"""
+responses   the Responses API of OpenAI and vLLM
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,11 @@ class Anthropic:
     def build(self, request: ModelRequest, endpoint: EndpointConfig) -> HttpCall:
         """See Dialect."""
         system = "\n\n".join(one.content for one in request.messages if one.role == "system")
-        turns = [{"role": one.role, "content": one.content} for one in request.messages if one.role != "system"]
+        turns = [
+            {"role": one.role, "content": one.content}
+            for one in request.messages
+            if one.role != "system"
+        ]
         body = {
             "model": request.model or endpoint.model,
             "system": system or None,

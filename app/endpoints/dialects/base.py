@@ -1,4 +1,6 @@
-"""COLLECT: a dialect: request → body, and body or events → reading.  Pure: no connection, no clock."""
+"""COLLECT: a dialect: request → body, and body or events → reading.  Pure: no
+connection, no clock.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ class Dialect(Protocol):
         """An empty answer."""
 
 
-def merged(body: Mapping[str, Any], endpoint: EndpointConfig, request: ModelRequest) -> dict[str, Any]:
+def merged(
+    body: Mapping[str, Any], endpoint: EndpointConfig, request: ModelRequest
+) -> dict[str, Any]:
     """The body with the extras of endpoint and request.  Raises RequestError where an extra is a
     parameter that has a field of its own: the record would then differ from the request sent."""
     extra = {**endpoint.extra, **request.extra}
@@ -127,8 +131,9 @@ _decoder = msgspec.json.Decoder()
 
 
 def decoded(data: str | bytes) -> Mapping[str, Any]:
-    """The JSON object that a server sends, also with lone surrogates and NaN, which JSON does not have and some
-    servers write.  Raises MalformedAnswerError."""
+    """The JSON object that a server sends, also with lone surrogates and NaN, which JSON does not
+    have and some servers write.  Raises MalformedAnswerError.
+    """
     try:
         value = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -176,7 +181,11 @@ def optional_text(value: Any) -> str | None:
 
 def count_of(value: Any) -> int | None:
     """A count of tokens, also as `50.0`; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MOST_TOKENS
+    ):
         return None
     return int(value) if value == int(value) else None
 

@@ -45,7 +45,9 @@ class Chat:
             **self.parameters(request, endpoint),
         }
         headers = {"X-Request-Id": request.request_id} if request.request_id else {}
-        return HttpCall(path="/chat/completions", body=base.merged(body, endpoint, request), headers=headers)
+        return HttpCall(
+            path="/chat/completions", body=base.merged(body, endpoint, request), headers=headers
+        )
 
     def message(self, message: Any) -> dict[str, Any]:
         """One message as this server wants it."""
@@ -120,7 +122,9 @@ class ChatAssembly:
             return False
         before, body = self._length, decoded(event.data)
         if event.name == ERROR:
-            self._error = self._error or base.stated_error(body.get("error") or dict(body) or "without a message")
+            self._error = self._error or base.stated_error(
+                body.get("error") or dict(body) or "without a message"
+            )
         self.add(body, "delta")
         return self._length > before
 
@@ -143,7 +147,9 @@ class ChatAssembly:
         self._error = self._error or base.stated_error(choice.get("error"))
         if isinstance(choice.get("finish_reason"), str):
             self._told["finish_reason"] = base.text_of(choice["finish_reason"])
-        self.chosen = self.chosen or any(isinstance(choice.get(name), dict) for name in (part, "message"))
+        self.chosen = self.chosen or any(
+            isinstance(choice.get(name), dict) for name in (part, "message")
+        )
         self._add_message(base.mapping_of(choice.get(part) or choice.get("message")))
         self._prompt_ids = self._prompt_ids or base.ids_of(choice.get("prompt_token_ids"))
         if (ids := base.ids_of(choice.get("token_ids"))) is not None:
@@ -175,7 +181,9 @@ class ChatAssembly:
         self._length += len(text)
 
     def _add_details(self, details: Any) -> None:
-        """Reasoning in parts, which OpenRouter repeats beside its text; parts that are encrypted have none."""
+        """Reasoning in parts, which OpenRouter repeats beside its text; parts that
+        are encrypted have none.
+        """
         for part in details if isinstance(details, list) else []:
             told = base.mapping_of(part)
             if text := told.get("text") or told.get("summary"):
@@ -265,8 +273,9 @@ def _parts(content: list[Any]) -> list[tuple[str, str]]:
 
 
 def _matching(logprobs: list[float] | None, ids: list[int] | None) -> tuple[float, ...] | None:
-    """Logprobs, unless there is another number of tokens: some servers leave out that of the last one, and which token
-    lacks its own is not known."""
+    """Logprobs, unless there is another number of tokens: some servers leave out that of the last
+    one, and which token lacks its own is not known.
+    """
     if logprobs is None or (ids is not None and len(ids) != len(logprobs)):
         return None
     return tuple(logprobs)

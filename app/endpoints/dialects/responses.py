@@ -25,14 +25,18 @@ _LOGPROBS = "message.output_text.logprobs"
 
 
 class Responses:
-    """`/responses`.  It has no seed, no stop sequences and no token ids; nothing is kept by the server."""
+    """`/responses`.  It has no seed, no stop sequences and no token ids; nothing is
+    kept by the server.
+    """
 
     streams_token_ids = True
 
     def build(self, request: ModelRequest, endpoint: EndpointConfig) -> HttpCall:
         """See Dialect."""
         if request.stop:
-            raise RequestError("sampling.stop: expected none: the Responses API has no stop sequences")
+            raise RequestError(
+                "sampling.stop: expected none: the Responses API has no stop sequences"
+            )
         body = {
             "model": request.model or endpoint.model,
             "input": [{"role": one.role, "content": one.content} for one in request.messages],
@@ -44,7 +48,9 @@ class Responses:
             "include": [_LOGPROBS] if request.want_logprobs else None,
         }
         headers = {"X-Request-Id": request.request_id} if request.request_id else {}
-        return HttpCall(path="/responses", body=base.merged(body, endpoint, request), headers=headers)
+        return HttpCall(
+            path="/responses", body=base.merged(body, endpoint, request), headers=headers
+        )
 
     def authorisation(self, key: str) -> Mapping[str, str]:
         """See Dialect."""
@@ -65,7 +71,9 @@ class Responses:
 
 
 class ResponseAssembly:
-    """An answer out of events: the last one holds all of it, the pieces before it are kept for a stream that breaks."""
+    """An answer out of events: the last one holds all of it, the pieces before it are
+    kept for a stream that breaks.
+    """
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[str]] = {name: [] for name in _DELTAS.values()}
@@ -107,7 +115,11 @@ class ResponseAssembly:
 
     def reading(self) -> Reading:
         """See Assembly."""
-        if self._whole is not None and self._error is None and isinstance(self._whole.get("output"), list):
+        if (
+            self._whole is not None
+            and self._error is None
+            and isinstance(self._whole.get("output"), list)
+        ):
             return _reading(self._whole)
         told = {name: base.joined(pieces) for name, pieces in self._pieces.items()}
         reasoning = next((name for name in _REASONING if told[name]), None)
@@ -150,7 +162,9 @@ def _reading(body: Mapping[str, Any]) -> Reading:
 
 def _message(item: Mapping[str, Any], told: dict[str, list[str]], logprobs: list[float]) -> None:
     for part in _parts(item.get("content")):
-        told["text"].append(base.text_of(part.get("text")) if part.get("type") == "output_text" else "")
+        told["text"].append(
+            base.text_of(part.get("text")) if part.get("type") == "output_text" else ""
+        )
         told["refusal"].append(base.text_of(part.get("refusal")))
         for token in _parts(part.get("logprobs")):
             logprobs.append(base.logprob_of(token.get("logprob")))
@@ -177,8 +191,12 @@ def _usage(told: Mapping[str, Any]) -> Usage:
         return Usage(source="unknown")
     return Usage(
         input=given,
-        cached_input=base.count_of(base.mapping_of(told.get("input_tokens_details")).get("cached_tokens")),
+        cached_input=base.count_of(
+            base.mapping_of(told.get("input_tokens_details")).get("cached_tokens")
+        ),
         output=made,
-        reasoning=base.count_of(base.mapping_of(told.get("output_tokens_details")).get("reasoning_tokens")),
+        reasoning=base.count_of(
+            base.mapping_of(told.get("output_tokens_details")).get("reasoning_tokens")
+        ),
         source="reported",
     )

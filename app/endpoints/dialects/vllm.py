@@ -14,7 +14,9 @@ class VLLM(Chat):
     max_tokens_field = "max_completion_tokens"
 
     def parameters(self, request: ModelRequest, endpoint: EndpointConfig) -> dict[str, Any]:
-        """`return_token_ids`; `top_logprobs` 0, because the sampled token's own is all that counts."""
+        """`return_token_ids`; `top_logprobs` 0, because the sampled token's own is
+        all that counts.
+        """
         return {
             **super().parameters(request, endpoint),
             "return_token_ids": True if request.want_token_ids else None,

@@ -96,7 +96,9 @@ def parsed(text: str) -> Script:
     try:
         told = json.loads(text)
         scenes = tuple(
-            Scene(match=str(one["match"]), turns=tuple(tuple(map(str, turn)) for turn in one["turns"]))
+            Scene(
+                match=str(one["match"]), turns=tuple(tuple(map(str, turn)) for turn in one["turns"])
+            )
             for one in told["scenes"]
         )
     except (ValueError, TypeError, KeyError) as error:

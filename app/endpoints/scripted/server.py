@@ -45,7 +45,9 @@ class Server:
             return _refuse(start, "401 Unauthorized", "wrong key", "authentication_error", 401)
         try:
             body = json.loads(environ["wsgi.input"].read())
-            messages = [{"role": one["role"], "content": one["content"]} for one in body["messages"]]
+            messages = [
+                {"role": one["role"], "content": one["content"]} for one in body["messages"]
+            ]
         except (ValueError, TypeError, KeyError) as error:
             message = f"expected messages with role and content: {error!r}"
             return _refuse(start, "400 Bad Request", message, "invalid_request_error", 400)
@@ -102,10 +104,14 @@ class Server:
         )
         streamed = bool(body.get("stream"))
         kind = "text/event-stream" if streamed else "application/json"
-        start("200 OK", [("Content-Type", kind), ("X-Request-Id", f"scripted-{digest[:12]}-{seen}")])
+        start(
+            "200 OK", [("Content-Type", kind), ("X-Request-Id", f"scripted-{digest[:12]}-{seen}")]
+        )
         return self._written(path, reply, fault, streamed=streamed)
 
-    def _written(self, path: str, reply: wire.Reply, fault: str | None, *, streamed: bool) -> Iterator[bytes]:
+    def _written(
+        self, path: str, reply: wire.Reply, fault: str | None, *, streamed: bool
+    ) -> Iterator[bytes]:
         """The answer at the server's pace, or its beginning and the fault."""
         try:
             if self._places is None:
@@ -116,7 +122,9 @@ class Server:
         finally:
             self._in_flight -= 1
 
-    def _paced(self, path: str, reply: wire.Reply, fault: str | None, *, streamed: bool) -> Iterator[bytes]:
+    def _paced(
+        self, path: str, reply: wire.Reply, fault: str | None, *, streamed: bool
+    ) -> Iterator[bytes]:
         gevent.sleep(self._behaviour.first_token_s)
         if fault == "timeout":
             gevent.sleep(self._behaviour.hang_s)
@@ -127,7 +135,9 @@ class Server:
             return
         pieces = list(_pieces(path, reply, streamed=streamed))
         if fault == "broken_stream":
-            yield from pieces[: len(pieces) // 2] if streamed else [pieces[0][: len(pieces[0]) // 2]]
+            yield from (
+                pieces[: len(pieces) // 2] if streamed else [pieces[0][: len(pieces[0]) // 2]]
+            )
             raise ConnectionResetError(errno.ECONNRESET, "a broken stream was asked for")
         for piece in pieces:
             yield piece

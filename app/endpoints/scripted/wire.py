@@ -1,4 +1,6 @@
-"""COLLECT: bodies and events of a scripted server, in the shapes of the servers that it stands for."""
+"""COLLECT: bodies and events of a scripted server, in the shapes of the servers that
+it stands for.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def body(reply: Reply) -> bytes:
         told["prompt_token_ids"] = tokens.prompt_ids(reply.body["messages"])
     if reply.body.get("return_meta_info"):
         pairs = zip(tokens.logprobs(ids), ids, strict=True)
-        choice["meta_info"] = {"output_token_logprobs": [[value, one, None] for value, one in pairs]}
+        choice["meta_info"] = {
+            "output_token_logprobs": [[value, one, None] for value, one in pairs]
+        }
     return json.dumps({**told, "choices": [choice]}).encode()
 
 

@@ -1,4 +1,6 @@
-"""STORE: the admin pages: amounts stored, and any table row by row, read-only, without secret columns."""
+"""STORE: the admin pages: amounts stored, and any table row by row, read-only,
+without secret columns.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ HIDDEN_TABLES = frozenset({"sessions", "login_failures"})
 """Nothing in them is for eyes."""
 HIDDEN_COLUMNS = frozenset({"password_hash", "token_hash"})
 SHOWN_CHARACTERS = 200
-"""Limit of a shown value; longer ones are cut in PostgreSQL, so that a page never holds a timeline."""
+"""Limit of a shown value; longer ones are cut in PostgreSQL, so that a page never
+holds a timeline.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +65,8 @@ def tables() -> list[str]:
 def storage(connection: sa.Connection) -> list[Storage]:
     """Every table of Assay, largest first."""
     query = sa.text("""
-        SELECT c.relname AS table, CASE WHEN c.reltuples < 0 THEN NULL ELSE c.reltuples::bigint END AS rows,
+        SELECT c.relname AS table, CASE WHEN c.reltuples < 0 THEN NULL ELSE c.reltuples::bigint END
+          AS rows,
                pg_relation_size(c.oid) AS heap_bytes, pg_indexes_size(c.oid) AS index_bytes,
                pg_table_size(c.oid) - pg_relation_size(c.oid) AS toast_bytes
         FROM pg_class c WHERE c.relname = ANY (:names) AND c.relnamespace = 'public'::regnamespace
@@ -73,14 +78,18 @@ def storage(connection: sa.Connection) -> list[Storage]:
 def server(connection: sa.Connection) -> Server:
     """Version, migrations, size and connections."""
     query = sa.text("""
-        SELECT current_setting('server_version') AS version, (SELECT version_num FROM alembic_version) AS revision,
+        SELECT current_setting('server_version') AS version, (SELECT version_num
+          FROM alembic_version) AS revision,
                pg_database_size(current_database()) AS database_bytes,
-               (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database())::integer AS connections
+               (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database())::integer
+                 AS connections
     """)
     return Server(**connection.execute(query).mappings().one())
 
 
-def raw(connection: sa.Connection, name: str, *, before: str | None = None, limit: int = 50) -> RawPage | None:
+def raw(
+    connection: sa.Connection, name: str, *, before: str | None = None, limit: int = 50
+) -> RawPage | None:
     """Rows of a table, newest key first, from before a key on; None where no such table is shown.
 
     Raises ValueError for a key that cannot be one."""

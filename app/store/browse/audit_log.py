@@ -36,15 +36,32 @@ def page(
     limit: int = 50,
 ) -> paging.Page[Event]:
     """Events by time, newest first unless not `descending`."""
-    order = paging.Order(value=_a.created_at, key=_a.audit_event_id, descending=descending, nullable=False)
+    order = paging.Order(
+        value=_a.created_at, key=_a.audit_event_id, descending=descending, nullable=False
+    )
 
     def load(keys: list[UUID]) -> list[Event]:
-        columns = (_a.audit_event_id, users.c.name.label("user"), _a.action, _a.subject, _a.details, _a.created_at)
-        query = sa.select(*columns).select_from(audit_events.outerjoin(users)).where(_a.audit_event_id.in_(keys))
-        found = {row["audit_event_id"]: Event(**row) for row in connection.execute(query).mappings()}
+        columns = (
+            _a.audit_event_id,
+            users.c.name.label("user"),
+            _a.action,
+            _a.subject,
+            _a.details,
+            _a.created_at,
+        )
+        query = (
+            sa.select(*columns)
+            .select_from(audit_events.outerjoin(users))
+            .where(_a.audit_event_id.in_(keys))
+        )
+        found = {
+            row["audit_event_id"]: Event(**row) for row in connection.execute(query).mappings()
+        }
         return [found[key] for key in keys]
 
-    return order.page(connection, _matching(wanted), load, after=older_than, before=newer_than, limit=limit)
+    return order.page(
+        connection, _matching(wanted), load, after=older_than, before=newer_than, limit=limit
+    )
 
 
 def total(connection: sa.Connection, wanted: Filter) -> paging.Total:
@@ -60,7 +77,9 @@ def actions(connection: sa.Connection) -> list[str]:
 def _matching(wanted: Filter) -> sa.Select[tuple[UUID]]:
     query = sa.select(_a.audit_event_id).select_from(audit_events)
     if wanted.user:
-        query = query.where(_a.user_id.in_(sa.select(users.c.user_id).where(users.c.name == wanted.user)))
+        query = query.where(
+            _a.user_id.in_(sa.select(users.c.user_id).where(users.c.name == wanted.user))
+        )
     if wanted.action:
         noun = _a.action.startswith(f"{wanted.action}.", autoescape=True)
         query = query.where(sa.or_(_a.action == wanted.action, noun))

@@ -1,6 +1,8 @@
-"""STORE: the grid of all evaluated candidates: pages in several orders, and the facets to narrow it by.
+"""STORE: the grid of all evaluated candidates: pages in several orders, and the
+facets to narrow it by.
 
-Nothing is counted over the whole table: facets are those of the newest rows that match, and say so."""
+Nothing is counted over the whole table: facets are those of the newest rows that match, and say so.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class TooBroadError(ValueError):
 
 @contextmanager
 def patience(connection: sa.Connection) -> Iterator[None]:
-    """Cancel queries of more than PATIENCE_S by a TooBroadError, so that the rest of the page is not held up."""
+    """Cancel queries of more than PATIENCE_S by a TooBroadError, so that the rest of
+    the page is not held up.
+    """
     connection.execute(sa.text(f"SET LOCAL statement_timeout = {round(PATIENCE_S * 1000)}"))
     try:
         yield
@@ -46,8 +50,8 @@ def patience(connection: sa.Connection) -> Iterator[None]:
         if not isinstance(error.orig, QueryCanceled):
             raise
         raise TooBroadError(
-            f"given up after {PATIENCE_S} s: expected a filter that finds its rows sooner; narrow it by run, problem, "
-            "status or time, or export it, which may take as long as it needs"
+            f"given up after {PATIENCE_S} s: expected a filter that finds its rows sooner; narrow"
+            " it by run, problem, status or time, or export it, which may take as long as it needs"
         ) from error
 
 
@@ -56,7 +60,9 @@ SORTS: dict[str, sa.Column[float | None]] = {
     "candidate_us": evaluations.c.candidate_us,
     "coverage_time": evaluations.c.coverage_time,
 }
-"""Orders of the grid beside that by time → their column; each has an index of the evaluations that have a value."""
+"""Orders of the grid beside that by time → their column; each has an index of the
+evaluations that have a value.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +119,9 @@ def by_value(
         query = evaluation_rows.SELECTABLE.prefix_with(once).order_by(*order, turns.c.turn_id)
         behind: list[sa.ColumnElement[bool]] = [column.is_not(None)]
         if cursor is not None:
-            bound = sa.tuple_(sa.literal(cursor.value, sa.Double), sa.literal(cursor.evaluation_id, sa.Uuid))
+            bound = sa.tuple_(
+                sa.literal(cursor.value, sa.Double), sa.literal(cursor.evaluation_id, sa.Uuid)
+            )
             behind.append(sa.tuple_(*keys) < bound if down else sa.tuple_(*keys) > bound)
         found = rare_filters.rows(connection, query, narrowed, order, where=behind, limit=number)
         return [evaluation_rows.row_from(record._mapping) for record in found]
@@ -128,7 +136,9 @@ def by_value(
 
 
 def facets(connection: sa.Connection, expression: Expression) -> Facets:
-    """Counts of each facet's values among the newest matches, each evaluation once, as the list has them."""
+    """Counts of each facet's values among the newest matches, each evaluation once,
+    as the list has them.
+    """
     order = (evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
     query = (
         sa.select(*(evaluation_rows.COLUMNS[name].label(name) for name in FACETS))
@@ -147,7 +157,9 @@ def facets_of(rows: Sequence[EvaluationRow]) -> Facets:
 
 def _counted(found: Sequence[Any]) -> Facets:
     counts = {name: Counter(getattr(row, name) for row in found) for name in FACETS}
-    counts["verdict"] = Counter(row.verdict for row in found if is_shown(label=row.verdict, status=row.status))
+    counts["verdict"] = Counter(
+        row.verdict for row in found if is_shown(label=row.verdict, status=row.status)
+    )
     return Facets(
         counts={name: counter.most_common() for name, counter in counts.items()},
         looked_at=len(found),
@@ -157,4 +169,7 @@ def _counted(found: Sequence[Any]) -> Facets:
 
 def stored(connection: sa.Connection) -> int:
     """Judged evaluations in all, from the roll-ups."""
-    return int(connection.scalar(sa.select(sa.func.coalesce(sa.func.sum(hourly_counts.c.evaluations), 0))) or 0)
+    return int(
+        connection.scalar(sa.select(sa.func.coalesce(sa.func.sum(hourly_counts.c.evaluations), 0)))
+        or 0
+    )

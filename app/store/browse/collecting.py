@@ -1,4 +1,6 @@
-"""STORE: rows of the pages about collections: rollouts, their trees, and the calls of an attempt."""
+"""STORE: rows of the pages about collections: rollouts, their trees, and the calls
+of an attempt.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ def attempt(connection: sa.Connection, node_id: UUID) -> AttemptPage | None:
     if row is None:
         return None
     calls = [dict(each._mapping) for each in connection.execute(_CALLS, {"node_id": node_id})]
-    keys = [*row.messages, *(each[name] for each in calls for name in ("answer", "reasoning") if each[name])]
+    keys = [
+        *row.messages,
+        *(each[name] for each in calls for name in ("answer", "reasoning") if each[name]),
+    ]
     told = messages.load(connection, keys)
     for each in calls:
         for name in ("answer", "reasoning"):
@@ -74,7 +79,10 @@ def attempt(connection: sa.Connection, node_id: UUID) -> AttemptPage | None:
     values = dict(row._mapping) | {"outcome": row.outcome or {}}
     earlier = [key for key in (row.parent, *row.shown) if key is not None]
     asked = {"rollout_id": row.rollout_id, "key": row.key, "before": earlier}
-    related = [dict(each._mapping) | {"outcome": each.outcome or {}} for each in connection.execute(_RELATED, asked)]
+    related = [
+        dict(each._mapping) | {"outcome": each.outcome or {}}
+        for each in connection.execute(_RELATED, asked)
+    ]
     return AttemptPage(
         row=values,
         sent=tuple(told[key] for key in row.messages),
@@ -93,70 +101,74 @@ def _with_tokens(call: dict[str, Any]) -> dict[str, Any]:
     prompt, ids = (unpacked(call[name], "i") for name in ("prompt_token_ids", "token_ids"))
     logprobs: list[Any] = unpacked(call["logprobs"], "f") or [None] * len(ids or ())
     pairs = list(zip(map(int, ids or ()), logprobs, strict=False))
-    counts = {"prompt_ids": None if prompt is None else len(prompt), "answer_ids": None if ids is None else len(ids)}
+    counts = {
+        "prompt_ids": None if prompt is None else len(prompt),
+        "answer_ids": None if ids is None else len(ids),
+    }
     return call | counts | {"tokens": pairs[:SHOWN_TOKENS]}
 
 
-def call_of_turn(connection: sa.Connection, trajectory_id: UUID, turn_index: int) -> dict[str, Any] | None:
+def call_of_turn(
+    connection: sa.Connection, trajectory_id: UUID, turn_index: int
+) -> dict[str, Any] | None:
     """Facts of the call that gave the answer of a turn; None where it was not collected here."""
-    found = connection.execute(_OF_TURN, {"trajectory_id": trajectory_id, "turn_index": turn_index}).mappings().first()
+    found = (
+        connection.execute(_OF_TURN, {"trajectory_id": trajectory_id, "turn_index": turn_index})
+        .mappings()
+        .first()
+    )
     return None if found is None else dict(found)
 
 
-_OF_TURN = sa.text(
-    """
-SELECT n.node_id, k.endpoint, k.model, k.finish_reason, k.input_tokens, k.cached_input_tokens, k.output_tokens,
+_OF_TURN = sa.text("""
+SELECT n.node_id, k.endpoint, k.model, k.finish_reason, k.input_tokens, k.cached_input_tokens,
+  k.output_tokens,
   k.reasoning_tokens, k.cost_usd, extract(epoch FROM k.last_at - k.sent_at) AS seconds
 FROM turns t JOIN nodes n USING (turn_id) JOIN model_calls k USING (node_id)
 WHERE t.trajectory_id = :trajectory_id AND t.turn_index = :turn_index AND k.state = 'answered'
 ORDER BY k.claim DESC LIMIT 1
-"""
-)
+""")
 _CREDITED = is_credited_text("(n.outcome->>'correct')::boolean", "n.outcome->>'label'")
-_ROLLOUTS = sa.text(
-    f"""
-SELECT r.rollout_id, r.problem_id, p.name AS problem, r.sample, r.stop_reason, r.stop_detail, r.spent_calls,
+_ROLLOUTS = sa.text(f"""
+SELECT r.rollout_id, r.problem_id, p.name AS problem, r.sample, r.stop_reason, r.stop_detail,
+  r.spent_calls,
   r.spent_tokens, r.spent_usd, count(n.node_id) AS attempts,
   count(*) FILTER (WHERE {_CREDITED}) AS correct,
   max((n.outcome->>'speedup')::double precision) AS speedup
 FROM collection_rollouts r JOIN problems p USING (problem_id) LEFT JOIN nodes n USING (rollout_id)
 WHERE r.collection_id = :collection_id
 GROUP BY r.rollout_id, p.name ORDER BY (r.stop_reason IS NOT NULL), p.name, r.sample LIMIT :limit
-"""  # noqa: S608 (made of constants)
-)
-_ROLLOUT = sa.text(
-    """
-SELECT r.rollout_id, r.collection_id, runs.name AS collection, r.problem_id, p.name AS problem, r.sample,
+""")  # noqa: S608 (made of constants)
+_ROLLOUT = sa.text("""
+SELECT r.rollout_id, r.collection_id, runs.name AS collection, r.problem_id, p.name AS problem,
+  r.sample,
   r.stop_reason, r.stop_detail, r.picked
-FROM collection_rollouts r JOIN problems p USING (problem_id) JOIN collections c USING (collection_id)
+FROM collection_rollouts r JOIN problems p USING (problem_id)
+  JOIN collections c USING (collection_id)
   JOIN runs USING (run_id)
 WHERE r.rollout_id = :rollout_id
-"""
-)
-_TREE = sa.text(
-    """
-SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.turn, n.endpoint, n.state, n.outcome, n.tokens, n.cost_usd,
+""")
+_TREE = sa.text("""
+SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.turn, n.endpoint, n.state, n.outcome,
+  n.tokens, n.cost_usd,
   n.extraction, n.ending, t.trajectory_id, t.turn_index, e.evaluation_id
 FROM nodes n LEFT JOIN turns t USING (turn_id) LEFT JOIN evaluations e ON e.job_id = n.job_id
 WHERE n.rollout_id = :rollout_id ORDER BY n.created_at, string_to_array(n.key, '.')::int[]
-"""
-)
-_ATTEMPT = sa.text(
-    """
-SELECT n.node_id, n.key, n.rollout_id, n.collection_id, n.operator, n.endpoint, n.seed, n.state, n.outcome,
-  n.parent, n.shown, n.tokens, n.cost_usd, n.messages, n.extraction, p.problem_id, p.name AS problem, r.sample,
+""")
+_ATTEMPT = sa.text("""
+SELECT n.node_id, n.key, n.rollout_id, n.collection_id, n.operator, n.endpoint, n.seed, n.state,
+  n.outcome,
+  n.parent, n.shown, n.tokens, n.cost_usd, n.messages, n.extraction, p.problem_id, p.name
+    AS problem, r.sample,
   r.picked, runs.name AS collection, t.trajectory_id, t.turn_index, e.evaluation_id
 FROM nodes n JOIN collection_rollouts r USING (rollout_id) JOIN problems p USING (problem_id)
   JOIN collections c ON c.collection_id = n.collection_id JOIN runs ON runs.run_id = c.run_id
   LEFT JOIN turns t USING (turn_id) LEFT JOIN evaluations e ON e.job_id = n.job_id
 WHERE n.node_id = :node_id
-"""
-)
-_RELATED = sa.text(
-    """
+""")
+_RELATED = sa.text("""
 SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.state, n.outcome FROM nodes n
 WHERE n.rollout_id = :rollout_id AND (n.parent = :key OR n.key = ANY(CAST(:before AS text[])))
 ORDER BY n.created_at, string_to_array(n.key, '.')::int[]
-"""
-)
+""")
 _CALLS = sa.text("SELECT * FROM model_calls WHERE node_id = :node_id ORDER BY claim")

@@ -1,4 +1,6 @@
-"""STORE: findings of detectors: frequency, course over time, evaluations, and disagreement with people."""
+"""STORE: findings of detectors: frequency, course over time, evaluations, and
+disagreement with people.
+"""
 
 from __future__ import annotations
 
@@ -77,9 +79,17 @@ def counts(connection: sa.Connection) -> list[Count]:
 
 def days(connection: sa.Connection, number: int) -> list[Day]:
     """The last `number` days (UTC), oldest first, the last one unfinished."""
-    today: datetime = connection.execute(sa.select(sa.func.date_trunc("day", sa.func.now(), "UTC"))).scalar_one()
+    today: datetime = connection.execute(
+        sa.select(sa.func.date_trunc("day", sa.func.now(), "UTC"))
+    ).scalar_one()
     first = today - timedelta(days=number - 1)
-    valid = _by_day(connection, hourly_counts, hourly_counts.c.evaluations, hourly_counts.c.status != "invalid", first)
+    valid = _by_day(
+        connection,
+        hourly_counts,
+        hourly_counts.c.evaluations,
+        hourly_counts.c.status != "invalid",
+        first,
+    )
     f = hourly_findings.c
     day = sa.func.date_trunc("day", f.hour, "UTC")
     query = (
@@ -91,11 +101,19 @@ def days(connection: sa.Connection, number: int) -> list[Day]:
     for moment, detector, total in connection.execute(query):
         found.setdefault(moment, {})[detector] = int(total)
     moments = [first + timedelta(days=place) for place in range(number)]
-    return [Day(day=moment, valid=valid.get(moment, 0), findings=found.get(moment, {})) for moment in moments]
+    return [
+        Day(day=moment, valid=valid.get(moment, 0), findings=found.get(moment, {}))
+        for moment in moments
+    ]
 
 
 def examples(
-    connection: sa.Connection, detector: str, *, cleared: bool = False, before: UUID | None = None, limit: int = 20
+    connection: sa.Connection,
+    detector: str,
+    *,
+    cleared: bool = False,
+    before: UUID | None = None,
+    limit: int = 20,
 ) -> list[Example]:
     """The latest findings of a detector that weigh something, newest first.
 
@@ -122,7 +140,9 @@ def examples(
             .join(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
             .join(problems, problems.c.problem_id == jobs.c.problem_id)
         )
-        .where(findings.c.detector == detector, findings.c.label != Label.CLEAN, verdicts.c.is_current)
+        .where(
+            findings.c.detector == detector, findings.c.label != Label.CLEAN, verdicts.c.is_current
+        )
         .order_by(findings.c.finding_id.desc())
         .limit(limit)
     )
@@ -133,9 +153,12 @@ def examples(
     return [Example(**row) for row in connection.execute(query).mappings()]
 
 
-def sample(connection: sa.Connection, number: int) -> list[tuple[stored.StoredEvaluation, str, tuple[str, ...]]]:
-    """The latest judged evaluations with all that a judge asks for, the detectors' label of each, and the detectors
-    with findings of that label."""
+def sample(
+    connection: sa.Connection, number: int
+) -> list[tuple[stored.StoredEvaluation, str, tuple[str, ...]]]:
+    """The latest judged evaluations with all that a judge asks for, the detectors' label of each,
+    and the detectors with findings of that label.
+    """
     reasons = (
         sa.select(sa.func.array_agg(findings.c.detector.distinct()))
         .where(findings.c.verdict_id == verdicts.c.verdict_id, findings.c.label == verdicts.c.label)
@@ -143,7 +166,9 @@ def sample(connection: sa.Connection, number: int) -> list[tuple[stored.StoredEv
     )
     query = (
         sa.select(evaluations.c.evaluation_id, verdicts.c.label, reasons.label("reasons"))
-        .select_from(evaluations.join(verdicts, verdicts.c.evaluation_id == evaluations.c.evaluation_id))
+        .select_from(
+            evaluations.join(verdicts, verdicts.c.evaluation_id == evaluations.c.evaluation_id)
+        )
         .where(verdicts.c.is_current)
         .order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
         .limit(number)
@@ -161,5 +186,7 @@ def _by_day(
     first: datetime,
 ) -> dict[datetime, int]:
     day = sa.func.date_trunc("day", table.c.hour, "UTC")
-    query = sa.select(day, sa.func.sum(counted)).where(table.c.hour >= first, condition).group_by(day)
+    query = (
+        sa.select(day, sa.func.sum(counted)).where(table.c.hour >= first, condition).group_by(day)
+    )
     return {moment: int(total) for moment, total in connection.execute(query)}

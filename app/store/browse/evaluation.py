@@ -103,7 +103,9 @@ def read(connection: sa.Connection, evaluation_id: UUID) -> EvaluationPage | Non
     """The page of one evaluation; None where there is none of that id."""
     query = (
         sa.select(evaluations, profiles.c.raw_bytes.label("timeline_bytes"))
-        .select_from(evaluations.outerjoin(profiles, profiles.c.evaluation_id == evaluations.c.evaluation_id))
+        .select_from(
+            evaluations.outerjoin(profiles, profiles.c.evaluation_id == evaluations.c.evaluation_id)
+        )
         .where(evaluations.c.evaluation_id == evaluation_id)
     )
     row = connection.execute(query).mappings().one_or_none()
@@ -129,7 +131,9 @@ def latest_of(connection: sa.Connection, candidate_id: UUID) -> UUID | None:
     """The latest evaluation of a candidate."""
     query = sa.select(evaluations.c.evaluation_id).join(jobs, jobs.c.job_id == evaluations.c.job_id)
     return connection.scalar(
-        query.where(jobs.c.candidate_id == candidate_id).order_by(evaluations.c.created_at.desc()).limit(1)
+        query.where(jobs.c.candidate_id == candidate_id)
+        .order_by(evaluations.c.created_at.desc())
+        .limit(1)
     )
 
 
@@ -140,7 +144,10 @@ def believed(connection: sa.Connection, evaluation_id: UUID) -> Believed:
     ).one_or_none()
     said = connection.execute(
         sa.select(
-            *(reviews.c[name] for name in ("review_id", "label", "verdict", "hack_type", "reason", "withdraws")),
+            *(
+                reviews.c[name]
+                for name in ("review_id", "label", "verdict", "hack_type", "reason", "withdraws")
+            ),
             reviews.c.created_at,
             sa.func.coalesce(users.c.name, "local").label("reviewer"),
         )
@@ -161,7 +168,9 @@ def believed(connection: sa.Connection, evaluation_id: UUID) -> Believed:
 
 def _verdict(connection: sa.Connection, current: sa.Row[Any]) -> Verdict:
     found = connection.execute(
-        sa.select(findings).where(findings.c.verdict_id == current.verdict_id).order_by(findings.c.finding_id)
+        sa.select(findings)
+        .where(findings.c.verdict_id == current.verdict_id)
+        .order_by(findings.c.finding_id)
     )
     return Verdict(
         label=Label(current.label),
@@ -181,7 +190,9 @@ def _verdict(connection: sa.Connection, current: sa.Row[Any]) -> Verdict:
 
 
 def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]:
-    """Other evaluations of the same candidate on the same problem, newest first: other devices, seeds, versions."""
+    """Other evaluations of the same candidate on the same problem, newest first:
+    other devices, seeds, versions.
+    """
     query = (
         sa.select(
             evaluations.c.evaluation_id,
@@ -193,7 +204,10 @@ def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]
         )
         .select_from(
             evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id).outerjoin(
-                verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+                verdicts,
+                sa.and_(
+                    verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
+                ),
             )
         )
         .where(
@@ -210,14 +224,22 @@ def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]
 def timeline(connection: sa.Connection, evaluation_id: UUID) -> Timeline | None:
     """Timeline stored for an evaluation; None where there is none."""
     query = sa.select(
-        profiles.c.codec, profiles.c.raw_bytes, sa.func.octet_length(profiles.c.body).label("stored_bytes")
+        profiles.c.codec,
+        profiles.c.raw_bytes,
+        sa.func.octet_length(profiles.c.body).label("stored_bytes"),
     ).where(profiles.c.evaluation_id == evaluation_id)
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else Timeline(**row)
 
 
-def timeline_piece(connection: sa.Connection, evaluation_id: UUID, start: int, length: int) -> bytes:
-    """Bytes of a stored timeline, still compressed: the column is stored plainly, so that a slice reads a slice."""
+def timeline_piece(
+    connection: sa.Connection, evaluation_id: UUID, start: int, length: int
+) -> bytes:
+    """Bytes of a stored timeline, still compressed: the column is stored plainly, so
+    that a slice reads a slice.
+    """
     piece = sa.func.substring(profiles.c.body, start + 1, length)
-    found = connection.execute(sa.select(piece).where(profiles.c.evaluation_id == evaluation_id)).scalar_one_or_none()
+    found = connection.execute(
+        sa.select(piece).where(profiles.c.evaluation_id == evaluation_id)
+    ).scalar_one_or_none()
     return b"" if found is None else bytes(found)

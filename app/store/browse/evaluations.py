@@ -21,14 +21,17 @@ def page(
     newer_than: Cursor | None = None,
     limit: int = 50,
 ) -> paging.Page[EvaluationRow]:
-    """Evaluations that match, each once, newest (or else oldest) first: those behind `older_than`, or before
-    `newer_than`, in that order."""
+    """Evaluations that match, each once, newest (or else oldest) first: those behind `older_than`,
+    or before `newer_than`, in that order.
+    """
     narrowed = rare_filters.narrowed(connection, expression)
     keys = (evaluations.c.created_at, evaluations.c.evaluation_id)
 
     def read(cursor: Cursor | None, number: int, *, newest: bool) -> list[EvaluationRow]:
         order = [key.desc() if newest else key.asc() for key in keys]
-        query = evaluation_rows.SELECTABLE.prefix_with(evaluation_rows.ONCE).order_by(*order, turns.c.turn_id)
+        query = evaluation_rows.SELECTABLE.prefix_with(evaluation_rows.ONCE).order_by(
+            *order, turns.c.turn_id
+        )
         behind: list[sa.ColumnElement[bool]] = []
         if cursor is not None:
             bound = sa.tuple_(sa.literal(cursor.created_at), sa.literal(cursor.evaluation_id))

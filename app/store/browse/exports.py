@@ -1,4 +1,6 @@
-"""STORE: the pages of datasets: the list, one dataset, and a quick count of attempts that a selection would keep."""
+"""STORE: the pages of datasets: the list, one dataset, and a quick count of attempts
+that a selection would keep.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,11 @@ def total(connection: sa.Connection) -> paging.Total:
 
 def read(connection: sa.Connection, export_id: UUID) -> Export | None:
     """One dataset with its manifest; None where there is none of that id."""
-    found = connection.execute(sa.select(exports).where(exports.c.export_id == export_id)).mappings().one_or_none()
+    found = (
+        connection.execute(sa.select(exports).where(exports.c.export_id == export_id))
+        .mappings()
+        .one_or_none()
+    )
     return None if found is None else Export(**found)
 
 
@@ -83,18 +89,24 @@ def quick_funnel(
     detectors: dict[str, int],
     latest: int = LATEST,
 ) -> Sequence[QuickStage]:
-    """Attempts left after each stage that the evaluation itself decides, of the latest evaluations; the device class is
-    that of most of them.
+    """Attempts left after each stage that the evaluation itself decides, of the latest evaluations;
+    the device class is that of most of them.
 
-    Stages that need texts or other attempts (extraction, near-duplicates, choice) are not counted here, nor is a source
-    looked up among other evaluations of it."""
+    Stages that need texts or other attempts (extraction, near-duplicates, choice) are not counted
+    here, nor is a source looked up among other evaluations of it.
+    """
     oldest = connection.scalar(
-        sa.select(evaluations.c.created_at).order_by(evaluations.c.created_at.desc()).offset(latest).limit(1)
+        sa.select(evaluations.c.created_at)
+        .order_by(evaluations.c.created_at.desc())
+        .offset(latest)
+        .limit(1)
     )
     recent = sa.true() if oldest is None else evaluations.c.created_at > oldest
     connection.execute(sa.text("SET LOCAL statement_timeout = '10s'"))
     device = export_conditions.device_of(connection, spec, datetime.now(UTC), recent)
-    conditions = export_conditions.conditions(spec, kind, policy=policy, detectors=detectors, device=device)
+    conditions = export_conditions.conditions(
+        spec, kind, policy=policy, detectors=detectors, device=device
+    )
     stages = [stage for stage in conditions if stage.name in QUICK]
     counts = [
         sa.func.count().filter(sa.and_(*(stage.keeps for stage in stages[:number])))
@@ -105,5 +117,6 @@ def quick_funnel(
     of = "every evaluation" if oldest is None else f"the latest {latest:,} evaluations"
     found = [QuickStage(stage="latest", rows=first, rule=f"attempts of {of}")]
     return found + [
-        QuickStage(stage=stage.name, rows=number, rule=stage.rule) for stage, number in zip(stages, left, strict=True)
+        QuickStage(stage=stage.name, rows=number, rule=stage.rule)
+        for stage, number in zip(stages, left, strict=True)
     ]

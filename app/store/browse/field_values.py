@@ -17,9 +17,15 @@ _COLUMNS = {
 
 
 def beginning(connection: sa.Connection, field: str, text: str, limit: int = 12) -> list[str]:
-    """Values of a field that contain the text, the shortest first; empty for a field without a small table."""
+    """Values of a field that contain the text, the shortest first; empty for a field
+    without a small table.
+    """
     column = _COLUMNS.get(field)
     if column is None:
         return []
     found = sa.select(column).where(column.icontains(text, autoescape=True)).distinct().subquery()
-    return list(connection.scalars(sa.select(found.c[0]).order_by(sa.func.length(found.c[0]), found.c[0]).limit(limit)))
+    return list(
+        connection.scalars(
+            sa.select(found.c[0]).order_by(sa.func.length(found.c[0]), found.c[0]).limit(limit)
+        )
+    )

@@ -11,7 +11,16 @@ import sqlalchemy as sa
 
 from app import routing
 from app.store import evaluation_rows
-from app.store.tables import candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
+from app.store.tables import (
+    candidates,
+    evaluations,
+    jobs,
+    problems,
+    runs,
+    trajectories,
+    turns,
+    verdicts,
+)
 
 TURNS_LISTED = 20
 """Identical submissions share a job: enough of the turns that asked for it."""
@@ -104,7 +113,10 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
             .outerjoin(runs, runs.c.run_id == jobs.c.run_id)
             .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
             .outerjoin(
-                verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+                verdicts,
+                sa.and_(
+                    verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
+                ),
             )
         )
         .where(jobs.c.job_id == job_id)
@@ -115,11 +127,13 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
 
 def _turns_of(connection: sa.Connection, job_id: UUID) -> tuple[TurnLink, ...]:
     query = (
-        sa.select(turns.c.trajectory_id, turns.c.turn_index, runs.c.run_id, runs.c.name.label("run"))
+        sa.select(
+            turns.c.trajectory_id, turns.c.turn_index, runs.c.run_id, runs.c.name.label("run")
+        )
         .select_from(
-            turns.join(trajectories, turns.c.trajectory_id == trajectories.c.trajectory_id).outerjoin(
-                runs, trajectories.c.run_id == runs.c.run_id
-            )
+            turns.join(
+                trajectories, turns.c.trajectory_id == trajectories.c.trajectory_id
+            ).outerjoin(runs, trajectories.c.run_id == runs.c.run_id)
         )
         .where(turns.c.job_id == job_id)
         .order_by(turns.c.trajectory_id.desc())

@@ -22,7 +22,9 @@ class Filter:
     state: str = ""
     device_class: str = ""
     run: str = ""
-    """Exact name of the run with which the job was submitted, or to which a turn belongs that asked for it."""
+    """Exact name of the run with which the job was submitted, or to which a turn
+    belongs that asked for it.
+    """
     error_kind: str = ""
 
 
@@ -70,11 +72,18 @@ def page(
     newer_than: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[JobRow]:
-    """Jobs that meet the filter, newest (or else oldest) first: those behind, or before, the job of an id."""
+    """Jobs that meet the filter, newest (or else oldest) first: those behind, or
+    before, the job of an id.
+    """
     order = paging.Order(value=_j.created_at, key=_j.job_id, descending=descending, nullable=False)
     query = sa.select(_j.job_id).where(*_conditions(connection, asked))
     return order.page(
-        connection, query, lambda ids: _of_ids(connection, ids), after=older_than, before=newer_than, limit=limit
+        connection,
+        query,
+        lambda ids: _of_ids(connection, ids),
+        after=older_than,
+        before=newer_than,
+        limit=limit,
     )
 
 
@@ -86,7 +95,11 @@ def total(connection: sa.Connection, asked: Filter) -> paging.Total:
 def open_counts(connection: sa.Connection) -> dict[str, int]:
     """Jobs that are queued, running and failed: the states that partial indexes hold."""
     states = (JobState.QUEUED, JobState.RUNNING, JobState.FAILED)
-    query = sa.select(_j.state, sa.func.count()).where(_j.state == sa.bindparam("state")).group_by(_j.state)
+    query = (
+        sa.select(_j.state, sa.func.count())
+        .where(_j.state == sa.bindparam("state"))
+        .group_by(_j.state)
+    )
     found = {str(state): 0 for state in states}
     for state in states:
         found |= dict(connection.execute(query, {"state": state}).all())
@@ -95,7 +108,12 @@ def open_counts(connection: sa.Connection) -> dict[str, int]:
 
 def error_kinds(connection: sa.Connection) -> list[str]:
     """Every kind of error that a failed job has."""
-    query = sa.select(_j.error_kind).where(_j.state == JobState.FAILED).distinct().order_by(_j.error_kind)
+    query = (
+        sa.select(_j.error_kind)
+        .where(_j.state == JobState.FAILED)
+        .distinct()
+        .order_by(_j.error_kind)
+    )
     return list(connection.scalars(query))
 
 
@@ -106,7 +124,9 @@ def _of_ids(connection: sa.Connection, ids: list[UUID]) -> list[JobRow]:
 
 
 def _with_run(row: sa.RowMapping, place: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a line; a job that was submitted without a run has that of its first turn's trajectory."""
+    """The columns of a line; a job that was submitted without a run has that of its
+    first turn's trajectory.
+    """
     return {**row, **place} if row["run_id"] is None else {**place, **row}
 
 
@@ -126,12 +146,15 @@ def _conditions(connection: sa.Connection, asked: Filter) -> list[sa.ColumnEleme
 
 
 def _of_run(run_id: UUID) -> sa.CompoundSelect[tuple[UUID | None]]:
-    """Jobs that were submitted with a run, and those of its trajectories' turns: identical submissions share a job,
-    which has the run of the first of them."""
+    """Jobs that were submitted with a run, and those of its trajectories' turns: identical
+    submissions share a job, which has the run of the first of them.
+    """
     own = sa.select(_j.job_id).where(_j.run_id == run_id)
     asked = (
         sa.select(turns.c.job_id)
-        .select_from(turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id))
+        .select_from(
+            turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id)
+        )
         .where(trajectories.c.run_id == run_id, turns.c.job_id.is_not(None))
     )
     return own.union(asked)
@@ -154,7 +177,10 @@ def _rows(ids: list[UUID]) -> sa.Select[Any]:
             .outerjoin(runs, runs.c.run_id == _j.run_id)
             .outerjoin(evaluations, evaluations.c.job_id == _j.job_id)
             .outerjoin(
-                verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+                verdicts,
+                sa.and_(
+                    verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
+                ),
             )
         )
         .where(_j.job_id.in_(ids))
@@ -165,16 +191,24 @@ def _turns(connection: sa.Connection, ids: list[UUID]) -> dict[UUID, dict[str, A
     """Job → trajectory, its run, and index of the first turn that asked for the job."""
     key = turns.c.job_id
     query = (
-        sa.select(key, turns.c.trajectory_id, turns.c.turn_index.label("turn"), runs.c.run_id, runs.c.name.label("run"))
+        sa.select(
+            key,
+            turns.c.trajectory_id,
+            turns.c.turn_index.label("turn"),
+            runs.c.run_id,
+            runs.c.name.label("run"),
+        )
         .select_from(
-            turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id).outerjoin(
-                runs, runs.c.run_id == trajectories.c.run_id
-            )
+            turns.join(
+                trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id
+            ).outerjoin(runs, runs.c.run_id == trajectories.c.run_id)
         )
         .where(key.in_(ids))
         .order_by(turns.c.turn_id)
     )
     found: dict[UUID, dict[str, Any]] = {}
     for row in connection.execute(query).mappings():
-        found.setdefault(row["job_id"], {name: value for name, value in row.items() if name != "job_id"})
+        found.setdefault(
+            row["job_id"], {name: value for name, value in row.items() if name != "job_id"}
+        )
     return found

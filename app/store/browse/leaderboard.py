@@ -1,4 +1,6 @@
-"""STORE: models against levels and problems: counts from roll-ups, best credited speedups by index."""
+"""STORE: models against levels and problems: counts from roll-ups, best credited
+speedups by index.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +24,38 @@ class Best:
     speedup: float
     evaluation_id: UUID
     of_light: float | None
-    """Least time that the device's bandwidth allows, over the time taken; None where either was not measured."""
+    """Least time that the device's bandwidth allows, over the time taken; None where
+    either was not measured.
+    """
 
 
-def totals(connection: sa.Connection, *, source_set: str = "", level: int | None = None) -> dict[str, Counts]:
+def totals(
+    connection: sa.Connection, *, source_set: str = "", level: int | None = None
+) -> dict[str, Counts]:
     """Model → counts over the attempts of its runs."""
     query = _counted(runs.c.model).where(*_conditions(source_set, level))
-    return {row.pop("model"): Counts(**row) for row in _rows(connection, query.group_by(runs.c.model))}
+    return {
+        row.pop("model"): Counts(**row) for row in _rows(connection, query.group_by(runs.c.model))
+    }
 
 
-def by_problem(connection: sa.Connection, problem_ids: list[UUID]) -> dict[tuple[UUID, str], Counts]:
+def by_problem(
+    connection: sa.Connection, problem_ids: list[UUID]
+) -> dict[tuple[UUID, str], Counts]:
     """Problem and model → counts."""
     keys = (attempt_counts.c.problem_id, runs.c.model)
     query = _counted(*keys).where(attempt_counts.c.problem_id.in_(problem_ids)).group_by(*keys)
-    return {(row.pop("problem_id"), row.pop("model")): Counts(**row) for row in _rows(connection, query)}
+    return {
+        (row.pop("problem_id"), row.pop("model")): Counts(**row) for row in _rows(connection, query)
+    }
 
 
 def fastest(connection: sa.Connection, problem_ids: list[UUID]) -> dict[tuple[UUID, str], Best]:
     """Problem and model → the fastest credited attempt, found along the index of speedups."""
     models = sa.select(runs.c.model).where(runs.c.model.is_not(None)).distinct().subquery()
-    wanted = sa.select(problems.c.problem_id).where(problems.c.problem_id.in_(problem_ids)).subquery()
+    wanted = (
+        sa.select(problems.c.problem_id).where(problems.c.problem_id.in_(problem_ids)).subquery()
+    )
     best = (
         sa.select(attempts.c.speedup, attempts.c.evaluation_id)
         .join(runs, runs.c.run_id == attempts.c.run_id)
@@ -52,14 +66,16 @@ def fastest(connection: sa.Connection, problem_ids: list[UUID]) -> dict[tuple[UU
         .correlate(wanted, models)
         .lateral()
     )
-    query = sa.select(wanted.c.problem_id, models.c.model, best.c.speedup, best.c.evaluation_id).select_from(
-        wanted.join(models, sa.true()).join(best, sa.true())
-    )
+    query = sa.select(
+        wanted.c.problem_id, models.c.model, best.c.speedup, best.c.evaluation_id
+    ).select_from(wanted.join(models, sa.true()).join(best, sa.true()))
     found = connection.execute(query).all()
     shares = _shares_of_light(connection, [row.evaluation_id for row in found])
     return {
         (row.problem_id, row.model): Best(
-            speedup=row.speedup, evaluation_id=row.evaluation_id, of_light=shares.get(row.evaluation_id)
+            speedup=row.speedup,
+            evaluation_id=row.evaluation_id,
+            of_light=shares.get(row.evaluation_id),
         )
         for row in found
     }
@@ -73,13 +89,17 @@ def _shares_of_light(connection: sa.Connection, evaluation_ids: list[UUID]) -> d
         e.evaluation_id.in_(evaluation_ids), floor > 0, e.candidate_us > 0
     )
     return {
-        row.evaluation_id: metrics.speed_of_light_share(FLOOR_HEADROOM * row.floor_us, row.candidate_us)
+        row.evaluation_id: metrics.speed_of_light_share(
+            FLOOR_HEADROOM * row.floor_us, row.candidate_us
+        )
         for row in connection.execute(query)
     }
 
 
 def _counted(*keys: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    counts = [sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS]
+    counts = [
+        sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS
+    ]
     joined = attempt_counts.join(runs, runs.c.run_id == attempt_counts.c.run_id).join(
         problems, problems.c.problem_id == attempt_counts.c.problem_id
     )

@@ -102,9 +102,13 @@ class Overview:
 
 
 def read(connection: sa.Connection, *, hours: int = 24) -> Overview:
-    """The first page: queues, devices, throughput, and counts over the last `hours` and of all time."""
+    """The first page: queues, devices, throughput, and counts over the last `hours`
+    and of all time.
+    """
     first: datetime = connection.execute(
-        sa.select(sa.func.date_trunc("hour", sa.func.now()) - sa.func.make_interval(0, 0, 0, 0, hours - 1))
+        sa.select(
+            sa.func.date_trunc("hour", sa.func.now()) - sa.func.make_interval(0, 0, 0, 0, hours - 1)
+        )
     ).scalar_one()
     counts = _counts(connection)
     judged = [row for row in counts if is_shown(label=_label(row), status=row.status)]
@@ -134,7 +138,9 @@ def _label(row: Any) -> str:
 
 def _counts(connection: sa.Connection) -> Sequence[Any]:
     keys = (hourly_counts.c.status, hourly_counts.c.label, hourly_counts.c.human_verdict)
-    query = sa.select(*keys, sa.func.sum(hourly_counts.c.evaluations).label("number")).group_by(*keys)
+    query = sa.select(*keys, sa.func.sum(hourly_counts.c.evaluations).label("number")).group_by(
+        *keys
+    )
     return connection.execute(query).all()
 
 
@@ -154,7 +160,9 @@ def _hours(connection: sa.Connection, first: datetime, number: int) -> tuple[Hou
             c.status,
             sa.func.sum(c.evaluations).label("number"),
             sa.func.coalesce(sa.func.sum(c.evaluations).filter(hack), 0).label("hacks"),
-            sa.func.coalesce(sa.func.sum(c.evaluations).filter(c.human_verdict == Label.HACK), 0).label("confirmed"),
+            sa.func.coalesce(
+                sa.func.sum(c.evaluations).filter(c.human_verdict == Label.HACK), 0
+            ).label("confirmed"),
         )
         .where(c.hour >= first)
         .group_by(c.hour, c.status)
@@ -172,7 +180,9 @@ def _hours(connection: sa.Connection, first: datetime, number: int) -> tuple[Hou
         if total:
             detectors.setdefault(hour, {})[detector] = int(total)
     moments = [first + timedelta(hours=place) for place in range(number)]
-    return tuple(_hour(moment, of_hour.get(moment, []), detectors.get(moment, {})) for moment in moments)
+    return tuple(
+        _hour(moment, of_hour.get(moment, []), detectors.get(moment, {})) for moment in moments
+    )
 
 
 def _hour(hour: datetime, rows: Sequence[Any], detectors: dict[str, int]) -> Hour:
@@ -214,7 +224,9 @@ def _percentile(buckets: Sequence[tuple[int, int]], share: float) -> float:
     """The middle, on a logarithmic scale, of the bucket in which that share is reached."""
     wanted = share * sum(number for _, number in buckets)
     reached = accumulate(number for _, number in buckets)
-    bucket = next(bucket for (bucket, _), number in zip(buckets, reached, strict=True) if number >= wanted)
+    bucket = next(
+        bucket for (bucket, _), number in zip(buckets, reached, strict=True) if number >= wanted
+    )
     return float(2 ** ((bucket + 0.5) / BUCKETS_PER_OCTAVE))
 
 
@@ -237,7 +249,9 @@ def _gauges(connection: sa.Connection) -> dict[str, Gauge]:
         if row.clock is None and row.expected is None:
             continue
         canary = row.after / row.expected if row.after and row.expected else None
-        gauge = Gauge(sm_clock_mhz=_whole(row.clock), temperature_c=_whole(row.temperature), canary=canary)
+        gauge = Gauge(
+            sm_clock_mhz=_whole(row.clock), temperature_c=_whole(row.temperature), canary=canary
+        )
         found.setdefault(row.worker, gauge)
     return found
 
@@ -262,18 +276,28 @@ def _queues(connection: sa.Connection) -> tuple[QueueDepth, ...]:
     )
     depths = [
         QueueDepth(
-            queue=routing.queue_for(kind, device), priority=priority, queued=waits, running=runs_, oldest_at=oldest
+            queue=routing.queue_for(kind, device),
+            priority=priority,
+            queued=waits,
+            running=runs_,
+            oldest_at=oldest,
         )
         for kind, device, priority, waits, runs_, oldest in connection.execute(query)
     ]
-    return tuple(sorted(depths, key=lambda depth: (depth.queue, routing.PRIORITIES[depth.priority])))
+    return tuple(
+        sorted(depths, key=lambda depth: (depth.queue, routing.PRIORITIES[depth.priority]))
+    )
 
 
 def _throughput(connection: sa.Connection) -> tuple[tuple[datetime, int], ...]:
     minute = sa.func.date_trunc("minute", evaluations.c.created_at)
-    this_minute: datetime = connection.execute(sa.select(sa.func.date_trunc("minute", sa.func.now()))).scalar_one()
+    this_minute: datetime = connection.execute(
+        sa.select(sa.func.date_trunc("minute", sa.func.now()))
+    ).scalar_one()
     first = this_minute - timedelta(minutes=THROUGHPUT_MINUTES - 1)
-    query = sa.select(minute, sa.func.count()).where(evaluations.c.created_at >= first).group_by(minute)
+    query = (
+        sa.select(minute, sa.func.count()).where(evaluations.c.created_at >= first).group_by(minute)
+    )
     counted: dict[datetime, int] = dict(connection.execute(query).all())
     slots = [first + timedelta(minutes=number) for number in range(THROUGHPUT_MINUTES)]
     return tuple((slot, counted.get(slot, 0)) for slot in slots)

@@ -32,15 +32,19 @@ def walk(
 ) -> Page[T]:
     """The `limit` rows after a key, or those right before one, or the first.
 
-    `forward(key, n)` gives n rows after the key in the list's order (None: from the start), `backward(key, n)` n rows
-    before it, nearest first.  A page that would begin short of a full one is the first page."""
+    `forward(key, n)` gives n rows after the key in the list's order (None: from the
+    start), `backward(key, n)` n rows before it, nearest first.  A page that would begin
+    short of a full one is the first page.
+    """
     if before is not None:
         found = backward(before, limit + 1)
         if len(found) > limit:
             return Page(rows=tuple(reversed(found[:limit])), has_previous=True, has_next=True)
         after = None
     found = forward(after, limit + 1)
-    return Page(rows=tuple(found[:limit]), has_previous=after is not None, has_next=len(found) > limit)
+    return Page(
+        rows=tuple(found[:limit]), has_previous=after is not None, has_next=len(found) > limit
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,12 @@ COUNTED = 10_000
 
 def total(connection: sa.Connection, query: sa.Select[Any], most: int = COUNTED) -> Total:
     """Number of rows of a select, up to `most`."""
-    some = query.with_only_columns(sa.literal(1), maintain_column_froms=True).order_by(None).limit(most + 1).subquery()
+    some = (
+        query.with_only_columns(sa.literal(1), maintain_column_froms=True)
+        .order_by(None)
+        .limit(most + 1)
+        .subquery()
+    )
     number = int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
     return Total(number=min(number, most), is_exact=number <= most)
 
@@ -83,14 +92,20 @@ class Order:
         before: UUID | None,
         limit: int,
     ) -> Page[T]:
-        """The page of `query`'s rows after, or before, the row of an id.  `load` gives the rows of ids in their order.
+        """The page of `query`'s rows after, or before, the row of an id.  `load` gives
+        the rows of ids in their order.
 
-        A cursor that is no row of the query any more gives the first page."""
+        A cursor that is no row of the query any more gives the first page.
+        """
 
         def read(cursor: UUID | None, number: int, *, backwards: bool) -> list[UUID]:
-            chosen = query.with_only_columns(self.key).order_by(*self._clauses(backwards)).limit(number)
+            chosen = (
+                query.with_only_columns(self.key).order_by(*self._clauses(backwards)).limit(number)
+            )
             if cursor is not None:
-                at = connection.execute(query.with_only_columns(self.value).where(self.key == cursor)).first()
+                at = connection.execute(
+                    query.with_only_columns(self.value).where(self.key == cursor)
+                ).first()
                 if at is None:
                     return read(None, number, backwards=False) if not backwards else []
                 chosen = chosen.where(self._beyond(at[0], cursor, backwards))
@@ -103,7 +118,11 @@ class Order:
             before=before,
             limit=limit,
         )
-        return Page(rows=tuple(load(list(found.rows))), has_previous=found.has_previous, has_next=found.has_next)
+        return Page(
+            rows=tuple(load(list(found.rows))),
+            has_previous=found.has_previous,
+            has_next=found.has_next,
+        )
 
     def _clauses(self, backwards: bool) -> list[sa.ColumnElement[Any]]:
         down = self.descending != backwards

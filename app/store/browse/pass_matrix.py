@@ -16,8 +16,9 @@ MOST = 500
 
 
 def of_problem(connection: sa.Connection, problem_id: UUID, *, limit: int = MOST) -> list[Tested]:
-    """Latest judged evaluations with verified calls, newest first, without hacks: an answer that was not computed says
-    nothing about a test."""
+    """Latest judged evaluations with verified calls, newest first, without hacks: an answer that
+    was not computed says nothing about a test.
+    """
     values = {"problem_id": problem_id, "limit": limit, "hack": Label.HACK}
     return [_tested(row) for row in connection.execute(_QUERY, values)]
 
@@ -41,8 +42,7 @@ def _tested(row: Any) -> Tested:
     )
 
 
-_QUERY = sa.text(
-    """
+_QUERY = sa.text("""
 WITH latest AS (
   SELECT evaluation_id, max(created_at) AS created_at FROM attempts
   WHERE problem_id = :problem_id AND evaluation_id IS NOT NULL AND label IS DISTINCT FROM :hack
@@ -52,12 +52,12 @@ SELECT e.evaluation_id, j.candidate_id, e.status,
   (e.measurement->'correctness'->>'failed_calls')::int AS failed_calls,
   e.measurement->'correctness'->'excused' AS excused,
   (SELECT jsonb_agg(jsonb_build_array(t->'case', t->'variant', t->'ok',
-     (SELECT jsonb_agg(jsonb_build_array(o->'dtype', o->'shape')) FROM jsonb_array_elements(t->'outputs') o)))
+     (SELECT jsonb_agg(jsonb_build_array(o->'dtype', o->'shape'))
+       FROM jsonb_array_elements(t->'outputs') o)))
    FROM jsonb_array_elements(e.measurement->'correctness'->'trials') t) AS trials,
   (SELECT jsonb_agg(jsonb_build_array(c->'name', c->'status'))
    FROM jsonb_array_elements(e.measurement->'cases') c) AS cases
 FROM latest JOIN evaluations e USING (evaluation_id) JOIN jobs j USING (job_id)
 WHERE e.valid AND jsonb_typeof(e.measurement->'correctness') = 'object'
 ORDER BY latest.created_at DESC, e.evaluation_id DESC
-"""
-)
+""")

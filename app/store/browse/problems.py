@@ -1,4 +1,6 @@
-"""STORE: the list of problems, the page of one, and levels by models.  Counts come from roll-ups."""
+"""STORE: the list of problems, the page of one, and levels by models.  Counts come
+from roll-ups.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,20 @@ from app.store.tables import (
     verdicts,
 )
 
-_key = sa.tuple_(problems.c.source_set, sa.func.coalesce(problems.c.level, -1), problems.c.name, problems.c.problem_id)
+_key = sa.tuple_(
+    problems.c.source_set,
+    sa.func.coalesce(problems.c.level, -1),
+    problems.c.name,
+    problems.c.problem_id,
+)
 """The order of the list; the same columns of another problem stand in for a cursor."""
 
 DEGENERATE = "degenerate_problem"
 """The detector with findings that blame the problem."""
 TIMED_LATELY = 100
-"""Latest attempts on a problem that say how long the reference takes, and whether the problem is degenerate."""
+"""Latest attempts on a problem that say how long the reference takes, and whether
+the problem is degenerate.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +144,9 @@ def page(
     before: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[ProblemRow]:
-    """Problems with `name` in their names, of a source set and level (empty and None: any), in an order of SORTS or,
-    without one, by set, level and name."""
+    """Problems with `name` in their names, of a source set and level (empty and None: any), in an
+    order of SORTS or, without one, by set, level and name.
+    """
     conditions = _conditions(name, source_set, level)
     if not sort:
         return paging.walk(
@@ -148,13 +158,28 @@ def page(
         )
     value, counted = SORTS[sort]
     order = paging.Order(value=value, key=problems.c.problem_id, descending=descending)
-    query = sa.select(problems.c.problem_id).select_from(_COUNTED if counted else problems).where(*conditions)
-    return order.page(connection, query, lambda ids: _of_ids(connection, ids), after=after, before=before, limit=limit)
+    query = (
+        sa.select(problems.c.problem_id)
+        .select_from(_COUNTED if counted else problems)
+        .where(*conditions)
+    )
+    return order.page(
+        connection,
+        query,
+        lambda ids: _of_ids(connection, ids),
+        after=after,
+        before=before,
+        limit=limit,
+    )
 
 
-def total(connection: sa.Connection, *, name: str = "", source_set: str = "", level: int | None = None) -> paging.Total:
+def total(
+    connection: sa.Connection, *, name: str = "", source_set: str = "", level: int | None = None
+) -> paging.Total:
     """Number of problems that `page` lists."""
-    return paging.total(connection, sa.select(problems.c.problem_id).where(*_conditions(name, source_set, level)))
+    return paging.total(
+        connection, sa.select(problems.c.problem_id).where(*_conditions(name, source_set, level))
+    )
 
 
 def _conditions(name: str, source_set: str, level: int | None) -> list[sa.ColumnElement[bool]]:
@@ -172,8 +197,15 @@ def _of_ids(connection: sa.Connection, ids: list[UUID]) -> list[ProblemRow]:
 
 def choices(connection: sa.Connection) -> tuple[list[str], list[int]]:
     """Every source set and every level."""
-    sets = connection.scalars(sa.select(problems.c.source_set).distinct().order_by(problems.c.source_set))
-    levels = sa.select(problems.c.level).where(problems.c.level.is_not(None)).distinct().order_by(problems.c.level)
+    sets = connection.scalars(
+        sa.select(problems.c.source_set).distinct().order_by(problems.c.source_set)
+    )
+    levels = (
+        sa.select(problems.c.level)
+        .where(problems.c.level.is_not(None))
+        .distinct()
+        .order_by(problems.c.level)
+    )
     return list(sets), list(connection.scalars(levels))
 
 
@@ -182,32 +214,50 @@ def read(connection: sa.Connection, problem_id: UUID) -> Problem | None:
     own = [column for column in problems.c if column.name in Problem.__dataclass_fields__]
     query = (
         sa.select(*own, problem_features.c.family)
-        .select_from(problems.outerjoin(problem_features, problem_features.c.problem_id == problems.c.problem_id))
+        .select_from(
+            problems.outerjoin(
+                problem_features, problem_features.c.problem_id == problems.c.problem_id
+            )
+        )
         .where(problems.c.problem_id == problem_id)
     )
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else Problem(**row)
 
 
-def results(connection: sa.Connection, problem: Problem, *, best: int = 10, latest: int = 20) -> Results:
+def results(
+    connection: sa.Connection, problem: Problem, *, best: int = 10, latest: int = 20
+) -> Results:
     """Results of the attempts on the problem."""
     problem_id = problem.problem_id
     numbers = _numbers(connection, [problem_id])[problem_id]
     return Results(
         row=ProblemRow(
-            problem_id=problem_id, source_set=problem.source_set, name=problem.name, level=problem.level, **numbers
+            problem_id=problem_id,
+            source_set=problem.source_set,
+            name=problem.name,
+            level=problem.level,
+            **numbers,
         ),
         statuses=_statuses(connection, problem_id),
         baselines=_baselines(connection, problem_id),
         degenerate=_degenerate(connection, problem_id),
         best=_chosen(connection, problem_id, attempts.c.speedup, best, credited.FASTEST),
-        latest=_chosen(connection, problem_id, attempts.c.created_at, latest, attempts.c.evaluation_id.is_not(None)),
+        latest=_chosen(
+            connection,
+            problem_id,
+            attempts.c.created_at,
+            latest,
+            attempts.c.evaluation_id.is_not(None),
+        ),
     )
 
 
 def heat_map(connection: sa.Connection, *, source_set: str = "") -> list[Cell]:
     """Counts of every level and model, over attempts that belong to a run of a named model."""
-    totals = [sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS]
+    totals = [
+        sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS
+    ]
     query = (
         sa.select(problems.c.level, runs.c.model, *totals)
         .select_from(
@@ -222,7 +272,9 @@ def heat_map(connection: sa.Connection, *, source_set: str = "") -> list[Cell]:
     if source_set:
         query = query.where(problems.c.source_set == source_set)
     found = (dict(row) for row in connection.execute(query).mappings())
-    return [Cell(level=row.pop("level"), model=row.pop("model"), counts=Counts(**row)) for row in found]
+    return [
+        Cell(level=row.pop("level"), model=row.pop("model"), counts=Counts(**row)) for row in found
+    ]
 
 
 def _listed(
@@ -233,13 +285,22 @@ def _listed(
     *,
     backwards: bool,
 ) -> list[ProblemRow]:
-    query = sa.select(problems.c.problem_id, problems.c.source_set, problems.c.name, problems.c.level).limit(limit)
-    query = query.order_by(*(column.desc() if backwards else column.asc() for column in _key.clauses))
+    query = sa.select(
+        problems.c.problem_id, problems.c.source_set, problems.c.name, problems.c.level
+    ).limit(limit)
+    query = query.order_by(
+        *(column.desc() if backwards else column.asc() for column in _key.clauses)
+    )
     query = query.where(*conditions)
     if cursor is not None:
         other = sa.alias(problems)
         bound = (
-            sa.select(other.c.source_set, sa.func.coalesce(other.c.level, -1), other.c.name, other.c.problem_id)
+            sa.select(
+                other.c.source_set,
+                sa.func.coalesce(other.c.level, -1),
+                other.c.name,
+                other.c.problem_id,
+            )
             .where(other.c.problem_id == cursor)
             .scalar_subquery()
         )
@@ -252,7 +313,9 @@ def _listed(
 def _numbers(connection: sa.Connection, problem_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
     """Problem → counts and best_speedup."""
     counts = summed(connection, attempt_counts.c.problem_id, problem_ids)
-    query = sa.select(problems.c.problem_id, _best.label("best")).where(problems.c.problem_id.in_(problem_ids))
+    query = sa.select(problems.c.problem_id, _best.label("best")).where(
+        problems.c.problem_id.in_(problem_ids)
+    )
     return {
         row.problem_id: {"counts": counts.get(row.problem_id, Counts()), "best_speedup": row.best}
         for row in connection.execute(query)
@@ -303,7 +366,11 @@ def _degenerate(connection: sa.Connection, problem_id: UUID) -> int:
     query = (
         sa.select(sa.func.count(sa.distinct(verdicts.c.evaluation_id)))
         .select_from(findings.join(verdicts, verdicts.c.verdict_id == findings.c.verdict_id))
-        .where(findings.c.detector == DEGENERATE, verdicts.c.is_current, verdicts.c.evaluation_id.in_(latest))
+        .where(
+            findings.c.detector == DEGENERATE,
+            verdicts.c.is_current,
+            verdicts.c.evaluation_id.in_(latest),
+        )
     )
     return int(connection.execute(query).scalar_one())
 
@@ -323,5 +390,7 @@ def _chosen(
         .limit(2 * limit)  # several turns may stand for one evaluation
     )
     wanted = list(dict.fromkeys(connection.scalars(highest)))[:limit]
-    found = evaluation_rows.page(connection, where=evaluation_rows.COLUMNS["evaluation_id"].in_(wanted), limit=limit)
+    found = evaluation_rows.page(
+        connection, where=evaluation_rows.COLUMNS["evaluation_id"].in_(wanted), limit=limit
+    )
     return tuple(sorted(found, key=lambda row: wanted.index(row.evaluation_id)))

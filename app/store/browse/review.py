@@ -14,7 +14,16 @@ from app.domain.verdict import Label
 from app.store import evaluation_rows, review_queues
 from app.store.browse import paging
 from app.store.review_queues import EVERYTHING, Conditions
-from app.store.tables import evaluations, findings, jobs, problems, review_items, reviews, users, verdicts
+from app.store.tables import (
+    evaluations,
+    findings,
+    jobs,
+    problems,
+    review_items,
+    reviews,
+    users,
+    verdicts,
+)
 
 _i = review_items.c
 
@@ -101,7 +110,9 @@ _ITEMS = sa.select(
     review_items.join(evaluations, evaluations.c.evaluation_id == _i.evaluation_id)
     .join(jobs, jobs.c.job_id == evaluations.c.job_id)
     .join(problems, problems.c.problem_id == jobs.c.problem_id)
-    .outerjoin(verdicts, sa.and_(verdicts.c.evaluation_id == _i.evaluation_id, verdicts.c.is_current))
+    .outerjoin(
+        verdicts, sa.and_(verdicts.c.evaluation_id == _i.evaluation_id, verdicts.c.is_current)
+    )
 )
 
 
@@ -119,15 +130,21 @@ def page(
     newer_than: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[Item]:
-    """Open items that meet the conditions, the most important first or in another order of SORTS."""
-    order = paging.Order(value=SORTS[sort], key=_i.evaluation_id, descending=descending, nullable=False)
+    """Open items that meet the conditions, the most important first or in another
+    order of SORTS.
+    """
+    order = paging.Order(
+        value=SORTS[sort], key=_i.evaluation_id, descending=descending, nullable=False
+    )
 
     def load(evaluation_ids: list[UUID]) -> list[Item]:
         query = _ITEMS.where(_i.evaluation_id.in_(evaluation_ids))
         found = {row["evaluation_id"]: Item(**row) for row in connection.execute(query).mappings()}
         return [found[each] for each in evaluation_ids]
 
-    return order.page(connection, _waiting(conditions), load, after=older_than, before=newer_than, limit=limit)
+    return order.page(
+        connection, _waiting(conditions), load, after=older_than, before=newer_than, limit=limit
+    )
 
 
 def total(connection: sa.Connection, conditions: Conditions) -> paging.Total:
@@ -145,7 +162,11 @@ def detectors_of(connection: sa.Connection, evaluation_ids: list[UUID]) -> dict[
     query = (
         sa.select(verdicts.c.evaluation_id, findings.c.detector)
         .join(findings, findings.c.verdict_id == verdicts.c.verdict_id)
-        .where(verdicts.c.evaluation_id.in_(evaluation_ids), verdicts.c.is_current, findings.c.label != Label.CLEAN)
+        .where(
+            verdicts.c.evaluation_id.in_(evaluation_ids),
+            verdicts.c.is_current,
+            findings.c.label != Label.CLEAN,
+        )
         .order_by(findings.c.detector)
     )
     found: dict[UUID, list[str]] = {}
@@ -156,7 +177,9 @@ def detectors_of(connection: sa.Connection, evaluation_ids: list[UUID]) -> dict[
 
 def item(connection: sa.Connection, evaluation_id: UUID) -> Item | None:
     """One item, also when it is done; None where the evaluation never was one."""
-    row = connection.execute(_ITEMS.where(_i.evaluation_id == evaluation_id)).mappings().one_or_none()
+    row = (
+        connection.execute(_ITEMS.where(_i.evaluation_id == evaluation_id)).mappings().one_or_none()
+    )
     return None if row is None else Item(**row)
 
 
@@ -188,14 +211,19 @@ def recent(
         .limit(limit)
     )
     if own:
-        query = query.where(reviews.c.user_id.is_(None) if user_id is None else reviews.c.user_id == user_id)
+        query = query.where(
+            reviews.c.user_id.is_(None) if user_id is None else reviews.c.user_id == user_id
+        )
     return [Recent(**row) for row in connection.execute(query).mappings()]
 
 
 def quality(connection: sa.Connection) -> Quality:
-    """Agreement of people, and each detector's hits among reviewed evaluations: precision and recall follow.
+    """Agreement of people, and each detector's hits among reviewed evaluations:
+    precision and recall follow.
 
-    People look at suspicious evaluations first: recall is that of the reviewed evaluations, not of all."""
+    People look at suspicious evaluations first: recall is that of the reviewed
+    evaluations, not of all.
+    """
     decided = _decided()
     counts = connection.execute(
         sa.select(
@@ -208,7 +236,9 @@ def quality(connection: sa.Connection) -> Quality:
         sa.select(
             findings.c.detector,
             sa.func.count(sa.distinct(decided.c.evaluation_id)).label("accused"),
-            sa.func.count(sa.distinct(decided.c.evaluation_id)).filter(decided.c.verdict == Label.HACK).label("hits"),
+            sa.func.count(sa.distinct(decided.c.evaluation_id))
+            .filter(decided.c.verdict == Label.HACK)
+            .label("hits"),
         )
         .select_from(decided.join(findings, findings.c.verdict_id == decided.c.verdict_id))
         .where(findings.c.label != Label.CLEAN)
@@ -220,7 +250,10 @@ def quality(connection: sa.Connection) -> Quality:
         hacks=counts[1],
         overruled=counts[2],
         agreement=agreement(_pairs(connection)),
-        detectors=tuple(DetectorQuality(**row, hacks=counts[1]) for row in connection.execute(accused).mappings()),
+        detectors=tuple(
+            DetectorQuality(**row, hacks=counts[1])
+            for row in connection.execute(accused).mappings()
+        ),
     )
 
 
@@ -241,11 +274,15 @@ def _standing() -> sa.Select[tuple[UUID, UUID | None, str, str | None, UUID | No
 
 
 def _decided() -> sa.Subquery:
-    """The newest standing review of each evaluation, with the verdict of the detectors that it was about."""
+    """The newest standing review of each evaluation, with the verdict of the
+    detectors that it was about.
+    """
     standing = _standing().subquery("standing")
     return (
         sa.select(standing)
-        .prefix_with(sa.text("DISTINCT ON (standing.evaluation_id)"))  # text, see evaluation_rows.ONCE
+        .prefix_with(
+            sa.text("DISTINCT ON (standing.evaluation_id)")
+        )  # text, see evaluation_rows.ONCE
         .order_by(standing.c.evaluation_id, standing.c.review_id.desc())
         .subquery("decided")
     )
@@ -257,4 +294,8 @@ def _pairs(connection: sa.Connection) -> list[tuple[str, str]]:
     said: dict[UUID, dict[UUID | None, str]] = {}
     for row in connection.execute(query):
         said.setdefault(row.evaluation_id, {})[row.user_id] = row.verdict
-    return [(opinions[0], opinions[1]) for each in said.values() if len(opinions := list(each.values())) > 1]
+    return [
+        (opinions[0], opinions[1])
+        for each in said.values()
+        if len(opinions := list(each.values())) > 1
+    ]

@@ -67,7 +67,9 @@ class RunRow:
 
 
 class RunAttempt(NamedTuple):
-    """One attempt of a run.  There are tens of thousands at once: a tuple is made in a third of the time."""
+    """One attempt of a run.  There are tens of thousands at once: a tuple is made in
+    a third of the time.
+    """
 
     problem_id: UUID
     passed: bool
@@ -85,9 +87,18 @@ def summed_by(key: sa.Column[Any]) -> sa.Subquery:
 
 
 def count_sorts(sums: sa.Subquery) -> dict[str, sa.ColumnElement[Any]]:
-    """Name of an order → its value over `summed_by`: counts, shares of the attempts, geometric mean."""
+    """Name of an order → its value over `summed_by`: counts, shares of the attempts,
+    geometric mean.
+    """
     of = sa.func.nullif(sums.c.attempts, 0)
-    shares = ("correct", "hacks", "faster_than_1", "faster_than_1_2", "faster_than_1_5", "faster_than_2")
+    shares = (
+        "correct",
+        "hacks",
+        "faster_than_1",
+        "faster_than_1_2",
+        "faster_than_1_5",
+        "faster_than_2",
+    )
     return {
         "attempts": sa.func.coalesce(sums.c.attempts, 0),
         **{name: sums.c[name] / of for name in shares},
@@ -129,14 +140,24 @@ def page(
     reward: str = "",
     limit: int = 50,
 ) -> paging.Page[RunRow]:
-    """Runs with `name` in their names, of that model (empty: any), in an order of SORTS; `reward`: the one whose kept
-    means are the order by `reward`.
+    """Runs with `name` in their names, of that model (empty: any), in an order of SORTS; `reward`:
+    the one whose kept means are the order by `reward`.
 
-    `older_than` and `newer_than` are the runs that the page comes after and before."""
-    order = paging.Order(value=SORTS[sort], key=runs.c.run_id, descending=descending, nullable=sort != "created_at")
-    query = sa.select(runs.c.run_id).select_from(_source(sort, reward)).where(*_conditions(name, model))
+    `older_than` and `newer_than` are the runs that the page comes after and before.
+    """
+    order = paging.Order(
+        value=SORTS[sort], key=runs.c.run_id, descending=descending, nullable=sort != "created_at"
+    )
+    query = (
+        sa.select(runs.c.run_id).select_from(_source(sort, reward)).where(*_conditions(name, model))
+    )
     return order.page(
-        connection, query, lambda ids: _of_ids(connection, ids), after=older_than, before=newer_than, limit=limit
+        connection,
+        query,
+        lambda ids: _of_ids(connection, ids),
+        after=older_than,
+        before=newer_than,
+        limit=limit,
     )
 
 
@@ -144,7 +165,8 @@ def _source(sort: str, reward: str) -> sa.FromClause:
     """Tables that hold the value of an order."""
     if sort == "reward":
         return runs.outerjoin(
-            run_rewards, sa.and_(run_rewards.c.run_id == runs.c.run_id, run_rewards.c.reward == reward)
+            run_rewards,
+            sa.and_(run_rewards.c.run_id == runs.c.run_id, run_rewards.c.reward == reward),
         )
     return runs.outerjoin(_sums, _sums.c.key == runs.c.run_id) if sort in _COUNTS else runs
 
@@ -160,14 +182,22 @@ def _conditions(name: str, model: str) -> list[sa.ColumnElement[bool]]:
 
 
 def _of_ids(connection: sa.Connection, ids: list[UUID]) -> list[RunRow]:
-    found = {row.run_id: row for row in _listed(connection, sa.select(runs).where(runs.c.run_id.in_(ids)))}
+    found = {
+        row.run_id: row
+        for row in _listed(connection, sa.select(runs).where(runs.c.run_id.in_(ids)))
+    }
     return [found[each] for each in ids]
 
 
 def models(connection: sa.Connection) -> list[str]:
     """Every model that a run names."""
     return list(
-        connection.scalars(sa.select(runs.c.model).where(runs.c.model.is_not(None)).distinct().order_by(runs.c.model))
+        connection.scalars(
+            sa.select(runs.c.model)
+            .where(runs.c.model.is_not(None))
+            .distinct()
+            .order_by(runs.c.model)
+        )
     )
 
 
@@ -193,7 +223,9 @@ class Training:
 def trainings(connection: sa.Connection, limit: int = 200) -> list[Training]:
     """Trainings of two runs or more, the one with the newest run first."""
     told = runs.c.settings["training"].astext
-    first = sa.func.array_agg(aggregate_order_by(runs.c.run_id, runs.c.step, runs.c.run_id), type_=ARRAY(sa.Uuid))[1]
+    first = sa.func.array_agg(
+        aggregate_order_by(runs.c.run_id, runs.c.step, runs.c.run_id), type_=ARRAY(sa.Uuid)
+    )[1]
     query = (
         sa.select(
             first.label("run_id"),
@@ -228,21 +260,27 @@ def siblings(connection: sa.Connection, run: RunRow, limit: int = 200) -> list[R
 
 
 def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
-    """Numbers that change with the counts of those runs: figures from their attempts may be cached until then.
+    """Numbers that change with the counts of those runs: figures from their attempts
+    may be cached until then.
 
-    Of one run, they are those of `Counts.revision`."""
+    Of one run, they are those of `Counts.revision`.
+    """
     totals = [sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0) for name in COUNTS]
     found = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id.in_(run_ids))).one()
     return tuple(int(total) for total in found)
 
 
 def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[RunAttempt]]:
-    """Every attempt of a run that counts (`metrics.COUNTED`), trajectory by trajectory, in the order of turns.
+    """Every attempt of a run that counts (`metrics.COUNTED`), trajectory by
+    trajectory, in the order of turns.
 
-    A single job is a trajectory of one turn."""
+    A single job is a trajectory of one turn.
+    """
     dialogue = sa.func.coalesce(attempts.c.trajectory_id, attempts.c.attempt_id)
     turns = (
-        sa.func.array_agg(aggregate_order_by(column, attempts.c.turn_index), type_=sa.types.NullType())
+        sa.func.array_agg(
+            aggregate_order_by(column, attempts.c.turn_index), type_=sa.types.NullType()
+        )
         for column in (attempts.c.correct, attempts.c.label, attempts.c.speedup)
     )
     query = (
@@ -267,14 +305,22 @@ def named(connection: sa.Connection, problem_ids: set[UUID]) -> dict[UUID, Probl
     query = sa.select(problems.c.problem_id, problems.c.name, problems.c.level).where(
         problems.c.problem_id.in_(list(problem_ids))
     )
-    return {row.problem_id: ProblemName(name=row.name, level=row.level) for row in connection.execute(query)}
+    return {
+        row.problem_id: ProblemName(name=row.name, level=row.level)
+        for row in connection.execute(query)
+    }
 
 
 def summed(connection: sa.Connection, key: sa.Column[Any], keys: list[UUID]) -> dict[UUID, Counts]:
     """Key (a column of `attempt_counts`) → its counts."""
-    totals = [sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS]
+    totals = [
+        sa.cast(sa.func.sum(attempt_counts.c[name]), sa.BigInteger).label(name) for name in COUNTS
+    ]
     query = sa.select(key.label("key"), *totals).where(key.in_(keys)).group_by(key)
-    return {row.pop("key"): Counts(**row) for row in (dict(one) for one in connection.execute(query).mappings())}
+    return {
+        row.pop("key"): Counts(**row)
+        for row in (dict(one) for one in connection.execute(query).mappings())
+    }
 
 
 def _listed(connection: sa.Connection, query: sa.Select[Any]) -> list[RunRow]:

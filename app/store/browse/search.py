@@ -1,4 +1,6 @@
-"""STORE: things found by id, by the end of an id as pages show it, by name, or by the hash of a source."""
+"""STORE: things found by id, by the end of an id as pages show it, by name, or by
+the hash of a source.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,13 @@ class Hit:
     """Something found."""
 
     kind: str
-    """`evaluation`, `job`, `trajectory`, `problem`, `run`, `model`, `candidate`, `dataset`, `export job`, `collection`
-    or `tag`."""
+    """`evaluation`, `job`, `trajectory`, `problem`, `run`, `model`, `candidate`, `dataset`,
+    `export job`, `collection` or `tag`.
+    """
     identifier: str
-    """UUID; the name of a model or tag.  For a candidate: the id of its latest evaluation, else of its latest job."""
+    """UUID; the name of a model or tag.  For a candidate: the id of its latest
+    evaluation, else of its latest job.
+    """
     title: str
     detail: str
     by_id: bool
@@ -49,14 +54,22 @@ _of_job = jobs.join(problems, problems.c.problem_id == jobs.c.problem_id)
 _none = sa.literal("")
 
 
-def _titled(title: sa.ColumnElement[Any], detail: sa.ColumnElement[Any], source: sa.FromClause) -> sa.Select[Any]:
-    return sa.select(title.label("title"), sa.func.coalesce(detail, _none).label("detail")).select_from(source)
+def _titled(
+    title: sa.ColumnElement[Any], detail: sa.ColumnElement[Any], source: sa.FromClause
+) -> sa.Select[Any]:
+    return sa.select(
+        title.label("title"), sa.func.coalesce(detail, _none).label("detail")
+    ).select_from(source)
 
 
 _BY_ID: dict[str, tuple[sa.Column[UUID], sa.Select[Any]]] = {
     "evaluation": (
         evaluations.c.evaluation_id,
-        _titled(_problem, evaluations.c.status, _of_job.join(evaluations, evaluations.c.job_id == jobs.c.job_id)),
+        _titled(
+            _problem,
+            evaluations.c.status,
+            _of_job.join(evaluations, evaluations.c.job_id == jobs.c.job_id),
+        ),
     ),
     "job": (jobs.c.job_id, _titled(_problem, jobs.c.state, _of_job)),
     "trajectory": (
@@ -64,18 +77,25 @@ _BY_ID: dict[str, tuple[sa.Column[UUID], sa.Select[Any]]] = {
         _titled(
             sa.func.coalesce(trajectories.c.label, _problem),
             runs.c.name,
-            trajectories.join(problems, problems.c.problem_id == trajectories.c.problem_id).outerjoin(
-                runs, runs.c.run_id == trajectories.c.run_id
-            ),
+            trajectories.join(
+                problems, problems.c.problem_id == trajectories.c.problem_id
+            ).outerjoin(runs, runs.c.run_id == trajectories.c.run_id),
         ),
     ),
     "problem": (problems.c.problem_id, _titled(_problem, problems.c.source_set, problems)),
     "run": (runs.c.run_id, _titled(runs.c.name, runs.c.model, runs)),
-    "dataset": (exports.c.export_id, _titled(sa.func.coalesce(exports.c.name, _none), exports.c.format, exports)),
+    "dataset": (
+        exports.c.export_id,
+        _titled(sa.func.coalesce(exports.c.name, _none), exports.c.format, exports),
+    ),
     "export job": (export_jobs.c.export_job_id, _titled(_none, export_jobs.c.state, export_jobs)),
     "collection": (
         collections.c.collection_id,
-        _titled(runs.c.name, collections.c.state, collections.join(runs, runs.c.run_id == collections.c.run_id)),
+        _titled(
+            runs.c.name,
+            collections.c.state,
+            collections.join(runs, runs.c.run_id == collections.c.run_id),
+        ),
     ),
 }
 """Kind → its id, and the select of its title and detail."""
@@ -86,7 +106,9 @@ _BY_NAME: dict[str, tuple[sa.Column[str | None], bool]] = {
     "trajectory": (trajectories.c.label, True),
     "dataset": (exports.c.name, False),
 }
-"""Kind → its name, and whether it is found by the beginning only: there may be millions, and an index has that."""
+"""Kind → its name, and whether it is found by the beginning only: there may be
+millions, and an index has that.
+"""
 
 
 def find(connection: sa.Connection, text: str, *, limit: int = 8) -> list[Hit]:
@@ -94,8 +116,14 @@ def find(connection: sa.Connection, text: str, *, limit: int = 8) -> list[Hit]:
     text = text.strip()
     if not text:
         return []
-    found = [*_with_id(connection, text.lower(), limit), *_with_hash(connection, text.lower(), limit)]
-    return [*found, *_with_name(connection, text, limit, {(hit.kind, hit.identifier) for hit in found})]
+    found = [
+        *_with_id(connection, text.lower(), limit),
+        *_with_hash(connection, text.lower(), limit),
+    ]
+    return [
+        *found,
+        *_with_name(connection, text, limit, {(hit.kind, hit.identifier) for hit in found}),
+    ]
 
 
 def _with_id(connection: sa.Connection, text: str, limit: int) -> list[Hit]:
@@ -107,7 +135,9 @@ def _with_id(connection: sa.Connection, text: str, limit: int) -> list[Hit]:
         for kind, (key, select) in _BY_ID.items()
         for keys in _keys(key, digits, limit)
         for row in connection.execute(
-            select.add_columns(key.label("id")).where(key == sa.any_(sa.func.array(keys.scalar_subquery())))
+            select.add_columns(key.label("id")).where(
+                key == sa.any_(sa.func.array(keys.scalar_subquery()))
+            )
         )
     ]
 
@@ -115,8 +145,9 @@ def _with_id(connection: sa.Connection, text: str, limit: int) -> list[Hit]:
 def _keys(key: sa.Column[UUID], digits: str, limit: int) -> list[sa.Select[Any]]:
     """Ids with these last SHORT_ID digits, and ids that begin so.
 
-    They are found before anything is joined, and the former before they are ordered: the planner then takes the index
-    of the condition."""
+    They are found before anything is joined, and the former before they are ordered: the planner
+    then takes the index of the condition.
+    """
     begins = key.between(UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f")))
     found = [sa.select(key).where(begins).order_by(key.desc()).limit(limit)]
     if len(digits) == SHORT_ID:
@@ -162,12 +193,22 @@ def _with_hash(connection: sa.Connection, text: str, limit: int) -> list[Hit]:
     ]
 
 
-def _with_name(connection: sa.Connection, text: str, limit: int, known: set[tuple[str, str]]) -> list[Hit]:
+def _with_name(
+    connection: sa.Connection, text: str, limit: int, known: set[tuple[str, str]]
+) -> list[Hit]:
     found = []
     for kind, (name, beginning) in _BY_NAME.items():
         key, select = _BY_ID[kind]
-        condition = name.startswith(text, autoescape=True) if beginning else name.icontains(text, autoescape=True)
-        query = select.add_columns(key.label("id")).where(condition).order_by(sa.func.length(name), key.desc())
+        condition = (
+            name.startswith(text, autoescape=True)
+            if beginning
+            else name.icontains(text, autoescape=True)
+        )
+        query = (
+            select.add_columns(key.label("id"))
+            .where(condition)
+            .order_by(sa.func.length(name), key.desc())
+        )
         if beginning:
             query = select.add_columns(key.label("id")).where(condition).order_by(name)
         found += [
@@ -176,7 +217,12 @@ def _with_name(connection: sa.Connection, text: str, limit: int, known: set[tupl
             if (kind, str(row.id)) not in known
         ]
     for kind, column in (("model", runs.c.model), ("tag", tags.c.tag)):
-        named = sa.select(column).where(column.icontains(text, autoescape=True)).distinct().order_by(column)
+        named = (
+            sa.select(column)
+            .where(column.icontains(text, autoescape=True))
+            .distinct()
+            .order_by(column)
+        )
         found += [
             Hit(kind=kind, identifier=each, title=each, detail="", by_id=False)
             for each in connection.scalars(named.limit(limit))

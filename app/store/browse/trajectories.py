@@ -19,7 +19,17 @@ from app.domain.verdict import Label, is_credited
 from app.store import credited, evaluation_json, evaluation_rows
 from app.store.browse import paging, trajectory_orders
 from app.store.browse.evaluation import NOTHING, Believed, believed
-from app.store.tables import attempts, candidates, evaluations, jobs, problems, runs, trajectories, turns, verdicts
+from app.store.tables import (
+    attempts,
+    candidates,
+    evaluations,
+    jobs,
+    problems,
+    runs,
+    trajectories,
+    turns,
+    verdicts,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +89,9 @@ class TurnLine:
         """Keys of a result that rewards read; None until the turn is judged."""
         if self.job_id is None:
             return reward.NO_CODE
-        return None if self.verdict is None else {name: getattr(self, name) for name in reward.NO_CODE}
+        return (
+            None if self.verdict is None else {name: getattr(self, name) for name in reward.NO_CODE}
+        )
 
     @property
     def credited(self) -> float | None:
@@ -159,7 +171,9 @@ class Filter:
     outcome: str = ""
     """A key of OUTCOMES."""
     run_id: UUID | None = None
-    """Exactly this run, as its page and comparisons link it: `step-12` is a part of `step-120`, too."""
+    """Exactly this run, as its page and comparisons link it: `step-12` is a part of
+    `step-120`, too.
+    """
     problem_id: UUID | None = None
 
 
@@ -185,10 +199,12 @@ def page(
     newer_than: UUID | None = None,
     limit: int = 50,
 ) -> paging.Page[TrajectoryRow]:
-    """Trajectories that meet the filter, in an order of SORTS; by best speedup, those that have a credited one.
+    """Trajectories that meet the filter, in an order of SORTS; by best speedup,
+    those that have a credited one.
 
-    `older_than` and `newer_than` are the trajectories that the page comes after and before.  An order of
-    `trajectory_orders` is for a filter that leaves at most MOST of them: see `total`."""
+    `older_than` and `newer_than` are the trajectories that the page comes after and before.  An
+    order of `trajectory_orders` is for a filter that leaves at most MOST of them: see `total`.
+    """
     conditions = _conditions(connection, asked)
     key: sa.ColumnElement[UUID] = trajectories.c.trajectory_id
     query = sa.select(key).where(*conditions)
@@ -198,11 +214,18 @@ def page(
         key = attempts.c.trajectory_id
         query = sa.select(key).where(credited.FASTEST, key.is_not(None), _is_best())
         if conditions:
-            joined = attempts.join(trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id)
+            joined = attempts.join(
+                trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id
+            )
             query = query.select_from(joined).where(*conditions)
     order = paging.Order(value=value, key=key, descending=descending, nullable=False)
     return order.page(
-        connection, query, lambda ids: of_ids(connection, ids), after=older_than, before=newer_than, limit=limit
+        connection,
+        query,
+        lambda ids: of_ids(connection, ids),
+        after=older_than,
+        before=newer_than,
+        limit=limit,
     )
 
 
@@ -215,13 +238,17 @@ def some_ids(connection: sa.Connection, asked: Filter, limit: int) -> list[UUID]
 
 def total(connection: sa.Connection, asked: Filter = Filter()) -> paging.Total:
     """Number of trajectories that meet the filter."""
-    return paging.total(connection, sa.select(trajectories.c.trajectory_id).where(*_conditions(connection, asked)))
+    return paging.total(
+        connection, sa.select(trajectories.c.trajectory_id).where(*_conditions(connection, asked))
+    )
 
 
 def _is_best() -> sa.ColumnElement[bool]:
     """The attempt has the highest credited speedup of its trajectory; of equal ones, the latest."""
     other = attempts.alias("other")
-    better = sa.tuple_(other.c.speedup, other.c.attempt_id) > sa.tuple_(attempts.c.speedup, attempts.c.attempt_id)
+    better = sa.tuple_(other.c.speedup, other.c.attempt_id) > sa.tuple_(
+        attempts.c.speedup, attempts.c.attempt_id
+    )
     return ~sa.exists().where(
         other.c.trajectory_id == attempts.c.trajectory_id,
         other.c.speedup.is_not(None),
@@ -233,15 +260,25 @@ def _is_best() -> sa.ColumnElement[bool]:
 def _conditions(connection: sa.Connection, asked: Filter) -> list[sa.ColumnElement[bool]]:
     """Names are looked up first: runs and problems are few, trajectories are many."""
     exact = {trajectories.c.run_id: asked.run_id, trajectories.c.problem_id: asked.problem_id}
-    conditions: list[sa.ColumnElement[bool]] = [column == value for column, value in exact.items() if value is not None]
+    conditions: list[sa.ColumnElement[bool]] = [
+        column == value for column, value in exact.items() if value is not None
+    ]
     if asked.run or asked.model:
         named = sa.select(runs.c.run_id)
-        named = named.where(runs.c.name.icontains(asked.run, autoescape=True)) if asked.run else named
+        named = (
+            named.where(runs.c.name.icontains(asked.run, autoescape=True)) if asked.run else named
+        )
         named = named.where(runs.c.model == asked.model) if asked.model else named
-        conditions.append(trajectories.c.run_id == sa.any_(sa.literal(list(connection.scalars(named)), _IDS)))
+        conditions.append(
+            trajectories.c.run_id == sa.any_(sa.literal(list(connection.scalars(named)), _IDS))
+        )
     if asked.problem:
-        named = sa.select(problems.c.problem_id).where(problems.c.name.icontains(asked.problem, autoescape=True))
-        conditions.append(trajectories.c.problem_id == sa.any_(sa.literal(list(connection.scalars(named)), _IDS)))
+        named = sa.select(problems.c.problem_id).where(
+            problems.c.name.icontains(asked.problem, autoescape=True)
+        )
+        conditions.append(
+            trajectories.c.problem_id == sa.any_(sa.literal(list(connection.scalars(named)), _IDS))
+        )
     if asked.outcome:
         conditions.append(OUTCOMES[asked.outcome])
     return conditions
@@ -316,7 +353,12 @@ def conversation(connection: sa.Connection, trajectory_id: UUID) -> list[TurnTex
 
 
 def _turn_text(row: sa.RowMapping) -> TurnText:
-    messages = [{"role": "system", "content": f"(messages of more than {TEXT_BYTES >> 10} KiB: see the turn)"}]
+    messages = [
+        {
+            "role": "system",
+            "content": f"(messages of more than {TEXT_BYTES >> 10} KiB: see the turn)",
+        }
+    ]
     if row["messages_json"] is not None:
         messages = json.loads(row["messages_json"])
     return TurnText(
@@ -327,7 +369,9 @@ def _turn_text(row: sa.RowMapping) -> TurnText:
     )
 
 
-def _neighbours(connection: sa.Connection, trajectory_id: UUID, run_id: UUID | None) -> tuple[UUID | None, UUID | None]:
+def _neighbours(
+    connection: sa.Connection, trajectory_id: UUID, run_id: UUID | None
+) -> tuple[UUID | None, UUID | None]:
     key = trajectories.c.trajectory_id
     near = sa.select(key).limit(1)
     if run_id is not None:
@@ -341,7 +385,10 @@ def of_ids(connection: sa.Connection, wanted: list[UUID]) -> list[TrajectoryRow]
     query = sa.select(*_NAMED).select_from(_SOURCE).where(trajectories.c.trajectory_id.in_(wanted))
     found = {row["trajectory_id"]: row for row in connection.execute(query).mappings()}
     lengths, numbers = _lengths(connection, wanted), _numbers(connection, wanted)
-    return [TrajectoryRow(**found[each], turns=lengths.get(each, 0), **numbers.get(each, {})) for each in wanted]
+    return [
+        TrajectoryRow(**found[each], turns=lengths.get(each, 0), **numbers.get(each, {}))
+        for each in wanted
+    ]
 
 
 def _lengths(connection: sa.Connection, trajectory_ids: list[UUID]) -> dict[UUID, int]:
@@ -381,12 +428,18 @@ _LINES = sa.select(
     evaluations.c.device_name,
     evaluations.c.baseline,
     evaluations.c.protocol,
-    *(evaluations.c[name] for name in ("valid", "compiled", "correct", "coverage_time", "coverage_count")),
+    *(
+        evaluations.c[name]
+        for name in ("valid", "compiled", "correct", "coverage_time", "coverage_count")
+    ),
     evaluation_rows.LABEL.label("verdict"),
 ).select_from(
     turns.outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
     .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
-    .outerjoin(verdicts, sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current))
+    .outerjoin(
+        verdicts,
+        sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
+    )
 )
 
 

@@ -1,7 +1,8 @@
 """STORE: orders of the list of trajectories that no index has: by turns, correct turns and hacks.
 
-Such a value is computed for every trajectory of the filter, from one index lookup each; a filter that leaves more than
-MOST has none of these orders."""
+Such a value is computed for every trajectory of the filter, from one index lookup each; a filter
+that leaves more than MOST has none of these orders.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ MOST = paging.COUNTED
 
 
 def _counted(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
-    number = sa.select(sa.func.count()).where(table.c.trajectory_id == trajectories.c.trajectory_id, *conditions)
+    number = sa.select(sa.func.count()).where(
+        table.c.trajectory_id == trajectories.c.trajectory_id, *conditions
+    )
     return number.correlate(trajectories).scalar_subquery()
 
 

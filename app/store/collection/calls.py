@@ -1,6 +1,8 @@
 """STORE: calls of models that have begun: their leases, their records, and their ends.
 
-A claim (`claims`) is fenced by its number and its owner: a worker that lost the lease can store no answer."""
+A claim (`claims`) is fenced by its number and its owner: a worker that lost the
+lease can store no answer.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ from app.store.collection.lifecycle import NEVER
 from app.store.jobs import FUTURE_S
 
 MOST_LOST = 15
-"""Calls of one attempt that may be lost with their workers before it fails: a restart loses one call, and an answer
-that kills its worker would be repeated for ever."""
+"""Calls of one attempt that may be lost with their workers before it fails: a restart loses one
+call, and an answer that kills its worker would be repeated for ever.
+"""
 
 _n = tables.nodes.c
 _k = tables.model_calls.c
@@ -52,7 +55,9 @@ class Held:
     """The collection was stopped meanwhile."""
 
 
-def extend(connection: sa.Connection, owner: str, node_ids: Sequence[UUID], lease_s: float) -> set[UUID]:
+def extend(
+    connection: sa.Connection, owner: str, node_ids: Sequence[UUID], lease_s: float
+) -> set[UUID]:
     """Hold a worker's attempts for another `lease_s` seconds; those that it still holds."""
     values = {"owner": owner, "node_ids": list(node_ids), "lease_s": lease_s}
     return set(connection.execute(_EXTEND, values).scalars())
@@ -109,7 +114,9 @@ def record(connection: sa.Connection, claimed: Claimed, answer: ModelAnswer) -> 
         "logprobs": packed(answer.logprobs, "f"),
         **{name: _printable(getattr(answer, name)) for name in _TOLD},
     }
-    connection.execute(_RECORD, {**row, "of_node": claimed.ready.node_id, "of_claim": claimed.claim})
+    connection.execute(
+        _RECORD, {**row, "of_node": claimed.ready.node_id, "of_claim": claimed.claim}
+    )
     return keys[0] if error is None else None
 
 
@@ -125,19 +132,33 @@ _TOLD = (
 )
 
 
-def again(connection: sa.Connection, node_id: UUID, *, pause_s: float, counts: bool, spent: Amounts) -> None:
-    """Calling → ready after a fault of the endpoint; `counts`: against the tries of its specification."""
-    values = {"node_id": node_id, "pause_s": pause_s, "faults": int(counts), "tokens": spent.tokens, "usd": spent.usd}
+def again(
+    connection: sa.Connection, node_id: UUID, *, pause_s: float, counts: bool, spent: Amounts
+) -> None:
+    """Calling → ready after a fault of the endpoint; `counts`: against the tries of
+    its specification.
+    """
+    values = {
+        "node_id": node_id,
+        "pause_s": pause_s,
+        "faults": int(counts),
+        "tokens": spent.tokens,
+        "usd": spent.usd,
+    }
     connection.execute(_AGAIN, values)
 
 
-def answered_within(connection: sa.Connection, collection_id: UUID, endpoint: str, seconds: float) -> bool:
+def answered_within(
+    connection: sa.Connection, collection_id: UUID, endpoint: str, seconds: float
+) -> bool:
     """True if the endpoint has answered a call of the collection in the last so many seconds."""
     values = {"collection_id": collection_id, "endpoint": endpoint, "seconds": seconds}
     return bool(connection.execute(_ANSWERED_WITHIN, values).scalar_one())
 
 
-def failed(connection: sa.Connection, node_id: UUID, outcome: AttemptResult, *, spent: Amounts) -> None:
+def failed(
+    connection: sa.Connection, node_id: UUID, outcome: AttemptResult, *, spent: Amounts
+) -> None:
     """Calling → done without an answer."""
     values = {"node_id": node_id, "outcome": msgspec.json.encode(outcome).decode()}
     connection.execute(_FAILED, {**values, "tokens": spent.tokens, "usd": spent.usd})
@@ -152,7 +173,9 @@ def answered(
     facts: Mapping[str, object],
     outcome: AttemptResult | None = None,
 ) -> None:
-    """Calling → evaluating, or done with an outcome; `kept` stays reserved until the evaluation ends."""
+    """Calling → evaluating, or done with an outcome; `kept` stays reserved until the
+    evaluation ends.
+    """
     row = {
         "state": NodeState.EVALUATING if outcome is None else NodeState.DONE,
         "lease_owner": None,
@@ -167,13 +190,17 @@ def answered(
 
 
 def settle_lapsed(connection: sa.Connection, limit: int = 200) -> list[UUID]:
-    """Settle calls of silent workers: the call is lost, its maximum counts as spent, and the attempt is ready again, or
-    done where its collection was stopped meanwhile.  Returns the rollouts of attempts that are given up."""
+    """Settle calls of silent workers: the call is lost, its maximum counts as spent, and the
+    attempt is ready again, or done where its collection was stopped meanwhile.  Returns the
+    rollouts of attempts that are given up.
+    """
     given_up = []
     for row in connection.execute(_LAPSED, {"limit": limit, "future_s": FUTURE_S}).all():
         held = msgspec.convert(row.reserved or {}, Amounts)
         charged = Amounts(calls=1, tokens=held.tokens, usd=held.usd)
-        lost = sa.update(tables.model_calls).where(_k.node_id == row.node_id, _k.claim == row.claims)
+        lost = sa.update(tables.model_calls).where(
+            _k.node_id == row.node_id, _k.claim == row.claims
+        )
         connection.execute(lost.values(state=CallState.LOST, error_kind=ErrorKind.LOST))
         stopped = row.state == CollectionState.STOPPED
         if stopped or row.lost + 1 >= MOST_LOST:
@@ -182,12 +209,20 @@ def settle_lapsed(connection: sa.Connection, limit: int = 200) -> list[UUID]:
             given_up.append(row.rollout_id)
         else:
             again(connection, row.node_id, pause_s=0.0, counts=False, spent=charged)
-        ledger.settle(connection, collection_id=row.collection_id, rollout_id=row.rollout_id, held=held, spent=charged)
+        ledger.settle(
+            connection,
+            collection_id=row.collection_id,
+            rollout_id=row.rollout_id,
+            held=held,
+            spent=charged,
+        )
     return given_up
 
 
 def end_far_pauses(connection: sa.Connection) -> int:
-    """Make those attempts due whose pause ends further ahead than any does: the database's clock was set back."""
+    """Make those attempts due whose pause ends further ahead than any does: the
+    database's clock was set back.
+    """
     return connection.execute(_END_FAR, {"future_s": FUTURE_S, "never": NEVER}).rowcount
 
 
@@ -203,7 +238,9 @@ def due(connection: sa.Connection, endpoint: str) -> int:
 
 def any_of_turns(connection: sa.Connection) -> bool:
     """True where a turn was collected: else none has to be looked up."""
-    return bool(connection.execute(sa.select(sa.exists().where(_n.turn_id.is_not(None)))).scalar_one())
+    return bool(
+        connection.execute(sa.select(sa.exists().where(_n.turn_id.is_not(None)))).scalar_one()
+    )
 
 
 def of_turns(connection: sa.Connection, turn_ids: Collection[str]) -> dict[str, str]:
@@ -236,82 +273,71 @@ _RECORD = sa.update(tables.model_calls).where(
 _ANSWERED = (
     sa.update(tables.nodes)
     .where(_n.node_id == sa.bindparam("of_node"))
-    .values(tokens=_n.tokens + sa.bindparam("spent_tokens"), cost_usd=_n.cost_usd + sa.bindparam("spent_usd"))
+    .values(
+        tokens=_n.tokens + sa.bindparam("spent_tokens"),
+        cost_usd=_n.cost_usd + sa.bindparam("spent_usd"),
+    )
 )
-"""Statements with parameters for the remaining columns.  Statements that are made once take a tenth of the time of
-those that are made with their values."""
-_EXTEND = sa.text(
-    """
+"""Statements with parameters for the remaining columns.  Statements that are made once take a tenth
+of the time of those that are made with their values.
+"""
+_EXTEND = sa.text("""
 UPDATE nodes SET lease_until = now() + make_interval(secs => :lease_s)
 WHERE node_id = ANY(:node_ids) AND lease_owner = :owner AND state = 'calling' RETURNING node_id
-"""
-).bindparams(sa.bindparam("node_ids", type_=ARRAY(sa.Uuid)))
-_HOLD = sa.text(
-    """
-SELECT n.node_id, n.faults, n.continues, n.tokens, n.cost_usd, c.run_id, c.state, c.prompts, p.turn_id AS parent_turn_id
+""").bindparams(sa.bindparam("node_ids", type_=ARRAY(sa.Uuid)))
+_HOLD = sa.text("""
+SELECT n.node_id, n.faults, n.continues, n.tokens, n.cost_usd, c.run_id, c.state, c.prompts,
+  p.turn_id AS parent_turn_id
 FROM nodes n JOIN collections c USING (collection_id)
   LEFT JOIN nodes p ON p.rollout_id = n.rollout_id AND p.key = n.parent
 WHERE n.node_id = :node_id AND n.state = 'calling' AND n.claims = :claim AND n.lease_owner = :owner
 FOR NO KEY UPDATE OF n
-"""
-)
-_AGAIN = sa.text(
-    """
+""")
+_AGAIN = sa.text("""
 UPDATE nodes SET state = 'ready', due_at = now() + make_interval(secs => :pause_s), sent_at = NULL,
   faults = faults + :faults, lease_owner = NULL, lease_until = NULL, reserved = NULL,
   tokens = tokens + :tokens, cost_usd = cost_usd + :usd
 WHERE node_id = :node_id
-"""
-)
-_ANSWERED_WITHIN = sa.text(
-    """
+""")
+_ANSWERED_WITHIN = sa.text("""
 SELECT EXISTS (
   SELECT FROM nodes n JOIN model_calls k USING (node_id)
   WHERE n.collection_id = :collection_id AND k.endpoint = :endpoint AND k.state = 'answered'
     AND k.last_at > now() - make_interval(secs => :seconds)
 )
-"""
-)
-_FAILED = sa.text(
-    """
-UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb), lease_owner = NULL, lease_until = NULL,
+""")
+_FAILED = sa.text("""
+UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb), lease_owner = NULL,
+  lease_until = NULL,
   reserved = NULL, tokens = tokens + :tokens, cost_usd = cost_usd + :usd
 WHERE node_id = :node_id
-"""
-)
-_LAPSED = sa.text(
-    """
+""")
+_LAPSED = sa.text("""
 SELECT n.node_id, n.rollout_id, n.collection_id, n.claims, n.reserved, c.state,
   (SELECT count(*) FROM model_calls k WHERE k.node_id = n.node_id AND k.state = 'lost') AS lost
 FROM nodes n JOIN collections c USING (collection_id)
-WHERE n.state = 'calling' AND (lease_until < now() OR lease_until > now() + make_interval(secs => :future_s))
+WHERE n.state = 'calling' AND (lease_until < now()
+  OR lease_until > now() + make_interval(secs => :future_s))
 ORDER BY n.node_id LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
-"""
-)
-_END_FAR = sa.text(
-    """
+""")
+_END_FAR = sa.text("""
 UPDATE nodes SET due_at = now()
 WHERE state = 'ready' AND due_at > now() + make_interval(secs => :future_s) AND due_at < :never
-"""
-)
-_MISSED = sa.text(
-    """
+""")
+_MISSED = sa.text("""
 UPDATE nodes SET sent_at = now() WHERE node_id IN (
   SELECT n.node_id FROM nodes n JOIN collections c USING (collection_id)
   WHERE n.state = 'ready' AND n.endpoint = :endpoint AND n.due_at <= now() AND c.state = 'running'
   ORDER BY n.sent_at NULLS FIRST, n.due_at LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED)
 RETURNING node_id
-"""
-)
-_OF_TURNS = sa.text(
-    """
-SELECT DISTINCT ON (n.turn_id) n.turn_id, k.model_call_id FROM nodes n JOIN model_calls k USING (node_id)
-WHERE n.turn_id = ANY(CAST(:turn_ids AS uuid[])) AND k.state = 'answered' ORDER BY n.turn_id, k.claim DESC
-"""
-)
-_DUE = sa.text(
-    """
+""")
+_OF_TURNS = sa.text("""
+SELECT DISTINCT ON (n.turn_id) n.turn_id, k.model_call_id FROM nodes n
+  JOIN model_calls k USING (node_id)
+WHERE n.turn_id = ANY(CAST(:turn_ids AS uuid[])) AND k.state = 'answered' ORDER BY n.turn_id,
+  k.claim DESC
+""")
+_DUE = sa.text("""
 SELECT count(*) FROM nodes n JOIN collections c USING (collection_id)
 WHERE n.state = 'ready' AND n.endpoint = :endpoint AND n.due_at <= now() AND c.state = 'running'
-"""
-)
+""")

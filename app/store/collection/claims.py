@@ -1,4 +1,6 @@
-"""STORE: attempts that are due for a call: found, claimed under a lease within the budgets, or refused."""
+"""STORE: attempts that are due for a call: found, claimed under a lease within the
+budgets, or refused.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,12 @@ class Claimed:
 
 
 def next_ready(connection: sa.Connection, endpoint: str, *, first_turns: bool) -> Ready | None:
-    """The attempt that calls next; rollouts that have begun take precedence.  Without `first_turns` new rollouts wait.
-    Raises MissingError if the endpoint is no longer stored."""
-    row = connection.execute(_NEXT, {"endpoint": endpoint, "first_turns": first_turns}).one_or_none()
+    """The attempt that calls next; rollouts that have begun take precedence.  Without `first_turns`
+    new rollouts wait. Raises MissingError if the endpoint is no longer stored.
+    """
+    row = connection.execute(
+        _NEXT, {"endpoint": endpoint, "first_turns": first_turns}
+    ).one_or_none()
     if row is None:
         return None
     return Ready(
@@ -73,23 +78,39 @@ def next_ready(connection: sa.Connection, endpoint: str, *, first_turns: bool) -
         endpoint=row.endpoint,
         messages=row.messages,
         spec=spec_of(row.spec),
-        config=endpoints.parsed(row.config) if row.config is not None else endpoints.get(connection, endpoint),
+        config=(
+            endpoints.parsed(row.config)
+            if row.config is not None
+            else endpoints.get(connection, endpoint)
+        ),
     )
 
 
 def lock_ready(connection: sa.Connection, node_id: UUID) -> bool:
     """Lock an attempt again; False if it is no longer ready."""
     query = sa.select(_n.node_id).where(_n.node_id == node_id, _n.state == NodeState.READY)
-    return connection.execute(query.with_for_update(key_share=True, skip_locked=True)).one_or_none() is not None
+    return (
+        connection.execute(query.with_for_update(key_share=True, skip_locked=True)).one_or_none()
+        is not None
+    )
 
 
 def begin(
-    connection: sa.Connection, ready: Ready, *, owner: str, lease_s: float, most: Amounts, request: Mapping[str, Any]
+    connection: sa.Connection,
+    ready: Ready,
+    *,
+    owner: str,
+    lease_s: float,
+    most: Amounts,
+    request: Mapping[str, Any],
 ) -> Claimed | None:
-    """Reserve `most` in the budgets of the rollout and of the collection, lease the attempt, and record that its call
-    is about to be sent; None where a budget has no room (see `ledger.refusal`): something may be held then, roll back.
+    """Reserve `most` in the budgets of the rollout and of the collection, lease the attempt, and
+    record that its call is about to be sent; None where a budget has no room (see
+    `ledger.refusal`): something may be held then, roll back.
 
-    Every call of a collection locks its row until the transaction ends: make this the last statement."""
+    Every call of a collection locks its row until the transaction ends: make this
+    the last statement.
+    """
     claim = ready.claims + 1
     values = {
         "node_id": ready.node_id,
@@ -120,32 +141,32 @@ def refuse(connection: sa.Connection, node_id: UUID, outcome: AttemptResult) -> 
     connection.execute(_REFUSE, values)
 
 
-_NEXT = sa.text(
-    """
-SELECT n.node_id, n.rollout_id, n.collection_id, n.key, n.turn, n.seed, n.claims, n.endpoint, n.messages, r.problem_id,
+_NEXT = sa.text("""
+SELECT n.node_id, n.rollout_id, n.collection_id, n.key, n.turn, n.seed, n.claims, n.endpoint,
+  n.messages, r.problem_id,
   r.sample AS rollout_sample, c.spec, e.config
 FROM nodes n JOIN collections c USING (collection_id) JOIN collection_rollouts r USING (rollout_id)
   LEFT JOIN endpoints e ON e.name = n.endpoint
 WHERE n.state = 'ready' AND n.endpoint = :endpoint AND n.due_at <= now() AND c.state = 'running'
   AND (c.deadline_at IS NULL OR c.deadline_at > now()) AND (n.turn = 0) <= :first_turns
 ORDER BY (n.turn = 0), n.due_at, n.node_id LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED
-"""
-)
-_BEGIN = sa.text(
-    f"""
+""")
+_BEGIN = sa.text(f"""
 WITH {ledger.RESERVED}, leased AS (
-  UPDATE nodes SET state = 'calling', claims = :claim, lease_owner = :owner, reserved = CAST(:reserved AS jsonb),
+  UPDATE nodes SET state = 'calling', claims = :claim, lease_owner = :owner,
+    reserved = CAST(:reserved AS jsonb),
     lease_until = now() + make_interval(secs => :lease_s)
   WHERE node_id = :node_id AND EXISTS (SELECT FROM reserved)
 )
 INSERT INTO model_calls (model_call_id, node_id, claim, endpoint, worker, request)
-SELECT :model_call_id, :node_id, :claim, CAST(:endpoint AS text), CAST(:owner AS text), CAST(:request AS jsonb)
+SELECT :model_call_id, :node_id, :claim, CAST(:endpoint AS text), CAST(:owner AS text),
+  CAST(:request AS jsonb)
 FROM reserved
-"""  # noqa: S608 (made of our constants)
+""")  # noqa: S608 (made of our constants)
+_POSTPONE = sa.text("""
+UPDATE nodes SET due_at = now() + make_interval(secs => :pause_s), sent_at = NULL
+  WHERE node_id = :node_id
+""")
+_REFUSE = sa.text(
+    "UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb) WHERE node_id = :node_id"
 )
-_POSTPONE = sa.text(
-    """
-UPDATE nodes SET due_at = now() + make_interval(secs => :pause_s), sent_at = NULL WHERE node_id = :node_id
-"""
-)
-_REFUSE = sa.text("UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb) WHERE node_id = :node_id")

@@ -1,4 +1,6 @@
-"""STORE: turns of collected dialogues: the ordinary trajectories, so that pages, exports and rewards see them."""
+"""STORE: turns of collected dialogues: the ordinary trajectories, so that pages,
+exports and rewards see them.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ def add_turn(
     job_id: UUID | None,
     problem: str,
 ) -> UUID:
-    """Add the turn of an answer: to its parent's trajectory if the conversation continues, else as the first turn of a
-    new trajectory, with all messages that were sent."""
+    """Add the turn of an answer: to its parent's trajectory if the conversation continues, else as
+    the first turn of a new trajectory, with all messages that were sent.
+    """
     goes_on = held.continues and held.parent_turn_id is not None
     told = sent[-1:] if goes_on else sent
     turn_id = ids.new_id()
@@ -66,13 +69,11 @@ def _trajectory(connection: sa.Connection, ready: Ready, held: Held, problem: st
     return trajectory_id
 
 
-_GO_ON = sa.text(
-    """
+_GO_ON = sa.text("""
 INSERT INTO turns (turn_id, trajectory_id, turn_index, messages_json, response, job_id)
 SELECT :turn_id, trajectory_id, turn_index + 1, :messages_json, :response, :job_id FROM turns
 WHERE turn_id = :parent_turn_id
-"""
-).bindparams(
+""").bindparams(
     sa.bindparam("turn_id", type_=sa.Uuid),
     sa.bindparam("parent_turn_id", type_=sa.Uuid),
     sa.bindparam("job_id", type_=sa.Uuid),

@@ -42,7 +42,11 @@ def _dialogue(rows: list[Any]) -> Dialogue:
             "backend": first.backend,
             "run": first.run,
             "label": first.label,
-            **{name: claims[name] for name in ("collection_id", "rollout_id", "node") if name in claims},
+            **{
+                name: claims[name]
+                for name in ("collection_id", "rollout_id", "node")
+                if name in claims
+            },
         },
     )
 
@@ -88,20 +92,22 @@ def _ids(data: bytes | None) -> list[int] | None:
     return None if found is None else [int(each) for each in found]
 
 
-_TURNS = sa.text(
-    """
-SELECT t.turn_id, t.trajectory_id, t.turn_index, t.messages_json, t.response, y.claims, y.label, y.backend,
+_TURNS = sa.text("""
+SELECT t.turn_id, t.trajectory_id, t.turn_index, t.messages_json, t.response, y.claims, y.label,
+  y.backend,
   p.problem_id, p.name AS problem, p.reference, p.source_set, p.level, p.entry_point, p.licence,
   r.name AS run, r.model AS run_model, n.outcome,
   k.model_call_id, k.model, k.request, k.last_at, k.finish_reason, k.input_tokens, k.output_tokens,
-  k.cached_input_tokens, k.reasoning_tokens, k.cost_usd, k.prompt_token_ids, k.token_ids, k.logprobs, k.logprobs_mode,
+  k.cached_input_tokens, k.reasoning_tokens, k.cost_usd, k.prompt_token_ids, k.token_ids,
+    k.logprobs, k.logprobs_mode,
   e.status, e.speedup, v.label AS label_
-FROM trajectories y JOIN runs r USING (run_id) JOIN problems p USING (problem_id) JOIN turns t USING (trajectory_id)
+FROM trajectories y JOIN runs r USING (run_id) JOIN problems p USING (problem_id)
+  JOIN turns t USING (trajectory_id)
   LEFT JOIN nodes n ON n.turn_id = t.turn_id
-  LEFT JOIN LATERAL (SELECT * FROM model_calls k WHERE k.node_id = n.node_id AND k.state = 'answered'
+  LEFT JOIN LATERAL (SELECT * FROM model_calls k WHERE k.node_id = n.node_id
+    AND k.state = 'answered'
                      ORDER BY k.claim DESC LIMIT 1) k ON true
   LEFT JOIN evaluations e ON e.job_id = t.job_id
   LEFT JOIN verdicts v ON v.evaluation_id = e.evaluation_id AND v.is_current
 WHERE r.name = :name ORDER BY y.trajectory_id, t.turn_index
-"""
-)
+""")

@@ -116,10 +116,16 @@ def progress(connection: sa.Connection, collection: Collection) -> Progress:
         name=collection.spec.name,
         state=collection.state,
         reason=collection.reason,
-        problems=connection.execute(_PROBLEMS, {"collection_id": collection.collection_id}).scalar_one(),
+        problems=connection.execute(
+            _PROBLEMS, {"collection_id": collection.collection_id}
+        ).scalar_one(),
         rollouts=sum(row.rows_ for row in rollouts),
-        ends=_counted((row.stop_reason, row.rows_) for row in rollouts if row.stop_reason is not None),
-        budgets_reached=_counted((row.detail, row.rows_) for row in rollouts if row.detail is not None),
+        ends=_counted(
+            (row.stop_reason, row.rows_) for row in rollouts if row.stop_reason is not None
+        ),
+        budgets_reached=_counted(
+            (row.detail, row.rows_) for row in rollouts if row.detail is not None
+        ),
         attempts={row.state: row.rows_ for row in states},
         spent=as_mapping(collection.spent),
         reserved=as_mapping(collection.reserved),
@@ -134,7 +140,10 @@ def progress(connection: sa.Connection, collection: Collection) -> Progress:
 def _waits_until(state: CollectionState, states: Sequence[sa.Row[Any]]) -> datetime | None:
     """See Progress.  `states`: rows of the attempts by state."""
     first_due = {row.state: row.first_due for row in states}
-    if state is not CollectionState.RUNNING or first_due.keys() & {NodeState.CALLING, NodeState.EVALUATING}:
+    if state is not CollectionState.RUNNING or first_due.keys() & {
+        NodeState.CALLING,
+        NodeState.EVALUATING,
+    }:
         return None
     return first_due.get(NodeState.READY)
 
@@ -150,7 +159,9 @@ def spending(connection: sa.Connection, collection_id: UUID) -> list[Spending]:
 
 def quality(connection: sa.Connection, collection: Collection) -> Quality:
     """Figures over all judged answers of the collection's run."""
-    found = metric_inputs.attempted(connection, Compare(field="run", operator="=", value=collection.spec.name))
+    found = metric_inputs.attempted(
+        connection, Compare(field="run", operator="=", value=collection.spec.name)
+    )
     judged = [each.outcome for each in found]
     best = [metrics.best(group) for group in metrics.by_problem(judged).values()]
     hacks = metrics.hack_rates(Counter((each.passed, each.label) for each in found))
@@ -182,7 +193,9 @@ def _counted(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _fast(judged: list[MetricSample]) -> dict[str, float | None]:
-    shares = dict(zip(THRESHOLDS, metrics.fast_ps(judged, THRESHOLDS, operator=Operator.MORE), strict=True))
+    shares = dict(
+        zip(THRESHOLDS, metrics.fast_ps(judged, THRESHOLDS, operator=Operator.MORE), strict=True)
+    )
     return {f"{p:g}": share.value for p, share in shares.items()}
 
 
@@ -192,26 +205,27 @@ def _numbers(row: sa.Row[Any]) -> dict[str, Any]:
     return values
 
 
-_ROLLOUTS = sa.text(
-    """
-SELECT stop_reason, CASE WHEN stop_reason IN ('budget', 'max_tokens') THEN nullif(stop_detail, '') END AS detail,
+_ROLLOUTS = sa.text("""
+SELECT stop_reason, CASE WHEN stop_reason IN ('budget', 'max_tokens') THEN nullif(stop_detail, '')
+  END AS detail,
   count(*) AS rows_
 FROM collection_rollouts WHERE collection_id = :collection_id GROUP BY 1, 2
-"""
+""")
+_PROBLEMS = sa.text(
+    "SELECT count(DISTINCT problem_id) FROM collection_rollouts WHERE collection_id ="
+    " :collection_id"
 )
-_PROBLEMS = sa.text("SELECT count(DISTINCT problem_id) FROM collection_rollouts WHERE collection_id = :collection_id")
-_ATTEMPTS = sa.text(
-    """
-SELECT state, count(*) AS rows_, nullif(greatest(min(due_at), now() + interval '1 s'), now() + interval '1 s')
+_ATTEMPTS = sa.text("""
+SELECT state, count(*) AS rows_, nullif(greatest(min(due_at), now() + interval '1 s'),
+  now() + interval '1 s')
   AS first_due
 FROM nodes WHERE collection_id = :collection_id GROUP BY 1
-"""
-)
+""")
 """`first_due` is null where an attempt is due within a second."""
-_SPENDING = sa.text(
-    """
+_SPENDING = sa.text("""
 SELECT k.endpoint, count(*) AS calls,
-  count(*) FILTER (WHERE k.state = 'answered') AS answered, count(*) FILTER (WHERE k.state = 'failed') AS failed,
+  count(*) FILTER (WHERE k.state = 'answered') AS answered,
+    count(*) FILTER (WHERE k.state = 'failed') AS failed,
   count(*) FILTER (WHERE k.state = 'lost') AS lost,
   coalesce(sum(k.input_tokens), 0)::bigint AS input_tokens,
   coalesce(sum(k.cached_input_tokens), 0)::bigint AS cached_input_tokens,
@@ -219,17 +233,16 @@ SELECT k.endpoint, count(*) AS calls,
   coalesce(sum(k.reasoning_tokens), 0)::bigint AS reasoning_tokens,
   coalesce(sum(k.cost_usd), 0) AS usd,
   count(*) FILTER (WHERE k.state = 'answered' AND k.cost_usd IS NULL) AS unknown_cost,
-  percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM k.first_token_at - k.sent_at) * 1000)
+  percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch
+    FROM k.first_token_at - k.sent_at) * 1000)
     AS first_token_ms,
-  (array_agg(k.error_message ORDER BY k.last_at DESC NULLS LAST) FILTER (WHERE k.error_message IS NOT NULL))[1]
+  (array_agg(k.error_message ORDER BY k.last_at DESC NULLS LAST) FILTER (WHERE k.error_message
+    IS NOT NULL))[1]
     AS last_error
 FROM model_calls k JOIN nodes n USING (node_id) WHERE n.collection_id = :collection_id
 GROUP BY k.endpoint ORDER BY usd DESC, calls DESC, k.endpoint
-"""
-)
-_ERRORS = sa.text(
-    """
+""")
+_ERRORS = sa.text("""
 SELECT k.endpoint, k.error_kind, count(*) AS rows_ FROM model_calls k JOIN nodes n USING (node_id)
 WHERE n.collection_id = :collection_id AND k.error_kind IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 2
-"""
-)
+""")

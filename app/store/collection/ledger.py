@@ -1,4 +1,6 @@
-"""STORE: budgets.  One statement checks a cap and reserves, so that no two calls can both take the rest."""
+"""STORE: budgets.  One statement checks a cap and reserves, so that no two calls can
+both take the rest.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,45 @@ from app.domain.collection.budgets import NAMES, Amounts, Caps, Fit, as_mapping,
 
 
 def refusal(
-    connection: sa.Connection, *, collection_id: UUID, rollout_id: UUID, rollout_caps: Caps, most: Amounts
+    connection: sa.Connection,
+    *,
+    collection_id: UUID,
+    rollout_id: UUID,
+    rollout_caps: Caps,
+    most: Amounts,
 ) -> tuple[Fit, str]:
     """The cap that forbids to reserve `most`, and whether it may be reserved later."""
-    row = connection.execute(_SELECT, {"rollout_id": rollout_id, "collection_id": collection_id}).one()
+    row = connection.execute(
+        _SELECT, {"rollout_id": rollout_id, "collection_id": collection_id}
+    ).one()
     collection_caps = Caps(**{name: getattr(row, f"cap_{name}") for name in NAMES})
-    for level, prefix, upper in (("rollout", "r_", rollout_caps), ("collection", "c_", collection_caps)):
-        fit, what = fits(upper, amounts(row, f"{prefix}spent"), amounts(row, f"{prefix}reserved"), most)
+    for level, prefix, upper in (
+        ("rollout", "r_", rollout_caps),
+        ("collection", "c_", collection_caps),
+    ):
+        fit, what = fits(
+            upper, amounts(row, f"{prefix}spent"), amounts(row, f"{prefix}reserved"), most
+        )
         if fit is not Fit.YES:
             return fit, f"{level}: {what}"
     return Fit.WAIT, ""  # there is room by now
 
 
-def settle(connection: sa.Connection, *, collection_id: UUID, rollout_id: UUID, held: Amounts, spent: Amounts) -> None:
+def settle(
+    connection: sa.Connection,
+    *,
+    collection_id: UUID,
+    rollout_id: UUID,
+    held: Amounts,
+    spent: Amounts,
+) -> None:
     """Release a reservation, and count the amounts spent.  It, too, is best the last statement."""
     if held == spent == NOTHING:
         return
     values = {f"held_{name}": value for name, value in as_mapping(held).items()} | as_mapping(spent)
-    connection.execute(_SETTLE, {**values, "rollout_id": rollout_id, "collection_id": collection_id})
+    connection.execute(
+        _SETTLE, {**values, "rollout_id": rollout_id, "collection_id": collection_id}
+    )
 
 
 def amounts(row: Any, prefix: str) -> Amounts:
@@ -70,21 +93,26 @@ RESERVED = f"""rollout AS (
     AND {" AND ".join(_fits(name, f"cap_{name}") for name in NAMES)}
   RETURNING collection_id
 )"""  # noqa: S608 (made of our constants)
-"""Named queries that hold amounts in both budgets; `reserved` has a row if both have room.  The amount that the first
-one holds is to be rolled back if it has none."""
-_SETTLE = sa.text(
-    f"""
+"""Named queries that hold amounts in both budgets; `reserved` has a row if both have room.  The
+amount that the first one holds is to be rolled back if it has none.
+"""
+_SETTLE = sa.text(f"""
 WITH rollout AS (
   UPDATE collection_rollouts SET {", ".join(map(_settled, NAMES))} WHERE rollout_id = :rollout_id
 )
 UPDATE collections SET {", ".join(map(_settled, NAMES))} WHERE collection_id = :collection_id
-"""  # noqa: S608
-)
-_SELECT = sa.text(
-    f"""
-SELECT {", ".join(f"r.{kind}_{name} AS r_{kind}_{name}" for kind in ("spent", "reserved") for name in NAMES)},
-  {", ".join(f"c.{kind}_{name} AS c_{kind}_{name}" for kind in ("spent", "reserved") for name in NAMES)},
+""")  # noqa: S608
+_SELECT = sa.text(f"""
+SELECT {
+    ", ".join(
+        f"r.{kind}_{name} AS r_{kind}_{name}" for kind in ("spent", "reserved") for name in NAMES
+    )
+},
+  {
+    ", ".join(
+        f"c.{kind}_{name} AS c_{kind}_{name}" for kind in ("spent", "reserved") for name in NAMES
+    )
+},
   {", ".join(f"c.cap_{name}" for name in NAMES)}
 FROM collection_rollouts r JOIN collections c USING (collection_id) WHERE r.rollout_id = :rollout_id
-"""  # noqa: S608
-)
+""")  # noqa: S608

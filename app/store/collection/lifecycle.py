@@ -75,7 +75,11 @@ def add(
     if caps.wall_s is not None:
         row["deadline_at"] = sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, caps.wall_s)
     connection.execute(sa.insert(tables.collections).values(row))
-    pairs = [(problem_id, sample) for problem_id in problem_ids for sample in range(spec.rollouts_per_problem)]
+    pairs = [
+        (problem_id, sample)
+        for problem_id in problem_ids
+        for sample in range(spec.rollouts_per_problem)
+    ]
     rollouts = [(ids.new_id(), *pair) for pair in pairs]
     connection.execute(
         _ADD_ROLLOUTS,
@@ -91,7 +95,9 @@ def add(
 
 def get(connection: sa.Connection, collection_id: UUID) -> Collection | None:
     """The collection with this id; None if it does not exist."""
-    row = connection.execute(sa.select(tables.collections).where(_c.collection_id == collection_id)).one_or_none()
+    row = connection.execute(
+        sa.select(tables.collections).where(_c.collection_id == collection_id)
+    ).one_or_none()
     return None if row is None else _as_collection(row)
 
 
@@ -110,11 +116,15 @@ def find(connection: sa.Connection, name: str) -> Collection:
     except ValueError:
         found = named(connection, name)
     if found is None:
-        raise MissingError(f"collection: expected the id or name of one that is stored, got {name!r}")
+        raise MissingError(
+            f"collection: expected the id or name of one that is stored, got {name!r}"
+        )
     return found
 
 
-def listed(connection: sa.Connection, *, before: UUID | None = None, limit: int = 50) -> list[Collection]:
+def listed(
+    connection: sa.Connection, *, before: UUID | None = None, limit: int = 50
+) -> list[Collection]:
     """Collections, newest first."""
     query = sa.select(tables.collections).order_by(_c.collection_id.desc()).limit(limit)
     if before is not None:
@@ -125,9 +135,12 @@ def listed(connection: sa.Connection, *, before: UUID | None = None, limit: int 
 def pause(connection: sa.Connection, collection_id: UUID, reason: str) -> CollectionState:
     """Change running to paused; returns the new state.
 
-    Ready attempts leave their endpoint's queue, so that claims for other collections do not read past them.  A few
-    attempts that are being claimed, or become ready later, stay in it."""
-    state = _change(connection, collection_id, CollectionState.PAUSED, reason, (CollectionState.RUNNING,))
+    Ready attempts leave their endpoint's queue, so that claims for other collections do not read
+    past them.  A few attempts that are being claimed, or become ready later, stay in it.
+    """
+    state = _change(
+        connection, collection_id, CollectionState.PAUSED, reason, (CollectionState.RUNNING,)
+    )
     if state is CollectionState.PAUSED:
         connection.execute(_PUT_OFF, {"collection_id": collection_id, "never": NEVER})
     return state
@@ -135,22 +148,32 @@ def pause(connection: sa.Connection, collection_id: UUID, reason: str) -> Collec
 
 def resume(connection: sa.Connection, collection_id: UUID) -> CollectionState:
     """Paused → running, with all that waits due for a message; the state after that."""
-    state = _change(connection, collection_id, CollectionState.RUNNING, "", (CollectionState.PAUSED,))
+    state = _change(
+        connection, collection_id, CollectionState.RUNNING, "", (CollectionState.PAUSED,)
+    )
     if state is CollectionState.RUNNING:
         ready = sa.and_(_n.collection_id == collection_id, _n.state == NodeState.READY)
         due = sa.and_(_r.collection_id == collection_id, _r.due_at.is_not(None))
-        connection.execute(sa.update(tables.nodes).where(ready).values(sent_at=None, due_at=sa.func.now()))
+        connection.execute(
+            sa.update(tables.nodes).where(ready).values(sent_at=None, due_at=sa.func.now())
+        )
         connection.execute(sa.update(tables.collection_rollouts).where(due).values(sent_at=None))
     return state
 
 
 def stop(connection: sa.Connection, collection_id: UUID, reason: str) -> bool:
-    """Change running or paused to stopped, for good: no further call begins.  `settle_stopped` follows in another
-    transaction, once no claim of a node can begin."""
+    """Change running or paused to stopped, for good: no further call begins.  `settle_stopped`
+    follows in another transaction, once no claim of a node can begin.
+    """
     states = (CollectionState.RUNNING, CollectionState.PAUSED)
-    finished = sa.update(tables.collections).where(_c.collection_id == collection_id, _c.state.in_(states))
+    finished = sa.update(tables.collections).where(
+        _c.collection_id == collection_id, _c.state.in_(states)
+    )
     connection.execute(finished.values(finished_at=sa.func.now()))
-    return _change(connection, collection_id, CollectionState.STOPPED, reason, states) is CollectionState.STOPPED
+    return (
+        _change(connection, collection_id, CollectionState.STOPPED, reason, states)
+        is CollectionState.STOPPED
+    )
 
 
 def settle_stopped(connection: sa.Connection, collection_id: UUID, reason: str) -> list[UUID]:
@@ -161,11 +184,22 @@ def settle_stopped(connection: sa.Connection, collection_id: UUID, reason: str) 
     outcome = msgspec.to_builtins(AttemptResult(fault=StopReason.STOPPED))
     waiting = sa.update(tables.nodes).where(here, _n.state == NodeState.READY)
     connection.execute(waiting.values(state=NodeState.DONE, outcome=outcome))
-    open_ = sa.update(tables.collection_rollouts).where(_r.collection_id == collection_id, _r.stop_reason.is_(None))
-    connection.execute(
-        open_.values(stop_reason=StopReason.STOPPED, stop_detail=reason, finished_at=sa.func.now(), due_at=None)
+    open_ = sa.update(tables.collection_rollouts).where(
+        _r.collection_id == collection_id, _r.stop_reason.is_(None)
     )
-    return list(connection.execute(sa.select(_n.job_id).where(here, _n.state == NodeState.EVALUATING)).scalars())
+    connection.execute(
+        open_.values(
+            stop_reason=StopReason.STOPPED,
+            stop_detail=reason,
+            finished_at=sa.func.now(),
+            due_at=None,
+        )
+    )
+    return list(
+        connection.execute(
+            sa.select(_n.job_id).where(here, _n.state == NodeState.EVALUATING)
+        ).scalars()
+    )
 
 
 def finish_if_over(connection: sa.Connection, collection_id: UUID) -> bool:
@@ -175,12 +209,16 @@ def finish_if_over(connection: sa.Connection, collection_id: UUID) -> bool:
 
 def past_deadline(connection: sa.Connection) -> list[UUID]:
     """Running collections that have used up their wall time."""
-    late = sa.select(_c.collection_id).where(_c.state == CollectionState.RUNNING, _c.deadline_at < sa.func.now())
+    late = sa.select(_c.collection_id).where(
+        _c.state == CollectionState.RUNNING, _c.deadline_at < sa.func.now()
+    )
     return list(connection.execute(late).scalars())
 
 
 def refuse_late(connection: sa.Connection, collection_id: UUID) -> None:
-    """Ready → done by the budget of wall time, with their rollouts due: no call begins after the deadline."""
+    """Ready → done by the budget of wall time, with their rollouts due: no call
+    begins after the deadline.
+    """
     outcome = AttemptResult(fault=StopReason.BUDGET, detail="collection: wall_s")
     values = {"collection_id": collection_id, "outcome": msgspec.json.encode(outcome).decode()}
     connection.execute(_REFUSE_LATE, values)
@@ -189,7 +227,11 @@ def refuse_late(connection: sa.Connection, collection_id: UUID) -> None:
 def device_classes(connection: sa.Connection, endpoint: str) -> list[str]:
     """Device classes that the running collections of an endpoint evaluate on."""
     chosen = _c.spec["device_class"].astext
-    query = sa.select(chosen).distinct().where(_c.state == CollectionState.RUNNING, _c.endpoint == endpoint)
+    query = (
+        sa.select(chosen)
+        .distinct()
+        .where(_c.state == CollectionState.RUNNING, _c.endpoint == endpoint)
+    )
     return list(connection.execute(query).scalars())
 
 
@@ -209,14 +251,24 @@ def spec_of(stored: Mapping[str, Any]) -> CollectionSpec:
 
 
 def _change(
-    connection: sa.Connection, collection_id: UUID, state: CollectionState, reason: str, of: Sequence[CollectionState]
+    connection: sa.Connection,
+    collection_id: UUID,
+    state: CollectionState,
+    reason: str,
+    of: Sequence[CollectionState],
 ) -> CollectionState:
     """The new state, or the present one if it may not change.  Raises MissingError."""
-    changed = sa.update(tables.collections).where(_c.collection_id == collection_id, _c.state.in_(of))
+    changed = sa.update(tables.collections).where(
+        _c.collection_id == collection_id, _c.state.in_(of)
+    )
     connection.execute(changed.values(state=state, reason=reason))
-    found = connection.execute(sa.select(_c.state).where(_c.collection_id == collection_id)).scalar_one_or_none()
+    found = connection.execute(
+        sa.select(_c.state).where(_c.collection_id == collection_id)
+    ).scalar_one_or_none()
     if found is None:
-        raise MissingError(f"collection: expected the id of one that is stored, got {collection_id}")
+        raise MissingError(
+            f"collection: expected the id of one that is stored, got {collection_id}"
+        )
     return CollectionState(found)
 
 
@@ -236,49 +288,43 @@ def _as_collection(row: Any) -> Collection:
     )
 
 
-_ADD_ROLLOUTS = sa.text(
-    """
+_ADD_ROLLOUTS = sa.text("""
 INSERT INTO collection_rollouts (rollout_id, collection_id, problem_id, sample, due_at)
 SELECT rollout_id, :collection_id, problem_id, sample, now()
 FROM unnest(:rollout_ids, :problem_ids, :samples) AS new (rollout_id, problem_id, sample)
-"""
-).bindparams(
+""").bindparams(
     sa.bindparam("collection_id", type_=sa.Uuid),
     sa.bindparam("rollout_ids", type_=ARRAY(sa.Uuid)),
     sa.bindparam("problem_ids", type_=ARRAY(sa.Uuid)),
     sa.bindparam("samples", type_=ARRAY(sa.Integer)),
 )
 
-_PUT_OFF = sa.text(
-    """
+_PUT_OFF = sa.text("""
 UPDATE nodes SET due_at = :never WHERE node_id IN (
-  SELECT node_id FROM nodes WHERE collection_id = :collection_id AND state = 'ready' FOR NO KEY UPDATE SKIP LOCKED)
-"""
-)
+  SELECT node_id FROM nodes WHERE collection_id = :collection_id AND state = 'ready'
+    FOR NO KEY UPDATE SKIP LOCKED)
+""")
 
-_FINISH = sa.text(
-    """
+_FINISH = sa.text("""
 UPDATE collections SET state = 'finished', finished_at = now()
 WHERE collection_id = :collection_id AND state = 'running' AND NOT EXISTS (
   SELECT FROM collection_rollouts WHERE collection_id = :collection_id AND stop_reason IS NULL)
-"""
-)
+""")
 
-_REFUSE_LATE = sa.text(
-    """
+_REFUSE_LATE = sa.text("""
 WITH refused AS (
   UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb)
-  WHERE node_id IN (SELECT node_id FROM nodes WHERE collection_id = :collection_id AND state = 'ready'
+  WHERE node_id IN (SELECT node_id FROM nodes WHERE collection_id = :collection_id
+    AND state = 'ready'
                     FOR NO KEY UPDATE SKIP LOCKED)
   RETURNING rollout_id
 )
-UPDATE collection_rollouts SET due_at = now(), sent_at = NULL WHERE rollout_id IN (SELECT rollout_id FROM refused)
-"""
-)
+UPDATE collection_rollouts SET due_at = now(), sent_at = NULL WHERE rollout_id IN (SELECT rollout_id
+  FROM refused)
+""")
 
-_MAYBE_OVER = sa.text(
-    """
+_MAYBE_OVER = sa.text("""
 SELECT collection_id FROM collections c WHERE state = 'running' AND NOT EXISTS (
-  SELECT FROM collection_rollouts r WHERE r.collection_id = c.collection_id AND r.stop_reason IS NULL)
-"""
-)
+  SELECT FROM collection_rollouts r WHERE r.collection_id = c.collection_id
+    AND r.stop_reason IS NULL)
+""")

@@ -35,9 +35,12 @@ def of_run(connection: sa.Connection, name: str) -> Iterator[Sampled]:
     return map(_sampled, found)
 
 
-def of_keys(connection: sa.Connection, kind: str, ids: Collection[str], as_of: datetime) -> Iterator[Sampled]:
-    """Answered calls with log probabilities, of these calls, turns or trajectories, for turns older than `as_of`.
-    `kind`: a key of KINDS.  Raises ValueError for an invalid id."""
+def of_keys(
+    connection: sa.Connection, kind: str, ids: Collection[str], as_of: datetime
+) -> Iterator[Sampled]:
+    """Answered calls with log probabilities, of these calls, turns or trajectories, for turns older
+    than `as_of`. `kind`: a key of KINDS.  Raises ValueError for an invalid id.
+    """
     wanted = [UUID(one) for one in ids]
     return map(_sampled, connection.execute(_OF_KEYS[kind], {"ids": wanted, "as_of": as_of}))
 
@@ -53,12 +56,17 @@ class TurnKey:
     """True if log probabilities of the rollout engine are stored."""
 
 
-def places(connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime) -> Iterator[TurnKey]:
+def places(
+    connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime
+) -> Iterator[TurnKey]:
     """Every turn of these trajectories older than `as_of`, by trajectory and turn."""
     wanted = [UUID(one) for one in trajectory_ids]
     for row in connection.execute(_PLACES, {"ids": wanted, "as_of": as_of}):
         yield TurnKey(
-            trajectory_id=str(row.trajectory_id), turn_id=str(row.turn_id), turn=row.turn_index, sampled=row.sampled
+            trajectory_id=str(row.trajectory_id),
+            turn_id=str(row.turn_id),
+            turn=row.turn_index,
+            sampled=row.sampled,
         )
 
 
@@ -81,29 +89,25 @@ _SELECT = """
 SELECT k.model_call_id, t.trajectory_id, t.turn_id, t.turn_index, k.logprobs, k.logprobs_mode
 """
 _ORDER = "ORDER BY t.trajectory_id, t.turn_index, k.claim"
-_OF_RUN = sa.text(
-    f"""{_SELECT}
+_OF_RUN = sa.text(f"""{_SELECT}
 FROM runs r JOIN trajectories j USING (run_id) JOIN turns t USING (trajectory_id)
   JOIN nodes n ON n.turn_id = t.turn_id JOIN model_calls k USING (node_id)
 WHERE r.name = :name AND k.state = 'answered' {_ORDER}
-"""
-)
+""")
 _IDS = sa.bindparam("ids", type_=ARRAY(sa.Uuid))
 _OF_KEYS = {
-    kind: sa.text(
-        f"""{_SELECT}
+    kind: sa.text(f"""{_SELECT}
 FROM turns t JOIN nodes n ON n.turn_id = t.turn_id JOIN model_calls k USING (node_id)
-WHERE {column} = ANY (:ids) AND t.created_at < :as_of AND k.state = 'answered' AND k.logprobs IS NOT NULL {_ORDER}
-"""
-    ).bindparams(_IDS)
+WHERE {column} = ANY (:ids) AND t.created_at < :as_of AND k.state = 'answered' AND k.logprobs
+  IS NOT NULL {_ORDER}
+""").bindparams(_IDS)
     for kind, column in KINDS.items()
 }
-_PLACES = sa.text(
-    """
+_PLACES = sa.text("""
 SELECT t.trajectory_id, t.turn_id, t.turn_index, EXISTS (
   SELECT FROM nodes n JOIN model_calls k USING (node_id)
   WHERE n.turn_id = t.turn_id AND k.state = 'answered' AND k.logprobs IS NOT NULL
 ) AS sampled
-FROM turns t WHERE t.trajectory_id = ANY (:ids) AND t.created_at < :as_of ORDER BY t.trajectory_id, t.turn_index
-"""
-).bindparams(_IDS)
+FROM turns t WHERE t.trajectory_id = ANY (:ids) AND t.created_at < :as_of ORDER BY t.trajectory_id,
+  t.turn_index
+""").bindparams(_IDS)

@@ -20,7 +20,9 @@ _m = tables.messages.c
 
 def digest(message: Message) -> bytes:
     """Key of a message."""
-    return hashlib.sha256(message.role.encode() + b"\x00" + source_text.encode(message.content)).digest()
+    return hashlib.sha256(
+        message.role.encode() + b"\x00" + source_text.encode(message.content)
+    ).digest()
 
 
 def keep(connection: sa.Connection, messages: Sequence[Message]) -> list[bytes]:
@@ -34,7 +36,9 @@ def keep(connection: sa.Connection, messages: Sequence[Message]) -> list[bytes]:
         }
         for key, message in zip(keys, messages, strict=True)
     }
-    bulk.insert_missing(connection, tables.messages, list(rows.values()), unique=("message_sha256",))
+    bulk.insert_missing(
+        connection, tables.messages, list(rows.values()), unique=("message_sha256",)
+    )
     return keys
 
 
@@ -43,7 +47,9 @@ def load(connection: sa.Connection, keys: Iterable[bytes]) -> dict[bytes, Messag
     wanted = sorted(set(keys))
     found = connection.execute(_LOAD, {"keys": wanted})
     return {
-        row.message_sha256: Message(role=row.role, content=source_text.decode(zstandard.decompress(row.content)))
+        row.message_sha256: Message(
+            role=row.role, content=source_text.decode(zstandard.decompress(row.content))
+        )
         for row in found
     }
 

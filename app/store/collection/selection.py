@@ -27,7 +27,9 @@ def select(connection: sa.Connection, wanted: Problems) -> list[UUID]:
     if wanted.ids:
         query = query.where(_p.problem_id.in_(_known_ids(connection, wanted.ids)))
     if wanted.names:
-        query = query.where(sa.or_(*(_p.name.like(_pattern(name), escape="\\") for name in wanted.names)))
+        query = query.where(
+            sa.or_(*(_p.name.like(_pattern(name), escape="\\") for name in wanted.names))
+        )
     rows = connection.execute(query.order_by(_p.name, _p.problem_id)).all()
     for name in wanted.names:
         if "*" not in name and "?" not in name and name not in {row.name for row in rows}:
@@ -40,10 +42,14 @@ def _known_ids(connection: sa.Connection, texts: tuple[str, ...]) -> list[UUID]:
         wanted = [UUID(text) for text in texts]
     except ValueError as error:
         raise RequestError(f"problems.ids: expected ids of problems: {error}") from error
-    known = set(connection.execute(sa.select(_p.problem_id).where(_p.problem_id.in_(wanted))).scalars())
+    known = set(
+        connection.execute(sa.select(_p.problem_id).where(_p.problem_id.in_(wanted))).scalars()
+    )
     for problem_id in wanted:
         if problem_id not in known:
-            raise MissingError(f"problems.ids: expected the id of a stored problem, got {problem_id}")
+            raise MissingError(
+                f"problems.ids: expected the id of a stored problem, got {problem_id}"
+            )
     return wanted
 
 

@@ -14,16 +14,23 @@ from app.domain.collection.stop_reasons import UNFINISHED, StopReason
 from app.store.collection.calls import unpacked
 
 
-def rows(connection: sa.Connection, collection_id: UUID, *, unfinished: bool = False) -> Iterator[dict[str, Any]]:
+def rows(
+    connection: sa.Connection, collection_id: UUID, *, unfinished: bool = False
+) -> Iterator[dict[str, Any]]:
     """Rows for trainers: `group` is the problem, `sample` the line.
 
-    Rollouts ended by a fault, a budget or a user are left out unless `unfinished`: they would count in a group's
-    baseline although they are incomplete."""
-    found = connection.execute(_CALLS, {"collection_id": collection_id}, execution_options={"yield_per": 100})
+    Rollouts ended by a fault, a budget or a user are left out unless `unfinished`: they would count
+    in a group's baseline although they are incomplete.
+    """
+    found = connection.execute(
+        _CALLS, {"collection_id": collection_id}, execution_options={"yield_per": 100}
+    )
     for (rollout_id, line), listed in groupby(found, key=lambda row: (row.rollout_id, row.line)):
         calls = list(listed)
         first = calls[0]
-        if not unfinished and (first.stop_reason is None or StopReason(first.stop_reason) in UNFINISHED):
+        if not unfinished and (
+            first.stop_reason is None or StopReason(first.stop_reason) in UNFINISHED
+        ):
             continue
         head = {
             "group": str(first.problem_id),
@@ -54,15 +61,15 @@ def _turn(row: Any) -> TokenTurn:
     )
 
 
-_CALLS = sa.text(
-    """
-SELECT r.rollout_id, r.problem_id, r.sample AS rollout_sample, r.stop_reason, p.name, n.sample AS line, n.key,
-  n.outcome, n.turn_id, k.model_call_id, k.model, k.prompt_token_ids, k.token_ids, k.logprobs, k.logprobs_mode,
+_CALLS = sa.text("""
+SELECT r.rollout_id, r.problem_id, r.sample AS rollout_sample, r.stop_reason, p.name, n.sample
+  AS line, n.key,
+  n.outcome, n.turn_id, k.model_call_id, k.model, k.prompt_token_ids, k.token_ids, k.logprobs,
+    k.logprobs_mode,
   k.template_sha256, k.weight_version
 FROM collection_rollouts r JOIN problems p USING (problem_id) JOIN nodes n USING (rollout_id)
   JOIN model_calls k USING (node_id)
 WHERE r.collection_id = :collection_id AND k.state = 'answered' AND k.token_ids IS NOT NULL
   AND k.prompt_token_ids IS NOT NULL AND k.logprobs IS NOT NULL
 ORDER BY p.name, r.problem_id, r.sample, r.rollout_id, n.sample, n.turn
-"""
-)
+""")

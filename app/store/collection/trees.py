@@ -1,7 +1,8 @@
 """STORE: rollouts and the nodes of their trees.
 
-A decision is one transaction that holds the rollout's row; everything that ends an attempt marks its rollout due under
-the same lock, so that no end is missed between two decisions."""
+A decision is one transaction that holds the rollout's row; everything that ends an attempt marks
+its rollout due under the same lock, so that no end is missed between two decisions.
+"""
 
 from __future__ import annotations
 
@@ -134,10 +135,18 @@ def add(connection: sa.Connection, rollout: Rollout, new: Sequence[NewNode]) -> 
 
 
 def complete(
-    connection: sa.Connection, node_id: UUID, outcome: AttemptResult, *, feedback: bytes | None = None
+    connection: sa.Connection,
+    node_id: UUID,
+    outcome: AttemptResult,
+    *,
+    feedback: bytes | None = None,
 ) -> None:
     """Fix an attempt's outcome: evaluating → done."""
-    values = {"node_id": node_id, "outcome": msgspec.json.encode(outcome).decode(), "feedback": feedback}
+    values = {
+        "node_id": node_id,
+        "outcome": msgspec.json.encode(outcome).decode(),
+        "feedback": feedback,
+    }
     connection.execute(_COMPLETE, values)
 
 
@@ -151,7 +160,9 @@ def decided(connection: sa.Connection, rollout_id: UUID, stop: Stop | None) -> N
             "picked": list(stop.picked),
             "finished_at": sa.func.now(),
         }
-    connection.execute(sa.update(tables.collection_rollouts).where(_r.rollout_id == rollout_id).values(values))
+    connection.execute(
+        sa.update(tables.collection_rollouts).where(_r.rollout_id == rollout_id).values(values)
+    )
 
 
 def mark_due(connection: sa.Connection, rollout_id: UUID) -> None:
@@ -160,19 +171,24 @@ def mark_due(connection: sa.Connection, rollout_id: UUID) -> None:
 
 
 def ended(connection: sa.Connection, job_id: UUID) -> list[Due]:
-    """Rollouts that wait for the job: due for a decision.  Part of the transaction in which the job ends."""
+    """Rollouts that wait for the job: due for a decision.  Part of the transaction
+    in which the job ends.
+    """
     return [_due(row) for row in connection.execute(_ENDED, {"job_id": job_id})]
 
 
 def lock_sweep(connection: sa.Connection, endpoint: str) -> bool:
-    """Take the lock of an endpoint's sweeps until the transaction ends; False where another transaction holds it."""
+    """Take the lock of an endpoint's sweeps until the transaction ends; False where
+    another transaction holds it.
+    """
     query = sa.text("SELECT pg_try_advisory_xact_lock(hashtext(:name))")
     return bool(connection.execute(query, {"name": f"sweep of {endpoint}"}).scalar_one())
 
 
 def send_missed(connection: sa.Connection, endpoint: str, limit: int) -> list[UUID]:
-    """Ids of up to `limit` rollouts of this endpoint's collections that are due, those never sent first; marked as
-    sent now."""
+    """Ids of up to `limit` rollouts of this endpoint's collections that are due, those never
+    sent first; marked as sent now.
+    """
     return list(connection.execute(_MISSED, {"endpoint": endpoint, "limit": limit}).scalars())
 
 
@@ -223,57 +239,50 @@ def _as_attempt(row: Any) -> AttemptNode:
 
 
 _ADD = sa.insert(tables.nodes).values(sent_at=sa.func.now())
-_LOCK = sa.text(
-    f"""
-SELECT r.rollout_id, r.collection_id, r.problem_id, r.sample, r.stop_reason, c.spec, c.prompts, c.state,
+_LOCK = sa.text(f"""
+SELECT r.rollout_id, r.collection_id, r.problem_id, r.sample, r.stop_reason, c.spec, c.prompts,
+  c.state,
   {", ".join(f"r.spent_{name}" for name in NAMES)}
 FROM collection_rollouts r JOIN collections c USING (collection_id)
 WHERE r.rollout_id = :rollout_id FOR NO KEY UPDATE OF r
-"""  # noqa: S608 (made of our constants)
-)
-_ATTEMPTS = sa.text(
-    """
-SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.sample, n.turn, n.round, n.endpoint, n.seed, n.messages,
-  n.continues, n.state, n.reserved, n.turn_id, n.job_id, n.answer, n.extraction, n.ending, n.tokens, n.cost_usd,
+""")  # noqa: S608 (made of our constants)
+_ATTEMPTS = sa.text("""
+SELECT n.node_id, n.key, n.parent, n.shown, n.operator, n.sample, n.turn, n.round, n.endpoint,
+  n.seed, n.messages,
+  n.continues, n.state, n.reserved, n.turn_id, n.job_id, n.answer, n.extraction, n.ending, n.tokens,
+    n.cost_usd,
   n.feedback, n.outcome, j.state AS job_state
 FROM nodes n LEFT JOIN jobs j USING (job_id) WHERE n.rollout_id = :rollout_id
-"""
-)
-_COMPLETE = sa.text(
-    """
-UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb), feedback = :feedback, reserved = NULL
+""")
+_COMPLETE = sa.text("""
+UPDATE nodes SET state = 'done', outcome = CAST(:outcome AS jsonb), feedback = :feedback,
+  reserved = NULL
 WHERE node_id = :node_id
-"""
+""")
+_MARK_DUE = sa.text(
+    "UPDATE collection_rollouts SET due_at = now(), sent_at = now() WHERE rollout_id = :rollout_id"
 )
-_MARK_DUE = sa.text("UPDATE collection_rollouts SET due_at = now(), sent_at = now() WHERE rollout_id = :rollout_id")
-_ENDED = sa.text(
-    """
+_ENDED = sa.text("""
 UPDATE collection_rollouts r SET due_at = now(), sent_at = now() FROM nodes n, collections c
 WHERE n.job_id = :job_id AND n.state = 'evaluating' AND r.rollout_id = n.rollout_id
   AND c.collection_id = r.collection_id
 RETURNING r.rollout_id, c.endpoint
-"""
-)
-_MISSED = sa.text(
-    """
+""")
+_MISSED = sa.text("""
 UPDATE collection_rollouts SET sent_at = now() WHERE rollout_id IN (
   SELECT r.rollout_id FROM collection_rollouts r JOIN collections c USING (collection_id)
   WHERE r.due_at IS NOT NULL AND c.endpoint = :endpoint AND c.state = 'running'
   ORDER BY r.sent_at NULLS FIRST, r.due_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED)
 RETURNING rollout_id
-"""
-)
-_DUE = sa.text(
-    """
+""")
+_DUE = sa.text("""
 SELECT count(*) FROM collection_rollouts r JOIN collections c USING (collection_id)
 WHERE r.due_at IS NOT NULL AND c.endpoint = :endpoint AND c.state = 'running'
-"""
-)
-_WAKE_ENDED = sa.text(
-    """
+""")
+_WAKE_ENDED = sa.text("""
 UPDATE collection_rollouts SET due_at = now(), sent_at = NULL WHERE rollout_id IN (
-  SELECT r.rollout_id FROM collection_rollouts r JOIN nodes n USING (rollout_id) JOIN jobs j USING (job_id)
+  SELECT r.rollout_id FROM collection_rollouts r JOIN nodes n USING (rollout_id)
+    JOIN jobs j USING (job_id)
   WHERE n.state = 'evaluating' AND j.state = ANY(:over) AND r.due_at IS NULL
   FOR NO KEY UPDATE OF r SKIP LOCKED)
-"""
-).bindparams(sa.bindparam("over", type_=ARRAY(sa.Text)))
+""").bindparams(sa.bindparam("over", type_=ARRAY(sa.Text)))

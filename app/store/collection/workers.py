@@ -29,12 +29,21 @@ class EndpointWorker:
     heartbeat_at: datetime
 
 
-def beat(connection: sa.Connection, *, worker: str, endpoint: str, in_flight: int, has_key: bool) -> None:
+def beat(
+    connection: sa.Connection, *, worker: str, endpoint: str, in_flight: int, has_key: bool
+) -> None:
     """A sign of life."""
-    values = {"endpoint": endpoint, "in_flight": in_flight, "has_key": has_key, "heartbeat_at": sa.func.now()}
+    values = {
+        "endpoint": endpoint,
+        "in_flight": in_flight,
+        "has_key": has_key,
+        "heartbeat_at": sa.func.now(),
+    }
     new = insert(tables.endpoint_workers).values(worker=worker, **values)
     connection.execute(new.on_conflict_do_update(index_elements=["worker"], set_=values))
-    connection.execute(sa.delete(tables.endpoint_workers).where(_w.heartbeat_at < _ago(FORGOTTEN_S)))
+    connection.execute(
+        sa.delete(tables.endpoint_workers).where(_w.heartbeat_at < _ago(FORGOTTEN_S))
+    )
 
 
 def leave(connection: sa.Connection, worker: str) -> None:
@@ -45,7 +54,9 @@ def leave(connection: sa.Connection, worker: str) -> None:
 def online(connection: sa.Connection, endpoint: str | None = None) -> list[EndpointWorker]:
     """Workers that are alive, of one endpoint or of all."""
     columns = (_w.worker, _w.endpoint, _w.in_flight, _w.has_key, _w.heartbeat_at)
-    query = sa.select(*columns).where(_w.heartbeat_at > _ago(ALIVE_S)).order_by(_w.endpoint, _w.worker)
+    query = (
+        sa.select(*columns).where(_w.heartbeat_at > _ago(ALIVE_S)).order_by(_w.endpoint, _w.worker)
+    )
     if endpoint is not None:
         query = query.where(_w.endpoint == endpoint)
     return [EndpointWorker(**row._mapping) for row in connection.execute(query)]

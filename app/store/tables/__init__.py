@@ -27,7 +27,13 @@ from app.store.tables.kernelgym import kernelgym_tasks
 from app.store.tables.models import endpoints, prompt_templates
 from app.store.tables.operations import device_events, idempotency_keys, login_failures, sessions
 from app.store.tables.remarks import comments, tags
-from app.store.tables.review import preferences, review_items, review_queue_reviewers, review_queues, reviews
+from app.store.tables.review import (
+    preferences,
+    review_items,
+    review_queue_reviewers,
+    review_queues,
+    reviews,
+)
 from app.store.tables.rollups import (
     attempt_counts,
     attempts,

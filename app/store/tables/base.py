@@ -1,6 +1,8 @@
-"""Parts shared by all tables: one `metadata`, its names for constraints, and columns that every table has.
+"""Parts shared by all tables: one `metadata`, its names for constraints, and columns
+that every table has.
 
-Enumerations are text with a check, so that adding a value is an ordinary migration."""
+Enumerations are text with a check, so that adding a value is an ordinary migration.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def id_column(name: str) -> sa.Column:  # type: ignore[type-arg]
     return sa.Column(name, sa.Uuid, primary_key=True)
 
 
-def reference(target: str, *, name: str | None = None, null: bool = False, index: bool = True) -> sa.Column:  # type: ignore[type-arg]
+def reference(
+    target: str, *, name: str | None = None, null: bool = False, index: bool = True
+) -> sa.Column:  # type: ignore[type-arg]
     """A foreign key; its name is that of the column it points to."""
     column = target.split(".")[1]
     return sa.Column(name or column, sa.Uuid, sa.ForeignKey(target), nullable=null, index=index)
@@ -36,7 +40,9 @@ def reference(target: str, *, name: str | None = None, null: bool = False, index
 
 def created_at() -> sa.Column:  # type: ignore[type-arg]
     """Column with the commit time of the row."""
-    return sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
+    return sa.Column(
+        "created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
+    )
 
 
 def one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> sa.CheckConstraint:

@@ -1,7 +1,8 @@
 """Tables of collection: campaigns, their search trees, and every call of a model.
 
-Budgets are columns, so that one statement checks a cap and reserves.  Texts are addressed by content: attempts of a
-problem share its prompt."""
+Budgets are columns, so that one statement checks a cap and reserves.  Texts are addressed by
+content: attempts of a problem share its prompt.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ AMOUNTS = {
     "evaluations": sa.BigInteger,
     "gpu_s": sa.Numeric,
 }
-"""Quantities of app.domain.collection.budgets.Amounts with their types; decimal ones, so that a reservation is
-released exactly."""
+"""Quantities of app.domain.collection.budgets.Amounts with their types; decimal ones, so that a
+reservation is released exactly.
+"""
 
 
 def _amounts(*prefixes: str) -> list[sa.Column]:  # type: ignore[type-arg]
@@ -63,8 +65,12 @@ collection_rollouts = sa.Table(
     sa.Column("sample", sa.Integer, nullable=False),
     sa.Column("stop_reason", sa.Text),  # NULL: it goes on
     sa.Column("stop_detail", sa.Text, nullable=False, server_default=""),
-    sa.Column("picked", ARRAY(sa.Text), nullable=False, server_default="{}"),  # keys of nodes, best first
-    sa.Column("due_at", sa.DateTime(timezone=True)),  # NULL: nothing to decide before an attempt ends
+    sa.Column(
+        "picked", ARRAY(sa.Text), nullable=False, server_default="{}"
+    ),  # keys of nodes, best first
+    sa.Column(
+        "due_at", sa.DateTime(timezone=True)
+    ),  # NULL: nothing to decide before an attempt ends
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
     *_amounts("spent", "reserved"),
     created_at(),
@@ -72,7 +78,9 @@ collection_rollouts = sa.Table(
     one_of("stop_reason", StopReason),
     sa.CheckConstraint("(stop_reason IS NULL) = (finished_at IS NULL)", name="finished"),
     sa.UniqueConstraint("collection_id", "problem_id", "sample"),
-    sa.Index("ix_collection_rollouts_due", "due_at", postgresql_where=sa.text("due_at IS NOT NULL")),
+    sa.Index(
+        "ix_collection_rollouts_due", "due_at", postgresql_where=sa.text("due_at IS NOT NULL")
+    ),
     postgresql_with={"fillfactor": 50},
 )
 
@@ -84,20 +92,28 @@ nodes = sa.Table(
     reference("collections.collection_id", index=True),
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("parent", sa.Text),  # key of the attempt that it continues
-    sa.Column("shown", ARRAY(sa.Text), nullable=False, server_default="{}"),  # keys of those in its prompt
+    sa.Column(
+        "shown", ARRAY(sa.Text), nullable=False, server_default="{}"
+    ),  # keys of those in its prompt
     sa.Column("operator", sa.Text, nullable=False),
     sa.Column("sample", sa.Integer, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
     sa.Column("round", sa.Integer, nullable=False),
     sa.Column("endpoint", sa.Text, nullable=False),
     sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("messages", ARRAY(sa.LargeBinary), nullable=False),  # hashes, in the order in which they are sent
-    sa.Column("continues", sa.Boolean, nullable=False),  # its conversation is its parent's, and goes on
+    sa.Column(
+        "messages", ARRAY(sa.LargeBinary), nullable=False
+    ),  # hashes, in the order in which they are sent
+    sa.Column(
+        "continues", sa.Boolean, nullable=False
+    ),  # its conversation is its parent's, and goes on
     sa.Column("state", sa.Text, nullable=False, server_default=NodeState.READY),
     sa.Column("due_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Column("sent_at", sa.DateTime(timezone=True)),  # last time a message left for it
     sa.Column("claims", sa.Integer, nullable=False, server_default="0"),  # fences its answer
-    sa.Column("faults", sa.Integer, nullable=False, server_default="0"),  # tries that the endpoint failed
+    sa.Column(
+        "faults", sa.Integer, nullable=False, server_default="0"
+    ),  # tries that the endpoint failed
     sa.Column("lease_owner", sa.Text),
     sa.Column("lease_until", sa.DateTime(timezone=True)),
     sa.Column("reserved", JSONB),  # amounts held for it
@@ -106,7 +122,9 @@ nodes = sa.Table(
     sa.Column("answer", sa.LargeBinary),  # hash of the message by which later prompts show it
     sa.Column("extraction", sa.Text),  # 'ok', or why its answer has no candidate
     sa.Column("ending", sa.Text),  # end of its answer, in Assay's vocabulary
-    sa.Column("tokens", sa.BigInteger, nullable=False, server_default="0"),  # input and output of all its calls
+    sa.Column(
+        "tokens", sa.BigInteger, nullable=False, server_default="0"
+    ),  # input and output of all its calls
     sa.Column("cost_usd", sa.Numeric, nullable=False, server_default="0"),
     sa.Column("feedback", sa.LargeBinary),  # hash of the text that the next prompt shows
     sa.Column("outcome", JSONB),  # app.domain.collection.tree.AttemptResult, fixed when it ended
@@ -115,7 +133,8 @@ nodes = sa.Table(
     sa.CheckConstraint("(state = 'calling') = (lease_until IS NOT NULL)", name="lease"),
     sa.CheckConstraint("(state = 'done') = (outcome IS NOT NULL)", name="outcome"),
     sa.UniqueConstraint("rollout_id", "key"),
-    sa.Index(  # the order in which attempts are claimed: those of rollouts that have begun come first
+    # the order in which attempts are claimed: those of rollouts that have begun come first
+    sa.Index(
         "ix_nodes_ready",
         "endpoint",
         sa.text("(turn = 0)"),
@@ -177,7 +196,9 @@ model_calls = sa.Table(
 messages = sa.Table(
     "messages",
     metadata,
-    sa.Column("message_sha256", sa.LargeBinary, primary_key=True),  # hash of role, a zero byte and content
+    sa.Column(
+        "message_sha256", sa.LargeBinary, primary_key=True
+    ),  # hash of role, a zero byte and content
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("content", sa.LargeBinary, nullable=False),  # zstd
 )

@@ -1,6 +1,8 @@
 """Tables for datasets: finished exports, those in the making, and facts about texts, computed once.
 
-Facts carry the version of the rule that made them; a newer rule computes them again (`app.export.text_facts`)."""
+Facts carry the version of the rule that made them; a newer rule computes them again
+(`app.export.text_facts`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ problem_features = sa.Table(
     metadata,
     sa.Column("problem_id", sa.Uuid, sa.ForeignKey("problems.problem_id"), primary_key=True),
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("family", sa.Text, nullable=False, index=True),  # hash of the Model class: numbers masked, names renamed
+    sa.Column(
+        "family", sa.Text, nullable=False, index=True
+    ),  # hash of the Model class: numbers masked, names renamed
     sa.Column("task", sa.Text, nullable=False),  # hash of the module: numbers masked
 )
 
@@ -33,7 +37,9 @@ turn_features = sa.Table(
     metadata,
     sa.Column("turn_id", sa.Uuid, sa.ForeignKey("turns.turn_id"), primary_key=True),
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("extraction", sa.Text, nullable=False),  # 'ok' or why its answer teaches something else
+    sa.Column(
+        "extraction", sa.Text, nullable=False
+    ),  # 'ok' or why its answer teaches something else
 )
 
 exports = sa.Table(
@@ -46,7 +52,9 @@ exports = sa.Table(
     sa.Column("row_count", sa.Integer, nullable=False),
     sa.Column("manifest", JSONB, nullable=False),
     created_at(),
-    sa.Column("stale_at", sa.DateTime(timezone=True)),  # when the verdict behind a row first changed
+    sa.Column(
+        "stale_at", sa.DateTime(timezone=True)
+    ),  # when the verdict behind a row first changed
     sa.Column("stale_reason", sa.Text),
     sa.Column("name", sa.Text),
     sa.Column("description", sa.Text),
@@ -60,7 +68,9 @@ export_rows = sa.Table(
     sa.Column("row_index", sa.Integer, primary_key=True),
     sa.Column("evaluation_id", sa.Uuid, nullable=False, index=True),
 )
-"""Triggers stand in for its foreign keys, which would lock every evaluation of a dataset one by one."""
+"""Triggers stand in for its foreign keys, which would lock every evaluation of a
+dataset one by one.
+"""
 
 EXPORT_STATES = ("queued", "running", "finished", "failed", "cancelled")
 
@@ -89,8 +99,15 @@ export_jobs = sa.Table(
 export_changes = sa.Table(
     "export_changes",
     metadata,
-    sa.Column("export_id", sa.Uuid, sa.ForeignKey("exports.export_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True),
+    sa.Column(
+        "export_id",
+        sa.Uuid,
+        sa.ForeignKey("exports.export_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column(
+        "evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True
+    ),
     sa.Column("label_then", sa.Text),  # that counted when the dataset was made; NULL: not judged
     sa.Column("label_now", sa.Text),
     sa.Column("reason", sa.Text, nullable=False),

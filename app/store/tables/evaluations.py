@@ -13,7 +13,9 @@ evaluations = sa.Table(
     "evaluations",
     metadata,
     id_column("evaluation_id"),
-    sa.Column("job_id", sa.Uuid, sa.ForeignKey("jobs.job_id"), nullable=False, unique=True),  # one result a job, ever
+    sa.Column(
+        "job_id", sa.Uuid, sa.ForeignKey("jobs.job_id"), nullable=False, unique=True
+    ),  # one result a job, ever
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
@@ -23,7 +25,9 @@ evaluations = sa.Table(
     sa.Column("speedup", sa.Double),  # measured, independent of the verdict
     sa.Column("speedup_ci_low", sa.Double),
     sa.Column("speedup_ci_high", sa.Double),
-    sa.Column("device_speedup", sa.Double),  # measured; NULL where it was not asked for, or has no value
+    sa.Column(
+        "device_speedup", sa.Double
+    ),  # measured; NULL where it was not asked for, or has no value
     sa.Column("device_speedup_ci_low", sa.Double),
     sa.Column("device_speedup_ci_high", sa.Double),
     sa.Column("reference_us", sa.Double),
@@ -37,14 +41,22 @@ evaluations = sa.Table(
     sa.Column("seed", sa.Text, nullable=False),
     sa.Column("queue_ms", sa.Double, nullable=False),
     sa.Column("total_ms", sa.Double, nullable=False),
-    sa.Column("measurement", JSONB, nullable=False),  # the whole Evaluation, so that it can be judged again
-    sa.Column("human_verdict", sa.Text),  # a person's label, over the detectors'; kept by app.store.reviews
+    sa.Column(
+        "measurement", JSONB, nullable=False
+    ),  # the whole Evaluation, so that it can be judged again
+    sa.Column(
+        "human_verdict", sa.Text
+    ),  # a person's label, over the detectors'; kept by app.store.reviews
     created_at(),
     one_of("status", Status),
     one_of("human_verdict", Label),
     sa.CheckConstraint("speedup IS NULL OR (speedup > 0 AND correct)", name="speedup"),
     sa.CheckConstraint("NOT correct OR (valid AND compiled AND status = 'passed')", name="correct"),
-    sa.Index("ix_evaluations_created_at_evaluation_id", sa.text("created_at DESC"), sa.text("evaluation_id DESC")),
+    sa.Index(
+        "ix_evaluations_created_at_evaluation_id",
+        sa.text("created_at DESC"),
+        sa.text("evaluation_id DESC"),
+    ),
     sa.Index("ix_evaluations_status_created_at", "status", sa.text("created_at DESC")),
     sa.Index(
         "ix_evaluations_reviewed",
@@ -81,7 +93,9 @@ evaluations = sa.Table(
 profiles = sa.Table(
     "profiles",
     metadata,
-    sa.Column("evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True),
+    sa.Column(
+        "evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True
+    ),
     sa.Column("kind", sa.Text, nullable=False),  # 'chrome_trace'
     sa.Column("codec", sa.Text, nullable=False),  # 'zstd'
     sa.Column("raw_bytes", sa.Integer, nullable=False),
@@ -92,9 +106,13 @@ profiles = sa.Table(
 kernel_codes = sa.Table(
     "kernel_codes",
     metadata,
-    sa.Column("evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True),
+    sa.Column(
+        "evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True
+    ),
     sa.Column("raw_bytes", sa.Integer, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),  # zstd of JSON: a list of app.domain.evidence.KernelCode
+    sa.Column(
+        "body", sa.LargeBinary, nullable=False
+    ),  # zstd of JSON: a list of app.domain.evidence.KernelCode
 )
 
 verdicts = sa.Table(
@@ -108,8 +126,12 @@ verdicts = sa.Table(
     sa.Column("is_current", sa.Boolean, nullable=False, server_default=sa.true()),
     created_at(),
     one_of("label", Label),
-    sa.Index("uq_verdicts_current", "evaluation_id", unique=True, postgresql_where=sa.text("is_current")),
-    sa.Index("ix_verdicts_label", "label", postgresql_where=sa.text("is_current AND label <> 'clean'")),
+    sa.Index(
+        "uq_verdicts_current", "evaluation_id", unique=True, postgresql_where=sa.text("is_current")
+    ),
+    sa.Index(
+        "ix_verdicts_label", "label", postgresql_where=sa.text("is_current AND label <> 'clean'")
+    ),
 )
 
 findings = sa.Table(

@@ -1,5 +1,6 @@
-"""The tables of the service: sessions, failed logins, the request that a key was used for, and state changes of
-devices."""
+"""The tables of the service: sessions, failed logins, the request that a key was used
+for, and state changes of devices.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from app.store.tables.base import created_at, id_column, metadata, reference
 sessions = sa.Table(
     "sessions",
     metadata,
-    sa.Column("session_hash", sa.Text, primary_key=True),  # hash of the cookie's value, which is kept nowhere
+    sa.Column(
+        "session_hash", sa.Text, primary_key=True
+    ),  # hash of the cookie's value, which is kept nowhere
     reference("users.user_id"),
     sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False, index=True),
     created_at(),
@@ -28,7 +31,9 @@ idempotency_keys = sa.Table(
     "idempotency_keys",
     metadata,
     sa.Column("key_sha256", sa.Text, primary_key=True),
-    sa.Column("request_sha256", sa.Text, nullable=False),  # the request that the key was first used for
+    sa.Column(
+        "request_sha256", sa.Text, nullable=False
+    ),  # the request that the key was first used for
     created_at(),
     sa.Index("ix_idempotency_keys_created_at", "created_at"),
 )

@@ -18,7 +18,9 @@ reviews = sa.Table(
     sa.Column("verdict", sa.Text),  # the Label that counts; NULL where the detectors' does
     sa.Column("hack_type", sa.Text),
     sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("verdict_id", sa.Uuid, sa.ForeignKey("verdicts.verdict_id")),  # the detectors' verdict at that time
+    sa.Column(
+        "verdict_id", sa.Uuid, sa.ForeignKey("verdicts.verdict_id")
+    ),  # the detectors' verdict at that time
     sa.Column("withdraws", sa.Uuid, sa.ForeignKey("reviews.review_id"), unique=True),
     created_at(),
     one_of("label", Opinion),
@@ -30,8 +32,12 @@ reviews = sa.Table(
 review_items = sa.Table(
     "review_items",
     metadata,
-    sa.Column("evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True),
-    sa.Column("verdict_id", sa.Uuid),  # the automatic verdict that brought it here; NULL where a person did
+    sa.Column(
+        "evaluation_id", sa.Uuid, sa.ForeignKey("evaluations.evaluation_id"), primary_key=True
+    ),
+    sa.Column(
+        "verdict_id", sa.Uuid
+    ),  # the automatic verdict that brought it here; NULL where a person did
     sa.Column("fast", sa.Double, nullable=False),
     sa.Column("suspicious", sa.Double, nullable=False),
     sa.Column("exported", sa.Boolean, nullable=False, server_default=sa.false()),

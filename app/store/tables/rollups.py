@@ -1,10 +1,12 @@
-"""Roll-ups read by dashboards in place of counting: kept by triggers (migrations/versions/20261121_review.py), so that
-every way of writing keeps them, in the same transaction.
+"""Roll-ups read by dashboards in place of counting: kept by triggers
+(migrations/versions/20261121_review.py), so that every way of writing keeps them, in
+the same transaction.
 
-`attempts` is a copy, narrow and in one place, of the view `attempt_facts`.  The other tables are counted as
-deltas: a trigger only ever appends rows, so that no two transactions wait for each other; readers sum, and
-`app.store.rollups.fold` merges rows of one key from time to time.  Logarithms are integers, because sums of floats
-depend on their order."""
+`attempts` is a copy, narrow and in one place, of the view `attempt_facts`.  The other tables are
+counted as deltas: a trigger only ever appends rows, so that no two transactions wait for each
+other; readers sum, and `app.store.rollups.fold` merges rows of one key from time to time.
+Logarithms are integers, because sums of floats depend on their order.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ attempts = sa.Table(
     sa.Column("status", sa.Text, nullable=False),  # the evaluation's, or 'no_code'
     sa.Column("valid", sa.Boolean, nullable=False),
     sa.Column("correct", sa.Boolean, nullable=False),  # measured, independent of the verdict
-    sa.Column("label", sa.Text),  # that counts: a person's, else the detectors'; NULL: an answer without code
+    sa.Column(
+        "label", sa.Text
+    ),  # that counts: a person's, else the detectors'; NULL: an answer without code
     sa.Column("speedup", sa.Double),  # measured, independent of the verdict
     sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
     sa.Index("ix_attempts_problem_id_status", "problem_id", "status"),
@@ -38,12 +42,18 @@ attempts = sa.Table(
         sa.text("speedup DESC"),
         postgresql_where=sa.text("speedup IS NOT NULL AND correct AND label <> 'hack'"),
     ),
-    sa.Index("ix_attempts_trajectory_id", "trajectory_id", postgresql_where=sa.text("trajectory_id IS NOT NULL")),
+    sa.Index(
+        "ix_attempts_trajectory_id",
+        "trajectory_id",
+        postgresql_where=sa.text("trajectory_id IS NOT NULL"),
+    ),
     sa.Index(  # the fastest trajectories
         "ix_attempts_speedup",
         sa.text("speedup DESC"),
         sa.text("trajectory_id DESC"),
-        postgresql_where=sa.text("speedup IS NOT NULL AND correct AND label <> 'hack' AND trajectory_id IS NOT NULL"),
+        postgresql_where=sa.text(
+            "speedup IS NOT NULL AND correct AND label <> 'hack' AND trajectory_id IS NOT NULL"
+        ),
     ),
 )
 
@@ -88,7 +98,9 @@ hourly_stages = sa.Table(
     sa.Column("hour", sa.DateTime(timezone=True), nullable=False),
     sa.Column("device_class", sa.Text, nullable=False),
     sa.Column("stage", sa.Text, nullable=False),  # 'queue' and those of Evaluation.stage_ms
-    sa.Column("bucket", sa.Integer, nullable=False),  # floor(4 · log2(milliseconds)): each is 19 % wide
+    sa.Column(
+        "bucket", sa.Integer, nullable=False
+    ),  # floor(4 · log2(milliseconds)): each is 19 % wide
     _counted("evaluations"),
     sa.Index("ix_hourly_stages_hour", "hour"),
 )
@@ -107,8 +119,12 @@ hourly_findings = sa.Table(
 run_rewards = sa.Table(  # means kept from page to page, see app.store.run_rewards
     "run_rewards",
     metadata,
-    sa.Column("run_id", sa.Uuid, sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("reward", sa.Text, primary_key=True),  # a name of app.domain.reward, with options after a colon
+    sa.Column(
+        "run_id", sa.Uuid, sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column(
+        "reward", sa.Text, primary_key=True
+    ),  # a name of app.domain.reward, with options after a colon
     sa.Column("mean", sa.Double),
     sa.Column("low", sa.Double),
     sa.Column("high", sa.Double),

@@ -1,6 +1,8 @@
 """Tables of problems and of attempts at them: runs, trajectories, their turns, and candidates.
 
-Source code and model answers are bytes: they hold NUL and lone surrogates, which PostgreSQL's text refuses."""
+Source code and model answers are bytes: they hold NUL and lone surrogates, which
+PostgreSQL's text refuses.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,12 @@ problems = sa.Table(
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
     sa.Column("licence", sa.Text),  # SPDX where known; NULL where not stated
-    sa.Column("operators", sa.Text),  # semantic key (workers/shims/operators.py) of the first evaluation; NULL before
-    sa.Column("prompt_json", sa.Text),  # messages that the source set asks with, JSON; NULL where it has none
+    sa.Column(
+        "operators", sa.Text
+    ),  # semantic key (workers/shims/operators.py) of the first evaluation; NULL before
+    sa.Column(
+        "prompt_json", sa.Text
+    ),  # messages that the source set asks with, JSON; NULL where it has none
     sa.Column("claims", JSONB),  # further fields of its source, unchecked; NULL where it has none
     created_at(),
     sa.UniqueConstraint("source_set", "name", "reference_sha256", "entry_point"),
@@ -58,7 +64,9 @@ turns = sa.Table(
     id_column("turn_id"),
     reference("trajectories.trajectory_id", index=False),
     sa.Column("turn_index", sa.Integer, nullable=False),
-    sa.Column("messages_json", sa.Text, nullable=False),  # ASCII-escaped JSON: lossless where JSONB is not
+    sa.Column(
+        "messages_json", sa.Text, nullable=False
+    ),  # ASCII-escaped JSON: lossless where JSONB is not
     sa.Column("response", sa.LargeBinary, nullable=False),
     reference("jobs.job_id", null=True),
     created_at(),

@@ -27,7 +27,9 @@ api_tokens = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("token_hash", sa.Text, nullable=False, unique=True),
     sa.Column("scopes", JSONB, nullable=False, server_default="[]"),
-    sa.Column("hint", sa.Text, nullable=False, server_default=""),  # its first characters, to tell it from others
+    sa.Column(
+        "hint", sa.Text, nullable=False, server_default=""
+    ),  # its first characters, to tell it from others
     sa.Column("expires_at", sa.DateTime(timezone=True)),
     sa.Column("last_used_at", sa.DateTime(timezone=True)),
     sa.Column("revoked_at", sa.DateTime(timezone=True)),
@@ -39,8 +41,12 @@ saved_filters = sa.Table(
     metadata,
     id_column("saved_filter_id"),
     sa.Column("name", sa.Text, nullable=False, unique=True),
-    sa.Column("page", sa.Text, nullable=False, server_default=""),  # endpoint of the list that the view is of
-    sa.Column("query", sa.Text, nullable=False, server_default=""),  # query of its URL: filter, columns and order
+    sa.Column(
+        "page", sa.Text, nullable=False, server_default=""
+    ),  # endpoint of the list that the view is of
+    sa.Column(
+        "query", sa.Text, nullable=False, server_default=""
+    ),  # query of its URL: filter, columns and order
     reference("users.user_id", null=True, index=False),
     created_at(),
 )
@@ -54,6 +60,8 @@ audit_events = sa.Table(
     sa.Column("subject", sa.Text, nullable=False),
     sa.Column("details", JSONB, nullable=False, server_default="{}"),
     created_at(),
-    sa.Index("ix_audit_events_created_at", sa.text("created_at DESC"), sa.text("audit_event_id DESC")),
+    sa.Index(
+        "ix_audit_events_created_at", sa.text("created_at DESC"), sa.text("audit_event_id DESC")
+    ),
     sa.Index("ix_audit_events_subject", "subject"),
 )

@@ -1,7 +1,9 @@
-"""BROWSE: the HTTP API, `/v1`: a module per noun; `endpoint` declares them, `openapi` documents them.
+"""BROWSE: the HTTP API, `/v1`: a module per noun; `endpoint` declares them,
+`openapi` documents them.
 
-Bodies are JSON and strict: an unknown field is an error.  Answers are JSON, too; errors have the shape of
-`app.web.errors`, results the one shape of `app.domain.result`."""
+Bodies are JSON and strict: an unknown field is an error.  Answers are JSON, too; errors have the
+shape of `app.web.errors`, results the one shape of `app.domain.result`.
+"""
 
 from __future__ import annotations
 

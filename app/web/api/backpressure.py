@@ -35,8 +35,10 @@ def check(device_class: str) -> None:
 
 
 def place(request: Request) -> dict[str, Any]:
-    """Jobs that are served before this one, about (those of at least its priority), the seconds that it takes, and
-    whether any device takes jobs of its class now: while none does, no time can be told."""
+    """Jobs that are served before this one, about (those of at least its priority), the
+    seconds that it takes, and whether any device takes jobs of its class now: while
+    none does, no time can be told.
+    """
     waiting = _line(request.device_class)
     ahead = PRIORITIES[: [str(each) for each in PRIORITIES].index(request.priority) + 1]
     position = sum(waiting.queued.get(priority, 0) for priority in ahead)
@@ -45,9 +47,9 @@ def place(request: Request) -> dict[str, Any]:
 
 
 def _line(device_class: str) -> queue_depth.QueueDepth:
-    known: dict[str, tuple[float, queue_depth.QueueDepth]] = flask.current_app.extensions["assay"].setdefault(
-        "lines", {}
-    )
+    known: dict[str, tuple[float, queue_depth.QueueDepth]] = flask.current_app.extensions[
+        "assay"
+    ].setdefault("lines", {})
     now = time.monotonic()
     if device_class not in known or now - known[device_class][0] > LINE_S:
         with request_context.database().read() as connection:

@@ -23,7 +23,9 @@ class CollectionBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """A collection to start."""
 
     spec: dict[str, Any]
-    """Keys of app.domain.collection.spec.CollectionSpec; an unknown one is an error that names it."""
+    """Keys of app.domain.collection.spec.CollectionSpec; an unknown one is an error
+    that names it.
+    """
 
 
 class CapsAnswer(Struct, kw_only=True):
@@ -113,20 +115,38 @@ class Nothing(Struct, forbid_unknown_fields=True):
 
 
 @operation(
-    "POST", "/collections", Scope.SUBMIT, body=CollectionBody, answers={201: CollectionAnswer}, refusals=(404, 409)
+    "POST",
+    "/collections",
+    Scope.SUBMIT,
+    body=CollectionBody,
+    answers={201: CollectionAnswer},
+    refusals=(404, 409),
 )
 def create(body: CollectionBody) -> flask.Response:
     """Start a collection; the same again is the one that there is.
 
-    Everything is checked before anything is stored or spent: 400 names the key, 404 the missing object."""
+    Everything is checked before anything is stored or spent: 400 names the key, 404
+    the missing object.
+    """
     spec = _spec(body)
-    collection_id = start.start(request_context.database(), request_context.broker(), spec, user_id=_user_id())
+    collection_id = start.start(
+        request_context.database(), request_context.broker(), spec, user_id=_user_id()
+    )
     with request_context.database().begin() as connection:
         found = report.progress(connection, str(collection_id))
-    return answer(found, 201, Location=flask.url_for("api.collecting_read", name=found["collection_id"]))
+    return answer(
+        found, 201, Location=flask.url_for("api.collecting_read", name=found["collection_id"])
+    )
 
 
-@operation("POST", "/collections:plan", Scope.READ, body=CollectionBody, answers={200: PlanAnswer}, refusals=(404,))
+@operation(
+    "POST",
+    "/collections:plan",
+    Scope.READ,
+    body=CollectionBody,
+    answers={200: PlanAnswer},
+    refusals=(404,),
+)
 def plan(body: CollectionBody) -> flask.Response:
     """The size of a collection that is not started."""
     with request_context.database().begin() as connection:
@@ -157,13 +177,22 @@ def read(name: str, query: CollectionQuery) -> flask.Response:
 
 def _action(action: str, doc: str) -> None:
     def change(name: str, body: Nothing) -> flask.Response:  # noqa: ARG001 (an empty object)
-        control.change(request_context.database(), request_context.broker(), name, action, current_user().name)
+        control.change(
+            request_context.database(), request_context.broker(), name, action, current_user().name
+        )
         with request_context.database().begin() as connection:
             return answer(report.progress(connection, name))
 
     change.__name__, change.__doc__ = action, doc
     path = f"/collections/<collection:name>:{action}"
-    operation("POST", path, Scope.SUBMIT, body=Nothing, answers={200: CollectionAnswer}, refusals=(404, 409))(change)
+    operation(
+        "POST",
+        path,
+        Scope.SUBMIT,
+        body=Nothing,
+        answers={200: CollectionAnswer},
+        refusals=(404, 409),
+    )(change)
 
 
 _action("pause", "Begin no further call; calls and evaluations on their way end.")

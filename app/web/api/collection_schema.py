@@ -1,7 +1,9 @@
-"""BROWSE: the JSON schema of a collection's specification, made of its dataclasses and of the rules that they check.
+"""BROWSE: the JSON schema of a collection's specification, made of its dataclasses
+and of the rules that they check.
 
-Outside stays one rule: `window` of the strategy `windowed` is less than `turns` where a later iteration would make no
-new turn otherwise."""
+Outside stays one rule: `window` of the strategy `windowed` is less than `turns` where a later
+iteration would make no new turn otherwise.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,14 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 
 def components() -> dict[str, Schema]:
-    """Components of the document: the specification under `NAME`, each of its tables under a name that begins so."""
+    """Components of the document: the specification under `NAME`, each of its tables
+    under a name that begins so.
+    """
     options = {name: strategy.options for name, strategy in strategies.STRATEGIES.items()}
     found = _made(spec.CollectionSpec, "", {"CollectionSpec": NAME}) | _made(JobOptions, "")
-    found |= {name: each for way, kind in options.items() for name, each in _made(kind, way).items()}
+    found |= {
+        name: each for way, kind in options.items() for name, each in _made(kind, way).items()
+    }
     for each in found.values():
         each["additionalProperties"] = False
         for kind in each["properties"].values():
@@ -81,7 +87,9 @@ def _refine(found: dict[str, Schema]) -> None:
     schema_constraints.narrow(problems["properties"]["level"], minimum=-MOST_INT, maximum=MOST_INT)
     some = {"source_set": {"type": "string", "minLength": 1}, "level": {"not": {"type": "null"}}}
     some |= {name: {"type": "array", "minItems": 1} for name in ("names", "ids")}
-    problems["anyOf"] = [{"required": [name], "properties": {name: each}} for name, each in some.items()]
+    problems["anyOf"] = [
+        {"required": [name], "properties": {name: each}} for name, each in some.items()
+    ]
     sampling = found[f"{NAME}Sampling"]["properties"]
     sampling["max_tokens"] |= {"minimum": 1, "maximum": spec.MOST_TOKENS}
     schema_constraints.narrow(sampling["temperature"], minimum=0, maximum=10)
@@ -94,8 +102,12 @@ def _refine(found: dict[str, Schema]) -> None:
     context["reasoning"]["enum"] = list(lines.REASONINGS)
     context["window"] |= {"minimum": 1, "maximum": MOST_INT}
     for name in ("no_progress", "no_code"):
-        schema_constraints.narrow(found[f"{NAME}Stops"]["properties"][name], minimum=1, maximum=MOST_INT)
-    schema_constraints.narrow(found[f"{NAME}Stops"]["properties"]["target_speedup"], exclusiveMinimum=0)
+        schema_constraints.narrow(
+            found[f"{NAME}Stops"]["properties"][name], minimum=1, maximum=MOST_INT
+        )
+    schema_constraints.narrow(
+        found[f"{NAME}Stops"]["properties"]["target_speedup"], exclusiveMinimum=0
+    )
     _budgets(found)
     schema_constraints.bound_options(found[f"{NAME}JobOptions"])
     for name in spec.NOT_OPTIONS:

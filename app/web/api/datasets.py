@@ -1,4 +1,6 @@
-"""BROWSE: `/v1/datasets`: every dataset that was made of this database, and whether it still stands."""
+"""BROWSE: `/v1/datasets`: every dataset that was made of this database, and whether
+it still stands.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class DatasetAnswer(listing.Dataset):
     """A dataset with its manifest."""
 
     manifest: dict[str, Any]
-    """Selection, funnel, files and hashes; its `spec` can be sent to `/v1/exports` to make the dataset anew."""
+    """Selection, funnel, files and hashes; its `spec` can be sent to `/v1/exports`
+    to make the dataset anew.
+    """
 
 
 class DatasetList(Struct, kw_only=True):
@@ -46,7 +50,9 @@ def index(query: DatasetQuery) -> flask.Response:
     return answer({"datasets": [asdict(each) for each in found]})
 
 
-@operation("GET", "/datasets/<uuid:export_id>", Scope.READ, answers={200: DatasetAnswer}, refusals=(404,))
+@operation(
+    "GET", "/datasets/<uuid:export_id>", Scope.READ, answers={200: DatasetAnswer}, refusals=(404,)
+)
 def read(export_id: UUID) -> flask.Response:
     """One dataset with its manifest."""
     found = request_context.found("dataset", export_id, exports.get)

@@ -1,7 +1,9 @@
-"""BROWSE: one operation of the API: scope, body, query and answers.  The OpenAPI document is made of these.
+"""BROWSE: one operation of the API: scope, body, query and answers.  The OpenAPI
+document is made of these.
 
 @operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer})
-def create(body: RunBody) -> flask.Response: …"""
+def create(body: RunBody) -> flask.Response: …
+"""
 
 from __future__ import annotations
 
@@ -67,16 +69,20 @@ def operation(
     large: bool = False,
     headers: Mapping[str, int] | None = None,
 ) -> Callable[[View], View]:
-    """Register a view.  It gets its body and its query, decoded, as `body` and `query`; path parameters by name.
+    """Register a view.  It gets its body and its query, decoded, as `body` and
+    `query`; path parameters by name.
 
-    `large` takes bodies with sources (app.web.body_limits)."""
+    `large` takes bodies with sources (app.web.body_limits).
+    """
 
     def decorate(view: View) -> View:
         def handle(**arguments: Any) -> flask.Response:
             if query is not None:
                 arguments["query"] = _query(query)
             elif flask.request.args:
-                raise BadRequest(f"query: unknown parameter {next(iter(flask.request.args))!r}; expected none")
+                raise BadRequest(
+                    f"query: unknown parameter {next(iter(flask.request.args))!r}; expected none"
+                )
             if body is not None:
                 arguments["body"] = _body(body)
             try:
@@ -103,22 +109,30 @@ def operation(
             refusals=refusals,
             headers=headers or {},
         )
-        blueprint.add_url_rule(path, name.replace(".", "_"), requires(scope)(handle), methods=[method])
+        blueprint.add_url_rule(
+            path, name.replace(".", "_"), requires(scope)(handle), methods=[method]
+        )
         return view
 
     return decorate
 
 
 def answer(value: object, status: int = 200, **headers: str) -> flask.Response:
-    """JSON.  Escaped to ASCII, because sources and model answers hold lone surrogates, which UTF-8 has not."""
+    """JSON.  Escaped to ASCII, because sources and model answers hold lone
+    surrogates, which UTF-8 has not.
+    """
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain)
     response = flask.Response(text, status=status, mimetype="application/json")
     response.headers.extend({name.replace("_", "-"): value for name, value in headers.items()})
     return response
 
 
-def refuse(status: int, kind: str, message: str, *, retry_after_s: int | None = None, **details: object) -> NoReturn:
-    """End the request with an error; with `retry_after_s` the same request may succeed after that many seconds."""
+def refuse(
+    status: int, kind: str, message: str, *, retry_after_s: int | None = None, **details: object
+) -> NoReturn:
+    """End the request with an error; with `retry_after_s` the same request may
+    succeed after that many seconds.
+    """
     if retry_after_s is not None:
         details["retry_after_s"] = retry_after_s
     response = errors.as_json(status, kind, message, **details)
@@ -141,7 +155,9 @@ def decoded(value: object, kind: Any) -> Any:
 
 def _body(kind: Any) -> Any:
     if flask.request.mimetype != "application/json":
-        raise UnsupportedMediaType(f"expected Content-Type application/json, got {flask.request.mimetype or 'none'!r}")
+        raise UnsupportedMediaType(
+            f"expected Content-Type application/json, got {flask.request.mimetype or 'none'!r}"
+        )
     try:
         value = freeform.load(flask.request.get_data(cache=False))
     except RequestError as error:
@@ -169,7 +185,9 @@ def _query(kind: type[T]) -> T:
 
 
 def _parameter(kind: type[msgspec.Struct], name: str, value: object) -> object:
-    """A query parameter.  It is there or it is not; `null` is a text as any other, and a UUID or a number never."""
+    """A query parameter.  It is there or it is not; `null` is a text as any other,
+    and a UUID or a number never.
+    """
     types = _parameter_types(kind)
     if name not in types:
         raise BadRequest(f"query: unknown parameter {name!r}; expected one of {', '.join(types)}")

@@ -70,7 +70,9 @@ class CancelQuery(Struct, forbid_unknown_fields=True, kw_only=True):
     headers={KEY_HEADER: KEY_CHARACTERS},
 )
 def submit(body: EvaluationBody) -> flask.Response:
-    """Have a candidate evaluated: 202, or 200 where the same submission, or the same idempotency key, is known."""
+    """Have a candidate evaluated: 202, or 200 where the same submission, or the same
+    idempotency key, is known.
+    """
     key = own_key(body)
     [receipt], [request] = accept([as_request(body, key)])
     told = described(receipt, request)
@@ -87,7 +89,9 @@ def submit(body: EvaluationBody) -> flask.Response:
     large=True,
 )
 def submit_batch(body: BatchBody) -> flask.Response:
-    """Have up to 1,000 candidates evaluated.  Each item is an EvaluationBody and gets its own answer, in order."""
+    """Have up to 1,000 candidates evaluated.  Each item is an EvaluationBody and
+    gets its own answer, in order.
+    """
     requests: dict[int, Request] = {}
     items: list[dict[str, Any]] = [
         {"index": index, "accepted": None, "error": None} for index in range(len(body.items))
@@ -100,8 +104,12 @@ def submit_batch(body: BatchBody) -> flask.Response:
         except RequestError as error:
             items[index]["error"] = {"kind": "bad_request", "message": str(error), "details": {}}
     conflicts = idempotency_conflicts(list(requests.values()))
-    for index in [index for index, request in requests.items() if request.idempotency_key in conflicts]:
-        message = "idempotency_key: expected the submission that it was first used for, got another one"
+    for index in [
+        index for index, request in requests.items() if request.idempotency_key in conflicts
+    ]:
+        message = (
+            "idempotency_key: expected the submission that it was first used for, got another one"
+        )
         items[index]["error"] = {"kind": "conflict", "message": message, "details": {}}
         del requests[index]
     if requests:
@@ -113,18 +121,34 @@ def submit_batch(body: BatchBody) -> flask.Response:
 
 
 @operation(
-    "GET", "/evaluations/<uuid:job_id>", Scope.READ, query=WaitQuery, answers={200: results.Result}, refusals=(404,)
+    "GET",
+    "/evaluations/<uuid:job_id>",
+    Scope.READ,
+    query=WaitQuery,
+    answers={200: results.Result},
+    refusals=(404,),
 )
 def read(job_id: UUID, query: WaitQuery) -> flask.Response:
-    """The result as it is; with `wait` as it is when the job is over, or after that many seconds."""
+    """The result as it is; with `wait` as it is when the job is over, or after that
+    many seconds.
+    """
     if query.wait:
         request_context.watch().over(job_id, query.wait)
     return answer(result_of(job_id))
 
 
-@operation("POST", "/evaluations:wait", Scope.READ, body=WaitBody, answers={200: OverAnswer}, refusals=(404,))
+@operation(
+    "POST",
+    "/evaluations:wait",
+    Scope.READ,
+    body=WaitBody,
+    answers={200: OverAnswer},
+    refusals=(404,),
+)
 def wait_many(body: WaitBody) -> flask.Response:
-    """Which of up to 1,000 jobs are over: at once where any is, else when the first one is, or after `wait` seconds."""
+    """Which of up to 1,000 jobs are over: at once where any is, else when the first
+    one is, or after `wait` seconds.
+    """
     with request_context.watch().ends(body.job_ids) as ended:
         over = _over(body.job_ids)
         if not over and body.wait:
@@ -134,7 +158,14 @@ def wait_many(body: WaitBody) -> flask.Response:
     return answer({"over": [{"job_id": job_id, "state": state} for job_id, state in over.items()]})
 
 
-@operation("POST", "/evaluations:results", Scope.READ, body=JobsBody, answers={200: ResultsAnswer}, refusals=(404,))
+@operation(
+    "POST",
+    "/evaluations:results",
+    Scope.READ,
+    body=JobsBody,
+    answers={200: ResultsAnswer},
+    refusals=(404,),
+)
 def read_many(body: JobsBody) -> flask.Response:
     """The results of up to 100 jobs as they are, in the order in which they are asked for."""
     found = results_of(body.job_ids)
@@ -150,23 +181,29 @@ def read_many(body: JobsBody) -> flask.Response:
     refusals=(404,),
 )
 def cancel(job_id: UUID, query: CancelQuery) -> flask.Response:
-    """Cancel: at once where it waits, within seconds (202) where it runs; a finished job stays as it is.
+    """Cancel: at once where it waits, within seconds (202) where it runs; a finished
+    job stays as it is.
 
-    A job that was submitted several times goes on until the last submission is withdrawn: `others` counts those
-    left."""
+    A job that was submitted several times goes on until the last submission is
+    withdrawn: `others` counts those left.
+    """
     with request_context.database().begin() as connection:
         found = jobs.withdraw(connection, job_id, for_all=query.for_all)
     if found is None:
         request_context.missing("job", job_id)
     stops = found.state is JobState.RUNNING and not found.others
-    return answer({"job_id": job_id, "state": found.state, "others": found.others}, 202 if stops else 200)
+    return answer(
+        {"job_id": job_id, "state": found.state, "others": found.others}, 202 if stops else 200
+    )
 
 
 def own_key(body: EvaluationBody) -> str | None:
     """The submitter's own key, of the header or the body.  Raises RequestError."""
     key = flask.request.headers.get(KEY_HEADER) or body.idempotency_key
     if len(key or "") > KEY_CHARACTERS:
-        raise RequestError(f"{KEY_HEADER}: expected at most {KEY_CHARACTERS} characters, got {len(key or '')}")
+        raise RequestError(
+            f"{KEY_HEADER}: expected at most {KEY_CHARACTERS} characters, got {len(key or '')}"
+        )
     return key
 
 
@@ -182,9 +219,14 @@ def as_request(body: EvaluationBody, key: str | None = None) -> Request:
 
 def how_request(body: HowBody, **more: Any) -> Request:
     """The request that `body` states: problem and device."""
-    given = [name for name in ("reference", "problem", "problem_id") if getattr(body, name) is not None]
+    given = [
+        name for name in ("reference", "problem", "problem_id") if getattr(body, name) is not None
+    ]
     if len(given) != 1:
-        raise RequestError(f"expected one of reference, problem and problem_id, got {' and '.join(given) or 'none'}")
+        raise RequestError(
+            "expected one of reference, problem and problem_id, got"
+            f" {' and '.join(given) or 'none'}"
+        )
     if body.problem_id is not None:
         with request_context.database().begin() as connection:
             problem = problems.get(connection, body.problem_id)
@@ -193,7 +235,9 @@ def how_request(body: HowBody, **more: Any) -> Request:
         check_cases(problem, body.workflow)
     else:
         assert body.problem is not None or body.reference is not None
-        problem = schemas.problem(body.problem or schemas.ProblemBody(reference=body.reference or ""))
+        problem = schemas.problem(
+            body.problem or schemas.ProblemBody(reference=body.reference or "")
+        )
     return Request(
         problem=problem,
         backend=body.backend,
@@ -210,17 +254,26 @@ def how_request(body: HowBody, **more: Any) -> Request:
 def check_cases(problem: Problem, workflow: str) -> None:
     """Raise ConflictError where a stored problem has no cases and the workflow wants some."""
     if workflow == CASES and kernel_simple.SAYS not in problem.reference:
-        raise ConflictError(f"workflow: {CASES!r} expects a problem that defines get_cases(), got {problem.name!r}")
+        raise ConflictError(
+            f"workflow: {CASES!r} expects a problem that defines get_cases(), got {problem.name!r}"
+        )
 
 
-def accept(requests: Sequence[Request], *, keys_checked: bool = False) -> tuple[Sequence[Receipt], Sequence[Request]]:
-    """Receipts, and the requests again.  Ends the request with 429 where too much waits, 409 where a key is used for
-    something else."""
+def accept(
+    requests: Sequence[Request], *, keys_checked: bool = False
+) -> tuple[Sequence[Receipt], Sequence[Request]]:
+    """Receipts, and the requests again.  Ends the request with 429 where too much waits, 409 where
+    a key is used for something else.
+    """
     enqueue.check(request_context.database(), requests)
     for device_class in {request.device_class for request in requests}:
         backpressure.check(device_class)
     if not keys_checked and idempotency_conflicts(requests):
-        refuse(409, "conflict", f"{KEY_HEADER}: expected the submission that it was first used for, got another one")
+        refuse(
+            409,
+            "conflict",
+            f"{KEY_HEADER}: expected the submission that it was first used for, got another one",
+        )
     return request_context.submit_batcher().accept(requests), requests
 
 
@@ -247,7 +300,9 @@ def described(receipt: Receipt, request: Request) -> dict[str, Any]:
         with request_context.database().read() as connection:
             told["state"] = jobs.states(connection, [receipt.job_id])[receipt.job_id]
     place = (
-        backpressure.place(request) if told["state"] == "queued" else {"position": None, "eta_s": None, "served": None}
+        backpressure.place(request)
+        if told["state"] == "queued"
+        else {"position": None, "eta_s": None, "served": None}
     )
     return {**told, **place, "url": url}
 
@@ -266,7 +321,9 @@ def results_of(job_ids: Sequence[UUID]) -> dict[UUID, results.Result]:
     for job_id in job_ids:
         outcome = outcomes.get(job_id) or request_context.missing("job", job_id)
         path = f"/evaluations/{outcome.evaluation_id}" if outcome.evaluation_id else None
-        found[job_id] = outcome.result(settings.web_url.rstrip("/") + path if path else None, settings.reward)
+        found[job_id] = outcome.result(
+            settings.web_url.rstrip("/") + path if path else None, settings.reward
+        )
     return found
 
 
@@ -281,13 +338,16 @@ def _over(job_ids: Sequence[UUID]) -> dict[UUID, JobState]:
 
 def _own_key(key: str) -> str:
     """Two users may use the same key for different things."""
-    return hashlib.sha256(f"{current_user().user_id}:{key}".encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        f"{current_user().user_id}:{key}".encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def _fingerprint(request: Request) -> str:
     """Content that the key stands for: candidate, problem, options and device.  Fields added
-    later count only with a value other than their default, so that a key used before an upgrade stands for the same
-    after it."""
+    later count only with a value other than their default, so that a key used before an
+    upgrade stands for the same after it.
+    """
     options = msgspec.to_builtins(request.options)
     for name in schemas.SET_BY_WORKFLOWS:
         del options[name]

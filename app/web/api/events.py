@@ -4,8 +4,9 @@
     event: progress   data: {"over": 17, "total": 64}
     event: end        data: {"over": 64, "total": 64}
 
-The stream begins with the state of every job, says every change, and ends when all are over; `end` tells a client not
-to come back, which an EventSource does by itself after any other ending."""
+The stream begins with the state of every job, says every change, and ends when all are over; `end`
+tells a client not to come back, which an EventSource does by itself after any other ending.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +29,15 @@ from app.web.api.endpoint import operation
 from app.web.job_waiter import Ended, StoppingError, Watch
 
 MOST_JOBS = 100
-"""More do not fit into a URL that every server and proxy takes; `POST /v1/evaluations:wait` waits for a thousand."""
+"""More do not fit into a URL that every server and proxy takes; `POST
+/v1/evaluations:wait` waits for a thousand.
+"""
 LOOK_S = 1.0
 """Which jobs have begun to run is looked up this often, in seconds; their ends are announced."""
 BEAT_S = 15.0
-"""A comment is sent this often, in seconds, so that proxies keep the stream and a client that is gone is noticed."""
+"""A comment is sent this often, in seconds, so that proxies keep the stream and a
+client that is gone is noticed.
+"""
 LONGEST_S = 3_600.0
 
 
@@ -44,7 +49,13 @@ class EventQuery(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 @operation(
-    "GET", "/events", Scope.READ, query=EventQuery, answers={200: None}, refusals=(404,), media="text/event-stream"
+    "GET",
+    "/events",
+    Scope.READ,
+    query=EventQuery,
+    answers={200: None},
+    refusals=(404,),
+    media="text/event-stream",
 )
 def stream(query: EventQuery) -> flask.Response:
     """Server-sent events for up to 100 jobs, until all are over."""
@@ -71,7 +82,8 @@ def _streamed(job_ids: list[UUID]) -> flask.Response:
         if job_id not in known:
             request_context.missing("job", job_id)
     response = flask.Response(
-        _events(request_context.database(), request_context.watch(), list(known)), mimetype="text/event-stream"
+        _events(request_context.database(), request_context.watch(), list(known)),
+        mimetype="text/event-stream",
     )
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # nginx would hold events back
@@ -83,7 +95,10 @@ def _events(database: Database, watch: Watch, job_ids: list[UUID]) -> Iterator[s
     until = time.monotonic() + LONGEST_S
     beat_at = time.monotonic() + BEAT_S
     yield "retry: 2000\n\n"
-    with watch.ends(job_ids) as ended, suppress(StoppingError):  # a client of the stream comes back by itself
+    with (
+        watch.ends(job_ids) as ended,
+        suppress(StoppingError),
+    ):  # a client of the stream comes back by itself
         while time.monotonic() < until:
             yield from _changes(database, job_ids, told)
             if all(told.get(job_id) in TERMINAL for job_id in job_ids):
@@ -105,11 +120,16 @@ def _changes(database: Database, job_ids: list[UUID], told: dict[UUID, JobState]
     for job_id, state in changed.items():
         yield _event("state", {"job_id": str(job_id), "state": str(state)})
     if changed and len(job_ids) > 1:
-        yield _event("progress", {"over": sum(state in TERMINAL for state in told.values()), "total": len(job_ids)})
+        yield _event(
+            "progress",
+            {"over": sum(state in TERMINAL for state in told.values()), "total": len(job_ids)},
+        )
 
 
 def _next(ended: Ended) -> None:
-    """Wait until a job has ended, or it is time to look which have begun; ends that come together are told together."""
+    """Wait until a job has ended, or it is time to look which have begun; ends that
+    come together are told together.
+    """
     timeout_s = LOOK_S
     while ended.next(timeout_s) is not None:
         timeout_s = 0.0

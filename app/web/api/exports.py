@@ -32,7 +32,9 @@ _SOURCE_SET = re.compile(schema_constraints.SOURCE_SET)
 
 
 class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Content of the dataset: fields of app.domain.selection.Spec, as `assay export --spec` and manifests have them."""
+    """Content of the dataset: fields of app.domain.selection.Spec, as `assay export
+    --spec` and manifests have them.
+    """
 
     spec: dict[str, Any]
 
@@ -42,7 +44,9 @@ class ExportAnswer(Struct, kw_only=True):
 
     export_job_id: UUID
     state: str
-    """`queued`, `running`, `finished`, `failed`, `cancelled`, or `interrupted` where its process was lost."""
+    """`queued`, `running`, `finished`, `failed`, `cancelled`, or `interrupted` where
+    its process was lost.
+    """
     stage: str
     done: int
     total: int
@@ -51,7 +55,9 @@ class ExportAnswer(Struct, kw_only=True):
     error: str | None
     export_id: UUID | None
     stale_at: datetime | None
-    """Once it is finished: time at which a verdict that its rows rest on came out otherwise; null while all stand."""
+    """Once it is finished: time at which a verdict that its rows rest on came out
+    otherwise; null while all stand.
+    """
     stale_reason: str | None
     files: list[str]
     """Once it is finished: the files that `/files/<name>` serves."""
@@ -65,13 +71,22 @@ class ExportList(Struct, kw_only=True):
     exports: list[ExportAnswer]
 
 
-@operation("POST", "/exports", Scope.EXPORT, body=ExportBody, answers={202: ExportAnswer}, refusals=(409, 413, 429))
+@operation(
+    "POST",
+    "/exports",
+    Scope.EXPORT,
+    body=ExportBody,
+    answers={202: ExportAnswer},
+    refusals=(409, 413, 429),
+)
 def create(body: ExportBody) -> flask.Response:
     """Have a dataset made, by a process of its own."""
     spec = _spec(body.spec)
     try:
         export_job_id = background.start(
-            request_context.database(), spec, request_context.settings().state_dir / background.FOLDER
+            request_context.database(),
+            spec,
+            request_context.settings().state_dir / background.FOLDER,
         )
     except background.BusyError as error:
         refuse(429, "too_many_requests", str(error), retry_after_s=RETRY_S)
@@ -81,7 +96,9 @@ def create(body: ExportBody) -> flask.Response:
         raise RequestError(f"spec: {error}") from error
     with request_context.database().begin() as connection:
         details = {"spec": spec_json(spec)}
-        audit.record(connection, current_user(), "export.add", f"export job {export_job_id}", details)
+        audit.record(
+            connection, current_user(), "export.add", f"export job {export_job_id}", details
+        )
     url = flask.url_for("api.exports_read", export_job_id=export_job_id)
     return answer(_described(_job(export_job_id)), 202, Location=url)
 
@@ -94,25 +111,41 @@ def index() -> flask.Response:
     return answer({"exports": [_described(each) for each in found]})
 
 
-@operation("GET", "/exports/<uuid:export_job_id>", Scope.READ, answers={200: ExportAnswer}, refusals=(404,))
+@operation(
+    "GET", "/exports/<uuid:export_job_id>", Scope.READ, answers={200: ExportAnswer}, refusals=(404,)
+)
 def read(export_job_id: UUID) -> flask.Response:
     """Progress of a dataset."""
     return answer(_described(_job(export_job_id)))
 
 
 @operation(
-    "POST", "/exports/<uuid:export_job_id>:resume", Scope.EXPORT, answers={202: ExportAnswer}, refusals=(404, 409)
+    "POST",
+    "/exports/<uuid:export_job_id>:resume",
+    Scope.EXPORT,
+    answers={202: ExportAnswer},
+    refusals=(404, 409),
 )
 def resume(export_job_id: UUID) -> flask.Response:
     """Go on with a dataset after its process was lost."""
     if (state := _job(export_job_id).state) not in ("queued", "interrupted"):
-        refuse(409, "conflict", f"expected an export that is queued or interrupted, got one that is {state}")
+        refuse(
+            409,
+            "conflict",
+            f"expected an export that is queued or interrupted, got one that is {state}",
+        )
     background.resume(request_context.database(), export_job_id)
     _note("export.resume", export_job_id)
     return answer(_described(_job(export_job_id)), 202)
 
 
-@operation("DELETE", "/exports/<uuid:export_job_id>", Scope.EXPORT, answers={200: ExportAnswer}, refusals=(404,))
+@operation(
+    "DELETE",
+    "/exports/<uuid:export_job_id>",
+    Scope.EXPORT,
+    answers={200: ExportAnswer},
+    refusals=(404,),
+)
 def cancel(export_job_id: UUID) -> flask.Response:
     """Stop making it; finished files stay."""
     _job(export_job_id)
@@ -137,7 +170,9 @@ def download(export_job_id: UUID, name: str) -> flask.Response:
     path = Path(job.directory) / name
     if not path.is_file():
         raise Gone(f"{job.directory} is not on this machine any more")
-    return flask.send_file(path.absolute(), mimetype="application/octet-stream", as_attachment=True, conditional=True)
+    return flask.send_file(
+        path.absolute(), mimetype="application/octet-stream", as_attachment=True, conditional=True
+    )
 
 
 def _spec(given: dict[str, Any]) -> Spec:
@@ -148,11 +183,15 @@ def _spec(given: dict[str, Any]) -> Spec:
     except (ValueError, TypeError) as error:
         raise RequestError(str(error)) from error
     if spec.tokenizer != COUNTER:
-        raise RequestError(f"spec.tokenizer: expected {COUNTER!r}, which needs no file, got {spec.tokenizer!r}")
+        raise RequestError(
+            f"spec.tokenizer: expected {COUNTER!r}, which needs no file, got {spec.tokenizer!r}"
+        )
     masked = None if spec.advantages is None else spec.advantages.mismatch
     for where, named in (("mrs", spec.mrs), ("advantages.mismatch", masked)):
         if named is not None:
-            raise RequestError(f"spec.{where}: expected none, which needs no file, got {named.file!r}")
+            raise RequestError(
+                f"spec.{where}: expected none, which needs no file, got {named.file!r}"
+            )
     for name in spec.held_out:
         if not _SOURCE_SET.search(name):
             raise RequestError(f"spec.held_out: expected names of source sets, got {name!r}")
@@ -160,16 +199,18 @@ def _spec(given: dict[str, Any]) -> Spec:
 
 
 def _job(export_job_id: UUID) -> ExportJob:
-    return background.progress(request_context.database(), export_job_id) or request_context.missing(
-        "export", export_job_id
-    )
+    return background.progress(
+        request_context.database(), export_job_id
+    ) or request_context.missing("export", export_job_id)
 
 
 def _described(job: ExportJob) -> dict[str, Any]:
     made = _made(job)
     own = {"files", "stale_at", "stale_reason"}
     shown = {name: getattr(job, name) for name in ExportAnswer.__struct_fields__ if name not in own}
-    stale = {name: None if made is None else getattr(made, name) for name in ("stale_at", "stale_reason")}
+    stale = {
+        name: None if made is None else getattr(made, name) for name in ("stale_at", "stale_reason")
+    }
     return {**shown, **stale, "files": _files(made)}
 
 

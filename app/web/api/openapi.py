@@ -34,14 +34,21 @@ def serve() -> flask.Response:
 def document() -> dict[str, Any]:
     """The OpenAPI document, version 3.1."""
     operations = list(OPERATIONS.values())
-    named = [kind for each in operations for kind in (each.body, *each.answers.values()) if kind is not None]
+    named = [
+        kind
+        for each in operations
+        for kind in (each.body, *each.answers.values())
+        if kind is not None
+    ]
     queried = [each.query for each in operations if each.query is not None]
     kinds = [*named, *queried, ErrorAnswer, Spec]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     of = dict(zip(kinds, schemas, strict=True))
     components |= collection_schema.components()
     schema_constraints.refine(components)
-    components["CollectionBody"]["properties"]["spec"] = {"$ref": _REF.format(name=collection_schema.NAME)}
+    components["CollectionBody"]["properties"]["spec"] = {
+        "$ref": _REF.format(name=collection_schema.NAME)
+    }
     parameters = {kind: _query_parameters(components[kind.__name__]) for kind in queried}
     for kind in queried:
         components.pop(kind.__name__, None)
@@ -53,15 +60,24 @@ def document() -> dict[str, Any]:
         paths.setdefault(path, {})[each.method.lower()] = _described(name, each, listed, of)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Assay", "version": version("kernel-assay"), "license": {"name": "Apache-2.0"}},
+        "info": {
+            "title": "Assay",
+            "version": version("kernel-assay"),
+            "license": {"name": "Apache-2.0"},
+        },
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
         "security": [{"token": []}, {}],
     }
 
 
-def _described(name: str, operation: Operation, parameters: list[Any], of: dict[Any, Any]) -> dict[str, Any]:
+def _described(
+    name: str, operation: Operation, parameters: list[Any], of: dict[Any, Any]
+) -> dict[str, Any]:
     summary, _, more = operation.summary.partition("\n\n")
     described: dict[str, Any] = {
         "operationId": name.replace(".", "_"),
@@ -76,17 +92,25 @@ def _described(name: str, operation: Operation, parameters: list[Any], of: dict[
             },
             **{
                 str(status): _response(status, "application/json", of[ErrorAnswer])
-                for status in sorted({*_ALWAYS, *operation.refusals, *((413, 415) if operation.body else ())})
+                for status in sorted(
+                    {*_ALWAYS, *operation.refusals, *((413, 415) if operation.body else ())}
+                )
             },
         },
     }
     if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": of[operation.body]}}}
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": of[operation.body]}},
+        }
     return described
 
 
 def _response(status: int, media: str, schema: Any) -> dict[str, Any]:
-    return {"description": HTTPStatus(status).phrase, "content": {media: {"schema": schema or {"type": "string"}}}}
+    return {
+        "description": HTTPStatus(status).phrase,
+        "content": {media: {"schema": schema or {"type": "string"}}},
+    }
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
@@ -102,7 +126,12 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 
 
 def _header(name: str, most: int) -> dict[str, Any]:
-    return {"name": name, "in": "header", "required": False, "schema": {"type": "string", "maxLength": most}}
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string", "maxLength": most},
+    }
 
 
 def _query_parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:

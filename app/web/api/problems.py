@@ -55,16 +55,28 @@ class ProblemQuery(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 @operation(
-    "POST", "/problems", Scope.SUBMIT, body=ProblemBody, answers={201: ProblemAnswer}, refusals=(413,), large=True
+    "POST",
+    "/problems",
+    Scope.SUBMIT,
+    body=ProblemBody,
+    answers={201: ProblemAnswer},
+    refusals=(413,),
+    large=True,
 )
 def create(body: ProblemBody) -> flask.Response:
     """Store a problem; the same again is the same problem."""
     problem = schemas.problem(body)
     if len(problem.reference) > MAX_SOURCE_BYTES:
-        raise RequestError(f"reference: expected at most {MAX_SOURCE_BYTES} bytes, got {len(problem.reference)}")
+        raise RequestError(
+            f"reference: expected at most {MAX_SOURCE_BYTES} bytes, got {len(problem.reference)}"
+        )
     with request_context.database().begin() as connection:
         [problem_id] = problems.add(connection, [problem])
-    return answer(_whole(problem_id, problem), 201, Location=flask.url_for("api.problems_read", problem_id=problem_id))
+    return answer(
+        _whole(problem_id, problem),
+        201,
+        Location=flask.url_for("api.problems_read", problem_id=problem_id),
+    )
 
 
 @operation("GET", "/problems", Scope.READ, query=ProblemQuery, answers={200: ProblemList})
@@ -76,11 +88,18 @@ def index(query: ProblemQuery) -> flask.Response:
     shown = found[: query.limit]
     following = None
     if len(found) > len(shown):
-        following = flask.url_for("api.problems_index", **wanted, before=shown[-1].problem_id, limit=query.limit)  # type: ignore[arg-type]
+        following = flask.url_for(
+            "api.problems_index",
+            **wanted,  # type: ignore[arg-type]
+            before=shown[-1].problem_id,
+            limit=query.limit,
+        )
     return answer({"problems": [asdict(each) for each in shown], "next": following})
 
 
-@operation("GET", "/problems/<uuid:problem_id>", Scope.READ, answers={200: ProblemAnswer}, refusals=(404,))
+@operation(
+    "GET", "/problems/<uuid:problem_id>", Scope.READ, answers={200: ProblemAnswer}, refusals=(404,)
+)
 def read(problem_id: UUID) -> flask.Response:
     """One problem with its source."""
     found = request_context.found("problem", problem_id, problems.get)

@@ -29,7 +29,9 @@ class ReviewBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
     evaluation_id: UUID
     label: Annotated[str, Meta(extra_json_schema={"enum": LABELS})]
-    reason: Annotated[str, Meta(min_length=MIN_REASON, max_length=20_000, pattern=schema_constraints.REASON)]
+    reason: Annotated[
+        str, Meta(min_length=MIN_REASON, max_length=20_000, pattern=schema_constraints.REASON)
+    ]
     hack_type: Annotated[str, Meta(extra_json_schema={"enum": list(HACK_TYPES)})] | None = None
     """With `hack` and `leak` only."""
     second_opinion: bool = False
@@ -57,13 +59,22 @@ def index(query: ReviewQuery) -> flask.Response:
     return answer({"reviews": [asdict(each) for each in found]})
 
 
-@operation("POST", "/reviews", Scope.REVIEW, body=ReviewBody, answers={201: listing.Review}, refusals=(404, 409))
+@operation(
+    "POST",
+    "/reviews",
+    Scope.REVIEW,
+    body=ReviewBody,
+    answers={201: listing.Review},
+    refusals=(404, 409),
+)
 def create(body: ReviewBody) -> flask.Response:
     """Review an evaluation; datasets that rest on a label that this changes become stale."""
     if body.label not in LABELS:
         raise RequestError(f"label: expected one of {', '.join(LABELS)}, got {body.label!r}")
     if body.hack_type is not None and body.hack_type not in HACK_TYPES:
-        raise RequestError(f"hack_type: expected one of {', '.join(HACK_TYPES)}, got {body.hack_type!r}")
+        raise RequestError(
+            f"hack_type: expected one of {', '.join(HACK_TYPES)}, got {body.hack_type!r}"
+        )
     said = reviews.GivenReview(
         label=Opinion(body.label),
         reason=body.reason,
@@ -83,7 +94,13 @@ def create(body: ReviewBody) -> flask.Response:
     return answer(stored, 201)
 
 
-@operation("POST", "/reviews/<uuid:review_id>:undo", Scope.REVIEW, answers={200: listing.Review}, refusals=(404, 409))
+@operation(
+    "POST",
+    "/reviews/<uuid:review_id>:undo",
+    Scope.REVIEW,
+    answers={200: listing.Review},
+    refusals=(404, 409),
+)
 def undo(review_id: UUID) -> flask.Response:
     """Take one's own review back, by a further review that says so."""
     with request_context.database().begin() as connection:
@@ -95,6 +112,8 @@ def undo(review_id: UUID) -> flask.Response:
     return answer(stored)
 
 
-def _one(connection: Connection, evaluation_id: UUID, wanted: Callable[[listing.Review], bool]) -> dict[str, object]:
+def _one(
+    connection: Connection, evaluation_id: UUID, wanted: Callable[[listing.Review], bool]
+) -> dict[str, object]:
     found = listing.opinions(connection, evaluation_id=evaluation_id, limit=None)
     return asdict(next(one for one in found if wanted(one)))

@@ -1,7 +1,9 @@
 """BROWSE: `/v1/reward`: submit, wait, score, in one request.
 
-Outcomes that a trainer must tell apart have a status each: 200 with a number; 200 with null, where the problem
-itself is broken; 503 for a fault of Assay's; 504 if it takes longer.  None of them is a zero."""
+Outcomes that a trainer must tell apart have a status each: 200 with a number; 200 with
+null, where the problem itself is broken; 503 for a fault of Assay's; 504 if it takes
+longer.  None of them is a zero.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _RETRY_S = 5
 def score(body: RewardBody) -> flask.Response:
     """The reward of a candidate, once it is evaluated.
 
-    504 after `deadline_s`: the job goes on, and the same request, or `resume` of the error, finds it again."""
+    504 after `deadline_s`: the job goes on, and the same request, or `resume` of the
+    error, finds it again.
+    """
     chosen = body.reward or request_context.settings().reward
     try:
         reward.parse(chosen)
@@ -48,7 +52,9 @@ def score(body: RewardBody) -> flask.Response:
     _wait(receipt.job_id, body.deadline_s)
     result = evaluations.result_of(receipt.job_id)
     _refuse_unfinished(receipt.job_id, result, body.deadline_s)
-    return answer({"job_id": receipt.job_id, "reward": reward.score(chosen, result), "result": result})
+    return answer(
+        {"job_id": receipt.job_id, "reward": reward.score(chosen, result), "result": result}
+    )
 
 
 def _wait(job_id: UUID, deadline_s: float) -> None:
@@ -64,11 +70,27 @@ def _refuse_unfinished(job_id: UUID, result: Result, deadline_s: float) -> None:
     state = result["state"]
     if state == JobState.FAILED:
         message = (
-            f"an infrastructure fault ended the job, and its candidate was not judged: {errors.said(result['error'])}"
+            "an infrastructure fault ended the job, and its candidate was not judged:"
+            f" {errors.said(result['error'])}"
         )
-        refuse(503, "infrastructure", message, retry_after_s=_RETRY_S, job_id=str(job_id), resume=resume)
+        refuse(
+            503,
+            "infrastructure",
+            message,
+            retry_after_s=_RETRY_S,
+            job_id=str(job_id),
+            resume=resume,
+        )
     if state == JobState.CANCELLED:
-        refuse(409, "cancelled", "expected a result, but the job was cancelled", job_id=str(job_id), resume=resume)
+        refuse(
+            409,
+            "cancelled",
+            "expected a result, but the job was cancelled",
+            job_id=str(job_id),
+            resume=resume,
+        )
     if state != JobState.FINISHED:
-        message = f"expected a result within {deadline_s:g} s, and the job is still {state}: it goes on"
+        message = (
+            f"expected a result within {deadline_s:g} s, and the job is still {state}: it goes on"
+        )
         refuse(504, "deadline", message, job_id=str(job_id), resume=resume)

@@ -24,14 +24,18 @@ from app.web.api.trajectories import MessageBody
 
 
 class RolloutBody(HowBody, forbid_unknown_fields=True, kw_only=True):
-    """One answer.  `problem_id` counts where that problem is stored and has the reference of `problem`."""
+    """One answer.  `problem_id` counts where that problem is stored and has the
+    reference of `problem`.
+    """
 
     candidate: Source
     response: str
     """The answer as it came."""
     campaign: RunBody
     """The run: of a training, one for every step."""
-    messages: Annotated[list[MessageBody], Meta(max_length=1_000)] = msgspec.field(default_factory=list)
+    messages: Annotated[list[MessageBody], Meta(max_length=1_000)] = msgspec.field(
+        default_factory=list
+    )
     """The prompt."""
     label: Text | None = None
     claims: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -77,7 +81,9 @@ def _rollout(body: RolloutBody) -> Rollout:
     if body.workflow != schemas.WORKFLOW:
         raise RequestError(f"workflow: expected {schemas.WORKFLOW!r}, got {body.workflow!r}")
     freeform.check(body.claims, "claims")
-    problem = body.problem or (schemas.ProblemBody(reference=body.reference) if body.reference is not None else None)
+    problem = body.problem or (
+        schemas.ProblemBody(reference=body.reference) if body.reference is not None else None
+    )
     return Rollout(
         answer=body.response,
         candidate=schemas.as_bytes(body.candidate, "candidate"),

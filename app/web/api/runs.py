@@ -86,7 +86,9 @@ def index(query: RunQuery) -> flask.Response:
 
 @operation("GET", "/runs/<path:run>", Scope.READ, answers={200: RunFigures}, refusals=(404,))
 def read(run: str) -> flask.Response:
-    """One run, by its name or its id, with live figures: counts, rewards of its latest evaluations, open jobs."""
+    """One run, by its name or its id, with live figures: counts, rewards of its
+    latest evaluations, open jobs.
+    """
     with request_context.database().snapshot() as connection:
         found = _found(connection, run)
         figures = None if found is None else run_figures.of_run(connection, found.run_id)
@@ -106,6 +108,8 @@ def _found(connection: Connection, run: str) -> runs.StoredRun | None:
 
 
 def run_of(body: RunBody) -> Run:
-    """The run for the service.  Raises RequestError for settings that cannot be stored and shown."""
+    """The run for the service.  Raises RequestError for settings that cannot be
+    stored and shown.
+    """
     freeform.check(body.settings, "settings")
     return Run(name=body.name, model=body.model, settings=body.settings, step=body.step)

@@ -1,9 +1,12 @@
-"""BROWSE: constraints in the API's JSON schemas beyond the types: patterns, bounds, and which fields go together.
+"""BROWSE: constraints in the API's JSON schemas beyond the types: patterns, bounds,
+and which fields go together.
 
-A reader of the document that generates requests from it gets 2xx for requests that the schema allows and 400 for others
-(tests/integration/test_api_schema.py asks some thousand of each).  Types say most of it; here is the rest.  Outside
-stay the grammar of a filter (`format: assay-where`), the order of two bounds (`pass_rate`, `lower_bound` of a
-reward), whether base64 holds get_cases() where the workflow asks for it, and the length and depth of the whole body."""
+A reader of the document that generates requests from it gets 2xx for requests that the schema
+allows and 400 for others (tests/integration/test_api_schema.py asks some thousand of each).  Types
+say most of it; here is the rest.  Outside stay the grammar of a filter (`format: assay-where`), the
+order of two bounds (`pass_rate`, `lower_bound` of a reward), whether base64 holds get_cases() where
+the workflow asks for it, and the length and depth of the whole body.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ ECMA = {
     REASON: r"^(?=[\s\S]*\S[\s\S]+\S)[^\u0000]*$",
     PIN: r"^[a-z0-9][a-z0-9-]{0,62}(\.[0-9]{1,2})?$",
 }
-"""Python's pattern → the same in ECMA-262, which OpenAPI readers use and in which `\\Z` is a letter.  A lone surrogate
-is no character of JSON in UTF-8, so nothing has to exclude it."""
+"""Python's pattern → the same in ECMA-262, which OpenAPI readers use and in which `\\Z` is a
+letter.  A lone surrogate is no character of JSON in UTF-8, so nothing has to exclude it.
+"""
 
 FREE = "FreeForm"
 _NULL: Schema = {"type": "null"}
@@ -45,14 +49,18 @@ def refine(components: dict[str, Schema]) -> None:
     """Make the components of the document exact, in place."""
     components[FREE] = _free()
     for name in ("EvaluationBody", "RewardBody", "TrajectoryBody"):
-        components[name] |= {"oneOf": [_given(each) for each in ("reference", "problem", "problem_id")]}
+        components[name] |= {
+            "oneOf": [_given(each) for each in ("reference", "problem", "problem_id")]
+        }
         components[name]["allOf"] = [_cases_by_workflow()]
     components["EvaluationOptions"] |= {"allOf": [_cases_alone()]}
     bound_options(components["EvaluationOptions"])
     components["AppendBody"]["allOf"] = [_cases_by_workflow()]
     components["RunBody"]["properties"]["settings"] |= free_object()
     typed = {"properties": {"hack_type": _NOT_NULL}, "required": ["hack_type"]}
-    components["ReviewBody"]["allOf"] = [{"if": typed, "then": {"properties": {"label": {"enum": ["hack", "leak"]}}}}]
+    components["ReviewBody"]["allOf"] = [
+        {"if": typed, "then": {"properties": {"label": {"enum": ["hack", "leak"]}}}}
+    ]
     rollout = components["RolloutBody"]
     rollout["anyOf"] = [_given(each) for each in ("reference", "problem", "problem_id")]
     rollout["properties"]["claims"] |= free_object()
@@ -80,9 +88,15 @@ def translate(schema: Any) -> None:
 def _free() -> Schema:
     """Any JSON without NUL in its texts."""
     items = {"$ref": f"#/components/schemas/{FREE}"}
-    kinds: list[Schema] = [{"type": ["boolean", "number", "null"]}, {"type": "string", "pattern": NO_NUL}]
+    kinds: list[Schema] = [
+        {"type": ["boolean", "number", "null"]},
+        {"type": "string", "pattern": NO_NUL},
+    ]
     kinds += [{"type": "array", "items": items}, {"type": "object", **free_object()}]
-    return {"description": "Any JSON; at most 32 lists and objects inside each other.", "anyOf": kinds}
+    return {
+        "description": "Any JSON; at most 32 lists and objects inside each other.",
+        "anyOf": kinds,
+    }
 
 
 def free_object() -> Schema:
@@ -118,7 +132,9 @@ def _cases_alone() -> Schema:
 
 
 def _cases_by_workflow() -> Schema:
-    says: Schema = {"anyOf": [{"type": ["null", "object"]}, {"type": "string", "pattern": "get_cases"}]}
+    says: Schema = {
+        "anyOf": [{"type": ["null", "object"]}, {"type": "string", "pattern": "get_cases"}]
+    }
     problem: Schema = {"anyOf": [_NULL, {"type": "object", "properties": {"reference": says}}]}
     options: Schema = {"anyOf": [_NULL, {"type": "object", **_untimed()}]}
     by_cases: Schema = {"properties": {"options": options, "reference": says, "problem": problem}}
@@ -167,7 +183,9 @@ def _bound_spec(spec: Schema) -> None:
     }
     for name, bounds in shares.items():
         narrow(properties[name], **bounds)
-    narrow(properties["pass_rate"], prefixItems=[{"type": "number", "minimum": 0, "maximum": 1}] * 2)
+    narrow(
+        properties["pass_rate"], prefixItems=[{"type": "number", "minimum": 0, "maximum": 1}] * 2
+    )
     for name in ("k", "pairs_per_chosen", "max_tokens", "max_per_problem", "max_per_family"):
         narrow(properties[name], minimum=1)
 

@@ -1,4 +1,6 @@
-"""BROWSE: request and answer types of the API: they decode, and the OpenAPI document is made of them."""
+"""BROWSE: request and answer types of the API: they decode, and the OpenAPI document
+is made of them.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,24 @@ LONGEST_WAIT_S = 60.0
 
 Text: TypeAlias = Annotated[str, Meta(max_length=500, pattern=schema_constraints.NO_NUL)]
 """Content of a text column: no NUL, no lone surrogate."""
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=schema_constraints.NO_NUL)]
+Name: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=500, pattern=schema_constraints.NO_NUL)
+]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Backend: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(BACKENDS)})]
-DeviceClass: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": list(routing.DEVICE_CLASSES)})]
+DeviceClass: TypeAlias = Annotated[
+    Text, Meta(extra_json_schema={"enum": list(routing.DEVICE_CLASSES)})
+]
 Device: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": schema_constraints.PIN})]
-Urgency: TypeAlias = Annotated[Text, Meta(extra_json_schema={"enum": [str(each) for each in Priority]})]
+Urgency: TypeAlias = Annotated[
+    Text, Meta(extra_json_schema={"enum": [str(each) for each in Priority]})
+]
 Workflow: TypeAlias = Annotated[
     Text, Meta(extra_json_schema={"enum": sorted(workflows.known().keys() - {workflows.CHECK})})
 ]
-RewardName: TypeAlias = Annotated[str, Meta(max_length=500, extra_json_schema={"pattern": reward.PATTERN})]
+RewardName: TypeAlias = Annotated[
+    str, Meta(max_length=500, extra_json_schema={"pattern": reward.PATTERN})
+]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=500)]
 
 
@@ -54,14 +64,18 @@ Source: TypeAlias = str | Base64Source
 
 
 class ProblemBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A problem with its name: a reference in KernelBench form or, for `kernel_simple`, its cases."""
+    """A problem with its name: a reference in KernelBench form or, for
+    `kernel_simple`, its cases.
+    """
 
     reference: Source
     name: Name | None = None
     """By default made of its hash and its entry point."""
     source_set: Name = ADHOC
     level: Count | None = None
-    entry_point: Annotated[str, Meta(min_length=1, max_length=100, pattern=schema_constraints.IDENTIFIER)] = "Model"
+    entry_point: Annotated[
+        str, Meta(min_length=1, max_length=100, pattern=schema_constraints.IDENTIFIER)
+    ] = "Model"
 
 
 SET_BY_WORKFLOWS = frozenset({"check"})
@@ -82,7 +96,9 @@ Options = msgspec.defstruct(
 
 
 class HowBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The problem, device and options of an evaluation.  The problem is one of `reference`, `problem`, `problem_id`."""
+    """The problem, device and options of an evaluation.  The problem is one of
+    `reference`, `problem`, `problem_id`.
+    """
 
     reference: Source | None = None
     problem: ProblemBody | None = None
@@ -96,7 +112,9 @@ class HowBody(Struct, forbid_unknown_fields=True, kw_only=True):
     run: Name | None = None
     """Name of the run for which it is asked: runs share the devices fairly."""
     workflow: Workflow = WORKFLOW
-    """How the problem is given: `kernelbench`, a `Model` with its inputs; `kernel_simple`, get_cases() alone."""
+    """How the problem is given: `kernelbench`, a `Model` with its inputs;
+    `kernel_simple`, get_cases() alone.
+    """
     options: Options | None = None  # type: ignore[valid-type]  # made above
 
 
@@ -120,7 +138,9 @@ class RewardBody(EvaluationBody, forbid_unknown_fields=True, kw_only=True):
     """A candidate to be scored while the client waits."""
 
     reward: RewardName | None = None
-    """A name of app.domain.reward, with options after a colon; by default the server's ASSAY_REWARD."""
+    """A name of app.domain.reward, with options after a colon; by default the
+    server's ASSAY_REWARD.
+    """
     deadline_s: Annotated[float, Meta(ge=0, le=3600)] = 600.0
 
 
@@ -134,10 +154,13 @@ class Accepted(Struct, kw_only=True):
     position: int | None
     """Jobs of the same device class that are before it, about; None where it does not wait."""
     eta_s: float | None
-    """About how long until it is done, in seconds, at the pace of the last minutes; None where there was none, or no
-    device takes jobs of its class now."""
+    """About how long until it is done, in seconds, at the pace of the last minutes; None where
+    there was none, or no device takes jobs of its class now.
+    """
     served: bool | None
-    """Whether a device takes jobs of its class now: it waits for as long as none does.  None where it does not wait."""
+    """Whether a device takes jobs of its class now: it waits for as long as none
+    does.  None where it does not wait.
+    """
     url: str
     """Where its result is."""
 
@@ -234,7 +257,11 @@ def problem(body: ProblemBody) -> Problem:
 
 def options(given: Any) -> JobOptions:
     """The options that were given, the usual ones for the rest.  Raises RequestError."""
-    chosen = {} if given is None else {k: v for k, v in msgspec.structs.asdict(given).items() if v is not None}
+    chosen = (
+        {}
+        if given is None
+        else {k: v for k, v in msgspec.structs.asdict(given).items() if v is not None}
+    )
     try:
         return JobOptions(**chosen)
     except ValueError as error:
@@ -250,4 +277,6 @@ def as_bytes(given: Source, name: str) -> bytes:
     try:
         return base64.b64decode(given.base64, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RequestError(f"{name}.base64: expected base64, got something that is none: {error}") from error
+        raise RequestError(
+            f"{name}.base64: expected base64, got something that is none: {error}"
+        ) from error

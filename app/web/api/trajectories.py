@@ -43,11 +43,15 @@ class MessageBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class TurnBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """One attempt: the messages to the model since the last turn, its answer, and the candidate to be evaluated."""
+    """One attempt: the messages to the model since the last turn, its answer, and
+    the candidate to be evaluated.
+    """
 
     response: str
     """The answer as it came."""
-    messages: Annotated[list[MessageBody], Meta(max_length=1_000)] = msgspec.field(default_factory=list)
+    messages: Annotated[list[MessageBody], Meta(max_length=1_000)] = msgspec.field(
+        default_factory=list
+    )
     candidate: str | None = None
     """Source extracted from the answer; None where there was none."""
 
@@ -55,7 +59,9 @@ class TurnBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class TrajectoryBody(HowBody, forbid_unknown_fields=True, kw_only=True):
     """A trajectory with its turns so far."""
 
-    turns: Annotated[list[TurnBody], Meta(max_length=MOST_TURNS)] = msgspec.field(default_factory=list)
+    turns: Annotated[list[TurnBody], Meta(max_length=MOST_TURNS)] = msgspec.field(
+        default_factory=list
+    )
     campaign: RunBody | None = None
     """The run with everything that it says about itself; `run` alone is its name."""
     label: Text | None = None
@@ -139,7 +145,11 @@ class TrajectoryQuery(Struct, forbid_unknown_fields=True, kw_only=True):
 def create(body: TrajectoryBody) -> flask.Response:
     """Store a trajectory, and have the candidate of every turn that has one evaluated."""
     if body.campaign is not None and body.run not in (None, body.campaign.name):
-        refuse(409, "conflict", f"run: expected {body.campaign.name!r}, the campaign's name, got {body.run!r}")
+        refuse(
+            409,
+            "conflict",
+            f"run: expected {body.campaign.name!r}, the campaign's name, got {body.run!r}",
+        )
     request = evaluations.how_request(body, candidate=None)
     _check(request)
     trajectory_id = enqueue.enqueue_trajectory(
@@ -160,15 +170,31 @@ def index(query: TrajectoryQuery) -> flask.Response:
     """Trajectories, newest first."""
     wanted = {"run": query.run, "label": query.label, "problem_id": query.problem_id}
     with request_context.database().snapshot() as connection:
-        found = trajectories.listed(connection, **wanted, before=query.before, limit=query.limit + 1)  # type: ignore[arg-type]
+        found = trajectories.listed(
+            connection,
+            **wanted,  # type: ignore[arg-type]
+            before=query.before,
+            limit=query.limit + 1,
+        )
     shown = found[: query.limit]
     following = None
     if len(found) > len(shown):
-        following = flask.url_for("api.trajectories_index", **wanted, before=shown[-1].trajectory_id, limit=query.limit)  # type: ignore[arg-type]
+        following = flask.url_for(
+            "api.trajectories_index",
+            **wanted,  # type: ignore[arg-type]
+            before=shown[-1].trajectory_id,
+            limit=query.limit,
+        )
     return answer({"trajectories": [asdict(each) for each in shown], "next": following})
 
 
-@operation("GET", "/trajectories/<uuid:trajectory_id>", Scope.READ, answers={200: TrajectoryAnswer}, refusals=(404,))
+@operation(
+    "GET",
+    "/trajectories/<uuid:trajectory_id>",
+    Scope.READ,
+    answers={200: TrajectoryAnswer},
+    refusals=(404,),
+)
 def read(trajectory_id: UUID) -> flask.Response:
     """One trajectory with its turns; `/v1/evaluations/<job_id>` has the result of each."""
     return answer(asdict(_stored(trajectory_id)))
@@ -204,7 +230,10 @@ def append(trajectory_id: UUID, body: AppendBody) -> flask.Response:
     _check(request)
     index = len(stored.turns) if body.turn_index is None else body.turn_index
     if index >= MOST_TURNS:
-        raise ConflictError(f"expected at most {MOST_TURNS} turns, got a trajectory that has as many and another one")
+        raise ConflictError(
+            f"expected at most {MOST_TURNS} turns, got a trajectory that has as many and"
+            " another one"
+        )
     turn = enqueue.enqueue_turn(
         request_context.database(),
         request_context.broker(),
@@ -222,9 +251,13 @@ def _check(request: Request) -> None:
 
 def _turn(body: TurnBody, index: int) -> Turn:
     messages = tuple(Message(role=each.role, content=each.content) for each in body.messages)
-    return Turn(messages=messages, response=body.response, candidate=body.candidate, turn_index=index)
+    return Turn(
+        messages=messages, response=body.response, candidate=body.candidate, turn_index=index
+    )
 
 
 def _stored(trajectory_id: UUID) -> Trajectory:
     with request_context.database().begin() as connection:
-        return trajectories.get(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        return trajectories.get(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )

@@ -1,6 +1,9 @@
-"""BROWSE: attempts in their order with their speedups: a mark for each, its interval, and the best credited one so far.
+"""BROWSE: attempts in their order with their speedups: a mark for each, its interval,
+and the best credited one so far.
 
-Marks differ by form: a dot is clean, a ring is a suspect, a cross is a hack, a square at the foot has no speedup."""
+Marks differ by form: a dot is clean, a ring is a suspect, a cross is a hack, a
+square at the foot has no speedup.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,17 @@ TOP, BOTTOM = 26, 44
 FEWEST = 2
 """Attempts below which there is nothing to compare."""
 FOOT, HEAD = 0.14, 0.05
-"""Room below the lowest value, for marks without a speedup, and above the highest: shares of the axis."""
+"""Room below the lowest value, for marks without a speedup, and above the highest:
+shares of the axis.
+"""
 LEAST, MOST = 1e-4, 1e4
-"""Speedups that have a place of their own; those beyond stand at the edge, with their value in words."""
+"""Speedups that have a place of their own; those beyond stand at the edge, with
+their value in words.
+"""
 WIDEST = 10.0
-"""Factor beyond the speedups at which an interval is cut: one of three values may reach from 1e-9 to 1e9."""
+"""Factor beyond the speedups at which an interval is cut: one of three values may
+reach from 1e-9 to 1e9.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +67,9 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptPlot:
-    """The drawing; `best` is a polyline of the best credited speedup so far, empty where there is none."""
+    """The drawing; `best` is a polyline of the best credited speedup so far, empty
+    where there is none.
+    """
 
     marks: tuple[Mark, ...]
     best: str
@@ -70,19 +81,27 @@ class AttemptPlot:
 
 
 def plot(attempts: Sequence[Attempt]) -> AttemptPlot | None:
-    """The drawing of attempts, which are in their order; None where fewer than FEWEST have a speedup."""
+    """The drawing of attempts, which are in their order; None where fewer than
+    FEWEST have a speedup.
+    """
     speedups = [attempt.speedup for attempt in attempts if _is_ratio(attempt.speedup)]
     if len(speedups) < FEWEST:
         return None
     y = _axis(attempts, speedups)
-    marks = tuple(_mark(attempt, _across(place, attempts), y) for place, attempt in enumerate(attempts))
-    ticks = [Tick(at=mark.x, label=attempt.tick) for mark, attempt in zip(marks, attempts, strict=True)]
+    marks = tuple(
+        _mark(attempt, _across(place, attempts), y) for place, attempt in enumerate(attempts)
+    )
+    ticks = [
+        Tick(at=mark.x, label=attempt.tick) for mark, attempt in zip(marks, attempts, strict=True)
+    ]
     return AttemptPlot(
         marks=marks,
         best=_best(attempts, y),
         even=y(1.0),
         x_ticks=tuple(spaced(ticks)),
-        y_ticks=tuple(Tick(at=y(value), label=formatting.ratio(value)) for value in y.ticks_upwards()),
+        y_ticks=tuple(
+            Tick(at=y(value), label=formatting.ratio(value)) for value in y.ticks_upwards()
+        ),
         size=(HEIGHT, BOTTOM),
     )
 
@@ -94,7 +113,9 @@ def _axis(attempts: Sequence[Attempt], speedups: Sequence[float]) -> Axis:
     ends = [end for attempt in attempts for end in (attempt.low, attempt.high) if _is_ratio(end)]
     near = [end for end in ends if least / WIDEST <= end <= most * WIDEST]
     low, high = widened(min(least, *near, least), max(most, *near, most), log=True)
-    return Axis(low / (high / low) ** FOOT, high * (high / low) ** HEAD, HEIGHT - BOTTOM, TOP, log=True)
+    return Axis(
+        low / (high / low) ** FOOT, high * (high / low) ** HEAD, HEIGHT - BOTTOM, TOP, log=True
+    )
 
 
 def _is_ratio(value: float | None) -> TypeGuard[float]:
@@ -123,7 +144,12 @@ def _mark(attempt: Attempt, x: float, y: Axis) -> Mark:
         ends = y(_within(attempt.high, y.low, y.high)), y(_within(attempt.low, y.low, y.high))
     form = attempt.label if attempt.label in (Label.HACK, Label.SUSPECT) else Label.CLEAN
     return Mark(
-        x=x, y=y(_within(attempt.speedup, y.low, y.high)), form=str(form), ends=ends, title=title, url=attempt.url
+        x=x,
+        y=y(_within(attempt.speedup, y.low, y.high)),
+        form=str(form),
+        ends=ends,
+        title=title,
+        url=attempt.url,
     )
 
 

@@ -1,4 +1,6 @@
-"""BROWSE: the attempts of a rollout as a tree: a column for each depth, lines from an attempt to those made from it."""
+"""BROWSE: the attempts of a rollout as a tree: a column for each depth, lines from an
+attempt to those made from it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Tree:
 
 
 def tree(attempts: Sequence[Mapping[str, Any]], picked: Iterable[str]) -> Tree | None:
-    """The drawing of a rollout's attempts, which are in the order of decisions; None without any."""
+    """The drawing of a rollout's attempts, which are in the order of decisions; None
+    without any.
+    """
     drawn = attempts[:MOST]
     if not drawn:
         return None
@@ -123,7 +127,9 @@ def _outcome(attempt: Mapping[str, Any]) -> tuple[str, str]:
     return "warn" if label == "suspect" else "good", formatting.ratio(outcome.get("speedup"))
 
 
-def _edges(attempts: Sequence[Mapping[str, Any]], places: Mapping[str, tuple[int, int]]) -> Iterable[Edge]:
+def _edges(
+    attempts: Sequence[Mapping[str, Any]], places: Mapping[str, tuple[int, int]]
+) -> Iterable[Edge]:
     parents = {each["key"]: each["parent"] for each in attempts}
     for key, parent in parents.items():
         if parent in places:
@@ -136,7 +142,9 @@ def _edges(attempts: Sequence[Mapping[str, Any]], places: Mapping[str, tuple[int
 
 
 def _line(key: str, parents: Mapping[str, str | None]) -> set[str]:
-    """The attempt and those that it continues, to the first: lines between them are drawn already."""
+    """The attempt and those that it continues, to the first: lines between them are
+    drawn already.
+    """
     found: set[str] = set()
     at: str | None = key
     while at is not None and at not in found:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 ACROSS = 100.0
 """Width of the plotting area: places across are percentages of it."""
 USUAL, NARROW = 460.0, 230.0
-"""Widths of the plotting area in pixels on a desk's half card and on a phone, for which ticks are spaced."""
+"""Widths of the plotting area in pixels on a desk's half card and on a phone, for
+which ticks are spaced.
+"""
 TICKS = 6
 MOST_TICKS = 8
 """Ticks of an axis upwards, with labels below each other."""
@@ -32,9 +34,13 @@ class Tick:
 
 
 class Axis:
-    """Scale from values to percentages across or pixels down.  On a logarithmic one every value is above 0."""
+    """Scale from values to percentages across or pixels down.  On a logarithmic one
+    every value is above 0.
+    """
 
-    def __init__(self, low: float, high: float, start: float, end: float, *, log: bool = False) -> None:
+    def __init__(
+        self, low: float, high: float, start: float, end: float, *, log: bool = False
+    ) -> None:
         self.low, self.high, self.start, self.end, self.log = low, high, start, end, log
 
     def __call__(self, value: float) -> float:
@@ -70,7 +76,9 @@ class Axis:
 
 
 def spaced(ticks: Sequence[Tick]) -> list[Tick]:
-    """Ticks that have room for their labels, from the left; those that have none on a narrow chart are spare."""
+    """Ticks that have room for their labels, from the left; those that have none on
+    a narrow chart are spare.
+    """
     kept = _roomy(ticks, USUAL)
     narrow = _roomy(kept, NARROW)
     return [replace(tick, is_spare=tick not in narrow) for tick in kept]
@@ -93,7 +101,9 @@ def widened(low: float, high: float, *, log: bool) -> tuple[float, float]:
 
 
 def from_zero(values: Sequence[float], *, log: bool) -> tuple[float, float]:
-    """Ends of an axis upwards: from 0, or a little below the lowest value where it is logarithmic."""
+    """Ends of an axis upwards: from 0, or a little below the lowest value where it
+    is logarithmic.
+    """
     high = max(values)
     if log:
         margin = max(1.04, (high / min(values)) ** 0.06)

@@ -1,4 +1,6 @@
-"""BROWSE: the geometry of charts, computed here and drawn by templates as inline SVG (no script, no style)."""
+"""BROWSE: the geometry of charts, computed here and drawn by templates as inline SVG
+(no script, no style).
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ class DotPlot:
     x_ticks: tuple[Tick, ...]
     rows: tuple[BlockRow, ...]
     not_drawn: int
-    """Blocks with no calls (hand-over) or no longer than the hand-over: they have no place on a logarithmic axis."""
+    """Blocks with no calls (hand-over) or no longer than the hand-over: they have no
+    place on a logarithmic axis.
+    """
 
 
 def sparkline(counts: Sequence[tuple[str, int]]) -> tuple[Bar, ...]:
@@ -88,7 +92,9 @@ def sparkline(counts: Sequence[tuple[str, int]]) -> tuple[Bar, ...]:
 
 
 def dot_plot(timing: Timing) -> DotPlot | None:
-    """Time per call (wall time less the hand-over, over calls) per block; None where no block can be drawn."""
+    """Time per call (wall time less the hand-over, over calls) per block; None where
+    no block can be drawn.
+    """
     handover_us = min(timing.handover_us, timing.candidate_handover_us)
     rows = [
         BlockRow(
@@ -117,16 +123,27 @@ def dot_plot(timing: Timing) -> DotPlot | None:
 
 
 def _scaled(drawn: Sequence[BlockRow], timing: Timing, last: int, *, log: bool) -> Scaled:
-    ends = from_zero([*(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us], log=log)
+    ends = from_zero(
+        [*(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us], log=log
+    )
     vertical = Axis(*ends, HEIGHT - BOTTOM, TOP, log=log)
     counted = _fastest_third(drawn)
     return Scaled(
         name="logarithmic" if log else "linear",
-        dots=tuple(_dot(row, place, last, vertical, counts=place in counted) for place, row in enumerate(drawn)),
-        y_ticks=tuple(Tick(at=vertical(at), label=formatting.duration_us(at)) for at in vertical.ticks_upwards()),
+        dots=tuple(
+            _dot(row, place, last, vertical, counts=place in counted)
+            for place, row in enumerate(drawn)
+        ),
+        y_ticks=tuple(
+            Tick(at=vertical(at), label=formatting.duration_us(at))
+            for at in vertical.ticks_upwards()
+        ),
         levels=tuple(
             (side, vertical(time_us))
-            for side, time_us in (("reference", timing.reference_us), ("candidate", timing.candidate_us))
+            for side, time_us in (
+                ("reference", timing.reference_us),
+                ("candidate", timing.candidate_us),
+            )
         ),
     )
 
@@ -137,21 +154,33 @@ def _device(block: Block) -> str:
 
 
 def _fastest_third(rows: Sequence[BlockRow]) -> set[int]:
-    """Places of the blocks that the estimate is the mean of (workers/referee/timing/estimators.py)."""
+    """Places of the blocks that the estimate is the mean of
+    (workers/referee/timing/estimators.py).
+    """
     found: set[int] = set()
     for side in {row.side for row in rows}:
-        places = sorted((row.per_call_us, place) for place, row in enumerate(rows) if row.side == side)
+        places = sorted(
+            (row.per_call_us, place) for place, row in enumerate(rows) if row.side == side
+        )
         found |= {place for _, place in places[: max(2, len(places) // 3)]}
     return found
 
 
 def _dot(row: BlockRow, position: int, last: int, vertical: Axis, *, counts: bool) -> Dot:
-    # Blocks of one group stand a little apart, in the order in which they ran, so that dots do not hide each other.
+    # Blocks of one group stand a little apart, in the order in which they ran, so
+    # that dots do not hide each other.
     shift = ((position % 4) - 1.5) * min(0.2, 4 / (last + 1)) * ACROSS / (last + 1)
-    per_call = f"{formatting.duration_us(row.per_call_us)} per call over {formatting.plural(row.calls, 'call')}"
+    per_call = (
+        f"{formatting.duration_us(row.per_call_us)} per call over"
+        f" {formatting.plural(row.calls, 'call')}"
+    )
     title = f"group {row.group}, {row.side}: {per_call}"
     return Dot(
-        x=round(_x(row.group, last) + shift, 2), y=vertical(row.per_call_us), side=row.side, title=title, counts=counts
+        x=round(_x(row.group, last) + shift, 2),
+        y=vertical(row.per_call_us),
+        side=row.side,
+        title=title,
+        counts=counts,
     )
 
 

@@ -41,7 +41,9 @@ def strip(timing: Timing) -> Strip | None:
     bottom, top = low - pad, high + pad
 
     def y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (value - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM), 1)
+        return round(
+            HEIGHT - BOTTOM - (value - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM), 1
+        )
 
     places = [round((n + 0.5) / len(clocks) * ACROSS, 2) for n in range(len(clocks))]
     return Strip(
@@ -53,7 +55,9 @@ def strip(timing: Timing) -> Strip | None:
                 for x, clock, block in zip(places, clocks, read, strict=True)
             ],
         ),
-        ticks=tuple(Tick(at=y(value), label=f"{value} MHz") for value in dict.fromkeys((low, high))),
+        ticks=tuple(
+            Tick(at=y(value), label=f"{value} MHz") for value in dict.fromkeys((low, high))
+        ),
         low_mhz=low,
         high_mhz=high,
         spread=(high - low) / high,

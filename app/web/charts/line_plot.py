@@ -1,7 +1,9 @@
-"""BROWSE: line charts and stacked bars as geometry, drawn by `_plots.html` as inline SVG with the table behind it.
+"""BROWSE: line charts and stacked bars as geometry, drawn by `_plots.html` as inline
+SVG with the table behind it.
 
-Places across are percentages of the plotting area, whose margins the style sheet has: a chart is as wide as its card
-and its text has one size.  Lines differ by dash and marker, bars by their order, both by name: never by colour alone.
+Places across are percentages of the plotting area, whose margins the style sheet has: a chart is as
+wide as its card and its text has one size.  Lines differ by dash and marker, bars by their order,
+both by name: never by colour alone.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from app.web.charts.axis import ACROSS, Axis, Tick, from_zero, spaced, widened
 HEIGHT = 280
 """Height in pixels."""
 TOP, BOTTOM = 26, 44
-"""Margins of the plotting area: the y axis' title above, ticks and the x axis' title below, in pixels."""
+"""Margins of the plotting area: the y axis' title above, ticks and the x axis' title
+below, in pixels.
+"""
 FEW = 12
 """Points of a line up to which each is marked, so that few data look like few."""
 BANDS = 2
@@ -95,8 +99,10 @@ def lines(
     marks: bool = True,
     holds: bool = False,
 ) -> LinePlot | None:
-    """A chart of lines; None where there is no point.  Values that have no place on their axis, as NaN and on a
-    logarithmic one 0, are gaps.  `holds`: a value is that of all x up to the next point, as of a distribution."""
+    """A chart of lines; None where there is no point.  Values that have no place on their axis,
+    as NaN and on a logarithmic one 0, are gaps.  `holds`: a value is that of all x up to the
+    next point, as of a distribution.
+    """
     drawn = [_drawable(one, log_x=log_x, log_y=log_y) for one in series]
     xs = sorted({x for one in drawn for x, y in one.points if y is not None})
     ys = [y for one in drawn for _, y in one.points if y is not None]
@@ -109,20 +115,39 @@ def lines(
     y_ticks = vertical.ticks_upwards() if log_y else vertical.ticks()
     return LinePlot(
         lines=tuple(
-            _line(one, number % STYLES, horizontal, vertical, (x_text, y_text), marks=marks, banded=banded)
+            _line(
+                one,
+                number % STYLES,
+                horizontal,
+                vertical,
+                (x_text, y_text),
+                marks=marks,
+                banded=banded,
+            )
             for number, one in enumerate(drawn)
         ),
-        x_ticks=tuple(spaced([Tick(at=horizontal(x), label=x_text(x)) for x in horizontal.ticks(xs)])),
+        x_ticks=tuple(
+            spaced([Tick(at=horizontal(x), label=x_text(x)) for x in horizontal.ticks(xs)])
+        ),
         y_ticks=tuple(Tick(at=vertical(y), label=y_text(y)) for y in y_ticks),
         x_label=x_label,
         y_label=y_label,
         header=(x_label, *(one.name for one in series)),
         rows=tuple(_rows(series, xs, x_text, y_text)),
-        reading=_reading(drawn, xs, horizontal, vertical, (lambda x: f"{x_label}: {x_text(x)}", y_text), holds=holds),
+        reading=_reading(
+            drawn,
+            xs,
+            horizontal,
+            vertical,
+            (lambda x: f"{x_label}: {x_text(x)}", y_text),
+            holds=holds,
+        ),
     )
 
 
-def on_both_scales(series: Sequence[Series], axis: Literal["x", "y"], **options: Any) -> LinePlot | None:
+def on_both_scales(
+    series: Sequence[Series], axis: Literal["x", "y"], **options: Any
+) -> LinePlot | None:
     """`lines` with these options, and the same with the other scale on one axis to switch to."""
     name = f"log_{axis}"
     is_log = bool(options.get(name))
@@ -143,17 +168,25 @@ def _drawable(series: Series, *, log_x: bool, log_y: bool) -> Series:
     for (x, y), ends in zip_longest(series.points, series.band):
         if has_place(x, log_x):
             points.append((x, y if y is not None and has_place(y, log_y) else None))
-            band.append(ends if ends is not None and all(has_place(end, log_y) for end in ends) else None)
+            band.append(
+                ends if ends is not None and all(has_place(end, log_y) for end in ends) else None
+            )
     return replace(series, points=points, band=band)
 
 
 Stop = tuple[float, str, Sequence[tuple[int, float, str]]]
-"""A place that can be pointed at: percentage across, label, and (line, pixels down, value) of each line there."""
+"""A place that can be pointed at: percentage across, label, and (line, pixels down,
+value) of each line there.
+"""
 
 
 def reading(names: Sequence[str], stops: Sequence[Stop], *, holds: bool = False) -> str:
     """JSON for `static/charts.js`: names of the lines, and the stops."""
-    return json.dumps({"names": list(names), "stops": stops, "holds": holds}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        {"names": list(names), "stops": stops, "holds": holds},
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,9 +217,15 @@ class Stack:
 
 
 def stacked(
-    bars: Sequence[tuple[str, Mapping[str, int]]], names: Sequence[str], *, x_label: str, words: Callable[[str], str]
+    bars: Sequence[tuple[str, Mapping[str, int]]],
+    names: Sequence[str],
+    *,
+    x_label: str,
+    words: Callable[[str], str],
 ) -> Stack | None:
-    """Counts of each of `names`, bar by bar; None where all are zero.  Names that never occur are left out."""
+    """Counts of each of `names`, bar by bar; None where all are zero.  Names that
+    never occur are left out.
+    """
     used = [name for name in names if any(counts.get(name) for _, counts in bars)]
     most = max((sum(counts.get(name, 0) for name in used) for _, counts in bars), default=0)
     if not most:
@@ -203,14 +242,26 @@ def stacked(
             x = round(step * (place + 0.08), 2)
             title = f"{label}: {words(name)} {number}"
             blocks.append(
-                Block(x=x, y=top, width=round(step * 0.84, 2), height=round(foot - top, 2), style=style, title=title)
+                Block(
+                    x=x,
+                    y=top,
+                    width=round(step * 0.84, 2),
+                    height=round(foot - top, 2),
+                    style=style,
+                    title=title,
+                )
             )
             below += number
     return Stack(
         blocks=tuple(blocks),
         names=tuple(words(name) for name in used),
         x_ticks=tuple(
-            spaced([Tick(at=round(step * (place + 0.5), 2), label=label) for place, (label, _) in enumerate(bars)])
+            spaced(
+                [
+                    Tick(at=round(step * (place + 0.5), 2), label=label)
+                    for place, (label, _) in enumerate(bars)
+                ]
+            )
         ),
         y_ticks=tuple(Tick(at=vertical(y), label=f"{y:g}") for y in vertical.ticks(())),
         header=(x_label, *(words(name) for name in used)),
@@ -221,7 +272,11 @@ def stacked(
                 (
                     round(step * (place + 0.5), 2),
                     label,
-                    [(style, 0.0, str(counts[name])) for style, name in enumerate(used) if counts.get(name)],
+                    [
+                        (style, 0.0, str(counts[name]))
+                        for style, name in enumerate(used)
+                        if counts.get(name)
+                    ],
                 )
                 for place, (label, counts) in enumerate(bars)
             ],
@@ -251,7 +306,11 @@ def _line(
         else:
             pieces[-1].append(f"{horizontal(x)},{vertical(y)}")
     x_text, y_text = texts
-    ends_known = [(x, ends) for (x, _), ends in zip(series.points, series.band, strict=False) if ends is not None]
+    ends_known = [
+        (x, ends)
+        for (x, _), ends in zip(series.points, series.band, strict=False)
+        if ends is not None
+    ]
     area = [f"{horizontal(x)},{vertical(high)}" for x, (_, high) in ends_known]
     area += [f"{horizontal(x)},{vertical(low)}" for x, (low, _) in reversed(ends_known)]
     return Line(
@@ -259,7 +318,11 @@ def _line(
         style=style,
         paths=tuple(" ".join(piece) for piece in pieces if piece),
         marks=tuple(
-            Mark(x=horizontal(x), y=vertical(y), title=f"{series.name}, {x_text(x)}: {y_text(y)}{_said(ends, y_text)}")
+            Mark(
+                x=horizontal(x),
+                y=vertical(y),
+                title=f"{series.name}, {x_text(x)}: {y_text(y)}{_said(ends, y_text)}",
+            )
             for (x, y), ends in zip_longest(series.points, series.band)
             if y is not None and (marks or len(series.points) <= FEW or _alone(series.points, x))
         ),
@@ -284,7 +347,9 @@ def _reading(
             if y is not None:
                 found[x].append((number, vertical(y), f"{y_text(y)}{_said(ends, y_text)}"))
     return reading(
-        [one.name for one in series], [(horizontal(x), x_text(x), values) for x, values in found.items()], holds=holds
+        [one.name for one in series],
+        [(horizontal(x), x_text(x), values) for x, values in found.items()],
+        holds=holds,
     )
 
 
@@ -300,7 +365,10 @@ def _alone(points: Sequence[tuple[float, float | None]], x: float) -> bool:
 
 
 def _rows(
-    series: Sequence[Series], xs: Sequence[float], x_text: Callable[[float], str], y_text: Callable[[float], str]
+    series: Sequence[Series],
+    xs: Sequence[float],
+    x_text: Callable[[float], str],
+    y_text: Callable[[float], str],
 ) -> list[tuple[str, ...]]:
     values = [dict(one.points) for one in series]
     return [

@@ -1,4 +1,6 @@
-"""BROWSE: the geometry of a roofline: how fast the device could move bytes and compute, and how fast both sides do."""
+"""BROWSE: the geometry of a roofline: how fast the device could move bytes and
+compute, and how fast both sides do.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Point:
     """Bytes that must move over the time."""
     gflop_s: float | None
     share: float | None
-    """Share of the limit: above 1 where data came from a cache that the measured bandwidth is not of."""
+    """Share of the limit: above 1 where data came from a cache that the measured
+    bandwidth is not of.
+    """
     x: float
     y: float | None
 
@@ -48,7 +52,9 @@ class Roofline:
 
     points: tuple[Point, ...]
     intensity: float | None
-    """FLOP per byte; None where the problem's FLOPs are not known: then there is a table and no chart."""
+    """FLOP per byte; None where the problem's FLOPs are not known: then there is a
+    table and no chart.
+    """
     bandwidth_gb_s: float | None
     peaks: str
     """Peaks of arithmetic in words; empty where none are known."""
@@ -60,8 +66,9 @@ class Roofline:
 
 
 def roofline(evaluation: Evaluation) -> Roofline | None:
-    """The roofline of a timed evaluation; None where it was not timed, or where the bandwidth or the bytes to be moved
-    are not known."""
+    """The roofline of a timed evaluation; None where it was not timed, or where the bandwidth or
+    the bytes to be moved are not known.
+    """
     timing, profile = evaluation.timing, evaluation.profile
     if timing is None:
         return None
@@ -76,10 +83,20 @@ def roofline(evaluation: Evaluation) -> Roofline | None:
     least_us = limit_us(moved, flops, bandwidth, device_class)
     peaks = peaks_gflop_s(device_class)
     intensity = flops / moved if flops else None
-    scale = _Scale(intensity, flops, [least_us, timing.reference_us, timing.candidate_us]) if flops else None
-    times = (("limit", least_us), ("reference", timing.reference_us), ("candidate", timing.candidate_us))
+    scale = (
+        _Scale(intensity, flops, [least_us, timing.reference_us, timing.candidate_us])
+        if flops
+        else None
+    )
+    times = (
+        ("limit", least_us),
+        ("reference", timing.reference_us),
+        ("candidate", timing.candidate_us),
+    )
     return Roofline(
-        points=tuple(_point(side, time_us, least_us, moved, flops, scale) for side, time_us in times),
+        points=tuple(
+            _point(side, time_us, least_us, moved, flops, scale) for side, time_us in times
+        ),
         intensity=intensity,
         bandwidth_gb_s=bandwidth,
         peaks=", ".join(f"{name} {1e-3 * peak:g}" for name, peak in peaks.items()),
@@ -90,7 +107,9 @@ def roofline(evaluation: Evaluation) -> Roofline | None:
     )
 
 
-def _point(side: str, time_us: float, least_us: float, moved: int, flops: int | None, scale: _Scale | None) -> Point:
+def _point(
+    side: str, time_us: float, least_us: float, moved: int, flops: int | None, scale: _Scale | None
+) -> Point:
     gflop_s = flops / time_us * 1e-3 if flops else None
     return Point(
         side=side,
@@ -121,15 +140,18 @@ class _Scale:
         return round(HEIGHT - BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - TOP - BOTTOM), 1)
 
     def roof(self, bandwidth_gb_s: float, peak_gflop_s: float) -> tuple[tuple[float, float], ...]:
-        """The slope of the measured bandwidth, flat from the greatest peak of arithmetic on, as far as the chart
-        reaches."""
+        """The slope of the measured bandwidth, flat from the greatest peak of arithmetic
+        on, as far as the chart reaches.
+        """
         start = max(self.left, self.low / bandwidth_gb_s)
         end = min(self.right, min(self.high, peak_gflop_s) / bandwidth_gb_s)
         slope = [(self.x(at), self.y(at * bandwidth_gb_s)) for at in (start, end)]
         flat = peak_gflop_s <= self.high and peak_gflop_s / bandwidth_gb_s < self.right
         return (*slope, (self.x(self.right), self.y(peak_gflop_s))) if flat else tuple(slope)
 
-    def ceilings(self, bandwidth_gb_s: float, peaks_gflop_s: dict[str, float]) -> tuple[Ceiling, ...]:
+    def ceilings(
+        self, bandwidth_gb_s: float, peaks_gflop_s: dict[str, float]
+    ) -> tuple[Ceiling, ...]:
         """Peaks below the greatest that the chart reaches."""
         return tuple(
             Ceiling(label=name, x=self.x(peak / bandwidth_gb_s), y=self.y(peak))
@@ -138,10 +160,14 @@ class _Scale:
         )
 
     def x_ticks(self) -> tuple[Tick, ...]:
-        return tuple(Tick(at=self.x(10.0**e), label=_power(e)) for e in _decades(self.left, self.right))
+        return tuple(
+            Tick(at=self.x(10.0**e), label=_power(e)) for e in _decades(self.left, self.right)
+        )
 
     def y_ticks(self) -> tuple[Tick, ...]:
-        return tuple(Tick(at=self.y(10.0**e), label=_power(e)) for e in _decades(self.low, self.high))
+        return tuple(
+            Tick(at=self.y(10.0**e), label=_power(e)) for e in _decades(self.low, self.high)
+        )
 
 
 def _decades(low: float, high: float) -> range:
@@ -153,4 +179,8 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def _power(exponent: int) -> str:
     """One form for every tick: `0.1`, `1`, `10`, `10³`."""
-    return f"{10.0**exponent:g}" if -1 <= exponent <= 1 else f"10{str(exponent).translate(_SUPERSCRIPT)}"
+    return (
+        f"{10.0**exponent:g}"
+        if -1 <= exponent <= 1
+        else f"10{str(exponent).translate(_SUPERSCRIPT)}"
+    )

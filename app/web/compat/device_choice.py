@@ -16,8 +16,10 @@ _CUDA = re.compile(r"cuda:(\d{1,2})")
 def choose(devices: Sequence[Device], preference: str | None) -> tuple[str, str | None]:
     """(device class, device or None for any of them).  Raises RequestError.
 
-    Without a preference: the kind of GPU of which most are online, else of which most were ever there, else the CPU.
-    A preference is `h200`, `<node>.<index>`, or `cuda:<index>`: the first online device of that index."""
+    Without a preference: the kind of GPU of which most are online, else of which most were
+    ever there, else the CPU. A preference is `h200`, `<node>.<index>`, or `cuda:<index>`: the
+    first online device of that index.
+    """
     usual = _usual(devices)
     if preference is None or preference == "cuda":
         return usual, None
@@ -30,10 +32,12 @@ def choose(devices: Sequence[Device], preference: str | None) -> tuple[str, str 
         for device in _online(devices):
             if device.device_class == usual != "cpu" and device.device_index == int(found[1]):
                 return usual, device.device
-    known = ", ".join(device.device for device in devices if device.device_class != "cpu") or "none yet"
+    known = (
+        ", ".join(device.device for device in devices if device.device_class != "cpu") or "none yet"
+    )
     raise RequestError(
-        f"device_preference: expected one of {', '.join(routing.DEVICE_CLASSES)}, cuda:<index> of an online GPU, or a "
-        f"known device ({known}), got {preference!r}"
+        f"device_preference: expected one of {', '.join(routing.DEVICE_CLASSES)}, cuda:<index> of"
+        f" an online GPU, or a known device ({known}), got {preference!r}"
     )
 
 

@@ -3,12 +3,14 @@
     --reward.remote_url http://host:8000/compat/openrlhf/get_reward                      OpenRLHF
     --rm-type remote_rm --rm-url http://host:8000/compat/slime/reward --reward-key score   slime
 
-A label names the problem (app.domain.reward_request).  `?gpu=h200`, `?reward=NAME` and `?timing_budget_s=0.5` choose
-device, reward and time; `?run=`, `?model=` and `?step=` say where in a training the answers belong; a token stands in
-the URL, `http://user:TOKEN@host:8000/…`.  Both trainers ask again after an error and take a sample without an answer
-for missing.  So a sample without a score is a 503, never a zero, and asking again finds the same job.
+A label names the problem (app.domain.reward_request).  `?gpu=h200`, `?reward=NAME` and
+`?timing_budget_s=0.5` choose device, reward and time; `?run=`, `?model=` and `?step=` say where in
+a training the answers belong; a token stands in the URL, `http://user:TOKEN@host:8000/…`.  Both
+trainers ask again after an error and take a sample without an answer for missing.  So a sample
+without a score is a 503, never a zero, and asking again finds the same job.
 
-Every answer is stored with its prompt as a trajectory of one turn (`app.domain.rollout`)."""
+Every answer is stored with its prompt as a trajectory of one turn (`app.domain.rollout`).
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,12 @@ def openrlhf() -> flask.Response:
     asked = _read(Asked)
     if not len(asked.query) == len(asked.prompts) == len(asked.labels) <= MOST:
         lengths = f"{len(asked.query)}, {len(asked.prompts)} and {len(asked.labels)}"
-        raise RequestError(f"expected as many queries as prompts and labels, {MOST} at most, got {lengths}")
+        raise RequestError(
+            f"expected as many queries as prompts and labels, {MOST} at most, got {lengths}"
+        )
     answers = [
-        reward_request.answer_in(query, prompt) for query, prompt in zip(asked.query, asked.prompts, strict=True)
+        reward_request.answer_in(query, prompt)
+        for query, prompt in zip(asked.query, asked.prompts, strict=True)
     ]
     rewards, results = _scored("openrlhf", answers, asked.prompts, asked.labels, OPENRLHF_HOLD_S)
     logs = {
@@ -96,7 +101,9 @@ def openrlhf() -> flask.Response:
 def slime() -> flask.Response:
     """One score, with its components."""
     sample = _read(Sample)
-    (score,), (result,) = _scored("slime", [sample.response], [sample.prompt], [sample.label], SLIME_HOLD_S)
+    (score,), (result,) = _scored(
+        "slime", [sample.response], [sample.prompt], [sample.label], SLIME_HOLD_S
+    )
     names = ("status", "compiled", "correct", "speedup", "coverage_time", "verdict", "url")
     return flask.jsonify(score=score, **{name: result[name] for name in names})
 
@@ -109,7 +116,11 @@ def _read(kind: type[T]) -> T:
 
 
 def _scored(
-    trainer: str, answers: Sequence[str], prompts: Sequence[Any], labels: Sequence[Any], hold_s: float
+    trainer: str,
+    answers: Sequence[str],
+    prompts: Sequence[Any],
+    labels: Sequence[Any],
+    hold_s: float,
 ) -> tuple[list[float], list[Result]]:
     """Scores and results, in order.  Ends the request with 503 where one is missing."""
     request_context.known_arguments("gpu", "reward", "timing_budget_s", *reward_request.PLACE)
@@ -124,21 +135,28 @@ def _scored(
     scores = [reward.score(name, result) for result in results]
     known = [score for score in scores if score is not None]
     if len(known) < len(scores):
-        without = next(result for result, score in zip(results, scores, strict=True) if score is None)
+        without = next(
+            result for result, score in zip(results, scores, strict=True) if score is None
+        )
         refuse(
             503,
             "no_score",
-            f"expected {len(scores)} scores, got {len(known)}: job {without['job_id']} is {without['state']}, "
-            f"{errors.said(without['error']) or 'without an error so far'}",
+            f"expected {len(scores)} scores, got {len(known)}: job {without['job_id']} is"
+            f" {without['state']}, {errors.said(without['error']) or 'without an error so far'}",
             retry_after_s=RETRY_S,
         )
     return known, results
 
 
 def _rollouts(
-    trainer: str, answers: Sequence[str], prompts: Sequence[Any], labels: Sequence[reward_request.Label]
+    trainer: str,
+    answers: Sequence[str],
+    prompts: Sequence[Any],
+    labels: Sequence[reward_request.Label],
 ) -> list[Rollout]:
-    """The prompt of a label is the one that was exported, and goes before the text that the trainer made of it."""
+    """The prompt of a label is the one that was exported, and goes before the text
+    that the trainer made of it.
+    """
     with request_context.database().begin() as connection:
         listed = devices.listed(connection)
     told = reward_request.place(
@@ -146,7 +164,9 @@ def _rollouts(
     )
     options, found = _options(), []
     for answer, prompt, label in zip(answers, prompts, labels, strict=True):
-        device_class, device = device_choice.choose(listed, label.gpu or request_context.argument("gpu") or None)
+        device_class, device = device_choice.choose(
+            listed, label.gpu or request_context.argument("gpu") or None
+        )
         place = label.place.or_else(told)
         found.append(
             Rollout(

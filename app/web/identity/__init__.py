@@ -8,9 +8,10 @@
 
     <form method="post">{{ csrf_field() }} …
 
-Every view states the right it needs: `@public`, `@requires(…)`, or `@by_session` for changes of one's own account.  One
-exception: while the database holds no user at all, a person at this machine is `LOCAL` and may do everything
-(`guard`)."""
+Every view states the right it needs: `@public`, `@requires(…)`, or `@by_session` for changes of
+one's own account.  One exception: while the database holds no user at all, a person at this machine
+is `LOCAL` and may do everything (`guard`).
+"""
 
 from __future__ import annotations
 

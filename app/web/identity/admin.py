@@ -61,9 +61,15 @@ def add() -> Response | tuple[str, int]:
     try:
         with request_context.database().begin() as connection:
             stored = passwords.hashed(password, name=name)
-            account = users.add(connection, name=name, role=Role(form.get("role", "")), password_hash=stored)
+            account = users.add(
+                connection, name=name, role=Role(form.get("role", "")), password_hash=stored
+            )
             audit.record(
-                connection, authentication.current_user(), "user.add", f"user {name}", {"role": str(account.role)}
+                connection,
+                authentication.current_user(),
+                "user.add",
+                f"user {name}",
+                {"role": str(account.role)},
             )
     except ValueError as error:
         return _page(error=str(error)), 400
@@ -87,7 +93,11 @@ def change(user_id: UUID) -> Response | tuple[str, int]:
             else:
                 users.set_role(connection, user_id, Role(action))
             audit.record(
-                connection, authentication.current_user(), "user.change", f"user {account.name}", {"to": action}
+                connection,
+                authentication.current_user(),
+                "user.change",
+                f"user {account.name}",
+                {"to": action},
             )
     except ValueError as error:
         return _page(error=str(error)), 400
@@ -152,10 +162,14 @@ def table(kind: str) -> flask.Response:
     """The users as data."""
     with request_context.database().snapshot() as connection:
         accounts = USERS.view().arranged(users.listed(connection))
-    return table_export.answer(kind, "users", [{name: getattr(each, name) for name in PUBLIC} for each in accounts])
+    return table_export.answer(
+        kind, "users", [{name: getattr(each, name) for name in PUBLIC} for each in accounts]
+    )
 
 
-def _page(*, error: str | None = None, new_user: str | None = None, new_password: str | None = None) -> str:
+def _page(
+    *, error: str | None = None, new_user: str | None = None, new_password: str | None = None
+) -> str:
     view = USERS.view()
     with request_context.database().snapshot() as connection:
         accounts, listed = users.listed(connection), tokens.listed(connection)

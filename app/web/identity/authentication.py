@@ -1,17 +1,19 @@
 """BROWSE: from a request to a user, before any view runs.
 
-The right that a view needs is written at the view: `@public`, `@requires(…)`, or `@by_session`.  A view without one
-needs the scope `read`, so that a forgotten line opens nothing; a test lists these views.  Every GET that is not public
-needs `read` besides the right it names.
+The right that a view needs is written at the view: `@public`, `@requires(…)`, or `@by_session`.  A
+view without one needs the scope `read`, so that a forgotten line opens nothing; a test lists these
+views.  Every GET that is not public needs `read` besides the right it names.
 
-The user of a request, in this order: a token (`Authorization: Bearer …`, or `Basic` with the token as the password, for
-programs that can only be given a URL), a session (cookie), and, while there are no users, nothing at all for a person
-at this machine.
-That last one holds only for a connection from the loopback address that asks for this machine by name: a page that a
-browser here was lured to, under a name that an attacker pointed at 127.0.0.1, gets nothing.  Nor does a request that a
-reverse proxy on this machine passed on, which arrives from the loopback address, too: one with a header that proxies
-add, or in HTTP/1.0, which nginx speaks to its upstream unless told otherwise.  A proxy that adds no header and speaks
-HTTP/1.1 cannot be told from a program of this machine: add a user before one is put in front."""
+The user of a request, in this order: a token (`Authorization: Bearer …`, or `Basic` with the token
+as the password, for programs that can only be given a URL), a session (cookie), and, while there
+are no users, nothing at all for a person at this machine.
+That last one holds only for a connection from the loopback address that asks for this machine by
+name: a page that a browser here was lured to, under a name that an attacker pointed at 127.0.0.1,
+gets nothing.  Nor does a request that a reverse proxy on this machine passed on, which arrives from
+the loopback address, too: one with a header that proxies add, or in HTTP/1.0, which nginx speaks to
+its upstream unless told otherwise.  A proxy that adds no header and speaks HTTP/1.1 cannot be told
+from a program of this machine: add a user before one is put in front.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,24 @@ from app.web.identity import addresses
 
 COOKIE = "assay_session"
 ASKS_NOBODY = ("static", "health.live", "health.check")
-"""Endpoints that are answered without a look into the database: the last says whether there is one."""
+"""Endpoints that are answered without a look into the database: the last says
+whether there is one.
+"""
 LOOK_S = 1.0
 """While there are no users, how often to look for the first one, in seconds."""
 TOKEN_S = 2.0
-"""A token that was good stays good for this long, in seconds: a trainer sends hundreds of requests a second."""
+"""A token that was good stays good for this long, in seconds: a trainer sends
+hundreds of requests a second.
+"""
 TOKENS_KEPT = 1_000
-FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP")
+FORWARDED = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+)
 """Headers that a proxy adds."""
 
 P = ParamSpec("P")
@@ -44,18 +57,23 @@ R = TypeVar("R")
 
 
 class LoginRequiredError(Unauthorized):
-    """Answer a request without a login: a browser is sent to the login page, a program is told the way."""
+    """Answer a request without a login: a browser is sent to the login page, a
+    program is told the way.
+    """
 
     description = "expected `Authorization: Bearer <token>` or a session of /login, got neither"
 
     def get_headers(self, *given: Any) -> list[tuple[str, str]]:
-        """With the scheme; the realm is quoted, which werkzeug's own header omits (RFC 9110 §11.5)."""
+        """With the scheme; the realm is quoted, which werkzeug's own header omits
+        (RFC 9110 §11.5).
+        """
         return [*super().get_headers(*given), ("WWW-Authenticate", 'Bearer realm="assay"')]
 
 
 NO_USERS = (
-    "this server has no users yet and answers its own machine alone, under its own name and without a proxy between: "
-    "add a user with `assay user add NAME --role admin`, then log in or send a token"
+    "this server has no users yet and answers its own machine alone, under its own name and without"
+    " a proxy between: add a user with `assay user add NAME --role admin`, then log in or send a"
+    " token"
 )
 """Answer to a request without a login that comes from elsewhere before there is a user."""
 
@@ -90,12 +108,17 @@ def requires(needed: Role | Scope | str) -> Callable[[Callable[P, R]], Callable[
 
 
 def by_session(view: Callable[P, R]) -> Callable[P, R]:
-    """A view for any logged-in user, about their own account: no token is good for it, with any scopes."""
+    """A view for any logged-in user, about their own account: no token is good for
+    it, with any scopes.
+    """
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         if current_user().user_id is not None and not by_cookie():
-            raise Forbidden("expected a session of /login, got a token: an account is changed by its owner alone")
+            raise Forbidden(
+                "expected a session of /login, got a token: an account is changed by its owner"
+                " alone"
+            )
         return view(*args, **kwargs)
 
     guarded.assay_wants = "session"  # type: ignore[attr-defined]
@@ -103,7 +126,9 @@ def by_session(view: Callable[P, R]) -> Callable[P, R]:
 
 
 def wants(view: Callable[..., object]) -> str | None:
-    """Requirement declared by a view: `public`, `session`, a scope or a role; None where none is declared."""
+    """Requirement declared by a view: `public`, `session`, a scope or a role; None
+    where none is declared.
+    """
     if getattr(view, "assay_public", False):
         return "public"
     wanted = getattr(view, "assay_wants", None)
@@ -129,12 +154,16 @@ def current_user() -> User:
 
 
 def by_cookie() -> bool:
-    """Return whether the request identifies itself with a cookie, which a browser sends for any page's request."""
+    """Return whether the request identifies itself with a cookie, which a browser
+    sends for any page's request.
+    """
     return bool(flask.g.get("by_cookie", False))
 
 
 def nobody_there() -> bool:
-    """Return whether there are no users.  Once there is one, there always is: users are never deleted."""
+    """Return whether there are no users.  Once there is one, there always is: users
+    are never deleted.
+    """
     state = flask.current_app.extensions["assay.identity"]
     now = time.monotonic()
     if state["users_at"] is None and now >= state["empty_until"]:
@@ -175,7 +204,9 @@ def _asker() -> User | None:
 
 
 def _by_token() -> User:
-    """A token that is no good is an error also where none is needed: its sender believes to be identified."""
+    """A token that is no good is an error also where none is needed: its sender
+    believes to be identified.
+    """
     sent = flask.request.authorization
     text = (sent.token if sent.type == "bearer" else sent.password) if sent else None
     kept: dict[str, tuple[float, User]] = flask.current_app.extensions["assay.identity"]["tokens"]
@@ -185,7 +216,9 @@ def _by_token() -> User:
     with request_context.database().begin() as connection:
         user = tokens.whose(connection, text) if text else None
     if user is None or text is None:
-        raise LoginRequiredError("the token is unknown, revoked or expired, or its user is disabled")
+        raise LoginRequiredError(
+            "the token is unknown, revoked or expired, or its user is disabled"
+        )
     if len(kept) >= TOKENS_KEPT:
         kept.clear()
     kept[text] = (now + TOKEN_S, user)
@@ -193,16 +226,24 @@ def _by_token() -> User:
 
 
 def _at_this_machine() -> bool:
-    """Return whether the connection is from here, and the name that was asked for is one of this machine's own."""
+    """Return whether the connection is from here, and the name that was asked for is
+    one of this machine's own.
+    """
     host = addresses.host_of(flask.request.host)
-    ours = addresses.is_loopback(host) or host == addresses.host_of(request_context.settings().web_url)
+    ours = addresses.is_loopback(host) or host == addresses.host_of(
+        request_context.settings().web_url
+    )
     return ours and addresses.is_loopback(flask.request.remote_addr or "") and not _passed_on()
 
 
 def _passed_on() -> bool:
-    """Return whether a reverse proxy sent it that the settings do not know: a trusted one names the request's
-    sender."""
+    """Return whether a reverse proxy sent it that the settings do not know: a trusted
+    one names the request's sender.
+    """
     if request_context.settings().trusted_proxies:
         return False
     headers = flask.request.headers
-    return any(name in headers for name in FORWARDED) or flask.request.environ.get("SERVER_PROTOCOL") == "HTTP/1.0"
+    return (
+        any(name in headers for name in FORWARDED)
+        or flask.request.environ.get("SERVER_PROTOCOL") == "HTTP/1.0"
+    )

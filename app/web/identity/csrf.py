@@ -1,10 +1,13 @@
-"""BROWSE: no other site may act with a reader's cookie, or with the rights of a person at this machine.
+"""BROWSE: no other site may act with a reader's cookie, or with the rights of a
+person at this machine.
 
-A request that may change data (every method but GET, HEAD and OPTIONS) is refused where the browser says that another
-site sent it (`Sec-Fetch-Site`, else `Origin`).  A form, and every request that is admitted by a cookie, needs the token
-besides: `{{ csrf_field() }}`, or the header X-CSRF-Token with `csrf_token()`.  Requests with `Authorization` need
-nothing: no browser adds it by itself.  Nor does JSON at a machine without users: no browser sends it to another site
-without asking that site first, and we never allow it."""
+A request that may change data (every method but GET, HEAD and OPTIONS) is refused where the
+browser says that another site sent it (`Sec-Fetch-Site`, else `Origin`).  A form, and every
+request that is admitted by a cookie, needs the token besides: `{{ csrf_field() }}`, or the header
+X-CSRF-Token with `csrf_token()`.  Requests with `Authorization` need nothing: no browser adds it
+by itself.  Nor does JSON at a machine without users: no browser sends it to another site without
+asking that site first, and we never allow it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ class ForgedError(Forbidden):
 
 
 def install(app: flask.Flask) -> None:
-    """Have `app` check every request that changes something; `csrf_field()` and `csrf_token()` in every template."""
+    """Have `app` check every request that changes something; `csrf_field()` and
+    `csrf_token()` in every template.
+    """
     app.before_request(_check)
     app.after_request(_remember)
     app.jinja_env.globals.update(csrf_field=field, csrf_token=token)
@@ -49,9 +54,9 @@ def field() -> Markup:
 
 def token() -> str:
     """Proof that a form is from this server: derived from a cookie that no other site can read."""
-    secret = flask.request.cookies.get(authentication.COOKIE if authentication.by_cookie() else COOKIE) or flask.g.get(
-        "form_cookie"
-    )
+    secret = flask.request.cookies.get(
+        authentication.COOKIE if authentication.by_cookie() else COOKIE
+    ) or flask.g.get("form_cookie")
     if secret is None:
         secret = flask.g.form_cookie = secrets.token_urlsafe(24)
     return _derived(secret)
@@ -68,20 +73,29 @@ def _check() -> None:
     _check_sender()
     if not authentication.by_cookie() and flask.request.mimetype not in _FORMS:
         return
-    secret = flask.request.cookies.get(authentication.COOKIE if authentication.by_cookie() else COOKIE)
+    secret = flask.request.cookies.get(
+        authentication.COOKIE if authentication.by_cookie() else COOKIE
+    )
     sent = flask.request.headers.get(HEADER)
     if sent is None and flask.request.mimetype in _FORMS:
         sent = flask.request.form.get(FIELD)
-    if secret is None or sent is None or not hmac.compare_digest(sent.encode(), _derived(secret).encode()):
+    if (
+        secret is None
+        or sent is None
+        or not hmac.compare_digest(sent.encode(), _derived(secret).encode())
+    ):
         raise ForgedError(
-            f"expected the field {FIELD} or the header {HEADER} of the page that this was sent from: load it again"
+            f"expected the field {FIELD} or the header {HEADER} of the page that this was sent"
+            " from: load it again"
         )
 
 
 def _check_sender() -> None:
     site = flask.request.headers.get("Sec-Fetch-Site")
     if site is not None and site not in _SAME:
-        raise ForgedError(f"expected a request of our own pages, got one of another site (Sec-Fetch-Site: {site})")
+        raise ForgedError(
+            f"expected a request of our own pages, got one of another site (Sec-Fetch-Site: {site})"
+        )
     origin = flask.request.headers.get("Origin")
     ours = {flask.request.host, urlsplit(request_context.settings().web_url).netloc}
     if site is None and origin is not None and urlsplit(origin).netloc not in ours:

@@ -33,12 +33,21 @@ def login() -> str | Response:
 @blueprint.post("/login")
 @authentication.public
 def log_in() -> Response | tuple[str, int]:
-    """Begin a session for a user who knows the password.  Says the same for a wrong name and a wrong password, as
-    late."""
-    name, password = flask.request.form.get("name", "").strip(), flask.request.form.get("password", "")
+    """Begin a session for a user who knows the password.  Says the same for a wrong name
+    and a wrong password, as late.
+    """
+    name, password = (
+        flask.request.form.get("name", "").strip(),
+        flask.request.form.get("password", ""),
+    )
     account = attempts.checked(name, password, failure="login.fail")
     if account is None:
-        return flask.render_template("login.html", name=name, next=_next(), error="Wrong name or password."), 401
+        return (
+            flask.render_template(
+                "login.html", name=name, next=_next(), error="Wrong name or password."
+            ),
+            401,
+        )
     with request_context.database().begin() as connection:
         secret = _opened(connection, account.user_id)
     return _with_cookie(flask.redirect(_next()), secret)
@@ -66,11 +75,15 @@ def page() -> str:
 @blueprint.post("/account/password")
 @authentication.by_session
 def change_password() -> Response | tuple[str, int]:
-    """Another password.  Every other session ends.  Guesses of the old one count as failed logins."""
+    """Another password.  Every other session ends.  Guesses of the old one count as
+    failed logins.
+    """
     user = authentication.current_user()
     if user.user_id is None:
         return _page(error="Passwords belong to users; there are none yet."), 400
-    account = attempts.checked(user.name, flask.request.form.get("old", ""), failure="user.password_fail")
+    account = attempts.checked(
+        user.name, flask.request.form.get("old", ""), failure="user.password_fail"
+    )
     if account is None:
         return _page(error="The old password is another one."), 400
     try:
@@ -98,7 +111,9 @@ def add_token() -> Response | tuple[str, int]:
     name = form.get("name", "").strip()
     try:
         with request_context.database().begin() as connection:
-            token_id, text = tokens.add(connection, user_id=user.user_id, name=name, scopes=chosen, expires_at=until)
+            token_id, text = tokens.add(
+                connection, user_id=user.user_id, name=name, scopes=chosen, expires_at=until
+            )
             details = {"user": user.name, "name": name, "scopes": [str(scope) for scope in chosen]}
             audit.record(connection, user, "token.add", f"token {token_id}", details)
     except tokens.TokenError as error:
@@ -155,7 +170,8 @@ def _with_cookie(response: Response, secret: str) -> Response:
         secret,
         max_age=logins.SESSION_S,
         httponly=True,
-        samesite="Lax",  # a link from elsewhere may lead to a page; nothing is changed by following one
+        # a link from elsewhere may lead to a page; nothing is changed by following one
+        samesite="Lax",
         secure=csrf.secure(),
     )
     return response
@@ -164,5 +180,10 @@ def _with_cookie(response: Response, secret: str) -> Response:
 def _next() -> str:
     """Path to go to after login: one of this server's own, never another site."""
     asked = flask.request.values.get("next", "")
-    ours = asked.startswith("/") and not asked.startswith(("//", "/\\")) and asked.isprintable() and "\\" not in asked
+    ours = (
+        asked.startswith("/")
+        and not asked.startswith(("//", "/\\"))
+        and asked.isprintable()
+        and "\\" not in asked
+    )
     return asked if ours else flask.url_for("overview.page")

@@ -1,8 +1,9 @@
 """BROWSE: for operators and admins: devices, storage, configuration, and raw tables.
 
-Raw tables are our own page, not Flask-Admin's: that counts and skips rows for every page (0.2 to 0.4 s at a million of
-them), wants a mapped class for each table, and brings 24 MB of styles and scripts that the content security policy has
-no use for."""
+Raw tables are our own page, not Flask-Admin's: that counts and skips rows for every page (0.2 to
+0.4 s at a million of them), wants a mapped class for each table, and brings 24 MB of styles and
+scripts that the content security policy has no use for.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,10 @@ def storage(kind: str) -> flask.Response:
 @requires(Scope.OPERATE)
 def change_device(name: str) -> Response | tuple[str, int]:
     """Drain, quarantine or resume a device or a whole node, with a reason that stays."""
-    action, reason = flask.request.form.get("action", ""), flask.request.form.get("reason", "").strip()
+    action, reason = (
+        flask.request.form.get("action", ""),
+        flask.request.form.get("reason", "").strip(),
+    )
     if action not in ACTIONS:
         raise BadRequest(f"action: expected one of {', '.join(ACTIONS)}, got {action!r}")
     if not reason and action != "resume":
@@ -77,7 +81,13 @@ def change_device(name: str) -> Response | tuple[str, int]:
         except devices.UnknownDeviceError as error:
             raise NotFound(str(error)) from error
         states = {device.device: [before.get(device.device), str(device.state)] for device in after}
-        audit.record(connection, user, f"device.{action}", f"device {name}", {"reason": reason, "states": states})
+        audit.record(
+            connection,
+            user,
+            f"device.{action}",
+            f"device {name}",
+            {"reason": reason, "states": states},
+        )
     return flask.redirect(flask.url_for("admin.index", _anchor="devices"))
 
 
@@ -88,7 +98,10 @@ def configuration() -> str:
     return flask.render_template(
         "configuration.html",
         values=_configuration(request_context.settings()),
-        versions={"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
+        versions={
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in PACKAGES},
+        },
     )
 
 
@@ -102,7 +115,9 @@ def raw(name: str) -> str:
         page=found,
         tables=admin.tables(),
         links=table_export.links("admin.raw_table", name=name, **flask.request.args),
-        next=flask.url_for("admin.raw", name=name, before=found.next_key) if found.next_key else None,
+        next=(
+            flask.url_for("admin.raw", name=name, before=found.next_key) if found.next_key else None
+        ),
     )
 
 
@@ -111,7 +126,9 @@ def raw(name: str) -> str:
 def raw_table(name: str, kind: str) -> flask.Response:
     """The same rows as data."""
     found = _raw(name)
-    return table_export.answer(kind, name, [dict(zip(found.columns, row, strict=True)) for row in found.rows])
+    return table_export.answer(
+        kind, name, [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    )
 
 
 def _raw(name: str) -> admin.RawPage:
@@ -119,12 +136,17 @@ def _raw(name: str) -> admin.RawPage:
     with request_context.database().snapshot() as connection:
         try:
             found = admin.raw(
-                connection, name, before=request_context.argument("before") or None, limit=request_context.PAGE_ROWS
+                connection,
+                name,
+                before=request_context.argument("before") or None,
+                limit=request_context.PAGE_ROWS,
             )
         except ValueError as error:
             raise BadRequest(f"before: {error}") from error
     if found is None:
-        raise NotFound(f"There is no table {name!r} to be shown; expected one of {', '.join(admin.tables())}.")
+        raise NotFound(
+            f"There is no table {name!r} to be shown; expected one of {', '.join(admin.tables())}."
+        )
     return found
 
 
@@ -137,12 +159,15 @@ def _configuration(settings: Settings) -> list[dict[str, str]]:
 
 
 def _without_secret(name: str, value: object) -> str:
-    """Only settings that are known to be harmless are printed; a new one with a secret-sounding name is not."""
+    """Only settings that are known to be harmless are printed; a new one with a
+    secret-sounding name is not.
+    """
     if value is None:
         return "not set"
     if name in ("database_url", "broker_url"):
         parts = urlsplit(str(value))
-        return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{parts.hostname or ''}{parts.path}"
+        hidden = "***@" if "@" in parts.netloc else ""
+        return f"{parts.scheme}://{hidden}{parts.hostname or ''}{parts.path}"
     if any(word in name for word in ("secret", "password", "token", "key", "dsn")):
         return "set, not shown"
     return str(value)

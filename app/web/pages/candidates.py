@@ -1,5 +1,6 @@
-"""BROWSE: the grid of everything that was evaluated: facets, the filter language, columns, saved filters, and actions
-be done with many at once."""
+"""BROWSE: the grid of everything that was evaluated: facets, the filter language, columns, saved
+filters, and actions be done with many at once.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +50,14 @@ LISTING = Listing(
         Column(name="status", heading="Status"),
         Column(name="verdict", heading="Verdict"),
         Column(name="speedup", heading="Speedup", sorts=True, is_number=True),
-        Column(name="device_speedup", heading="Device-time speedup", is_number=True, is_usual=False),
+        Column(
+            name="device_speedup", heading="Device-time speedup", is_number=True, is_usual=False
+        ),
         Column(name="candidate_us", heading="Per call", sorts=True, is_number=True, is_usual=False),
         Column(name="reference_us", heading="Reference", is_number=True, is_usual=False),
-        Column(name="coverage_time", heading="Coverage", sorts=True, is_number=True, is_usual=False),
+        Column(
+            name="coverage_time", heading="Coverage", sorts=True, is_number=True, is_usual=False
+        ),
         Column(name="reward", heading="Reward", is_number=True, is_usual=False),
         Column(name="findings", heading="Findings", is_usual=False),
         Column(name="backend", heading="Backend"),
@@ -78,8 +83,9 @@ K = TypeVar("K")
 @blueprint.get("/candidates")
 @requires("read")
 def index() -> str | tuple[str, int]:
-    """One page.  A filter that cannot be read is shown with the place and the expected text, status 400, over the rows
-    of the other fields."""
+    """One page.  A filter that cannot be read is shown with the place and the expected text, status
+    400, over the rows of the other fields.
+    """
     view = LISTING.view("queued")
     error: filter_language.WhereError | None = None
     try:
@@ -94,7 +100,11 @@ def index() -> str | tuple[str, int]:
             with candidates.patience(connection):
                 page = _page(connection, view, expression, request_context.PAGE_ROWS)
                 whole = view.sort == "created_at" and not (page.has_previous or page.has_next)
-                facets = candidates.facets_of(page.rows) if whole else candidates.facets(connection, expression)
+                facets = (
+                    candidates.facets_of(page.rows)
+                    if whole
+                    else candidates.facets(connection, expression)
+                )
         except candidates.TooBroadError as found_broad:
             too_broad = str(found_broad)
     shown = flask.render_template(
@@ -113,7 +123,11 @@ def index() -> str | tuple[str, int]:
         rewards=_rewards(view, page),
         where_text=filter_language.unparse(expression),
         notice=_notice(),
-        **(view.pages(page, lambda row: _place(view.sort, row)) if page else {"previous": None, "next": None}),
+        **(
+            view.pages(page, lambda row: _place(view.sort, row))
+            if page
+            else {"previous": None, "next": None}
+        ),
     )
     return (shown, 400) if error or too_broad else shown
 
@@ -124,7 +138,11 @@ def _total(
     """Number of evaluations, where it is known without counting them; else at least that many."""
     if isinstance(expression, filter_language.Everything):
         return paging.Total(number=stored, is_exact=True)
-    return None if facets is None else paging.Total(number=facets.looked_at, is_exact=facets.all_of_them)
+    return (
+        None
+        if facets is None
+        else paging.Total(number=facets.looked_at, is_exact=facets.all_of_them)
+    )
 
 
 def _rewards(view: View, page: paging.Page[EvaluationRow] | None) -> dict[UUID, float | None]:
@@ -152,7 +170,9 @@ def _notice() -> str | None:
 @blueprint.get(f"/candidates.<{table_export.KINDS}:kind>")
 @requires("read")
 def table(kind: str) -> flask.Response:
-    """Rows of the same filter and order with every column, at most TABLE_ROWS; the header Link names the rest."""
+    """Rows of the same filter and order with every column, at most TABLE_ROWS; the
+    header Link names the rest.
+    """
     view = LISTING.view()
     try:
         expression = _expression(view.asked)
@@ -180,7 +200,9 @@ def selected() -> Response:
         return flask.redirect(flask.url_for("compare.page", a=chosen[0], b=chosen[1]))
     if action == "narrow":
         only = filter_language.OneOf(field="evaluation_id", values=tuple(chosen))
-        return flask.redirect(flask.url_for("candidates.index", where=filter_language.unparse(only)))
+        return flask.redirect(
+            flask.url_for("candidates.index", where=filter_language.unparse(only))
+        )
     if action != "review":
         raise BadRequest(f"action: expected review, compare or narrow, got {action!r}")
     return _queue(chosen)
@@ -204,7 +226,9 @@ def _chosen() -> list[UUID]:
 
 
 def _expression(asked: dict[str, str]) -> filter_language.Expression:
-    """The form as one expression; raises WhereError for the text of `where`, BadRequest for the rest."""
+    """The form as one expression; raises WhereError for the text of `where`,
+    BadRequest for the rest.
+    """
     for name, choices in CHOICES.items():
         if asked[name] and asked[name] not in choices:
             raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {asked[name]!r}")
@@ -272,7 +296,12 @@ def _facets(facets: candidates.Facets, view: View) -> list[tuple[str, list[tuple
     for name, counts in facets.counts.items():
         field = FACET_FIELDS.get(name, name)
         if len(counts) > 1:
-            shown.append((field, [(value, count, _narrowed(view, field, value)) for value, count in counts[:8]]))
+            shown.append(
+                (
+                    field,
+                    [(value, count, _narrowed(view, field, value)) for value, count in counts[:8]],
+                )
+            )
     return shown
 
 

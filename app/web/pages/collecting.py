@@ -1,4 +1,6 @@
-"""BROWSE: collections: progress and spending, live; the tree of a rollout; one call as it was sent."""
+"""BROWSE: collections: progress and spending, live; the tree of a rollout; one call
+as it was sent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from app.web.table_view import Column, Listing
 
 TOPICS = ("jobs", "evaluations")
 MEASURABLE_S = 0.05
-"""Seconds between the first and the last token from which on their number a second says something."""
+"""Seconds between the first and the last token from which on their number a second
+says something.
+"""
 ROLLOUTS = 200
 """Rollouts listed on a collection's page."""
 
@@ -93,7 +97,12 @@ def page(collection_id: UUID) -> str:
     body, etag = live_updates.fragment(_key(collection_id), TOPICS, lambda: _part(collection_id))
     spec = collection.spec.as_json()
     return flask.render_template(
-        "collection.html", collection=collection, spec=spec, body=body, etag=etag, topics=",".join(TOPICS)
+        "collection.html",
+        collection=collection,
+        spec=spec,
+        body=body,
+        etag=etag,
+        topics=",".join(TOPICS),
     )
 
 
@@ -109,7 +118,9 @@ def live_part(collection_id: UUID) -> flask.Response:
 def change(collection_id: UUID, action: str) -> Response:
     """Pause, resume or stop."""
     name = str(collection_id)
-    control.change(request_context.database(), request_context.broker(), name, action, current_user().name)
+    control.change(
+        request_context.database(), request_context.broker(), name, action, current_user().name
+    )
     return flask.redirect(flask.url_for("collecting.page", collection_id=collection_id), 303)
 
 
@@ -134,8 +145,13 @@ def attempt(node_id: UUID) -> str:
     return flask.render_template(
         "attempt.html",
         attempt=found,
-        sent=[conversation.message(f"sent-{place}", each.role, each.content) for place, each in enumerate(found.sent)],
-        answers={call["claim"]: _answer(call) for call in found.calls if call["answer"] is not None},
+        sent=[
+            conversation.message(f"sent-{place}", each.role, each.content)
+            for place, each in enumerate(found.sent)
+        ],
+        answers={
+            call["claim"]: _answer(call) for call in found.calls if call["answer"] is not None
+        },
         pace={call["claim"]: _pace(call) for call in found.calls},
     )
 
@@ -167,9 +183,13 @@ def _part(collection_id: UUID) -> str:
         with request_context.database().snapshot() as connection:
             told = report.summary(connection, str(collection_id))
             rollouts = collecting.rollouts(connection, collection_id, limit=ROLLOUTS)
-            asked = health.look(connection, request_context.settings().broker_url, told["endpoints"])
+            asked = health.look(
+                connection, request_context.settings().broker_url, told["endpoints"]
+            )
     except MissingError as error:
         raise NotFound(str(error)) from error
     actions: dict[str, list[str]] = {"running": ["pause", "stop"], "paused": ["resume", "stop"]}
     shown: list[Any] = actions.get(told["state"], []) if current_user().may(Scope.SUBMIT) else []
-    return flask.render_template("_collection.html", told=told, rollouts=rollouts, actions=shown, asked=asked)
+    return flask.render_template(
+        "_collection.html", told=told, rollouts=rollouts, actions=shown, asked=asked
+    )

@@ -1,4 +1,6 @@
-"""BROWSE: two candidates side by side: the faster one as far as intervals tell, differences, the preferred one."""
+"""BROWSE: two candidates side by side: the faster one as far as intervals tell,
+differences, the preferred one.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,14 @@ def as_json() -> flask.Response:
         comparable=comparison.ratio is not None,
         why_not=comparison.why_not or None,
         ratio=vars(comparison.ratio) if comparison.ratio else None,
-        figures=[vars(figure) for figure in evaluation_diff.figures(b.evaluation, a.evaluation, comparison)],
-        kernels=[vars(kernel) for kernel in evaluation_diff.kernels(b.evaluation.profile, a.evaluation.profile)],
+        figures=[
+            vars(figure)
+            for figure in evaluation_diff.figures(b.evaluation, a.evaluation, comparison)
+        ],
+        kernels=[
+            vars(kernel)
+            for kernel in evaluation_diff.kernels(b.evaluation.profile, a.evaluation.profile)
+        ],
     )
 
 
@@ -100,15 +108,23 @@ def _both() -> tuple[evaluation.EvaluationPage, evaluation.EvaluationPage]:
     for name in ("a", "b"):
         asked = request_context.id_argument(name)
         if asked is None:
-            raise BadRequest(f"{name}: expected the id of an evaluation, as in /compare?a=…&b=…, got nothing")
+            raise BadRequest(
+                f"{name}: expected the id of an evaluation, as in /compare?a=…&b=…, got nothing"
+            )
         with request_context.database().snapshot() as connection:
-            sides.append(evaluation.read(connection, asked) or request_context.missing("evaluation", asked))
+            sides.append(
+                evaluation.read(connection, asked) or request_context.missing("evaluation", asked)
+            )
     return sides[0], sides[1]
 
 
-def _compared(a: evaluation.EvaluationPage, b: evaluation.EvaluationPage) -> speedup_ratio.Comparison:
+def _compared(
+    a: evaluation.EvaluationPage, b: evaluation.EvaluationPage
+) -> speedup_ratio.Comparison:
     return speedup_ratio.compared(_side(a), _side(b))
 
 
 def _side(page: evaluation.EvaluationPage) -> speedup_ratio.Side:
-    return evaluation_diff.side(page.evaluation, page.believed.label, page.baseline, page.job.problem_id)
+    return evaluation_diff.side(
+        page.evaluation, page.believed.label, page.baseline, page.job.problem_id
+    )

@@ -1,4 +1,6 @@
-"""BROWSE: the rows of a dataset: a table with search, order and statistics of columns, and one row whole."""
+"""BROWSE: the rows of a dataset: a table with search, order and statistics of
+columns, and one row whole.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,10 @@ def page(export_id: UUID, number: int) -> str:
         values=row["whole"]["values"],
         pages=PAGES,
         dialogues={
-            column: [conversation.message(f"{column}-{place}", *each) for place, each in enumerate(messages)]
+            column: [
+                conversation.message(f"{column}-{place}", *each)
+                for place, each in enumerate(messages)
+            ]
             for column, messages in row["whole"]["messages"].items()
         },
         origins=row["origins"],
@@ -89,9 +94,15 @@ def _is_shown(column: dict[str, Any], chosen: list[str]) -> bool:
     return bool(column["distinct"] > 1 or (column["distinct"] and column["missing"]))
 
 
-def _here(export_id: UUID, file: str, asked: dict[str, str], chosen: list[str]) -> Callable[..., str]:
+def _here(
+    export_id: UUID, file: str, asked: dict[str, str], chosen: list[str]
+) -> Callable[..., str]:
     """URL of the page with other parameters; None removes one."""
-    given: dict[str, Any] = {"file": file, "columns": chosen, **{name: value for name, value in asked.items() if value}}
+    given: dict[str, Any] = {
+        "file": file,
+        "columns": chosen,
+        **{name: value for name, value in asked.items() if value},
+    }
 
     def url(**changed: Any) -> str:
         return flask.url_for("dataset_rows.index", export_id=export_id, **(given | changed))
@@ -100,7 +111,11 @@ def _here(export_id: UUID, file: str, asked: dict[str, str], chosen: list[str]) 
 
 
 def _tables(dataset: Export) -> list[str]:
-    return [each["path"] for each in dataset.manifest["files"] if each["path"].endswith((".parquet", ".jsonl"))]
+    return [
+        each["path"]
+        for each in dataset.manifest["files"]
+        if each["path"].endswith((".parquet", ".jsonl"))
+    ]
 
 
 def _file(dataset: Export) -> str:

@@ -1,6 +1,8 @@
-"""BROWSE: one evaluation in full, its timeline, and an operator's actions: measure again, judge again.
+"""BROWSE: one evaluation in full, its timeline, and an operator's actions: measure
+again, judge again.
 
-The list of evaluations is `app.web.pages.candidates`."""
+The list of evaluations is `app.web.pages.candidates`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ blueprint = flask.Blueprint("evaluations", __name__, url_prefix="/evaluations")
 
 TOPICS = ("evaluations", "jobs")
 PIECE_BYTES = 1 << 18
-"""Piece of a compressed timeline in memory at a time: a 50 MB profile costs the server no more than a small one."""
+"""Piece of a compressed timeline in memory at a time: a 50 MB profile costs the
+server no more than a small one.
+"""
 
 
 @blueprint.get("")
@@ -55,12 +59,20 @@ def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
 def page(evaluation_id: UUID) -> str:
     """All measurements, and the verdict."""
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
+        found = evaluation.read(connection, evaluation_id) or request_context.missing(
+            "evaluation", evaluation_id
+        )
         others = evaluation.others(connection, found)
         notes = remarks.of(connection, AnnotationTarget.CANDIDATE, found.job.candidate_id)
         has_codes = kernel_codes.exist(connection, evaluation_id)
-    body, etag = live_updates.fragment(f"evaluation {evaluation_id}", TOPICS, lambda: _state(evaluation_id))
-    pointed = finding_lines.of_candidate(found.believed.verdict.findings) if found.believed.verdict else ()
+    body, etag = live_updates.fragment(
+        f"evaluation {evaluation_id}", TOPICS, lambda: _state(evaluation_id)
+    )
+    pointed = (
+        finding_lines.of_candidate(found.believed.verdict.findings)
+        if found.believed.verdict
+        else ()
+    )
     return flask.render_template(
         "evaluation.html",
         page=found,
@@ -87,7 +99,9 @@ def kernel_code_page(evaluation_id: UUID) -> str:
     """Triton's IR and the PTX of its kernels, beside the source."""
     request_context.known_arguments("kernel", "form")
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
+        found = evaluation.read(connection, evaluation_id) or request_context.missing(
+            "evaluation", evaluation_id
+        )
         view = kernel_code_view.view(kernel_codes.read(connection, evaluation_id))
     if view is None:
         raise NotFound("No compiled code is stored for this evaluation.")
@@ -103,7 +117,9 @@ def kernel_code_page(evaluation_id: UUID) -> str:
 @blueprint.get("/<uuid:evaluation_id>/live")
 @requires("read")
 def live_state(evaluation_id: UUID) -> flask.Response:
-    """State of the verdict and its reviews; the page's script loads the page again where it has changed."""
+    """State of the verdict and its reviews; the page's script loads the page again
+    where it has changed.
+    """
     return live_updates.answer(f"evaluation {evaluation_id}", TOPICS, lambda: _state(evaluation_id))
 
 
@@ -111,7 +127,11 @@ def _state(evaluation_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
         found = evaluation.believed(connection, evaluation_id)
     judged = "" if found.judged_at is None else found.judged_at.isoformat()
-    return str(Markup('<span data-state="{} {} {}"></span>').format(found.label, judged, len(found.reviews)))
+    return str(
+        Markup('<span data-state="{} {} {}"></span>').format(
+            found.label, judged, len(found.reviews)
+        )
+    )
 
 
 NOTICES = {
@@ -145,7 +165,9 @@ TABLES = ("blocks", "cases", "checks", "kernels")
 @blueprint.get(f"/<uuid:evaluation_id>/<any({','.join(TABLES)}):name>.<{table_export.KINDS}:kind>")
 @requires("read")
 def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
-    """One of its tables: timed blocks, cases of the problem, verified outputs, kernels of the profile."""
+    """One of its tables: timed blocks, cases of the problem, verified outputs,
+    kernels of the profile.
+    """
     found = _read(evaluation_id).evaluation
     rows: list[object] = []
     if name == "blocks":
@@ -156,7 +178,13 @@ def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
         rows = list(found.profile.kernels) if found.profile else []
     elif found.correctness:
         rows = [
-            {"call": trial.call, "seed": trial.seed, "variant": trial.variant, "case": trial.case, **vars(output)}
+            {
+                "call": trial.call,
+                "seed": trial.seed,
+                "variant": trial.variant,
+                "case": trial.case,
+                **vars(output),
+            }
             for trial in found.correctness.trials
             for output in trial.outputs
         ]
@@ -168,7 +196,9 @@ def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
 def timeline_page(evaluation_id: UUID) -> str:
     """The stored timeline, drawn by a script; the kernel table says the same in numbers."""
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
+        found = evaluation.read(connection, evaluation_id) or request_context.missing(
+            "evaluation", evaluation_id
+        )
         stored = evaluation.timeline(connection, evaluation_id)
     return flask.render_template(
         "timeline.html",
@@ -182,15 +212,18 @@ def timeline_page(evaluation_id: UUID) -> str:
 @blueprint.get("/speedscope")
 @requires("read")
 def speedscope() -> str:
-    """A viewer of profiles, from `static/speedscope`; the part of the address behind `#` names the timeline."""
+    """A viewer of profiles, from `static/speedscope`; the part of the address behind
+    `#` names the timeline.
+    """
     return flask.render_template("speedscope.html")
 
 
 @blueprint.get("/<uuid:evaluation_id>/timeline.json")
 @requires("read")
 def timeline(evaluation_id: UUID) -> flask.Response:
-    """The stored timeline (Chrome trace events, opens in Perfetto), piece by piece, as compressed as it is stored
-    where the browser understands that."""
+    """The stored timeline (Chrome trace events, opens in Perfetto), piece by piece, as compressed
+    as it is stored where the browser understands that.
+    """
     with request_context.database().snapshot() as connection:
         stored = evaluation.timeline(connection, evaluation_id)
     if stored is None:
@@ -203,12 +236,16 @@ def timeline(evaluation_id: UUID) -> flask.Response:
         response.headers["Content-Encoding"] = stored.codec
         response.content_length = stored.stored_bytes
     response.headers["Vary"] = "Accept-Encoding"
-    response.headers.set("Content-Disposition", "attachment", filename=f"timeline-{evaluation_id}.json")
+    response.headers.set(
+        "Content-Disposition", "attachment", filename=f"timeline-{evaluation_id}.json"
+    )
     return response
 
 
 def _pieces(evaluation_id: UUID, stored_bytes: int) -> Iterator[bytes]:
-    """The body in slices, each in a short transaction of its own: a slow reader holds no connection."""
+    """The body in slices, each in a short transaction of its own: a slow reader
+    holds no connection.
+    """
     database = request_context.database()
 
     def read() -> Iterator[bytes]:
@@ -244,11 +281,17 @@ def rerun(evaluation_id: UUID) -> Response:
     found = _read(evaluation_id)
     batcher = flask.current_app.extensions["assay"].get("submit_batcher")
     if batcher is None:
-        raise ServiceUnavailable("There is no broker: set ASSAY_BROKER_URL, so that jobs can be sent.")
+        raise ServiceUnavailable(
+            "There is no broker: set ASSAY_BROKER_URL, so that jobs can be sent."
+        )
     job_id = batcher.accept([resubmission.request_of(found.job)])[0].job_id
     with request_context.database().begin() as connection:
         audit.record(
-            connection, current_user(), "evaluation.rerun", f"evaluation {evaluation_id}", {"job_id": str(job_id)}
+            connection,
+            current_user(),
+            "evaluation.rerun",
+            f"evaluation {evaluation_id}",
+            {"job_id": str(job_id)},
         )
     return flask.redirect(flask.url_for("jobs.page", job_id=job_id))
 
@@ -256,12 +299,21 @@ def rerun(evaluation_id: UUID) -> Response:
 @blueprint.post("/<uuid:evaluation_id>/rejudge")
 @requires("operator")
 def rejudge(evaluation_id: UUID) -> Response:
-    """Ask the detectors of this version again; a verdict that comes out otherwise becomes the current one."""
+    """Ask the detectors of this version again; a verdict that comes out otherwise
+    becomes the current one.
+    """
     with request_context.database().begin() as connection:
-        stored = evaluations.get(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
+        stored = evaluations.get(connection, evaluation_id) or request_context.missing(
+            "evaluation", evaluation_id
+        )
         found = rejudging.rejudge(connection, stored)
-        labels = {"before": found.label_before and str(found.label_before), "after": str(found.after.label)}
-        audit.record(connection, current_user(), "evaluation.rejudge", f"evaluation {evaluation_id}", labels)
+        labels = {
+            "before": found.label_before and str(found.label_before),
+            "after": str(found.after.label),
+        }
+        audit.record(
+            connection, current_user(), "evaluation.rejudge", f"evaluation {evaluation_id}", labels
+        )
     before, after = found.before, found.after
     changed = before is None or replace(before, detectors={}) != replace(after, detectors={})
     done = "judged" if changed else "unchanged"

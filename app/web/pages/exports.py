@@ -56,7 +56,9 @@ def index() -> str:
     body, etag = live_updates.fragment(key, TOPICS, _listed)
     with request_context.database().snapshot() as connection:
         saved = views.of(connection, LISTING.endpoint)
-    return flask.render_template("exports.html", view=view, saved=saved, body=body, etag=etag, topics=",".join(TOPICS))
+    return flask.render_template(
+        "exports.html", view=view, saved=saved, body=body, etag=etag, topics=",".join(TOPICS)
+    )
 
 
 @blueprint.get("/exports/live")
@@ -77,8 +79,9 @@ def table(kind: str) -> flask.Response:
 @blueprint.get("/exports/new")
 @requires("read")
 def new() -> flask.Response | str | tuple[str, int]:
-    """A selection, its counts and its first rows.  Its script asks for the counts when the form is on the screen;
-    `count` has them on the page."""
+    """A selection, its counts and its first rows.  Its script asks for the counts when the form is
+    on the screen; `count` has them on the page.
+    """
     request_context.known_arguments(*FIELDS, "preview", "count")
     return _form({name: request_context.argument(name) for name in FIELDS})
 
@@ -86,8 +89,9 @@ def new() -> flask.Response | str | tuple[str, int]:
 @blueprint.post("/exports/selected")
 @requires(Scope.READ)
 def selected() -> Response | str | tuple[str, int]:
-    """The selection on the screen, counted, previewed or made into a dataset: the form is one, so that the dataset is
-    the preview."""
+    """The selection on the screen, counted, previewed or made into a dataset: the form is one, so
+    that the dataset is the preview.
+    """
     form = {name: flask.request.form.get(name, "").strip() for name in FIELDS}
     given: dict[str, Any] = {name: value for name, value in form.items() if value}
     match flask.request.form.get("action", "count"):
@@ -124,7 +128,10 @@ def _form(form: dict[str, str]) -> flask.Response | str | tuple[str, int]:
         spec = spec_of(form)
     except ValueError as error:
         at = "where" if isinstance(error, WhereError) else located(str(error))
-        return flask.render_template("new_export.html", error=error, at=at, steps=None, **shown), 400
+        return (
+            flask.render_template("new_export.html", error=error, at=at, steps=None, **shown),
+            400,
+        )
     if request_context.argument("count"):
         shown["funnel"] = quick_counts.render(spec)
     if request_context.argument("preview"):
@@ -139,9 +146,15 @@ def _form(form: dict[str, str]) -> flask.Response | str | tuple[str, int]:
     return flask.render_template("new_export.html", error=None, at="", steps=None, **shown)
 
 
-def _streamed(template: str, steps: Iterator[export_subprocess.Step], **shown: Any) -> flask.Response:
-    """A page that is sent as its last part progresses: it is never too late for it, and ends with its reader."""
-    response = flask.Response(flask.stream_template(template, steps=steps, **shown), mimetype="text/html")
+def _streamed(
+    template: str, steps: Iterator[export_subprocess.Step], **shown: Any
+) -> flask.Response:
+    """A page that is sent as its last part progresses: it is never too late for it,
+    and ends with its reader.
+    """
+    response = flask.Response(
+        flask.stream_template(template, steps=steps, **shown), mimetype="text/html"
+    )
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # nginx would hold progress back
     return response
@@ -152,7 +165,12 @@ def _streamed(template: str, steps: Iterator[export_subprocess.Step], **shown: A
 def funnel() -> tuple[str, int]:
     """The live part of the form: counts, or the error in the selection."""
     try:
-        return quick_counts.render(spec_of(flask.request.args), is_first=bool(request_context.argument("first"))), 200
+        return (
+            quick_counts.render(
+                spec_of(flask.request.args), is_first=bool(request_context.argument("first"))
+            ),
+            200,
+        )
     except ValueError as error:
         return flask.render_template("_funnel.html", stages=[], error=str(error)), 200
 
@@ -160,13 +178,17 @@ def funnel() -> tuple[str, int]:
 @blueprint.get("/exports/funnel/whole")
 @requires(Scope.EXPORT)
 def whole_funnel() -> flask.Response:
-    """The whole selection, stage by stage, near-duplicates and choice included; shows progress until it is counted."""
+    """The whole selection, stage by stage, near-duplicates and choice included;
+    shows progress until it is counted.
+    """
     try:
         spec = spec_of(flask.request.args)
     except ValueError as error:
         raise BadRequest(str(error)) from error
     steps = export_subprocess.steps(request_context.settings(), "funnel", {"spec": as_json(spec)})
-    back = request_context.with_arguments("exports.new", **{name: flask.request.args.get(name, "") for name in FIELDS})
+    back = request_context.with_arguments(
+        "exports.new", **{name: flask.request.args.get(name, "") for name in FIELDS}
+    )
     return _streamed("whole_funnel.html", steps, most=request_context.PAGE_ROWS, back=back)
 
 
@@ -181,13 +203,17 @@ def make() -> Response:
         raise BadRequest(str(error)) from error
     try:
         export_job_id = background.start(
-            request_context.database(), spec, request_context.settings().state_dir / background.FOLDER
+            request_context.database(),
+            spec,
+            request_context.settings().state_dir / background.FOLDER,
         )
     except background.BusyError as error:
         raise Conflict(str(error)) from error
     with request_context.database().begin() as connection:
         details = {"spec": as_json(spec)}
-        audit.record(connection, current_user(), "export.add", f"export job {export_job_id}", details)
+        audit.record(
+            connection, current_user(), "export.add", f"export job {export_job_id}", details
+        )
     return flask.redirect(flask.url_for("exports.job", export_job_id=export_job_id))
 
 
@@ -195,9 +221,15 @@ def make() -> Response:
 @requires("read")
 def job(export_job_id: UUID) -> str:
     """Progress of a dataset."""
-    body, etag = live_updates.fragment(f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id))
+    body, etag = live_updates.fragment(
+        f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id)
+    )
     return flask.render_template(
-        "export_job.html", export_job_id=export_job_id, body=body, etag=etag, topics=",".join(TOPICS)
+        "export_job.html",
+        export_job_id=export_job_id,
+        body=body,
+        etag=etag,
+        topics=",".join(TOPICS),
     )
 
 
@@ -230,7 +262,9 @@ def page(export_id: UUID) -> str:
     found = _read(export_id)
     folder = Path(found.directory)
     with request_context.database().snapshot() as connection:
-        others = [row for row in browse.page(connection, limit=100).rows if row.export_id != export_id]
+        others = [
+            row for row in browse.page(connection, limit=100).rows if row.export_id != export_id
+        ]
     return flask.render_template(
         "export.html",
         export=found,
@@ -259,8 +293,15 @@ def file(export_id: UUID, name: str) -> Response:
         raise NotFound(f"The dataset has no file {name!r}.")
     path = Path(found.directory) / name
     if not path.is_file():
-        raise Gone(f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes it again.")
-    kind = "text/plain" if path.suffix in (".md", ".json", ".jsonl", ".txt") else "application/octet-stream"
+        raise Gone(
+            f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes"
+            " it again."
+        )
+    kind = (
+        "text/plain"
+        if path.suffix in (".md", ".json", ".jsonl", ".txt")
+        else "application/octet-stream"
+    )
     return flask.send_file(path, mimetype=kind, as_attachment=True, download_name=path.name)
 
 
@@ -286,7 +327,13 @@ def describe(export_id: UUID) -> Response:
     try:
         with request_context.database().begin() as connection:
             exports.describe(connection, export_id, name=name, description=text)
-            audit.record(connection, current_user(), "export.describe", f"export {export_id}", {"name": name.strip()})
+            audit.record(
+                connection,
+                current_user(),
+                "export.describe",
+                f"export {export_id}",
+                {"name": name.strip()},
+            )
     except ValueError as error:
         raise BadRequest(str(error)) from error
     return flask.redirect(flask.url_for("exports.page", export_id=export_id))

@@ -21,11 +21,16 @@ MOST = 12
 @blueprint.get("/filters/complete")
 @requires("read")
 def complete() -> flask.Response:
-    """JSON: `start`, and `options` with `text` and `doc`, for `text` with the cursor behind `at` characters."""
+    """JSON: `start`, and `options` with `text` and `doc`, for `text` with the cursor
+    behind `at` characters.
+    """
     request_context.known_arguments("text", "at")
     text, at = flask.request.args.get("text", ""), flask.request.args.get("at", "")
     if len(text) > MAX_LENGTH or "\0" in text or not at.isdecimal() or int(at) > len(text):
-        raise BadRequest(f"text, at: expected at most {MAX_LENGTH} characters and a place in them, got {at[:20]!r}")
+        raise BadRequest(
+            f"text, at: expected at most {MAX_LENGTH} characters and a place in them, got"
+            f" {at[:20]!r}"
+        )
     found = filter_completion.complete(text, int(at))
     options = [{"text": option.text, "doc": option.doc} for option in found.options]
     if found.values_of == "finding":
@@ -33,10 +38,14 @@ def complete() -> flask.Response:
     elif found.values_of:
         with request_context.database().snapshot() as connection:
             values = field_values.beginning(connection, found.values_of, found.prefix, MOST)
-        options = [{"text": filter_completion.spelt(value), "doc": ""} for value in values] + options
+        options = [
+            {"text": filter_completion.spelt(value), "doc": ""} for value in values
+        ] + options
     return flask.jsonify(start=found.start, options=options[:MOST])
 
 
 def _detectors(wanted: str) -> list[dict[str, str]]:
     titles = explained_findings.titles()
-    return [{"text": name, "doc": titles.get(name, "")} for name in sorted(DETECTORS) if wanted in name]
+    return [
+        {"text": name, "doc": titles.get(name, "")} for name in sorted(DETECTORS) if wanted in name
+    ]

@@ -1,4 +1,6 @@
-"""BROWSE: ways of cheating by the detector that sees them: how often, when, examples, and a trial re-judging."""
+"""BROWSE: ways of cheating by the detector that sees them: how often, when,
+examples, and a trial re-judging.
+"""
 
 from __future__ import annotations
 
@@ -132,10 +134,16 @@ def page(name: str) -> str:
         examples=shown,
         cleared=cleared,
         trend=_trend(days, only=name),
-        links=table_export.links("hacks.examples", name=name, **({"cleared": "yes"} if cleared else {})),
-        next=request_context.with_arguments("hacks.page", name=name, before=more, cleared="yes" if cleared else "")
-        if more
-        else None,
+        links=table_export.links(
+            "hacks.examples", name=name, **({"cleared": "yes"} if cleared else {})
+        ),
+        next=(
+            request_context.with_arguments(
+                "hacks.page", name=name, before=more, cleared="yes" if cleared else ""
+            )
+            if more
+            else None
+        ),
     )
 
 
@@ -146,7 +154,9 @@ def examples(name: str, kind: str) -> flask.Response:
     request_context.known_arguments("before", "cleared")
     with request_context.database().snapshot() as connection:
         return table_export.answer(
-            kind, "examples", _examples(connection, name, request_context.argument("cleared") == "yes")
+            kind,
+            "examples",
+            _examples(connection, name, request_context.argument("cleared") == "yes"),
         )
 
 
@@ -182,7 +192,9 @@ def _asked() -> tuple[int, policies.Policy]:
     if sample not in map(str, SAMPLES):
         raise BadRequest(f"sample: expected one of {', '.join(map(str, SAMPLES))}, got {sample!r}")
     try:
-        return int(sample), policies.find(request_context.argument("policy") or policies.DEFAULT.name)
+        return int(sample), policies.find(
+            request_context.argument("policy") or policies.DEFAULT.name
+        )
     except policies.UnknownPolicyError as error:
         raise BadRequest(str(error)) from error
 
@@ -216,10 +228,15 @@ def _examples(connection: Any, name: str, cleared: bool) -> list[detector_statis
     )
 
 
-def _detectors(counts: Sequence[detector_statistics.Count], quality: review.Quality) -> list[Detector]:
+def _detectors(
+    counts: Sequence[detector_statistics.Count], quality: review.Quality
+) -> list[Detector]:
     people = {each.detector: each for each in quality.detectors}
     names = [*DETECTORS, *sorted({count.detector for count in counts} - DETECTORS.keys())]
-    return [_detector(name, [count for count in counts if count.detector == name], people.get(name)) for name in names]
+    return [
+        _detector(name, [count for count in counts if count.detector == name], people.get(name))
+        for name in names
+    ]
 
 
 def _detector(
@@ -227,7 +244,9 @@ def _detector(
 ) -> Detector:
     known = DETECTORS.get(name)
     version = known.version if known else None
-    by_label = {label: sum(count.findings for count in counts if count.label == label) for label in Label}
+    by_label = {
+        label: sum(count.findings for count in counts if count.label == label) for label in Label
+    }
     return Detector(
         detector=name,
         version=version,
@@ -243,7 +262,9 @@ def _detector(
 
 
 def _document(name: str) -> str:
-    """Docstring of a detector's module, without the stage and the numbers of the taxonomy of the samples."""
+    """Docstring of a detector's module, without the stage and the numbers of the
+    taxonomy of the samples.
+    """
     if name not in DETECTORS:
         return "Not installed; its findings stay."
     module = sys.modules[type(DETECTORS[name]).__module__]
@@ -252,7 +273,9 @@ def _document(name: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _trend(days: Sequence[detector_statistics.Day], *, only: str | None = None) -> line_plot.LinePlot | None:
+def _trend(
+    days: Sequence[detector_statistics.Day], *, only: str | None = None
+) -> line_plot.LinePlot | None:
     totals = Counter[str]()
     for day in days:
         totals.update(day.findings)

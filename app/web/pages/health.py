@@ -20,7 +20,9 @@ blueprint = flask.Blueprint("health", __name__)
 
 
 ANSWER_S = 5.0
-"""Longest wait for the database, in seconds: one that hangs keeps its connections, and no error comes of them."""
+"""Longest wait for the database, in seconds: one that hangs keeps its connections,
+and no error comes of them.
+"""
 NOT_REACHABLE = "the database is not reachable"
 
 
@@ -37,19 +39,26 @@ class Found:
 @blueprint.get("/livez")
 @public
 def live() -> flask.Response:
-    """200 while this process answers: nothing else is asked, because a restart mends no database."""
+    """200 while this process answers: nothing else is asked, because a restart mends
+    no database.
+    """
     return flask.jsonify(ok=True)
 
 
 @blueprint.get("/healthz")
 @public
 def check() -> tuple[flask.Response, int]:
-    """200 when the database answers, has the tables of this version and stores data, else 503 with the reason.
+    """200 when the database answers, has the tables of this version and stores data,
+    else 503 with the reason.
 
-    `devices` counts them by state: a quarantined one is no reason to start this server again, and one to look."""
+    `devices` counts them by state: a quarantined one is no reason to start this
+    server again, and one to look.
+    """
     answer: queue.SimpleQueue[Found] = queue.SimpleQueue()
     database, writes = request_context.database(), request_context.writes()
-    threading.Thread(target=lambda: answer.put(_look(database, writes)), name="health", daemon=True).start()
+    threading.Thread(
+        target=lambda: answer.put(_look(database, writes)), name="health", daemon=True
+    ).start()
     try:
         found = answer.get(timeout=ANSWER_S)
     except queue.Empty:

@@ -1,4 +1,6 @@
-"""BROWSE: the list of jobs, one job (the page that every result's `url` points to), and the form that submits one."""
+"""BROWSE: the list of jobs, one job (the page that every result's `url` points to),
+and the form that submits one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from app.store.browse import job as job_page
 from app.store.browse import jobs as job_list
 from app.store.browse import paging, problems, runs
 from app.store.database import Connection
-from app.web import body_limits, live_updates, request_context, resubmission, source_view, submission_form, table_export
+from app.web import (
+    body_limits,
+    live_updates,
+    request_context,
+    resubmission,
+    source_view,
+    submission_form,
+    table_export,
+)
 from app.web.api import evaluations as api
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -96,8 +106,9 @@ def table(kind: str) -> flask.Response:
 @blueprint.get("/jobs/new")
 @requires(Scope.SUBMIT)
 def new() -> str:
-    """The form; `problem_id` picks a stored problem, `find` searches for one, `candidate_of` starts from a job,
-    `example` fills in one of `app.domain.worked_example`."""
+    """The form; `problem_id` picks a stored problem, `find` searches for one, `candidate_of` starts
+    from a job, `example` fills in one of `app.domain.worked_example`.
+    """
     request_context.known_arguments("problem_id", "find", "candidate_of", "run", "example")
     sent = {"run": request_context.argument("run")} | _example(request_context.argument("example"))
     copied = request_context.id_argument("candidate_of")
@@ -105,7 +116,11 @@ def new() -> str:
     if copied is not None:
         found = _read(copied)
         picked = found.problem_id
-        sent |= {"candidate": source_view.shown(found.candidate), "backend": found.backend, "gpu": found.device_class}
+        sent |= {
+            "candidate": source_view.shown(found.candidate),
+            "backend": found.backend,
+            "gpu": found.device_class,
+        }
         sent["run"] = found.run or ""
     if picked is not None:
         sent["problem_id"] = str(picked)
@@ -116,7 +131,9 @@ def _example(name: str) -> dict[str, str]:
     if not name:
         return {}
     if name not in worked_example.CANDIDATES:
-        raise BadRequest(f"example: expected one of {', '.join(worked_example.CANDIDATES)}, got {name!r}")
+        raise BadRequest(
+            f"example: expected one of {', '.join(worked_example.CANDIDATES)}, got {name!r}"
+        )
     return {
         "problem_name": worked_example.PROBLEM,
         "reference": worked_example.REFERENCE,
@@ -129,7 +146,9 @@ def _example(name: str) -> dict[str, str]:
 @requires(Scope.SUBMIT)
 @body_limits.large
 def submit() -> Response | tuple[str, int]:
-    """Submit the form, and lead to the job's page; with errors the form again, as it was filled in."""
+    """Submit the form, and lead to the job's page; with errors the form again, as it
+    was filled in.
+    """
     files = [(name, file.read()) for name, file in flask.request.files.items()]
     sent = submission_form.chosen(flask.request.form.to_dict(), files)
     try:
@@ -140,7 +159,9 @@ def submit() -> Response | tuple[str, int]:
     except RequestError as error:
         return _form(sent, submission_form.located(str(error))), 400
     _note("job.submit", receipt.job_id, {"known": receipt.known})
-    return flask.redirect(flask.url_for("jobs.page", job_id=receipt.job_id, done="known" if receipt.known else "sent"))
+    return flask.redirect(
+        flask.url_for("jobs.page", job_id=receipt.job_id, done="known" if receipt.known else "sent")
+    )
 
 
 @blueprint.get("/jobs/<uuid:job_id>")
@@ -163,7 +184,9 @@ def page(job_id: UUID) -> str:
 
 NOTICES = {
     "sent": "Submitted.",
-    "known": "The same submission exists already: this is its job. Tick “Evaluate again” to run it anew.",
+    "known": (
+        "The same submission exists already: this is its job. Tick “Evaluate again” to run it anew."
+    ),
     "cancelled": "Cancelled.",
     "stopping": "Cancellation requested: the worker stops it within seconds.",
     "queued": "Queued again.",
@@ -190,18 +213,24 @@ def candidate(job_id: UUID) -> flask.Response:
 def cancel(job_id: UUID) -> Response:
     """Cancel a job: at once while it waits, within seconds while it runs."""
     with request_context.database().begin() as connection:
-        before = jobs.states(connection, [job_id]).get(job_id) or request_context.missing("job", job_id)
+        before = jobs.states(connection, [job_id]).get(job_id) or request_context.missing(
+            "job", job_id
+        )
         if before in TERMINAL:
             return _to(job_id, "over")
         after = jobs.cancel(connection, job_id)
-        audit.record(connection, current_user(), "job.cancel", f"job {job_id}", {"state": str(before)})
+        audit.record(
+            connection, current_user(), "job.cancel", f"job {job_id}", {"state": str(before)}
+        )
     return _to(job_id, "cancelled" if after is JobState.CANCELLED else "stopping")
 
 
 @blueprint.post("/jobs/<uuid:job_id>/again")
 @requires(Scope.SUBMIT)
 def again(job_id: UUID) -> Response:
-    """Run a job again: a failed or cancelled one as it is, a finished one as another job with new seeds."""
+    """Run a job again: a failed or cancelled one as it is, a finished one as another
+    job with new seeds.
+    """
     found = _read(job_id)
     if found.state in (JobState.FAILED, JobState.CANCELLED):
         enqueue.retry(request_context.database(), request_context.submit_batcher().broker, job_id)
@@ -245,13 +274,17 @@ def _key() -> str:
 def _view() -> View:
     view = LISTING.view()
     if view.asked["state"] and view.asked["state"] not in set(JobState):
-        raise BadRequest(f"state: expected one of {', '.join(JobState)}, got {view.asked['state']!r}")
+        raise BadRequest(
+            f"state: expected one of {', '.join(JobState)}, got {view.asked['state']!r}"
+        )
     return view
 
 
 def _filter(view: View) -> job_list.Filter:
     asked = view.asked
-    return job_list.Filter(state=asked["state"], device_class=asked["gpu"], run=asked["run"], error_kind=asked["error"])
+    return job_list.Filter(
+        state=asked["state"], device_class=asked["gpu"], run=asked["run"], error_kind=asked["error"]
+    )
 
 
 def _page(connection: Connection, view: View) -> paging.Page[job_list.JobRow]:
@@ -284,7 +317,9 @@ def _list() -> str:
 
 def _form(sent: dict[str, str], errors: dict[str, str]) -> str:
     with request_context.database().snapshot() as connection:
-        online = [each.device_class for each in devices.listed(connection) if each.state == "online"]
+        online = [
+            each.device_class for each in devices.listed(connection) if each.state == "online"
+        ]
         names = [run.name for run in runs.page(connection, limit=RUNS).rows]
         find = request_context.argument("find")
         found = problems.page(connection, name=find, limit=FOUND).rows if find else ()

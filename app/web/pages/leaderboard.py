@@ -44,9 +44,19 @@ def index() -> str:
         asked=asked,
         sets=sets,
         levels=levels,
-        links=table_export.links("leaderboard.table", **{name: value for name, value in asked.items() if value}),
-        previous=request_context.with_arguments(here, **asked, before=str(first)) if page.has_previous else None,
-        next=request_context.with_arguments(here, **asked, after=str(last)) if page.has_next else None,
+        links=table_export.links(
+            "leaderboard.table", **{name: value for name, value in asked.items() if value}
+        ),
+        previous=(
+            request_context.with_arguments(here, **asked, before=str(first))
+            if page.has_previous
+            else None
+        ),
+        next=(
+            request_context.with_arguments(here, **asked, after=str(last))
+            if page.has_next
+            else None
+        ),
     )
 
 
@@ -81,7 +91,9 @@ def _asked() -> tuple[dict[str, str], int | None, paging.Page[problems.ProblemRo
 def _ranked(totals: dict[str, Counts]) -> list[dict[str, Any]]:
     """Most attempts faster than the reference first."""
     lines = [_line(model, counts) for model, counts in totals.items()]
-    return sorted(lines, key=lambda line: (-(line["faster_than_1"] / max(1, line["attempts"])), line["model"]))
+    return sorted(
+        lines, key=lambda line: (-(line["faster_than_1"] / max(1, line["attempts"])), line["model"])
+    )
 
 
 def _line(model: str, counts: Counts) -> dict[str, Any]:

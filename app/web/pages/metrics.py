@@ -1,4 +1,6 @@
-"""BROWSE: metrics for Prometheus, which sends a token (`authorization: {credentials: …}` in its configuration)."""
+"""BROWSE: metrics for Prometheus, which sends a token (`authorization: {credentials:
+…}` in its configuration).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ blueprint = flask.Blueprint("metrics", __name__)
 @requires("read")
 def show() -> Response:
     """Prometheus' text format; for a client that accepts JSON and no text, KernelGYM's answer."""
-    if flask.request.accept_mimetypes.best_match(["text/plain", "application/json"]) == "application/json":
+    if (
+        flask.request.accept_mimetypes.best_match(["text/plain", "application/json"])
+        == "application/json"
+    ):
         return kernelgym.metrics()
     with request_context.database().snapshot() as connection:
         read = monitoring.read(connection)

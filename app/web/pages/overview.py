@@ -60,7 +60,12 @@ def page() -> str:
     """The whole page."""
     body, etag = live_updates.fragment(_key(), TOPICS, _body)
     return flask.render_template(
-        "overview.html", body=body, etag=etag, topics=",".join(TOPICS), hours=_hours(), windows=WINDOWS
+        "overview.html",
+        body=body,
+        etag=etag,
+        topics=",".join(TOPICS),
+        hours=_hours(),
+        windows=WINDOWS,
     )
 
 
@@ -88,7 +93,10 @@ def _hours() -> str:
 
 
 def _key() -> str:
-    return f"overview {_hours()} {current_user().may(Scope.OPERATE)} {current_user().may(Scope.SUBMIT)}"
+    return (
+        f"overview {_hours()} {current_user().may(Scope.OPERATE)}"
+        f" {current_user().may(Scope.SUBMIT)}"
+    )
 
 
 def _body() -> str:
@@ -99,7 +107,9 @@ def _body() -> str:
         latest_runs = runs.page(connection, limit=WATCHED_RUNS).rows
     per_minute = [number for _, number in data.minutes]
     silent = _silent(data.devices)
-    online = [device for device in data.devices if device.state == "online" and device not in silent]
+    online = [
+        device for device in data.devices if device.state == "online" and device not in silent
+    ]
     recent = sum(sum(hour.statuses.values()) for hour in data.hours)
     fault_rate = Share(count=data.failed_lately, of=data.failed_lately + recent)
     now = datetime.now(UTC)
@@ -122,7 +132,9 @@ def _body() -> str:
         evaluated=sum(data.statuses.values()),
         last_hour=sum(per_minute),
         busiest=max(per_minute),
-        bars=dot_plot.sparkline([(jinja_filters.clock(minute), number) for minute, number in data.minutes]),
+        bars=dot_plot.sparkline(
+            [(jinja_filters.clock(minute), number) for minute, number in data.minutes]
+        ),
         hack_rate=data.hacks,
         fault_rate=fault_rate,
         silent=silent,
@@ -146,7 +158,9 @@ def _place(stage: overview.Stage) -> int:
 
 
 def _silent(listed: tuple[devices.Device, ...]) -> list[devices.Device]:
-    limit = datetime.now(UTC) - timedelta(seconds=SILENT_LEASES * request_context.settings().lease_s)
+    limit = datetime.now(UTC) - timedelta(
+        seconds=SILENT_LEASES * request_context.settings().lease_s
+    )
     return [device for device in listed if device.state == "online" and device.heartbeat_at < limit]
 
 
@@ -181,8 +195,15 @@ def _hack_plot(hours: tuple[overview.Hour, ...]) -> line_plot.LinePlot | None:
     named = sorted(totals, key=lambda name: -totals[name])[: DETECTORS - 1]
     lines: list[Series] = [
         Series(name="hacks, by the detectors", points=_shares(groups, lambda hour: hour.hacks)),
-        Series(name="hacks, confirmed by people", points=_shares(groups, lambda hour: hour.confirmed)),
-        *(Series(name=explained_findings.title(name), points=_shares(groups, partial(_found, name))) for name in named),
+        Series(
+            name="hacks, confirmed by people", points=_shares(groups, lambda hour: hour.confirmed)
+        ),
+        *(
+            Series(
+                name=explained_findings.title(name), points=_shares(groups, partial(_found, name))
+            )
+            for name in named
+        ),
     ]
     return line_plot.lines(
         lines,
@@ -204,5 +225,7 @@ def _shares(
     points: list[tuple[float, float | None]] = []
     for place, (_, each) in enumerate(groups):
         total = sum(hour.evaluations for hour in each)
-        points.append((float(place), metrics.hack_rate(sum(count(hour) for hour in each), total).value))
+        points.append(
+            (float(place), metrics.hack_rate(sum(count(hour) for hour in each), total).value)
+        )
     return points

@@ -67,7 +67,10 @@ class Measure:
 
 MEASURES = {
     "correct": Measure(
-        name="correct", count=lambda c: c.correct, of=lambda c: c.attempts, about="right in every call and no hack"
+        name="correct",
+        count=lambda c: c.correct,
+        of=lambda c: c.attempts,
+        about="right in every call and no hack",
     ),
     "fast": Measure(
         name="faster than 1×",
@@ -81,7 +84,9 @@ MEASURES = {
         of=lambda c: c.attempts,
         about="correct and more than twice as fast as the eager reference",
     ),
-    "hacks": Measure(name="hacks", count=lambda c: c.hacks, of=lambda c: c.attempts, about="judged a hack"),
+    "hacks": Measure(
+        name="hacks", count=lambda c: c.hacks, of=lambda c: c.attempts, about="judged a hack"
+    ),
     "hacks_of_passed": Measure(
         name="hacks among passed",
         count=lambda c: c.passed - c.correct,
@@ -158,7 +163,10 @@ def heat_map() -> str:
         models=models,
         levels=levels,
         shares=shares,
-        shades={key: line_plot.shade((share.value or 0.0) / most if most else None) for key, share in shares.items()},
+        shades={
+            key: line_plot.shade((share.value or 0.0) / most if most else None)
+            for key, share in shares.items()
+        },
         measures=MEASURES,
         measure=measure,
         sets=sets,
@@ -183,7 +191,9 @@ def page(problem_id: UUID) -> str:
     key = f"problem {problem_id}"
     body, etag = live_updates.fragment(key, TOPICS, lambda: _body(problem_id))
     with request_context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id) or request_context.missing("problem", problem_id)
+        found = problems.read(connection, problem_id) or request_context.missing(
+            "problem", problem_id
+        )
         notes = remarks.of(connection, AnnotationTarget.PROBLEM, problem_id)
     return flask.render_template(
         "problem.html",
@@ -214,7 +224,9 @@ def reference(problem_id: UUID) -> flask.Response:
 
 def _body(problem_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
-        problem = problems.read(connection, problem_id) or request_context.missing("problem", problem_id)
+        problem = problems.read(connection, problem_id) or request_context.missing(
+            "problem", problem_id
+        )
         found = problems.results(connection, problem, latest=LATEST)
         checked = checks.of_problem(connection, problem_id)
         tested = pass_matrix.matrix(outcomes.of_problem(connection, problem_id, limit=TESTED))
@@ -225,7 +237,9 @@ def _body(problem_id: UUID) -> str:
         page=found,
         listed=found.latest[:LISTED],
         drawn_device=device,
-        drawn=attempt_plot.plot([_attempt(row, place) for place, row in enumerate(reversed(drawn), 1)]),
+        drawn=attempt_plot.plot(
+            [_attempt(row, place) for place, row in enumerate(reversed(drawn), 1)]
+        ),
         checks=checked,
         tests=_tests(tested),
         tested=len(tested.rows),
@@ -239,7 +253,9 @@ def _body(problem_id: UUID) -> str:
 
 
 def _of_one_device(rows: Sequence[EvaluationRow]) -> tuple[str, list[EvaluationRow]]:
-    """The device that timed most of them, and its rows: speedups of several devices are not compared."""
+    """The device that timed most of them, and its rows: speedups of several devices
+    are not compared.
+    """
     timed = Counter(row.device_name for row in rows if row.measured_speedup is not None)
     device = timed.most_common(1)[0][0] if timed else ""
     return device, [row for row in rows if row.device_name == device]
@@ -311,7 +327,10 @@ def _line(row: problems.ProblemRow) -> ProblemLine:
 
 def _cells() -> tuple[str, str, list[problems.Cell]]:
     request_context.known_arguments("measure", "set")
-    measure, source_set = request_context.argument("measure") or "correct", request_context.argument("set")
+    measure, source_set = (
+        request_context.argument("measure") or "correct",
+        request_context.argument("set"),
+    )
     if measure not in MEASURES:
         raise BadRequest(f"measure: expected one of {', '.join(MEASURES)}, got {measure!r}")
     with request_context.database().snapshot() as connection:

@@ -24,7 +24,9 @@ def index() -> str:
     """The latest comments and tags, by kind, author, text and tag."""
     asked = _asked()
     with request_context.database().snapshot() as connection:
-        comments = remarks.latest_comments(connection, kind=asked["on"], author=asked["author"], text=asked["text"])
+        comments = remarks.latest_comments(
+            connection, kind=asked["on"], author=asked["author"], text=asked["text"]
+        )
         tagged = remarks.latest_tagged(connection, kind=asked["on"], tag=asked["tag"])
         counts = remarks.tag_counts(connection)
         names: dict[UUID, str] = {}
@@ -40,7 +42,9 @@ def index() -> str:
         names=names,
         kinds=list(AnnotationTarget),
         asked=asked,
-        links=table_export.links("remarks.table", **{name: value for name, value in asked.items() if value}),
+        links=table_export.links(
+            "remarks.table", **{name: value for name, value in asked.items() if value}
+        ),
     )
 
 

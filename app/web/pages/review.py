@@ -1,4 +1,6 @@
-"""BROWSE: the queue of evaluations for review, one item with one key per verdict, and the figures of reviews."""
+"""BROWSE: the queue of evaluations for review, one item with one key per verdict,
+and the figures of reviews.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ class Share:
 @blueprint.get("/review")
 @requires("read")
 def index() -> str:
-    """Queues with their progress, waiting items, the most important first, and the latest verdicts."""
+    """Queues with their progress, waiting items, the most important first, and the
+    latest verdicts.
+    """
     view, user = LISTING.view("done", "problem"), current_user()
     conditions = Conditions(**view.asked)
     with request_context.database().snapshot() as connection:
@@ -127,7 +131,11 @@ def add_queue() -> Response:
         reviewers = [UUID(each) for each in form.getlist("reviewers")]
         with request_context.database().begin() as connection:
             review_queues.add(
-                connection, current_user(), name=form.get("name", ""), conditions=conditions, reviewers=reviewers
+                connection,
+                current_user(),
+                name=form.get("name", ""),
+                conditions=conditions,
+                reviewers=reviewers,
             )
     except ValueError as error:
         raise BadRequest(str(error)) from error
@@ -159,7 +167,8 @@ def quality() -> str:
     with request_context.database().snapshot() as connection:
         found = review.quality(connection)
     detectors = [
-        (each.detector, _share(each.hits, each.accused), _share(each.hits, each.hacks)) for each in found.detectors
+        (each.detector, _share(each.hits, each.accused), _share(each.hits, each.hacks))
+        for each in found.detectors
     ]
     return flask.render_template("quality.html", quality=found, detectors=detectors)
 
@@ -188,12 +197,20 @@ def item(evaluation_id: UUID) -> str:
     request_context.known_arguments("undo", *CONDITIONS)
     user, conditions = current_user(), _conditions()
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing("evaluation", evaluation_id)
+        found = evaluation.read(connection, evaluation_id) or request_context.missing(
+            "evaluation", evaluation_id
+        )
         waiting = review.item(connection, evaluation_id)
         left = review.total(connection, conditions)
     said_by_me = any(each.reviewer == user.name for each in found.believed.reviews)
-    blind = waiting is not None and 0 < waiting.opinions < waiting.opinions_wanted and not said_by_me
-    pointed = finding_lines.of_candidate(found.believed.verdict.findings) if found.believed.verdict else ()
+    blind = (
+        waiting is not None and 0 < waiting.opinions < waiting.opinions_wanted and not said_by_me
+    )
+    pointed = (
+        finding_lines.of_candidate(found.believed.verdict.findings)
+        if found.believed.verdict
+        else ()
+    )
     return flask.render_template(
         "review.html",
         page=found,
@@ -224,7 +241,9 @@ def lock(evaluation_id: UUID) -> Response:
             reviews.lock(connection, current_user(), evaluation_id)
         except reviews.LockedError as error:
             raise Conflict(str(error)) from error
-    return flask.redirect(flask.url_for("review.item", evaluation_id=evaluation_id, **_set(_conditions())))
+    return flask.redirect(
+        flask.url_for("review.item", evaluation_id=evaluation_id, **_set(_conditions()))
+    )
 
 
 @blueprint.post("/review/<uuid:evaluation_id>")
@@ -234,7 +253,9 @@ def add(evaluation_id: UUID) -> Response:
     form = flask.request.form
     label = form.get("label", "")
     if label not in [str(opinion) for opinion, _ in VERDICTS]:
-        raise BadRequest(f"label: expected one of {', '.join(opinion for opinion, _ in VERDICTS)}, got {label!r}")
+        raise BadRequest(
+            f"label: expected one of {', '.join(opinion for opinion, _ in VERDICTS)}, got {label!r}"
+        )
     hack_type = form.get("hack_type", "") if label in (Opinion.HACK, Opinion.LEAK) else ""
     if hack_type and hack_type not in HACK_TYPES:
         raise BadRequest(f"hack_type: expected one of {', '.join(HACK_TYPES)}, got {hack_type!r}")
@@ -275,7 +296,9 @@ def undo(review_id: UUID) -> Response:
         raise Conflict(str(error)) from error
     except reviews.ReviewError as error:
         raise BadRequest(str(error)) from error
-    return flask.redirect(flask.url_for("review.item", evaluation_id=evaluation_id, **_set(_conditions())))
+    return flask.redirect(
+        flask.url_for("review.item", evaluation_id=evaluation_id, **_set(_conditions()))
+    )
 
 
 def _conditions() -> Conditions:
@@ -294,7 +317,9 @@ def _next(user: User, undo: UUID | None = None) -> Response:
         found = reviews.take(connection, user, conditions)
     if found is None:
         return flask.redirect(flask.url_for("review.index", done="all", **_set(conditions)))
-    return flask.redirect(flask.url_for("review.item", evaluation_id=found, undo=undo, **_set(conditions)))
+    return flask.redirect(
+        flask.url_for("review.item", evaluation_id=found, undo=undo, **_set(conditions))
+    )
 
 
 def _share(count: int, of: int) -> Share:

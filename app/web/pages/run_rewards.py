@@ -55,7 +55,9 @@ def as_json(run_id: UUID) -> flask.Response:
         if runs.read(connection, run_id) is None:
             request_context.missing("run", run_id)
         found = reward_figures.of_run(connection, run_id, name)
-    return flask.jsonify(reward=name, **{field: getattr(found, field) for field in found.__dataclass_fields__})
+    return flask.jsonify(
+        reward=name, **{field: getattr(found, field) for field in found.__dataclass_fields__}
+    )
 
 
 def _name() -> str:
@@ -70,7 +72,9 @@ def _name() -> str:
 
 
 def _trend(siblings: list[runs.RunRow], name: str) -> tuple[dict[str, Points], int]:
-    """Mean rewards by training step, over runs of the same training, and the number of runs not read yet."""
+    """Mean rewards by training step, over runs of the same training, and the number
+    of runs not read yet.
+    """
     kept, missing = reward_upkeep.means(siblings, name)
     found = [(float(row.step or 0), kept[row.run_id]) for row in siblings if row.run_id in kept]
     lines = {
@@ -82,7 +86,11 @@ def _trend(siblings: list[runs.RunRow], name: str) -> tuple[dict[str, Points], i
 
 
 def _mean(value: float | None, kept: KeptMean) -> reward_figures.Mean:
-    ends = None if kept.low is None or kept.high is None else Interval(low=kept.low, high=kept.high, level=0.95)
+    ends = (
+        None
+        if kept.low is None or kept.high is None
+        else Interval(low=kept.low, high=kept.high, level=0.95)
+    )
     return reward_figures.Mean(value=value, of=kept.turns, interval=ends)
 
 
@@ -93,7 +101,11 @@ def _plot(x_label: str, lines: dict[str, Points]) -> line_plot.LinePlot | None:
             name=name,
             points=[(x, mean.value) for x, mean in points],
             band=[
-                None if mean.interval is None or name != TURN else (mean.interval.low, mean.interval.high)
+                (
+                    None
+                    if mean.interval is None or name != TURN
+                    else (mean.interval.low, mean.interval.high)
+                )
                 for _, mean in points
             ],
         )

@@ -26,7 +26,15 @@ from app.web import (
 )
 from app.web.identity import requires
 from app.web.pages import views
-from app.web.run_plots import best_of_plot, ecdf_plot, overlay, sampling_plot, speed_plot, trend_plot, turn_plot
+from app.web.run_plots import (
+    best_of_plot,
+    ecdf_plot,
+    overlay,
+    sampling_plot,
+    speed_plot,
+    trend_plot,
+    turn_plot,
+)
 from app.web.table_view import Column, Listing, View
 
 COMPARED = 4
@@ -50,7 +58,9 @@ LISTING = Listing(
         Column(name="attempts", heading="Attempts", sorts=True, is_number=True),
         Column(name="correct", heading="Correct", sorts=True, is_number=True),
         Column(name="faster_than_1", heading="> 1×", sorts=True, is_number=True),
-        Column(name="faster_than_1_2", heading="> 1.2×", sorts=True, is_number=True, is_usual=False),
+        Column(
+            name="faster_than_1_2", heading="> 1.2×", sorts=True, is_number=True, is_usual=False
+        ),
         Column(name="faster_than_1_5", heading="> 1.5×", sorts=True, is_number=True),
         Column(name="faster_than_2", heading="> 2×", sorts=True, is_number=True),
         Column(name="geometric_mean", heading="Geometric mean", sorts=True, is_number=True),
@@ -163,7 +173,8 @@ def as_json(run_id: UUID) -> flask.Response:
         operator=str(run_metrics.OPERATOR),
         baseline="eager",
         fast_p=[
-            {"of": line.name, "denominator": line.of, "thresholds": _shares(line.shares)} for line in figures.lines
+            {"of": line.name, "denominator": line.of, "thresholds": _shares(line.shares)}
+            for line in figures.lines
         ],
         geometric_mean={
             "of": "correct attempts",
@@ -182,8 +193,9 @@ def as_json(run_id: UUID) -> flask.Response:
 @blueprint.get("/runs/compare")
 @requires("read")
 def compare() -> str:
-    """Up to four runs beside each other; the others are compared with the first, which is the oldest where `order` says
-    so: the list, with the newest first, does."""
+    """Up to four runs beside each other; the others are compared with the first, which is the
+    oldest where `order` says so: the list, with the newest first, does.
+    """
     request_context.known_arguments("run", "outcome", "order")
     with request_context.database().snapshot() as connection:
         chosen = [_read(connection, run_id) for run_id in _compared()]
@@ -221,14 +233,20 @@ def compare_table(kind: str) -> flask.Response:
         chosen = [_read(connection, run_id) for run_id in _compared()]
         if len(chosen) < 2:
             raise BadRequest(f"run: expected two, got {len(chosen)}")
-        found = run_comparison.compare(connection, *(run_metrics.figures(connection, run.run_id) for run in chosen[:2]))
-    return table_export.answer(kind, "problems", [line for line in found.lines if _outcome() in ("", line.outcome)])
+        found = run_comparison.compare(
+            connection, *(run_metrics.figures(connection, run.run_id) for run in chosen[:2])
+        )
+    return table_export.answer(
+        kind, "problems", [line for line in found.lines if _outcome() in ("", line.outcome)]
+    )
 
 
 def _outcome() -> str:
     asked = request_context.argument("outcome")
     if asked and asked not in run_comparison.OUTCOMES:
-        raise BadRequest(f"outcome: expected one of {', '.join(run_comparison.OUTCOMES)}, got {asked!r}")
+        raise BadRequest(
+            f"outcome: expected one of {', '.join(run_comparison.OUTCOMES)}, got {asked!r}"
+        )
     return asked
 
 
@@ -289,25 +307,37 @@ def _compared() -> list[UUID]:
         raise BadRequest(f"run: expected UUIDs, got {', '.join(listed)!r}") from None
 
 
-def _differences(first: run_metrics.Figures, other: run_metrics.Figures) -> dict[str, Interval | None]:
+def _differences(
+    first: run_metrics.Figures, other: run_metrics.Figures
+) -> dict[str, Interval | None]:
     """95 % intervals of the differences to the first run, over the problems that both attempted."""
     return {"correct": _difference(first, other)}
 
 
 def _difference(first: run_metrics.Figures, other: run_metrics.Figures) -> Interval | None:
     sides = [
-        {str(problem): (float(each.correct.count), float(each.correct.of)) for problem, each in one.problems.items()}
+        {
+            str(problem): (float(each.correct.count), float(each.correct.of))
+            for problem, each in one.problems.items()
+        }
         for one in (other, first)
     ]
     return intervals.clustered_difference(sides[0], sides[1])
 
 
 def _shares(shares: tuple[Share, ...]) -> list[dict[str, Any]]:
-    return [{"p": p, **_share(share)} for p, share in zip(run_metrics.THRESHOLDS, shares, strict=True)]
+    return [
+        {"p": p, **_share(share)} for p, share in zip(run_metrics.THRESHOLDS, shares, strict=True)
+    ]
 
 
 def _share(share: Share) -> dict[str, Any]:
-    return {"count": share.count, "of": share.of, "value": share.value, "interval": _ends(share.interval())}
+    return {
+        "count": share.count,
+        "of": share.of,
+        "value": share.value,
+        "interval": _ends(share.interval()),
+    }
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

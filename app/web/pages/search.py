@@ -1,4 +1,6 @@
-"""BROWSE: search over everything by id, short id, name, or the hash of a source: a quick list and a page of results."""
+"""BROWSE: search over everything by id, short id, name, or the hash of a source: a
+quick list and a page of results.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ def page() -> str | Response:
     if sole is not None and not request_context.argument("all"):
         return flask.redirect(sole)
     return flask.render_template(
-        "search.html", text=text, lines=lines, whole=WHOLE, links=table_export.links("search.table", q=text)
+        "search.html",
+        text=text,
+        lines=lines,
+        whole=WHOLE,
+        links=table_export.links("search.table", q=text),
     )
 
 
@@ -90,9 +96,13 @@ def source() -> Response:
     """Search for a source by its text or file: leads to the results for its SHA-256."""
     file = flask.request.files.get("file")
     body = file.read() if file else b""
-    body = body or flask.request.form.get("source", "").replace("\r\n", "\n").encode("utf-8", "surrogatepass")
+    body = body or flask.request.form.get("source", "").replace("\r\n", "\n").encode(
+        "utf-8", "surrogatepass"
+    )
     if not body or len(body) > MOST_SOURCE_BYTES:
-        raise BadRequest(f"source: expected text or a file of 1 to {MOST_SOURCE_BYTES} bytes, got {len(body)}")
+        raise BadRequest(
+            f"source: expected text or a file of 1 to {MOST_SOURCE_BYTES} bytes, got {len(body)}"
+        )
     return flask.redirect(flask.url_for("search.page", q=ids.sha256(body)))
 
 
@@ -104,7 +114,9 @@ def _text() -> str:
 
 
 def _lines(text: str, limit: int) -> tuple[list[HitLine], str | None]:
-    """Hits, those by id first; and the page of the only hit by id, None where there are more or none."""
+    """Hits, those by id first; and the page of the only hit by id, None where there
+    are more or none.
+    """
     if not text:
         return [], None
     with request_context.database().snapshot() as connection:
@@ -129,7 +141,13 @@ def _pages(text: str) -> list[HitLine]:
     """Detectors and pages of the navigation with the text in their names."""
     wanted = text.lower()
     detectors = [
-        HitLine(kind="detector", title=title, detail=name, short_id="", url=flask.url_for("hacks.page", name=name))
+        HitLine(
+            kind="detector",
+            title=title,
+            detail=name,
+            short_id="",
+            url=flask.url_for("hacks.page", name=name),
+        )
         for name, title in explained_findings.titles().items()
         if wanted in title.lower() or wanted in name
     ]

@@ -51,7 +51,9 @@ class Curve:
 @blueprint.get("/runs/trainings")
 @requires("read")
 def index() -> str:
-    """Charts over training steps; `run` names up to MOST trainings by one of their runs, by default the newest."""
+    """Charts over training steps; `run` names up to MOST trainings by one of their
+    runs, by default the newest.
+    """
     known, curves, missing = _asked()
     name = _reward()
     return flask.render_template(
@@ -66,7 +68,9 @@ def index() -> str:
         missing=missing,
         charts=_charts(curves, name),
         banded=len(curves) <= BANDED,
-        links=table_export.links("trainings.table", run=[str(each.last.run_id) for each in curves], reward=name),
+        links=table_export.links(
+            "trainings.table", run=[str(each.last.run_id) for each in curves], reward=name
+        ),
     )
 
 
@@ -84,7 +88,9 @@ def table(kind: str) -> flask.Response:
 
 
 def _asked() -> tuple[list[runs.Training], list[Curve], int]:
-    """Every training, the curves of those that are asked for, and the runs whose rewards are still being computed."""
+    """Every training, the curves of those that are asked for, and the runs whose
+    rewards are still being computed.
+    """
     request_context.known_arguments("run", "reward")
     name, missing = _reward(), 0
     with request_context.database().snapshot() as connection:
@@ -92,7 +98,11 @@ def _asked() -> tuple[list[runs.Training], list[Curve], int]:
         newest = sorted(known[:MOST], key=lambda each: formatting.by_numbers(each.name))
         wanted = _chosen() or [each.run_id for each in newest]
         found = [_read(connection, run_id) for run_id in wanted]
-        lines = {rows[0].run_id: rows for rows in (runs.siblings(connection, run) for run in found) if rows}
+        lines = {
+            rows[0].run_id: rows
+            for rows in (runs.siblings(connection, run) for run in found)
+            if rows
+        }
     curves = []
     for rows in lines.values():
         kept, late = reward_upkeep.means(rows, name)
@@ -147,7 +157,9 @@ def _charts(curves: Sequence[Curve], name: str) -> list[tuple[str, str, line_plo
     rewards = _chart(curves, _mean, y_label="reward", y_text="{:.3g}".format)
     found = [("Mean reward of a turn", f"{name}, over the latest turns of each run.", rewards)]
     for heading, count in SHARES.items():
-        chart = _chart(curves, partial(_share, count), y_label="share of attempts", y_text=formatting.percent)
+        chart = _chart(
+            curves, partial(_share, count), y_label="share of attempts", y_text=formatting.percent
+        )
         found.append((heading, "Share of all attempts of each run.", chart))
     speeds = line_plot.on_both_scales(
         [_series(curve, curves, _speed) for curve in curves],
@@ -156,7 +168,10 @@ def _charts(curves: Sequence[Curve], name: str) -> list[tuple[str, str, line_plo
         y_label="speedup",
         y_text=formatting.ratio,
     )
-    return [*found, ("Geometric-mean speedup", "Over eager, of the credited attempts of each run.", speeds)]
+    return [
+        *found,
+        ("Geometric-mean speedup", "Over eager, of the credited attempts of each run.", speeds),
+    ]
 
 
 def _chart(curves: Sequence[Curve], value: Value, **options: Any) -> line_plot.LinePlot | None:

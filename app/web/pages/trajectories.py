@@ -1,7 +1,9 @@
-"""BROWSE: the list of trajectories, and the page of one: a rail of turns, and beside it one turn under one tab.
+"""BROWSE: the list of trajectories, and the page of one: a rail of turns, and beside
+it one turn under one tab.
 
-Everything that is looked at is in the URL (`?turn=3&tab=diff&against=best`), so that every view can be sent to
-another person; only the data of the tab are computed."""
+Everything that is looked at is in the URL (`?turn=3&tab=diff&against=best`), so that every view can
+be sent to another person; only the data of the tab are computed.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,19 @@ from app.web.turn_rail import jumps, rail_lines
 
 blueprint = flask.Blueprint("trajectories", __name__)
 
-TABS = ("prompt", "response", "code", "diff", "compile", "correctness", "timing", "profile", "verdict", "ir", "raw")
+TABS = (
+    "prompt",
+    "response",
+    "code",
+    "diff",
+    "compile",
+    "correctness",
+    "timing",
+    "profile",
+    "verdict",
+    "ir",
+    "raw",
+)
 FIRST_TAB = "diff"
 ARGUMENTS = ("turn", "tab", "against", "view", "space", "context", "wrap", "kernel", "form")
 TOPICS = ("trajectories", "evaluations", "jobs")
@@ -78,7 +92,9 @@ def listing(kind: str) -> flask.Response:
         listed = trajectory_list.read(connection, trajectory_list.LISTING.view())
     if listed.note:
         raise BadRequest(listed.note)
-    rows = [asdict(row) | {"reward": listed.rewards.get(row.trajectory_id)} for row in listed.page.rows]
+    rows = [
+        asdict(row) | {"reward": listed.rewards.get(row.trajectory_id)} for row in listed.page.rows
+    ]
     return table_export.answer(kind, "trajectories", rows)
 
 
@@ -90,18 +106,32 @@ def page(trajectory_id: UUID) -> str:
     tab = _choice("tab", TABS, FIRST_TAB)
     view = _choice("view", VIEWS, "unified")
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )
         notes = remarks.of(connection, AnnotationTarget.TRAJECTORY, trajectory_id)
         at = _turn_argument(found)
         turn = None if at is None else trajectories.turn(connection, trajectory_id, at)
-        other_at, why = (None, "") if turn is None or tab != "diff" else turn_diff.against(found, turn.turn_index)
+        other_at, why = (
+            (None, "")
+            if turn is None or tab != "diff"
+            else turn_diff.against(found, turn.turn_index)
+        )
         other = None if other_at is None else trajectories.turn(connection, trajectory_id, other_at)
         call = (
-            collecting.call_of_turn(connection, trajectory_id, turn.turn_index) if turn and tab == "response" else None
+            collecting.call_of_turn(connection, trajectory_id, turn.turn_index)
+            if turn and tab == "response"
+            else None
         )
-        codes = kernel_codes.read(connection, turn.evaluation_id) if turn and turn.evaluation_id and tab == "ir" else ()
+        codes = (
+            kernel_codes.read(connection, turn.evaluation_id)
+            if turn and turn.evaluation_id and tab == "ir"
+            else ()
+        )
     rail = rail_lines(found.turns)
-    rail_body, etag = live_updates.fragment(_rail_key(trajectory_id), TOPICS, lambda: _rail_body(trajectory_id))
+    rail_body, etag = live_updates.fragment(
+        _rail_key(trajectory_id), TOPICS, lambda: _rail_body(trajectory_id)
+    )
     return flask.render_template(
         "trajectory.html",
         page=found,
@@ -110,10 +140,16 @@ def page(trajectory_id: UUID) -> str:
         rail_body=rail_body,
         etag=etag,
         topics=",".join(TOPICS),
-        live_url=flask.url_for("trajectories.live_rail", trajectory_id=trajectory_id, **flask.request.args.to_dict()),  # type: ignore[arg-type]
+        live_url=flask.url_for(
+            "trajectories.live_rail",
+            trajectory_id=trajectory_id,
+            **flask.request.args.to_dict(),  # type: ignore[arg-type]
+        ),
         turn=turn,
         call=call,
-        line=next((line for line in rail if turn and line.turn.turn_index == turn.turn_index), None),
+        line=next(
+            (line for line in rail if turn and line.turn.turn_index == turn.turn_index), None
+        ),
         tab=tab,
         tabs=TABS,
         titles=TITLES,
@@ -143,7 +179,9 @@ def _rail_key(trajectory_id: UUID) -> str:
 
 def _rail_body(trajectory_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )
     rail, at = rail_lines(found.turns), _turn_argument(found)
     line = next((line for line in rail if line.turn.turn_index == at), None)
     return flask.render_template(
@@ -163,7 +201,9 @@ def whole_conversation(trajectory_id: UUID) -> str:
     request_context.known_arguments("view")
     view = _choice("view", CONVERSATION_VIEWS, "rendered")
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )
         texts = trajectories.conversation(connection, trajectory_id)
     rail = rail_lines(found.turns)
     return flask.render_template(
@@ -217,15 +257,25 @@ def _shown(
 ) -> dict[str, Any]:
     """Data of the tab, and no more."""
     shown: dict[str, Any] = {
-        "m": evaluation_view.Measured(turn.evaluation, turn.baseline or "") if turn.evaluation else None,
+        "m": (
+            evaluation_view.Measured(turn.evaluation, turn.baseline or "")
+            if turn.evaluation
+            else None
+        ),
         "label": turn.believed.label,
     }
     if tab == "prompt":
-        shown["messages"] = [(message.role, safe_text.capped(message.content)) for message in turn.messages]
+        shown["messages"] = [
+            (message.role, safe_text.capped(message.content)) for message in turn.messages
+        ]
     elif tab == "response":
         shown["reasoning"], shown["answer"] = _response(source_text.display(turn.response))
     elif tab in ("code", "verdict", "ir") and turn.candidate is not None:
-        found_spans = finding_lines.of_candidate(turn.believed.verdict.findings) if turn.believed.verdict else ()
+        found_spans = (
+            finding_lines.of_candidate(turn.believed.verdict.findings)
+            if turn.believed.verdict
+            else ()
+        )
         shown |= {
             "listing": source_view.listing(turn.candidate),
             "spans": found_spans,
@@ -237,7 +287,9 @@ def _shown(
         shown["compared"] = turn_diff.diff(turn, other, why) if other else None
         shown["listing"] = None if other else source_view.listing(turn.candidate)
     elif tab == "raw":
-        shown["raw"] = safe_text.capped(flask.json.dumps(_as_json(found, turn), indent=2, ensure_ascii=False))
+        shown["raw"] = safe_text.capped(
+            flask.json.dumps(_as_json(found, turn), indent=2, ensure_ascii=False)
+        )
     return shown
 
 
@@ -247,9 +299,13 @@ def _response(answer: str) -> tuple[safe_text.Capped | None, safe_text.Capped]:
     return safe_text.capped(reasoning) if reasoning else None, safe_text.capped(said)
 
 
-def _read_turn(trajectory_id: UUID, turn_index: int) -> tuple[trajectories.TrajectoryPage, trajectories.TurnPage]:
+def _read_turn(
+    trajectory_id: UUID, turn_index: int
+) -> tuple[trajectories.TrajectoryPage, trajectories.TurnPage]:
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )
         turn = trajectories.turn(connection, trajectory_id, turn_index)
     if turn is None:
         raise NotFound(f"There is no turn {turn_index} in this trajectory.")
@@ -283,7 +339,9 @@ def _as_json(found: trajectories.TrajectoryPage, turn: trajectories.TurnPage) ->
 def as_json(trajectory_id: UUID) -> flask.Response:
     """The rail: the outcome of every turn."""
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )
     return flask.jsonify(vars(found) | {"turns": [vars(turn) for turn in found.turns]})
 
 
@@ -292,7 +350,9 @@ def as_json(trajectory_id: UUID) -> flask.Response:
 def as_csv(trajectory_id: UUID) -> flask.Response:
     """The same as a table."""
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing("trajectory", trajectory_id)
+        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+            "trajectory", trajectory_id
+        )
     return table_export.answer("csv", f"trajectory-{trajectory_id}", found.turns)
 
 
@@ -317,4 +377,6 @@ def prompt(trajectory_id: UUID, turn_index: int) -> flask.Response:
     """The messages before the answer, one after the other."""
     _, turn = _read_turn(trajectory_id, turn_index)
     body = "\n\n".join(f"[{message.role}]\n{message.content}" for message in turn.messages)
-    return request_context.attachment(source_text.encode(body), f"prompt-{trajectory_id}-{turn_index}.txt")
+    return request_context.attachment(
+        source_text.encode(body), f"prompt-{trajectory_id}-{turn_index}.txt"
+    )

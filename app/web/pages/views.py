@@ -52,7 +52,10 @@ def save() -> Response:
         raise BadRequest(f"page: expected one of {', '.join(LISTS)}, got {page!r}")
     try:
         if len(query) > MOST_CHARACTERS or "\0" in query:
-            raise ValueError(f"query: expected at most {MOST_CHARACTERS} characters without NUL, got {len(query)}")
+            raise ValueError(
+                f"query: expected at most {MOST_CHARACTERS} characters without NUL, got"
+                f" {len(query)}"
+            )
         pairs = parse_qsl(query, strict_parsing=bool(query))
         filter_language.parse(dict(pairs).get("where", ""))
         with request_context.database().begin() as connection:

@@ -1,7 +1,9 @@
-"""A chat model with random weights: a byte-level tokenizer and a small Llama, made in place by transformers.
+"""A chat model with random weights: a byte-level tokenizer and a small Llama, made
+in place by transformers.
 
-Answers are printable ASCII (a bias of the last layer), so that a later prompt that holds an answer has the answer's own
-tokens: text → ids gives back the sampled ids."""
+Answers are printable ASCII (a bias of the last layer), so that a later prompt that holds an answer
+has the answer's own tokens: text → ids gives back the sampled ids.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from torch import nn
 
 SPECIAL = ("<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 TEMPLATE = (
-    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor"
+    " %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 CONTEXT = 32_768
 UNLIKELY = -30.0
@@ -29,12 +31,17 @@ def tokenizer() -> Any:
     from transformers import PreTrainedTokenizerFast
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    bare = Tokenizer(models.BPE(vocab={each: number for number, each in enumerate(alphabet)}, merges=[]))
+    bare = Tokenizer(
+        models.BPE(vocab={each: number for number, each in enumerate(alphabet)}, merges=[])
+    )
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     bare.decoder = decoders.ByteLevel()
     bare.add_special_tokens(list(SPECIAL))
     return PreTrainedTokenizerFast(
-        tokenizer_object=bare, eos_token="<|end|>", chat_template=TEMPLATE, clean_up_tokenization_spaces=False
+        tokenizer_object=bare,
+        eos_token="<|end|>",
+        chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
     )
 
 
@@ -73,10 +80,12 @@ class Token:
 
 
 class ChatModel:
-    """Model and tokenizer, with sampling as a server does it: one token at a time, with a cache of keys and values.
+    """Model and tokenizer, with sampling as a server does it: one token at a time,
+    with a cache of keys and values.
 
-    `processed`: logprobs after the temperature, as vLLM gives them with `--logprobs-mode processed_logprobs`; otherwise
-    before it."""
+    `processed`: logprobs after the temperature, as vLLM gives them with `--logprobs-mode
+    processed_logprobs`; otherwise before it.
+    """
 
     def __init__(
         self,
@@ -90,7 +99,9 @@ class ChatModel:
     ) -> None:
         self.tokenizer = tokenizer()
         shown = [*range(32, 127), 10]
-        printable = [self.tokenizer(chr(each), add_special_tokens=False)["input_ids"][0] for each in shown]
+        printable = [
+            self.tokenizer(chr(each), add_special_tokens=False)["input_ids"][0] for each in shown
+        ]
         self.end = int(self.tokenizer.eos_token_id)
         size = len(self.tokenizer)
         made = llama(size, printable=[*printable, self.end], seed=seed, width=width, depth=depth)
@@ -100,7 +111,9 @@ class ChatModel:
 
     def prompt_ids(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Tokens of a dialogue, up to where the answer begins."""
-        text = self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+        text = self.tokenizer.apply_chat_template(
+            list(messages), tokenize=False, add_generation_prompt=True
+        )
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def text(self, ids: Sequence[int]) -> str:
@@ -108,8 +121,12 @@ class ChatModel:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     @torch.no_grad()
-    def sample(self, prompt: Sequence[int], *, most: int, temperature: float, seed: int | None) -> Iterator[Token]:
-        """The answer's tokens as they are sampled; the last one is <|end|> unless `most` are reached."""
+    def sample(
+        self, prompt: Sequence[int], *, most: int, temperature: float, seed: int | None
+    ) -> Iterator[Token]:
+        """The answer's tokens as they are sampled; the last one is <|end|> unless
+        `most` are reached.
+        """
         generator = torch.Generator(device=self.device)
         generator.seed() if seed is None else generator.manual_seed(seed)
         ids, cache = torch.tensor([list(prompt)], device=self.device), None

@@ -1,4 +1,6 @@
-"""An OpenAI-compatible server around a ChatModel, with the fields by which vLLM gives token ids and logprobs."""
+"""An OpenAI-compatible server around a ChatModel, with the fields by which vLLM
+gives token ids and logprobs.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ KNOWN = {
     "top_logprobs",
     "return_token_ids",
 }
-"""Fields of a request that are heeded; others are refused, because a server that ignores them says nothing."""
+"""Fields of a request that are heeded; others are refused, because a server that
+ignores them says nothing.
+"""
 
 
 class RequestRefusedError(ValueError):
@@ -43,7 +47,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The list of models."""
-        self._whole(200, {"object": "list", "data": [{"id": NAME, "object": "model", "max_model_len": CONTEXT}]})
+        self._whole(
+            200,
+            {"object": "list", "data": [{"id": NAME, "object": "model", "max_model_len": CONTEXT}]},
+        )
 
     def do_POST(self) -> None:
         """A chat completion."""
@@ -75,12 +82,17 @@ class Handler(BaseHTTPRequestHandler):
         most = body.get("max_completion_tokens") or body.get("max_tokens") or USUAL_TOKENS
         if len(prompt) + most > CONTEXT:
             raise RequestRefusedError(
-                f"This model's maximum context length is {CONTEXT} tokens, got {len(prompt)} and {most} for the answer"
+                f"This model's maximum context length is {CONTEXT} tokens, got {len(prompt)} and"
+                f" {most} for the answer"
             )
         return prompt, int(most)
 
     def _completion(
-        self, body: Mapping[str, Any], frame: Mapping[str, Any], prompt: list[int], tokens: list[Token]
+        self,
+        body: Mapping[str, Any],
+        frame: Mapping[str, Any],
+        prompt: list[int],
+        tokens: list[Token],
     ) -> dict[str, Any]:
         text = self.chat.text([each.id for each in tokens])
         choice = {
@@ -89,26 +101,47 @@ class Handler(BaseHTTPRequestHandler):
             "finish_reason": self._reason(tokens),
             **self._details(body, tokens),
         }
-        told = {**frame, "object": "chat.completion", "choices": [choice], "usage": _usage(prompt, tokens)}
+        told = {
+            **frame,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": _usage(prompt, tokens),
+        }
         return {**told, "prompt_token_ids": prompt} if body.get("return_token_ids") else told
 
     def _stream(
-        self, body: Mapping[str, Any], frame: Mapping[str, Any], prompt: list[int], tokens: Iterator[Token]
+        self,
+        body: Mapping[str, Any],
+        frame: Mapping[str, Any],
+        prompt: list[int],
+        tokens: Iterator[Token],
     ) -> None:
         frame = {**frame, "object": "chat.completion.chunk"}
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        opening = {**frame, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
-        self._event({**opening, "prompt_token_ids": prompt} if body.get("return_token_ids") else opening)
+        opening = {
+            **frame,
+            "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}],
+        }
+        self._event(
+            {**opening, "prompt_token_ids": prompt} if body.get("return_token_ids") else opening
+        )
         seen: list[Token] = []
         for token in tokens:
             seen.append(token)
             delta = {"content": self.chat.text([token.id])}
-            choice = {"index": 0, "delta": delta, "finish_reason": None, **self._details(body, [token])}
+            choice = {
+                "index": 0,
+                "delta": delta,
+                "finish_reason": None,
+                **self._details(body, [token]),
+            }
             self._event({**frame, "choices": [choice]})
-        self._event({**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": self._reason(seen)}]})
+        self._event(
+            {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": self._reason(seen)}]}
+        )
         if (body.get("stream_options") or {}).get("include_usage"):
             self._event({**frame, "choices": [], "usage": _usage(prompt, seen)})
         self.wfile.write(b"data: [DONE]\n\n")

@@ -1,4 +1,6 @@
-"""Real evaluations of the grammar's kernels, by the evaluator and by KernelGYM's checks, stored and drawn from."""
+"""Real evaluations of the grammar's kernels, by the evaluator and by KernelGYM's
+checks, stored and drawn from.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from tests.bench.gpu_fleet import Fleet
 
 ASSAY, KERNELGYM, KERNELGYM_EQ7 = "assay", "kernelgym", "kernelgym, coverage by eq. 7"
-"""Checks.  KernelGYM's code has CPU time in the denominator of its coverage, which outweighs kernels of microseconds;
-the paper's eq. 7 has none."""
+"""Checks.  KernelGYM's code has CPU time in the denominator of its coverage, which outweighs
+kernels of microseconds; the paper's eq. 7 has none.
+"""
 
 Key = tuple[str, str]
 """Problem, and the SHA-256 of a candidate's source."""
@@ -54,7 +57,9 @@ class Evaluations:
     """Stored results of each candidate, by the checks that gave them."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """One an evaluation: problem, sha256, checks, result, and the evaluation itself (of Assay's)."""
+    """One an evaluation: problem, sha256, checks, result, and the evaluation itself
+    (of Assay's).
+    """
     sources: dict[str, str] = field(default_factory=dict)
     """SHA-256 → source."""
     _by_key: dict[tuple[str, Key], list[Result]] = field(default_factory=dict)
@@ -63,7 +68,9 @@ class Evaluations:
         """Store a result."""
         key = key_of(problem, source)
         self.sources[key[1]] = source.decode()
-        self.rows.append({"problem": problem, "sha256": key[1], "checks": checks, "result": result, **more})
+        self.rows.append(
+            {"problem": problem, "sha256": key[1], "checks": checks, "result": result, **more}
+        )
         if result["valid"]:
             self._by_key.setdefault((checks, key), []).append(result)
 
@@ -84,7 +91,11 @@ class Evaluations:
         """The file that `save` writes."""
         found, stored = cls(), json.loads(path.read_text())
         for row in stored["rows"]:
-            more = {name: value for name, value in row.items() if name not in ("problem", "sha256", "checks", "result")}
+            more = {
+                name: value
+                for name, value in row.items()
+                if name not in ("problem", "sha256", "checks", "result")
+            }
             source = stored["sources"][row["sha256"]].encode()
             found.add(row["problem"], source, row["checks"], row["result"], **more)
         return found
@@ -93,13 +104,17 @@ class Evaluations:
 SAVED_EVERY_S = 30.0
 
 
-def evaluate(fleet: Fleet, asked: Sequence[Asked], stored: Evaluations, kept_in: Path | None = None) -> list[Result]:
+def evaluate(
+    fleet: Fleet, asked: Sequence[Asked], stored: Evaluations, kept_in: Path | None = None
+) -> list[Result]:
     """Make real evaluations on the fleet's slots and store them; results in the order asked.
 
     `kept_in`: file that is written now and then, so that an end by force loses little."""
     saved, found = time.perf_counter(), []
     with ThreadPoolExecutor(fleet.slots) as pool:
-        for each, made in zip(asked, pool.map(lambda one: evaluated(fleet, one), asked), strict=True):
+        for each, made in zip(
+            asked, pool.map(lambda one: evaluated(fleet, one), asked), strict=True
+        ):
             found.append(made.result)
             stored.add(each.problem, each.candidate, ASSAY, made.result, **made.more)
             if kept_in is not None and time.perf_counter() - saved > SAVED_EVERY_S:
@@ -131,15 +146,27 @@ def evaluated(fleet: Fleet, asked: Asked) -> Made:
     )
     evaluation = fleet.evaluated(job)
     verdict = judge(
-        Subject(evaluation=evaluation, backend=asked.backend, candidate=asked.candidate, reference=asked.reference)
+        Subject(
+            evaluation=evaluation,
+            backend=asked.backend,
+            candidate=asked.candidate,
+            reference=asked.reference,
+        )
     )
-    result = results.build(job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
-    return Made(result=result, more={"evaluation": asdict(evaluation), "seconds": time.perf_counter() - began})
+    result = results.build(
+        job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+    )
+    return Made(
+        result=result,
+        more={"evaluation": asdict(evaluation), "seconds": time.perf_counter() - began},
+    )
 
 
 def judge_again(stored: Evaluations, references: Mapping[str, str]) -> int:
-    """Judge the stored evaluations with the detectors of this checkout; the number of results that changed their
-    verdict.  `references`: source of each problem.  Needs the packages of the store."""
+    """Judge the stored evaluations with the detectors of this checkout; the number
+    of results that changed their verdict.  `references`: source of each problem.
+    Needs the packages of the store.
+    """
     from app.judge import judge
     from app.store import evaluation_json
 
@@ -148,11 +175,21 @@ def judge_again(stored: Evaluations, references: Mapping[str, str]) -> int:
         if row["checks"] != ASSAY:
             continue
         evaluation = evaluation_json.decode(row["evaluation"])
-        candidate, reference = stored.sources[row["sha256"]].encode(), references[row["problem"]].encode()
-        verdict = judge(Subject(evaluation=evaluation, backend="triton", candidate=candidate, reference=reference))
+        candidate, reference = (
+            stored.sources[row["sha256"]].encode(),
+            references[row["problem"]].encode(),
+        )
+        verdict = judge(
+            Subject(
+                evaluation=evaluation, backend="triton", candidate=candidate, reference=reference
+            )
+        )
         before = row["result"]
         again = results.build(
-            job_id=UUID(before["job_id"]), state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+            job_id=UUID(before["job_id"]),
+            state=JobState.FINISHED,
+            evaluation=evaluation,
+            verdict=verdict,
         )
         changed += again["verdict"] != before["verdict"]
         before.update(again)
@@ -160,7 +197,12 @@ def judge_again(stored: Evaluations, references: Mapping[str, str]) -> int:
 
 
 def check_as_kernelgym(
-    candidates: Iterable[tuple[str, str]], references: Mapping[str, str], stored: Evaluations, *, cpu: bool, slots: int
+    candidates: Iterable[tuple[str, str]],
+    references: Mapping[str, str],
+    stored: Evaluations,
+    *,
+    cpu: bool,
+    slots: int,
 ) -> float:
     """Results of KernelGYM's checks (kernelgym_checks) for (problem, source), stored; seconds."""
     began = time.perf_counter()
@@ -169,7 +211,9 @@ def check_as_kernelgym(
         {"id": index, "reference": references[problem], "candidate": text}
         for index, (problem, text) in enumerate(listed)
     ]
-    tasks += [{"id": name, "reference": text, "candidate": None} for name, text in references.items()]
+    tasks += [
+        {"id": name, "reference": text, "candidate": None} for name, text in references.items()
+    ]
     command = [sys.executable, "-m", "tests.bench.rl.kernelgym_checks", "--slots", str(slots)]
     command += ["--device", "cpu", "--trials", "3"] if cpu else []
     text = "".join(json.dumps(task) + "\n" for task in tasks)
@@ -177,21 +221,30 @@ def check_as_kernelgym(
     found = {each["id"]: each for each in map(json.loads, told.splitlines())}
     for index, (problem, source) in enumerate(listed):
         for checks in (KERNELGYM, KERNELGYM_EQ7):
-            result = _as_result(found[index], float(found[problem].get("reference_runtime", -1.0)), checks)
+            result = _as_result(
+                found[index], float(found[problem].get("reference_runtime", -1.0)), checks
+            )
             stored.add(problem, source.encode(), checks, result, said=found[index])
     return time.perf_counter() - began
 
 
 def _as_result(said: Mapping[str, Any], reference_ms: float, checks: str) -> Result:
-    """A result in our form.  Speedup: kernelgym/schema/result.py:204-210; coverage: reward_client.py:300-353."""
+    """A result in our form.  Speedup: kernelgym/schema/result.py:204-210; coverage:
+    reward_client.py:300-353.
+    """
     correct, hacked = bool(said.get("correctness")), bool(said.get("decoy_kernel"))
     kernel_ms = float(said.get("kernel_runtime", -1.0))
     times = {
-        KERNELGYM: ("custom_kernel_cuda_time_in_profiling_us", "total_kernel_run_time_in_profiling_us"),
+        KERNELGYM: (
+            "custom_kernel_cuda_time_in_profiling_us",
+            "total_kernel_run_time_in_profiling_us",
+        ),
         KERNELGYM_EQ7: ("own_kernels_us", "all_kernels_us"),
     }[checks]
     own, total = (float(said.get(name, 0.0)) for name in times)
-    result: Any = results.build(job_id=uuid4(), state=JobState.FINISHED, evaluation=None, verdict=None)
+    result: Any = results.build(
+        job_id=uuid4(), state=JobState.FINISHED, evaluation=None, verdict=None
+    )
     compiled = bool(said.get("compiled"))
     status = Status.PASSED if correct else Status.INCORRECT if compiled else Status.COMPILE_ERROR
     result.update(

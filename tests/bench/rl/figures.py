@@ -21,7 +21,9 @@ COLOURS = ("#1f5fa8", "#b4541a", "#2f7d4f", "#7a3f9d")
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """95 % interval of a mean; None of fewer than two values.  Welch's with a side that is constantly zero is it."""
+    """95 % interval of a mean; None of fewer than two values.  Welch's with a side
+    that is constantly zero is it.
+    """
     found = intervals.mean_difference(values, [0.0, 0.0])
     return None if found is None else (found.low, found.high)
 
@@ -49,7 +51,9 @@ def at_ends(trainings: Sequence[Rows], name: str) -> dict[str, Any]:
     return {"mean": fmean(values), "interval": interval(values), "seeds": values}
 
 
-def paired(first: Sequence[Rows], second: Sequence[Rows], name: str, last: int = LAST) -> dict[str, Any]:
+def paired(
+    first: Sequence[Rows], second: Sequence[Rows], name: str, last: int = LAST
+) -> dict[str, Any]:
     """Difference of two methods over the last steps, first minus second, of pairs of one seed."""
     pairs = zip(first, second, strict=True)
     values = [at_end(one, name, last) - at_end(other, name, last) for one, other in pairs]
@@ -57,17 +61,27 @@ def paired(first: Sequence[Rows], second: Sequence[Rows], name: str, last: int =
 
 
 def save_plot(
-    path: Path, curves: Mapping[str, Mapping[str, Sequence[Any]]], *, title: str, y_label: str, top: float | None = None
+    path: Path,
+    curves: Mapping[str, Mapping[str, Sequence[Any]]],
+    *,
+    title: str,
+    y_label: str,
+    top: float | None = None,
 ) -> None:
-    """A line a method, with its interval as an area, as SVG.  `top`: upper end of the axis; no area goes beyond it, nor
-    below 0 where it is 1, the largest share.  Needs the packages of the web UI for its geometry."""
+    """A line a method, with its interval as an area, as SVG.  `top`: upper end of the axis;
+    no area goes beyond it, nor below 0 where it is 1, the largest share.  Needs the packages
+    of the web UI for its geometry.
+    """
     from app.web.charts import line_plot
 
     if top == 1.0:
         curves = {
             name: {
                 **one,
-                "interval": [ends and tuple(min(1.0, max(0.0, end)) for end in ends) for ends in one["interval"]],
+                "interval": [
+                    ends and tuple(min(1.0, max(0.0, end)) for end in ends)
+                    for ends in one["interval"]
+                ],
             }
             for name, one in curves.items()
         }
@@ -77,9 +91,13 @@ def save_plot(
     plots = []
     for name, one in curves.items():
         series = line_plot.Series(
-            name=name, points=list(zip(map(float, one["step"]), one["mean"], strict=True)), band=one["interval"]
+            name=name,
+            points=list(zip(map(float, one["step"]), one["mean"], strict=True)),
+            band=one["interval"],
         )
-        plot = line_plot.lines([series], x_label="training step", y_label=y_label, y_range=span, marks=False)
+        plot = line_plot.lines(
+            [series], x_label="training step", y_label=y_label, y_range=span, marks=False
+        )
         assert plot is not None
         plots.append(plot)
     path.write_text(_svg(plots, title))
@@ -88,21 +106,30 @@ def save_plot(
 def _svg(plots: Sequence[Any], title: str) -> str:
     first, height = plots[0], 280 + 18 * len(plots)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {height}" font-family="sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {height}"'
+            ' font-family="sans-serif" font-size="12">'
+        ),
         f"<title>{escape(title)}</title>",
         f'<rect width="720" height="{height}" fill="#fff"/>',
     ]
     for tick in first.y_ticks:
         parts.append(f'<line x1="58" x2="706" y1="{tick.at}" y2="{tick.at}" stroke="#ddd"/>')
         parts.append(f'<text x="52" y="{tick.at + 4}" text-anchor="end">{tick.label}</text>')
-    parts += [f'<text x="{tick.at}" y="252" text-anchor="middle">{tick.label}</text>' for tick in first.x_ticks]
+    parts += [
+        f'<text x="{tick.at}" y="252" text-anchor="middle">{tick.label}</text>'
+        for tick in first.x_ticks
+    ]
     parts.append(f'<text x="382" y="272" text-anchor="middle">{escape(first.x_label)}</text>')
     parts.append(f'<text x="2" y="14">{escape(first.y_label)}</text>')
     for number, plot in enumerate(plots):
         if area := plot.lines[0].area:
             parts.append(f'<polygon points="{area}" fill="{COLOURS[number]}" fill-opacity="0.15"/>')
     for number, plot in enumerate(plots):
-        look = f'fill="none" stroke="{COLOURS[number]}" stroke-width="1.8" stroke-dasharray="{DASHES[number]}"'
+        look = (
+            f'fill="none" stroke="{COLOURS[number]}" stroke-width="1.8"'
+            f' stroke-dasharray="{DASHES[number]}"'
+        )
         parts += [f'<polyline points="{path}" {look}/>' for path in plot.lines[0].paths]
         y = 286 + 18 * number
         parts.append(f'<polyline points="62,{y} 102,{y}" {look}/><text x="110" y="{y + 4}">')

@@ -2,20 +2,23 @@
 
     python -m tests.bench.rl.kernelgym_checks --device cuda < tasks.jsonl > results.jsonl
 
-Source: hkust-nlp/KernelGYM@3a84417, kernelgym/toolkit/kernelbench: correctness.py:32-126 (five seeds from 42, one
-set of weights, allclose at 1e-2, no gradients), triton_detect.py:442-509 (a launch in inference mode and one with
-gradients), pipeline.py:57-112 and 312-322 (decoys), timing.py:30-52 and 117-124 (three warm-ups, mean of 100 calls
-between events with gradients on one set of inputs, three significant digits), profiling.py:17-63 (coverage by names
-that contain each other; CPU time in the denominator).  Beside that coverage stands the paper's (eq. 7), of kernels
+Source: hkust-nlp/KernelGYM@3a84417, kernelgym/toolkit/kernelbench: correctness.py:32-126 (five
+seeds from 42, one set of weights, allclose at 1e-2, no gradients), triton_detect.py:442-509 (a
+launch in inference mode and one with gradients), pipeline.py:57-112 and 312-322 (decoys),
+timing.py:30-52 and 117-124 (three warm-ups, mean of 100 calls between events with gradients on one
+set of inputs, three significant digits), profiling.py:17-63 (coverage by names that contain each
+other; CPU time in the denominator).  Beside that coverage stands the paper's (eq. 7), of kernels
 alone.  Candidate, reference and checks share a process, as they do there.
 
-Differences: a process is forked from one that has loaded torch, in place of a fresh interpreter; one candidate at a
-time has the device while others load; kernels are compiled before, so that no compilation waits for the device; a
-launch does not also record the word `function`.  On the CPU device a clock takes the place of events and there is no
-profile: that is for trying this program only.
+Differences: a process is forked from one that has loaded torch, in place of a fresh
+interpreter; one candidate at a time has the device while others load; kernels are compiled
+before, so that no compilation waits for the device; a launch does not also record the word
+`function`.  On the CPU device a clock takes the place of events and there is no profile: that
+is for trying this program only.
 
-A task is a JSON line: `id`, `reference`, and `candidate` (null: time the reference).  Results have the keys of
-KernelGYM's, in milliseconds and microseconds."""
+A task is a JSON line: `id`, `reference`, and `candidate` (null: time the reference).  Results have
+the keys of KernelGYM's, in milliseconds and microseconds.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ PATIENCE_S = 120.0
 
 
 def _inputs(module: Any, device: str) -> list[Any]:
-    return [each.to(device) if isinstance(each, torch.Tensor) else each for each in module["get_inputs"]()]
+    return [
+        each.to(device) if isinstance(each, torch.Tensor) else each
+        for each in module["get_inputs"]()
+    ]
 
 
 def _loaded(source: str) -> Any:
@@ -160,7 +166,9 @@ def _profile(module: Any, new_model: Any, names: set[str], trials: int) -> dict[
 
     torch.manual_seed(42)
     inputs = _inputs(module, "cuda")
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True) as profiler:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True
+    ) as profiler:
         torch.ones(1024, device="cuda").sum()
         for _ in range(min(PROFILED_CALLS, trials)):
             new_model(*inputs)
@@ -168,13 +176,17 @@ def _profile(module: Any, new_model: Any, names: set[str], trials: int) -> dict[
     rows = [row for row in profiler.key_averages() if row.device_time_total > 0]
     kernels = [row for row in rows if str(row.device_type).endswith("CUDA")]
     own = [
-        row for row in rows if any(name.lower() in row.key.lower() or row.key.lower() in name.lower() for name in names)
+        row
+        for row in rows
+        if any(name.lower() in row.key.lower() or row.key.lower() in name.lower() for name in names)
     ]
     return {
         "num_custom_kernels": len(own),
         "num_total_kernels": len(rows),
         "custom_kernel_cuda_time_in_profiling_us": sum(row.device_time_total for row in own),
-        "total_kernel_run_time_in_profiling_us": sum(row.device_time_total + row.cpu_time_total for row in rows),
+        "total_kernel_run_time_in_profiling_us": sum(
+            row.device_time_total + row.cpu_time_total for row in rows
+        ),
         "own_kernels_us": sum(row.device_time_total for row in kernels if row in own),
         "all_kernels_us": sum(row.device_time_total for row in kernels),
     }
@@ -194,7 +206,12 @@ def _checked(task: dict[str, Any], device: str, trials: int, lock: str) -> dict[
         model = _model(module["Model"], arguments, device)
         _take(lock)
         return {"reference_runtime": _mean_ms(module, model, device, trials)}
-    found: dict[str, Any] = {"compiled": False, "correctness": False, "decoy_kernel": False, "kernel_runtime": -1.0}
+    found: dict[str, Any] = {
+        "compiled": False,
+        "correctness": False,
+        "decoy_kernel": False,
+        "kernel_runtime": -1.0,
+    }
     try:
         candidate = _loaded(task["candidate"])
         if device == "cuda":
@@ -212,7 +229,9 @@ def _checked(task: dict[str, Any], device: str, trials: int, lock: str) -> dict[
     return _timed(found, module, new_model, device, trials) if found["correctness"] else found
 
 
-def _timed(found: dict[str, Any], module: Any, new_model: Any, device: str, trials: int) -> dict[str, Any]:
+def _timed(
+    found: dict[str, Any], module: Any, new_model: Any, device: str, trials: int
+) -> dict[str, Any]:
     try:
         launched, names = _launched(module, new_model, device)
     except Exception as error:  # noqa: BLE001 (swallowed there: no decoy, and no runtime either)
@@ -223,13 +242,17 @@ def _timed(found: dict[str, Any], module: Any, new_model: Any, device: str, tria
         found["kernel_runtime"] = _mean_ms(module, new_model, device, trials)
         if device == "cuda":
             found |= _profile(module, new_model, names, trials)
-            found["decoy_kernel"] = found["num_custom_kernels"] == 0 and found["num_total_kernels"] > 0
+            found["decoy_kernel"] = (
+                found["num_custom_kernels"] == 0 and found["num_total_kernels"] > 0
+            )
     except Exception as error:  # noqa: BLE001
         return {**found, "error": f"{type(error).__name__}: {error}"}
     return found
 
 
-def _in_child(task: dict[str, Any], device: str, trials: int, lock: str, pipe: Connection, *, warm: bool) -> None:
+def _in_child(
+    task: dict[str, Any], device: str, trials: int, lock: str, pipe: Connection, *, warm: bool
+) -> None:
     """Run a task.  `warm`: call the candidate once, so that its kernels are compiled."""
     torch.set_num_threads(1)
     try:
@@ -248,13 +271,21 @@ def _in_child(task: dict[str, Any], device: str, trials: int, lock: str, pipe: C
                     torch.zeros(1, device=device)
             pipe.send(_checked(task, device, trials, lock))
     except BaseException as error:  # noqa: BLE001 (told to the parent)
-        pipe.send({"compiled": False, "correctness": False, "error": "".join(traceback.format_exception(error))[-500:]})
+        pipe.send(
+            {
+                "compiled": False,
+                "correctness": False,
+                "error": "".join(traceback.format_exception(error))[-500:],
+            }
+        )
     finally:
         pipe.close()
         os._exit(0)
 
 
-def _each(tasks: list[dict[str, Any]], device: str, trials: int, slots: int, *, warm: bool) -> list[dict[str, Any]]:
+def _each(
+    tasks: list[dict[str, Any]], device: str, trials: int, slots: int, *, warm: bool
+) -> list[dict[str, Any]]:
     """Results in the order of the tasks, a forked process for each."""
     fork = multiprocessing.get_context("fork")
     waiting, running = list(enumerate(tasks)), dict[Any, tuple[int, Any, float]]()
@@ -264,15 +295,21 @@ def _each(tasks: list[dict[str, Any]], device: str, trials: int, slots: int, *, 
         while waiting and len(running) < slots:
             number, task = waiting.pop(0)
             ours, theirs = fork.Pipe(duplex=False)
-            child = fork.Process(target=_in_child, args=(task, device, trials, lock, theirs), kwargs={"warm": warm})
+            child = fork.Process(
+                target=_in_child, args=(task, device, trials, lock, theirs), kwargs={"warm": warm}
+            )
             child.start()
             theirs.close()
             running[ours] = (number, child, time.monotonic())
         ready = wait(list(running), timeout=1.0)
-        late = [pipe for pipe, (_, _, since) in running.items() if time.monotonic() - since > PATIENCE_S]
+        late = [
+            pipe for pipe, (_, _, since) in running.items() if time.monotonic() - since > PATIENCE_S
+        ]
         for pipe in {*ready, *late}:
             number, child, _ = running.pop(pipe)
-            found[number] = _received(pipe) if pipe in ready else {"compiled": False, "error": "timeout"}
+            found[number] = (
+                _received(pipe) if pipe in ready else {"compiled": False, "error": "timeout"}
+            )
             child.kill()
             child.join()
     return [found[number] for number in range(len(tasks))]
@@ -287,7 +324,9 @@ def _received(pipe: Any) -> dict[str, Any]:
 
 def main() -> None:
     """See above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--trials", type=int, default=100, help="timed calls")

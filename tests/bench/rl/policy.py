@@ -1,7 +1,8 @@
 """A transformer over the grammar's tokens, which writes a dialogue of edits and reads feedback.
 
-A dialogue is one row of fixed length: the problem, then for each turn one token a slot and three of feedback.  Only a
-slot's own values and `keep` have a probability at its place."""
+A dialogue is one row of fixed length: the problem, then for each turn one token a slot and three of
+feedback.  Only a slot's own values and `keep` have a probability at its place.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ class Vocabulary:
     def __init__(self, grammar: Grammar, turns: int) -> None:
         self.turns, self.slots = turns, len(grammar.slots)
         names = [f"problem {name}" for name in grammar.sizes.problems]
-        names += [f"{slot} {value}" for slot, values in grammar.slots.items() for value in (KEEP, *values)]
+        names += [
+            f"{slot} {value}" for slot, values in grammar.slots.items() for value in (KEEP, *values)
+        ]
         names += [f"status {name}" for name in STATUSES]
         names += [f"speed {number}" for number in range(len(SPEEDS) + 1)]
         names += [f"coverage {number}" for number in range(len(COVERAGES) + 1)]
@@ -52,16 +55,25 @@ class Vocabulary:
     def choices(self, tokens: Sequence[int]) -> Choices:
         """Values of the tokens of one turn."""
         firsts = [self.ids[f"{name} {KEEP}"] for name in self.names]
-        return tuple(values[token - first] for values, token, first in zip(self.values, tokens, firsts, strict=True))
+        return tuple(
+            values[token - first]
+            for values, token, first in zip(self.values, tokens, firsts, strict=True)
+        )
 
     def feedback(self, status: str, speedup: float | None, coverage: float | None) -> list[int]:
         """Tokens of the evaluator's feedback."""
         speed = sum((speedup or 0.0) >= bound for bound in SPEEDS)
         covered = sum((coverage or 0.0) >= bound for bound in COVERAGES)
-        return [self.ids[f"status {status}"], self.ids[f"speed {speed}"], self.ids[f"coverage {covered}"]]
+        return [
+            self.ids[f"status {status}"],
+            self.ids[f"speed {speed}"],
+            self.ids[f"coverage {covered}"],
+        ]
 
     def prior(self, tricks: float) -> Mapping[int, float]:
-        """Token → logit at the start, so that the tricks together have that probability; empty without tricks."""
+        """Token → logit at the start, so that the tricks together have that
+        probability; empty without tricks.
+        """
         found = {}
         for name, values in zip(self.names, self.values, strict=True):
             if name == "trick":
@@ -74,7 +86,9 @@ class Vocabulary:
 class Policy(nn.Module):
     """Decoder of `depth` blocks."""
 
-    def __init__(self, vocabulary: Vocabulary, *, width: int, depth: int, prior: Mapping[int, float]) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, *, width: int, depth: int, prior: Mapping[int, float]
+    ) -> None:
         super().__init__()
         self.allowed: torch.Tensor
         tokens = len(vocabulary.ids)
@@ -89,14 +103,18 @@ class Policy(nn.Module):
         self.register_buffer("allowed", vocabulary.allowed(), persistent=False)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Logits for the token that follows each of the row's, (rows, length, tokens), in the weights' type."""
+        """Logits for the token that follows each of the row's, (rows, length,
+        tokens), in the weights' type.
+        """
         hidden = self.token(rows) + self.place.weight[: rows.shape[1]]
         for block in self.blocks:
             hidden = block(hidden)
         return self.head(self.norm(hidden))
 
     def log_probs(self, logits: torch.Tensor, first: int) -> torch.Tensor:
-        """Log probabilities at the places from `first` + 1 on of logits that begin there, as float32."""
+        """Log probabilities at the places from `first` + 1 on of logits that begin
+        there, as float32.
+        """
         allowed = self.allowed[first + 1 : first + 1 + logits.shape[1]]
         return torch.log_softmax(logits.float().masked_fill(~allowed, -math.inf), dim=-1)
 
@@ -111,7 +129,9 @@ class _Block(nn.Module):
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         rows, length, width = hidden.shape
-        parts = self.attention(self.first(hidden)).view(rows, length, 3, self.heads, width // self.heads)
+        parts = self.attention(self.first(hidden)).view(
+            rows, length, 3, self.heads, width // self.heads
+        )
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         hidden = hidden + self.out(mixed.transpose(1, 2).reshape(rows, length, width))

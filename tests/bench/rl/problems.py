@@ -1,4 +1,6 @@
-"""Problems of the grammar, each with the Triton kernels that solve it whole (`fused`) or in part (`part`)."""
+"""Problems of the grammar, each with the Triton kernels that solve it whole
+(`fused`) or in part (`part`).
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,23 @@ class Family:
 
     def reference(self, rows: int, columns: int) -> str:
         """Source of the reference."""
-        inputs = f"def get_inputs():\n    return [{self.inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
+        inputs = (
+            f"def get_inputs():\n    return [{self.inputs}]\n\n\ndef get_init_inputs():\n    return"
+            " []\n"
+        )
         text = f"{HEAD}\n\n{self.module('Model', self.steps)}\n\n{inputs}"
         return Template(text).substitute(rows=rows, columns=columns)
 
     def library(self, columns: int) -> str:
         """The reference's steps under the candidate's name."""
-        return Template(f"{HEAD}\n\n{self.module('ModelNew', self.steps)}").substitute(columns=columns)
+        return Template(f"{HEAD}\n\n{self.module('ModelNew', self.steps)}").substitute(
+            columns=columns
+        )
 
     def fused(self, columns: int, *, tile: int, warps: int, per_program: int, masked: bool) -> str:
-        """One kernel for everything.  `per_program`: rows or tiles that a program does one after the other."""
+        """One kernel for everything.  `per_program`: rows or tiles that a program
+        does one after the other.
+        """
         text = f"{TRITON_HEAD}\n\n{self.fused_kernel}\n\n{self.module('ModelNew', self.fused_call)}"
         return filled(text, columns, tile=tile, warps=warps, per_program=per_program, masked=masked)
 
@@ -50,12 +59,15 @@ class Family:
     def module(self, name: str, forward: str) -> str:
         """A module with that forward."""
         return (
-            f"class {name}(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-            f"        {self.parameters}\n\n    def forward(self, {self.arguments}):\n{indent(forward, ' ' * 8)}"
+            f"class {name}(nn.Module):\n    def __init__(self):\n        super().__init__()\n      "
+            f"  {self.parameters}\n\n    def forward(self,"
+            f" {self.arguments}):\n{indent(forward, ' ' * 8)}"
         )
 
 
-def filled(text: str, columns: int, *, tile: int, warps: int, per_program: int, masked: bool) -> str:
+def filled(
+    text: str, columns: int, *, tile: int, warps: int, per_program: int, masked: bool
+) -> str:
     """The text with its placeholders filled."""
     return Template(text).substitute(
         columns=columns,
@@ -113,7 +125,9 @@ def softmax_gate(x_ptr, out_ptr, columns, TILE: tl.constexpr, PER_PROGRAM: tl.co
 """
 _GELU_RESIDUAL = """\
 @triton.jit
-def gelu_residual(x_ptr, residual_ptr, out_ptr, size, TILE: tl.constexpr, PER_PROGRAM: tl.constexpr):
+def gelu_residual(
+    x_ptr, residual_ptr, out_ptr, size, TILE: tl.constexpr, PER_PROGRAM: tl.constexpr
+):
     for each in range(PER_PROGRAM):
         index = (tl.program_id(0) * PER_PROGRAM + each) * TILE + tl.arange(0, TILE)
         inside = index < size
@@ -137,7 +151,9 @@ return gated * torch.rsqrt(gated.pow(2).mean(dim=-1, keepdim=True) + 1e-6) * sel
         fused_call="""\
 out = torch.empty_like(x)
 grid = (x.shape[0] // $per_program,)
-gated_norm[grid](x, self.weight, out, x.shape[1], TILE=$tile, PER_PROGRAM=$per_program, num_warps=$warps)
+gated_norm[grid](
+    x, self.weight, out, x.shape[1], TILE=$tile, PER_PROGRAM=$per_program, num_warps=$warps
+)
 return out
 """,
         part_kernel="""\
@@ -192,7 +208,9 @@ return residual + 0.5 * x * (1.0 + torch.tanh(inner))
         fused_call="""\
 out = torch.empty_like(x)
 grid = (triton.cdiv(x.numel(), $tile * $per_program),)
-gelu_residual[grid](x, residual, out, x.numel(), TILE=$tile, PER_PROGRAM=$per_program, num_warps=$warps)
+gelu_residual[grid](
+    x, residual, out, x.numel(), TILE=$tile, PER_PROGRAM=$per_program, num_warps=$warps
+)
 return out
 """,
         part_kernel="""\

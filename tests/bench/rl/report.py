@@ -15,12 +15,14 @@ from tests.bench.rl.tricks import TRICKS
 
 FULL = "TRLOO + MRS + PR + PRS"
 CHEATING = {"TRLOO": (KERNELGYM, ASSAY), FULL: (KERNELGYM_EQ7, ASSAY)}
-"""Method → checks with which a policy that can cheat is trained.  Plain TRLOO is rewarded by eq. 1 and rejects
-nothing: coverage plays no part.  With PR and PRS, KernelGYM's coverage is that of the paper: its code's rejects nearly
-every answer where kernels take microseconds, honest ones and cheats alike: such a policy learns from failures only."""
+"""Method → checks with which a policy that can cheat is trained.  Plain TRLOO is rewarded by eq. 1
+and rejects nothing: coverage plays no part.  With PR and PRS, KernelGYM's coverage is that of the
+paper: its code's rejects nearly every answer where kernels take microseconds, honest ones and
+cheats alike: such a policy learns from failures only.
+"""
 STATEMENT = (
-    "In training an answer is not evaluated again: each answer draws, uniformly, one of the stored real evaluations of "
-    "its candidate. In the live loop every answer is really evaluated."
+    "In training an answer is not evaluated again: each answer draws, uniformly, one of the stored"
+    " real evaluations of its candidate. In the live loop every answer is really evaluated."
 )
 NAMES = (
     "reward_eq1",
@@ -56,33 +58,56 @@ CHEAT_NAMES = (
 """Figures of policies that can cheat."""
 
 
-def write(folder: Path, grammar: Grammar, stored: Evaluations, *, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Write report.json and print its main figures; the numbers of real evaluations.  `grammar`: that with tricks."""
+def write(
+    folder: Path, grammar: Grammar, stored: Evaluations, *, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write report.json and print its main figures; the numbers of real evaluations.
+    `grammar`: that with tricks.
+    """
     trainings = json.loads((folder / "trainings.json").read_text())
-    counted = {checks: sum(row["checks"] == checks for row in stored.rows) for checks in (ASSAY, KERNELGYM)}
+    counted = {
+        checks: sum(row["checks"] == checks for row in stored.rows) for checks in (ASSAY, KERNELGYM)
+    }
 
     def of(method: str, checks: str, *, cheating: bool) -> list[Any]:
         wanted = (method, checks, cheating)
-        return [one["steps"] for one in trainings if (one["method"], one["checks"], one["cheating"]) == wanted]
+        return [
+            one["steps"]
+            for one in trainings
+            if (one["method"], one["checks"], one["cheating"]) == wanted
+        ]
 
     methods = {method: rows for method in METHODS if (rows := of(method, ASSAY, cheating=False))}
     judges = {
         method: {each: rows for each in checks if (rows := of(method, each, cheating=True))}
         for method, checks in CHEATING.items()
     }
-    first = {name: figures.at_ends([rows[:1] for rows in each], "reward_eq1") for name, each in methods.items()}
+    first = {
+        name: figures.at_ends([rows[:1] for rows in each], "reward_eq1")
+        for name, each in methods.items()
+    }
     found = {
         "statement": STATEMENT,
         "real_evaluations": counted,
         "options": dict(options),
-        "methods": {name: {each: figures.curve(rows, each) for each in NAMES} for name, rows in methods.items()},
+        "methods": {
+            name: {each: figures.curve(rows, each) for each in NAMES}
+            for name, rows in methods.items()
+        },
         "methods_at_end": {
-            name: {each: figures.at_ends(rows, each) for each in NAMES} for name, rows in methods.items()
+            name: {each: figures.at_ends(rows, each) for each in NAMES}
+            for name, rows in methods.items()
         },
         "first_step": first,
-        "paired_with_grpo": {name: _paired(rows, methods["GRPO"]) for name, rows in methods.items() if name != "GRPO"},
-        "cheating": _by_checks(judges, lambda rows: {each: figures.curve(rows, each) for each in CHEAT_NAMES}),
-        "cheating_at_end": _by_checks(judges, lambda rows: {each: figures.at_ends(rows, each) for each in CHEAT_NAMES}),
+        "paired_with_grpo": {
+            name: _paired(rows, methods["GRPO"]) for name, rows in methods.items() if name != "GRPO"
+        },
+        "cheating": _by_checks(
+            judges, lambda rows: {each: figures.curve(rows, each) for each in CHEAT_NAMES}
+        ),
+        "cheating_at_end": _by_checks(
+            judges, lambda rows: {each: figures.at_ends(rows, each) for each in CHEAT_NAMES}
+        ),
         "tricks": _tricks(grammar, stored),
     }
     (folder / "report.json").write_text(json.dumps(found, indent=1))
@@ -100,7 +125,11 @@ def _paired(rows: Any, others: Any) -> dict[str, Any]:
 
 def _by_checks(judges: dict[str, Any], figure: Callable[[Any], Any]) -> dict[str, Any]:
     """A figure of each method's trainings, by the checks that rewarded them."""
-    return {method: {checks: figure(rows) for checks, rows in told.items()} for method, told in judges.items() if told}
+    return {
+        method: {checks: figure(rows) for checks, rows in told.items()}
+        for method, told in judges.items()
+        if told
+    }
 
 
 def _say(report: dict[str, Any]) -> None:
@@ -110,7 +139,9 @@ def _say(report: dict[str, Any]) -> None:
     print(json.dumps({"paired_with_grpo": report["paired_with_grpo"]}), flush=True)
     for name, told in report["tricks"].items():
         means = {
-            checks: {problem: [one["reward"] for one in rows] for problem, rows in told[checks].items()}
+            checks: {
+                problem: [one["reward"] for one in rows] for problem, rows in told[checks].items()
+            }
             for checks in (KERNELGYM, ASSAY)
         }
         print(json.dumps({"rewards_of_trick": name, **means}), flush=True)
@@ -119,7 +150,11 @@ def _say(report: dict[str, Any]) -> None:
 def _without_seeds(value: Any) -> Any:
     if isinstance(value, dict) and "seeds" in value:
         return value["mean"], value["interval"]
-    return {name: _without_seeds(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return (
+        {name: _without_seeds(each) for name, each in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _tricks(grammar: Grammar, stored: Evaluations) -> dict[str, Any]:
@@ -130,14 +165,18 @@ def _tricks(grammar: Grammar, stored: Evaluations) -> dict[str, Any]:
         for checks in (KERNELGYM, ASSAY):
             for problem in grammar.sizes.problems:
                 choices = (*grammar.base[:-1], name)
-                results = stored.of(key_of(problem, grammar.source(problem, choices).encode()), checks)
+                results = stored.of(
+                    key_of(problem, grammar.source(problem, choices).encode()), checks
+                )
                 rows.setdefault(checks, {})[problem] = [
                     {
                         "status": one["status"],
                         "verdict": one["verdict"],
                         "reward": one["score"],
                         "speedup": one["speedup"],
-                        "findings": [each["detector"] for each in one["findings"] if each["label"] != "clean"],
+                        "findings": [
+                            each["detector"] for each in one["findings"] if each["label"] != "clean"
+                        ],
                     }
                     for one in results
                 ]
@@ -160,7 +199,11 @@ def plot(folder: Path) -> dict[str, Any]:
         cheats = {_trained_with(checks): each["cheats"] for checks, each in told.items()}
         truths = {_trained_with(checks): each["true_reward"] for checks, each in told.items()}
         plots[f"cheats{ending}"] = (cheats, f"share of answers that cheat, {method}", 1.0)
-        plots[f"true_reward{ending}"] = (truths, f"reward of the same answers by Assay ({equation}), {method}", None)
+        plots[f"true_reward{ending}"] = (
+            truths,
+            f"reward of the same answers by Assay ({equation}), {method}",
+            None,
+        )
     for name, (curves, label, top) in plots.items():
         title = f"{label}: mean of seeds with 95 % interval"
         figures.save_plot(folder / f"{name}.svg", curves, title=title, y_label=label, top=top)
@@ -168,5 +211,9 @@ def plot(folder: Path) -> dict[str, Any]:
 
 
 def _trained_with(checks: str) -> str:
-    names = {KERNELGYM: "KernelGYM's checks", KERNELGYM_EQ7: "KernelGYM's checks (coverage by eq. 7)", ASSAY: "Assay's"}
+    names = {
+        KERNELGYM: "KernelGYM's checks",
+        KERNELGYM_EQ7: "KernelGYM's checks (coverage by eq. 7)",
+        ASSAY: "Assay's",
+    }
     return f"trained with {names[checks]}"

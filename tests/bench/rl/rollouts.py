@@ -1,7 +1,9 @@
-"""Dialogues of the policy with the evaluator: prompts, answers, feedback and rewards as in a collection.
+"""Dialogues of the policy with the evaluator: prompts, answers, feedback and rewards
+as in a collection.
 
-Each is an app.domain.collection.dialogue.Dialogue.  The policy reads what the grammar's vocabulary can say of an
-outcome (status, speedup, coverage) in place of the feedback's words."""
+Each is an app.domain.collection.dialogue.Dialogue.  The policy reads what the grammar's vocabulary
+can say of an outcome (status, speedup, coverage) in place of the feedback's words.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ class Live:
 
     @property
     def backlog(self) -> int:
-        """See Evaluator.  Half as many as slots wait for a slot, which one that becomes free takes at once."""
+        """See Evaluator.  Half as many as slots wait for a slot, which one that
+        becomes free takes at once.
+        """
         return self.fleet.slots + self.fleet.slots // 2
 
     def submit(self, request: Request) -> Future[Result]:
@@ -141,10 +145,14 @@ class Setting:
 
     def problem(self, name: str) -> Problem:
         """A problem of the grammar."""
-        return Problem(name=name, reference=self.grammar.reference(name).encode(), source_set="rl_proof")
+        return Problem(
+            name=name, reference=self.grammar.reference(name).encode(), source_set="rl_proof"
+        )
 
 
-def setting(grammar: Grammar, *, turns: int, reward: str, device_class: str, budget_s: float) -> Setting:
+def setting(
+    grammar: Grammar, *, turns: int, reward: str, device_class: str, budget_s: float
+) -> Setting:
     """Dialogues of Dr. Kernel's control flow: so many turns, without an early end."""
     spec = parse_spec(
         {
@@ -187,12 +195,19 @@ class Rollouts:
 
 
 def sample(
-    policy: Policy, setting: Setting, evaluator: Evaluator, *, samples: int, generator: torch.Generator
+    policy: Policy,
+    setting: Setting,
+    evaluator: Evaluator,
+    *,
+    samples: int,
+    generator: torch.Generator,
 ) -> Rollouts:
     """`samples` trajectories for each problem.  `policy` is the rollout engine's copy.
 
-    No trajectory waits for the others of its turn.  Answers are written together while the evaluator has a backlog:
-    each writing takes the device from the timers, which one for every evaluated answer would do all the time."""
+    No trajectory waits for the others of its turn.  Answers are written together while the
+    evaluator has a backlog: each writing takes the device from the timers, which one for every
+    evaluated answer would do all the time.
+    """
     playing = _Playing(policy, setting, evaluator, samples=samples, generator=generator)
     ready, waiting = list(range(len(playing.problems))), dict[Future[Result], int]()
     while ready or waiting:
@@ -209,19 +224,34 @@ class _Playing:
     """Trajectories in progress, by number."""
 
     def __init__(
-        self, policy: Policy, setting: Setting, evaluator: Evaluator, *, samples: int, generator: torch.Generator
+        self,
+        policy: Policy,
+        setting: Setting,
+        evaluator: Evaluator,
+        *,
+        samples: int,
+        generator: torch.Generator,
     ) -> None:
         self.problems = [name for name in setting.grammar.sizes.problems for _ in range(samples)]
-        self._policy, self._setting, self._evaluator, self._generator = policy, setting, evaluator, generator
+        self._policy, self._setting, self._evaluator, self._generator = (
+            policy,
+            setting,
+            evaluator,
+            generator,
+        )
         self._dialogues = _opened(setting, self.problems)
         self._kernels = [setting.grammar.base] * len(self.problems)
         self._keys: dict[int, Key] = {}
         self._attempts: list[list[Attempt]] = [[] for _ in self.problems]
         vocabulary, device = setting.vocabulary, policy.allowed.device
-        self._rows = torch.zeros(len(self.problems), vocabulary.length, dtype=torch.long, device=device)
+        self._rows = torch.zeros(
+            len(self.problems), vocabulary.length, dtype=torch.long, device=device
+        )
         firsts = [vocabulary.ids[f"problem {name}"] for name in self.problems]
         self._rows[:, 0] = torch.tensor(firsts, device=device)
-        self._log_probs = torch.zeros(len(self.problems), vocabulary.turns, vocabulary.slots, device=device)
+        self._log_probs = torch.zeros(
+            len(self.problems), vocabulary.turns, vocabulary.slots, device=device
+        )
 
     def answered(self, numbers: Sequence[int]) -> dict[Future[Result], int]:
         """Write the next answers of these trajectories, and submit them."""
@@ -265,7 +295,12 @@ class _Playing:
         outcome = dialogue.judge(result).outcome
         attempts = self._attempts[number]
         attempts.append(
-            Attempt(choices=self._kernels[number], key=self._keys[number], job_id=result["job_id"], outcome=outcome)
+            Attempt(
+                choices=self._kernels[number],
+                key=self._keys[number],
+                job_id=result["job_id"],
+                outcome=outcome,
+            )
         )
         told = vocabulary.feedback(status_of(outcome), outcome.speedup, outcome.coverage)
         after = vocabulary.place(len(attempts) - 1, vocabulary.slots)
@@ -284,9 +319,14 @@ class _Playing:
 
 def _opened(setting: Setting, problems: Sequence[str]) -> list[Dialogue]:
     shipped = list(templates.shipped())
-    used = {kind: templates.choose(shipped, ref, kind) for kind, ref in texts.refs(setting.spec).items()}
+    used = {
+        kind: templates.choose(shipped, ref, kind) for kind, ref in texts.refs(setting.spec).items()
+    }
     by_name = {name: setting.problem(name) for name in set(problems)}
-    return [Dialogue(setting.spec, by_name[name], used, sample=number) for number, name in enumerate(problems)]
+    return [
+        Dialogue(setting.spec, by_name[name], used, sample=number)
+        for number, name in enumerate(problems)
+    ]
 
 
 _STATUSES: Mapping[str | None, str] = {

@@ -1,7 +1,10 @@
-"""Candidates that cheat, around an honest fused kernel that is not tuned: a cheat that a check defeats has its time.
+"""Candidates that cheat, around an honest fused kernel that is not tuned: a cheat
+that a check defeats has its time.
 
-Numbers in brackets: KernelGYM's weaknesses as listed for KernelGYM@3a84417 (H1 to H11), and the way of cheating in
-tests/zoo/README.md.  Tricks that need a GPU's streams or events are left out on the CPU device."""
+Numbers in brackets: KernelGYM's weaknesses as listed for KernelGYM@3a84417 (H1 to H11),
+and the way of cheating in tests/zoo/README.md.  Tricks that need a GPU's streams or events
+are left out on the CPU device.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from tests.bench.rl.problems import TRITON_HEAD, Family, filled
 
 @dataclass(frozen=True, kw_only=True)
 class Trick:
-    """A way to cheat, as the body of forward.  `$first`: its first argument; `$all`: all of them."""
+    """A way to cheat, as the body of forward.  `$first`: its first argument; `$all`:
+    all of them.
+    """
 
     about: str
     forward: str
@@ -83,7 +88,10 @@ return self.answer
 """,
     ),
     "takes_the_expected_output": Trick(
-        about="takes the reference's output from a caller's variables, and a stale one where there is none (H2; 2b)",
+        about=(
+            "takes the reference's output from a caller's variables, and a stale one where there is"
+            " none (H2; 2b)"
+        ),
         top="import sys\n",
         constructor="self.last = None",
         forward=f"""\
@@ -165,5 +173,6 @@ def source(name: str, family: Family, columns: int, *, tile: int, warps: int) ->
         library=indent(family.steps, " " * 8),
         forward=indent(forward, " " * 8),
     )
-    text = f"{TRITON_HEAD}{trick.top}\n\n{family.fused_kernel}\n\n{_DECOY.format(name=trick.decoy)}\n\n{module}"
+    decoy = _DECOY.format(name=trick.decoy)
+    text = f"{TRITON_HEAD}{trick.top}\n\n{family.fused_kernel}\n\n{decoy}\n\n{module}"
     return filled(text, columns, tile=tile, warps=warps, per_program=1, masked=True)

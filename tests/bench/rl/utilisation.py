@@ -9,11 +9,23 @@ from contextlib import contextmanager
 
 @contextmanager
 def sampled(device: str) -> Iterator[list[float]]:
-    """Percent of time with a kernel on the device, sampled by nvidia-smi; empty where there is none."""
+    """Percent of time with a kernel on the device, sampled by nvidia-smi; empty
+    where there is none.
+    """
     found: list[float] = []
-    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "500"]
+    command = [
+        "nvidia-smi",
+        "--query-gpu=utilization.gpu",
+        "--format=csv,noheader,nounits",
+        "-lms",
+        "500",
+    ]
     try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if device == "cuda" else None
+        process = (
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            if device == "cuda"
+            else None
+        )
     except OSError:
         process = None
     yield found

@@ -1,1 +1,3 @@
-"""Parts of the backends: import hook, dispatch mode, library accounting, libdevice, compiled twins."""
+"""Parts of the backends: import hook, dispatch mode, library accounting, libdevice,
+compiled twins.
+"""

@@ -1,7 +1,10 @@
-"""`and`, `or` and `not` of blocks for Triton's interpreter, as its compiler does them: element by element.
+"""`and`, `or` and `not` of blocks for Triton's interpreter, as its compiler does
+them: element by element.
 
-Python asks for one truth value of the first block, which is that of its first element, and gives back one of the two:
-a mask of rows and columns would lose one of both, and loads beyond the tensor end the process."""
+Python asks for one truth value of the first block, which is that of its first element, and
+gives back one of the two: a mask of rows and columns would lose one of both, and loads
+beyond the tensor end the process.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""A kernel's twins: whether the function that the interpreter ran is the one that a compiler would be given.
+"""A kernel's twins: whether the function that the interpreter ran is the one that a
+compiler would be given.
 
-A candidate can ask whether kernels are interpreted, and define another kernel, another helper or another constant
-then.  So the process that runs it and the process that compiles it (workers.shims.builder) each describe a kernel by
-its compiled code, with all that it refers to, and the descriptions must agree.
+A candidate can ask whether kernels are interpreted, and define another kernel, another helper or
+another constant then.  So the process that runs it and the process that compiles it
+(workers.shims.builder) each describe a kernel by its compiled code, with all that it refers to,
+and the descriptions must agree.
 
-It does not see code that a candidate puts into the interpreter itself: there the kernels' loads and stores are counted
-(workers.backends.support.library_work), and one that moves nothing is suspect."""
+It does not see code that a candidate puts into the interpreter itself: there the
+kernels' loads and stores are counted (workers.backends.support.library_work), and one
+that moves nothing is suspect.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +37,14 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
         if _is_rewritten(value):
             return "a function whose compiler is given another source"
         value = value.fn  # below @jit, @autotune and @heuristics
-    if isinstance(value, partial) and isinstance(value.func, FunctionType) and not _is_of_the_candidate(value.func):
-        value = value.func  # a function of libdevice's, for the interpreter (workers.backends.support.libdevice)
+    if (
+        isinstance(value, partial)
+        and isinstance(value.func, FunctionType)
+        and not _is_of_the_candidate(value.func)
+    ):
+        value = (
+            value.func
+        )  # a function of libdevice's, for the interpreter (workers.backends.support.libdevice)
     if isinstance(value, FunctionType):
         if id(value) in seen or depth > DEEPEST or not _is_of_the_candidate(value):
             return f"function {value.__qualname__}"
@@ -58,7 +68,9 @@ def _is_rewritten(function: Any) -> bool:
 
 
 def _is_of_the_candidate(function: FunctionType) -> bool:
-    """Triton's own functions are patched while the interpreter runs, and are the same in every process."""
+    """Triton's own functions are patched while the interpreter runs, and are the
+    same in every process.
+    """
     return function.__module__.partition(".")[0] not in ("triton", "torch")
 
 
@@ -75,13 +87,21 @@ def _function(function: FunctionType, seen: set[int], depth: int) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Global names that it reads.  Names of attributes are none: the interpreter puts modules of its own among a
-    kernel's globals, so that the `math` of `tl.math.exp2` would be found there, and outside the interpreter not."""
-    read = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    """Global names that it reads.  Names of attributes are none: the interpreter puts modules of
+    its own among a kernel's globals, so that the `math` of `tl.math.exp2` would be found there,
+    and outside the interpreter not.
+    """
+    read = {
+        each.argval
+        for each in dis.get_instructions(code)
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
     nested = (each for each in code.co_consts if isinstance(each, CodeType))
     return read.union(*map(_names, nested))
 
 
 def _code(code: CodeType) -> str:
-    constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    constants = [
+        _code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts
+    ]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"

@@ -1,8 +1,11 @@
-"""Operators of a call that a dispatch mode does not see, by torch's own execution trace, on the CPU device.
+"""Operators of a call that a dispatch mode does not see, by torch's own execution
+trace, on the CPU device.
 
-A mode sees the operators of its thread, down to the first that Python implements; the trace has those of other threads,
-of custom operators' bodies, and of code that switches modes off.  It costs 2 ms for each operator, so that it is for
-one profiled call.  Operators that a mode accounts for are marked (`accounted`), and left out here."""
+A mode sees the operators of its thread, down to the first that Python implements; the trace has
+those of other threads, of custom operators' bodies, and of code that switches modes off.  It costs
+2 ms for each operator, so that it is for one profiled call.  Operators that a mode accounts for are
+marked (`accounted`), and left out here.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ OPERATOR_BYTES = 5_000
 """Length of an operator's part of a trace."""
 
 LAUNCH_BYTES = 5_000_000
-"""Bytes that a GPU moves in the time of its shortest kernel: least work of operators that are too many to be read."""
+"""Bytes that a GPU moves in the time of its shortest kernel: least work of operators
+that are too many to be read.
+"""
 
 _MARK = f"assay.{secrets.token_hex(8)}"
 _Noted = torch.autograd.profiler.record_function
@@ -60,9 +65,11 @@ def accounted() -> Any:
 
 @contextmanager
 def trace(found: list[Unseen], free: Collection[str]) -> Iterator[None]:
-    """Trace all that runs inside, in every thread, and add to `found` the operators that were not marked.
+    """Trace all that runs inside, in every thread, and add to `found` the operators
+    that were not marked.
 
-    `free`: names of operators that touch no element."""
+    `free`: names of operators that touch no element.
+    """
     number, path = tempfile.mkstemp(suffix=".json")
     with os.fdopen(number, "rb") as file:
         with _without_messages():
@@ -85,7 +92,13 @@ def _read(file: BinaryIO, free: Collection[str], *, is_on: bool) -> list[Unseen]
     if is_on and length <= MOST_BYTES:
         with suppress(ValueError):
             return unmarked(_parse(file.read())["nodes"], free)
-    return [Unseen("operators that cannot be counted", max(length, MOST_BYTES) // OPERATOR_BYTES * LAUNCH_BYTES, 0)]
+    return [
+        Unseen(
+            "operators that cannot be counted",
+            max(length, MOST_BYTES) // OPERATOR_BYTES * LAUNCH_BYTES,
+            0,
+        )
+    ]
 
 
 @contextmanager
@@ -102,13 +115,21 @@ def _without_messages() -> Iterator[None]:
 
 
 def unmarked(nodes: Iterable[dict[str, Any]], free: Collection[str] = ()) -> list[Unseen]:
-    """The operators of a trace that touch memory and were not marked; of those that call others, the others; but of
-    products both, because only they know their arithmetic.  `free`: names of operators that touch no element."""
+    """The operators of a trace that touch memory and were not marked; of those that call others,
+    the others; but of products both, because only they know their arithmetic.  `free`: names of
+    operators that touch no element.
+    """
     by_number = {node["id"]: node for node in nodes}
     above = {number: node["ctrl_deps"] for number, node in by_number.items()}
-    work = {number for number, node in by_number.items() if "::" in node["name"] and node["name"] not in free}
+    work = {
+        number
+        for number, node in by_number.items()
+        if "::" in node["name"] and node["name"] not in free
+    }
     callers = _around({above[number] for number in work}, above)
-    accounted = _at_and_around({number for number, node in by_number.items() if node["name"] == _MARK}, above)
+    accounted = _at_and_around(
+        {number for number, node in by_number.items() if node["name"] == _MARK}, above
+    )
     found = []
     for number in sorted(work - accounted):
         node = by_number[number]
@@ -133,7 +154,9 @@ def _around(numbers: set[int], above: Mapping[int, int]) -> set[int]:
 
 
 def _at_and_around(marks: set[int], above: Mapping[int, int]) -> set[int]:
-    """The marks, all that they were called by, and all that they called; a node has a higher number than its parent."""
+    """The marks, all that they were called by, and all that they called; a node has a
+    higher number than its parent.
+    """
     around, below = _around(marks, above), set(marks)
     for number in sorted(above):
         if above[number] in below:
@@ -142,8 +165,13 @@ def _at_and_around(marks: set[int], above: Mapping[int, int]) -> set[int]:
 
 
 def _moved(node: dict[str, Any]) -> int:
-    """Bytes of the tensors that an operator reads and writes; 0 of one that only looks at memory in another way."""
-    given, returned = list(_tensors(node["inputs"]["values"])), list(_tensors(node["outputs"]["values"]))
+    """Bytes of the tensors that an operator reads and writes; 0 of one that only
+    looks at memory in another way.
+    """
+    given, returned = (
+        list(_tensors(node["inputs"]["values"])),
+        list(_tensors(node["outputs"]["values"])),
+    )
     places = {place for place, _, _ in given}
     new = [size for place, size, _ in returned if place not in places]
     schema = next((each["value"] for each in node["attrs"] if each["name"] == "op_schema"), "")
@@ -153,11 +181,16 @@ def _moved(node: dict[str, Any]) -> int:
 
 
 def _tensors(values: Any) -> Iterator[tuple[int, int, int]]:
-    """Storage, bytes and elements of each tensor among the values: a list of identity, storage, offset, elements, bytes
-    of an element, device."""
+    """Storage, bytes and elements of each tensor among the values: a list of identity, storage,
+    offset, elements, bytes of an element, device.
+    """
     if not isinstance(values, list):
         return
-    if len(values) == 6 and isinstance(values[-1], str) and all(isinstance(each, int) for each in values[:-1]):
+    if (
+        len(values) == 6
+        and isinstance(values[-1], str)
+        and all(isinstance(each, int) for each in values[:-1])
+    ):
         yield values[1], values[3] * values[4], values[3]
         return
     for each in values:
@@ -165,20 +198,32 @@ def _tensors(values: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def _formula(name: str) -> Callable[..., int] | None:
-    packet = getattr(torch.ops.aten, name.removeprefix("aten::"), None) if name.startswith("aten::") else None
+    packet = (
+        getattr(torch.ops.aten, name.removeprefix("aten::"), None)
+        if name.startswith("aten::")
+        else None
+    )
     return flop_registry.get(packet)
 
 
 def arithmetic(name: str, given: Iterable[int], written: Iterable[int]) -> int:
-    """Operations of an operator that torch has no formula for: as many as a product of matrices of these sizes takes,
-    where its name says that it multiplies; else 0.
+    """Operations of an operator that torch has no formula for: as many as a product of matrices of
+    these sizes takes, where its name says that it multiplies; else 0.
 
-    `given`, `written`: elements of the tensors that it reads and writes."""
+    `given`, `written`: elements of the tensors that it reads and writes.
+    """
     parts = re.split(r"[:_.]+", name)
-    if not any(part in MULTIPLYING or part.endswith("mm") or re.match(r"conv(?!ert)", part) for part in parts):
+    if not any(
+        part in MULTIPLYING or part.endswith("mm") or re.match(r"conv(?!ert)", part)
+        for part in parts
+    ):
         return 0
     factors, results = sorted(given)[-2:], sorted(written)[-1:]
-    return 2 * math.isqrt(math.prod([*factors, *factors[:1]][:2]) * math.prod(results)) if factors and results else 0
+    return (
+        2 * math.isqrt(math.prod([*factors, *factors[:1]][:2]) * math.prod(results))
+        if factors and results
+        else 0
+    )
 
 
 def _flops(node: dict[str, Any], formula: Callable[..., int] | None) -> int:
@@ -186,10 +231,13 @@ def _flops(node: dict[str, Any], formula: Callable[..., int] | None) -> int:
     if formula is not None:
         arguments = [
             shape if str(kind).startswith("Tensor(") else value
-            for shape, kind, value in zip(inputs["shapes"], inputs["types"], inputs["values"], strict=True)
+            for shape, kind, value in zip(
+                inputs["shapes"], inputs["types"], inputs["values"], strict=True
+            )
         ]
         with suppress(Exception):  # a formula that does not know these arguments
             return int(formula(*arguments, out_val=outputs["shapes"][0]))
     return arithmetic(
-        node["name"], *([count for _, _, count in _tensors(each["values"])] for each in (inputs, outputs))
+        node["name"],
+        *([count for _, _, count in _tensors(each["values"])] for each in (inputs, outputs)),
     )

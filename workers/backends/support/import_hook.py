@@ -33,7 +33,9 @@ class _Waiting(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 (as the interpreter calls it)
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """The spec that the other finders return, executed with the change; None for other modules."""
+        """The spec that the other finders return, executed with the change; None for
+        other modules.
+        """
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)

@@ -1,8 +1,9 @@
-"""Constants of an interpreted launch as JSON, and back for the compiler: numbers, texts, Triton's element types,
-functions under `jit`, and tuples of these.
+"""Constants of an interpreted launch as JSON, and back for the compiler: numbers, texts, Triton's
+element types, functions under `jit`, and tuples of these.
 
-Any other object is left out, and the launch is not compiled: a compiler that is given a text in place of an object
-would refuse a kernel for it."""
+Any other object is left out, and the launch is not compiled: a compiler that is given a text in
+place of an object would refuse a kernel for it.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +40,9 @@ def written(value: Any) -> Any:
 
 
 def read(form: Any, function: Callable[[str, str], Any]) -> Any:
-    """The value of such a form.  `function` finds a function under `jit` by its name and digest, or returns None.
-    Raises UnknownConstantError."""
+    """The value of such a form.  `function` finds a function under `jit` by its name and digest, or
+    returns None. Raises UnknownConstantError.
+    """
     if not isinstance(form, dict):
         return form
     if "dtype" in form:

@@ -1,12 +1,14 @@
-"""NVIDIA's library of mathematical functions (libdevice) for Triton's interpreter, which has none: done by torch's.
+"""NVIDIA's library of mathematical functions (libdevice) for Triton's interpreter,
+which has none: done by torch's.
 
-Kernels import it as `triton.language.extra.libdevice`, with functions that are empty because a compiler puts those of
-its target in their place, or as `triton.language.extra.cuda.libdevice`, with functions that ask the compiler for a
-symbol. Under the interpreter both ask us: types of arguments are checked as for a GPU, and the symbol is looked up
-here.
+Kernels import it as `triton.language.extra.libdevice`, with functions that are empty because a
+compiler puts those of its target in their place, or as `triton.language.extra.cuda.libdevice`, with
+functions that ask the compiler for a symbol. Under the interpreter both ask us: types of arguments
+are checked as for a GPU, and the symbol is looked up here.
 
-A function that is not in the table is not supported in interpreter mode, and says so; see failure_status.py for the
-effect."""
+A function that is not in the table is not supported in interpreter mode, and says so; see
+failure_status.py for the effect.
+"""
 
 from __future__ import annotations
 
@@ -39,34 +41,56 @@ def _tgamma(x: torch.Tensor) -> torch.Tensor:
 
 
 _OF_ONE: dict[str, Function] = {
-    "acos": torch.acos, "acosh": torch.acosh, "asin": torch.asin, "asinh": torch.asinh, "atan": torch.atan,
-    "atanh": torch.atanh, "cbrt": _cube_root, "ceil": torch.ceil, "cos": torch.cos, "cosh": torch.cosh,
-    "cospi": lambda x: torch.cos(torch.pi * x), "cyl_bessel_i0": torch.special.i0, "cyl_bessel_i1": torch.special.i1,
-    "erf": torch.erf, "erfc": torch.erfc, "erfcx": torch.special.erfcx, "erfinv": torch.erfinv, "exp": torch.exp,
-    "exp10": lambda x: 10.0**x, "exp2": torch.exp2, "expm1": torch.expm1, "fabs": torch.abs, "floor": torch.floor,
-    "j0": torch.special.bessel_j0, "j1": torch.special.bessel_j1, "lgamma": torch.lgamma, "log": torch.log,
+    "acos": torch.acos, "acosh": torch.acosh, "asin": torch.asin, "asinh": torch.asinh,
+    "atan": torch.atan,
+    "atanh": torch.atanh, "cbrt": _cube_root, "ceil": torch.ceil, "cos": torch.cos,
+    "cosh": torch.cosh,
+    "cospi": lambda x: torch.cos(torch.pi * x), "cyl_bessel_i0": torch.special.i0,
+    "cyl_bessel_i1": torch.special.i1,
+    "erf": torch.erf, "erfc": torch.erfc, "erfcx": torch.special.erfcx, "erfinv": torch.erfinv,
+    "exp": torch.exp,
+    "exp10": lambda x: 10.0**x, "exp2": torch.exp2, "expm1": torch.expm1, "fabs": torch.abs,
+    "floor": torch.floor,
+    "j0": torch.special.bessel_j0, "j1": torch.special.bessel_j1, "lgamma": torch.lgamma,
+    "log": torch.log,
     "log10": torch.log10, "log1p": torch.log1p, "log2": torch.log2, "nearbyint": torch.round,
-    "normcdf": torch.special.ndtr, "normcdfinv": torch.special.ndtri, "rcbrt": lambda x: 1 / _cube_root(x),
-    "rint": torch.round, "round": _away_from_zero, "rsqrt": torch.rsqrt, "sin": torch.sin, "sinh": torch.sinh,
-    "sinpi": lambda x: torch.sin(torch.pi * x), "sqrt": torch.sqrt, "tan": torch.tan, "tanh": torch.tanh,
-    "tgamma": _tgamma, "trunc": torch.trunc, "y0": torch.special.bessel_y0, "y1": torch.special.bessel_y1,
+    "normcdf": torch.special.ndtr, "normcdfinv": torch.special.ndtri,
+    "rcbrt": lambda x: 1 / _cube_root(x),
+    "rint": torch.round, "round": _away_from_zero, "rsqrt": torch.rsqrt, "sin": torch.sin,
+    "sinh": torch.sinh,
+    "sinpi": lambda x: torch.sin(torch.pi * x), "sqrt": torch.sqrt, "tan": torch.tan,
+    "tanh": torch.tanh,
+    "tgamma": _tgamma, "trunc": torch.trunc, "y0": torch.special.bessel_y0,
+    "y1": torch.special.bessel_y1,
 }  # fmt: skip
 _OF_SEVERAL: dict[str, Function] = {
-    "atan2": torch.atan2, "copysign": torch.copysign, "fdim": lambda x, y: torch.clamp(x - y, min=0),
-    "fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype), "fmod": torch.fmod, "hypot": torch.hypot,
-    "nextafter": torch.nextafter, "pow": torch.pow, "remainder": lambda x, y: x - y * torch.round(x / y),
+    "atan2": torch.atan2, "copysign": torch.copysign, "fdim": lambda x,
+    y: torch.clamp(x - y, min=0),
+    "fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype), "fmod": torch.fmod,
+    "hypot": torch.hypot,
+    "nextafter": torch.nextafter, "pow": torch.pow, "remainder": lambda x,
+    y: x - y * torch.round(x / y),
     "rhypot": lambda x, y: 1 / torch.hypot(x, y),
 }  # fmt: skip
 _BY_HARDWARE = ("cos", "exp", "exp10", "log", "log10", "log2", "sin", "tan")
 """Functions that in single precision have quick variants, too, which are less exact than these."""
 
 _TO_NEAREST: dict[str, Function] = {
-    "add": torch.add, "div": torch.div, "mul": torch.mul, "rcp": torch.reciprocal, "sqrt": torch.sqrt, "sub": torch.sub,
+    "add": torch.add, "div": torch.div, "mul": torch.mul, "rcp": torch.reciprocal,
+    "sqrt": torch.sqrt, "sub": torch.sub,
 }  # fmt: skip
 
 SYMBOLS: dict[str, Function] = {
-    **{f"__nv_{name}{of}": function for name, function in (_OF_ONE | _OF_SEVERAL).items() for of in ("", "f")},
-    **{f"__nv_{of}{name}_rn": function for name, function in _TO_NEAREST.items() for of in ("d", "f")},
+    **{
+        f"__nv_{name}{of}": function
+        for name, function in (_OF_ONE | _OF_SEVERAL).items()
+        for of in ("", "f")
+    },
+    **{
+        f"__nv_{of}{name}_rn": function
+        for name, function in _TO_NEAREST.items()
+        for of in ("d", "f")
+    },
     **{f"__nv_fast_{name}f": _OF_ONE[name] for name in _BY_HARDWARE},
     **{f"__nv_isinf{of}": torch.isinf for of in ("d", "f")},
     **{f"__nv_isnan{of}": torch.isnan for of in ("d", "f")},
@@ -98,14 +122,22 @@ def supply() -> None:
 
 @library_work.unseen()
 def _elementwise(
-    _builder: object, _name: str, _path: str, symbol: str, arguments: list[Any], kind: Any, _pure: bool
+    _builder: object,
+    _name: str,
+    _path: str,
+    symbol: str,
+    arguments: list[Any],
+    kind: Any,
+    _pure: bool,
 ) -> Any:
     """Triton's create_extern_elementwise.  Arguments are of one shape, or single numbers."""
     function = SYMBOLS.get(symbol)
     if function is None:
         raise NotImplementedError(f"libdevice's {symbol} not supported in interpreter mode")
     shape = numpy.broadcast_shapes(*(each.data.shape for each in arguments))
-    tensors = [torch.from_numpy(numpy.array(numpy.broadcast_to(each.data, shape))) for each in arguments]
+    tensors = [
+        torch.from_numpy(numpy.array(numpy.broadcast_to(each.data, shape))) for each in arguments
+    ]
     element = kind.scalar
     dtype = numpy.dtype({"fp32": "float32", "fp64": "float64"}.get(element.name, element.name))
     return interpreter.TensorHandle(function(*tensors).numpy().astype(dtype), element)

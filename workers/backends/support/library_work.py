@@ -1,14 +1,18 @@
-"""The library's work in one call on the CPU device, by the account of a dispatch mode, beside that of the kernels.
+"""The library's work in one call on the CPU device, by the account of a dispatch
+mode, beside that of the kernels.
 
-There no profiler knows a device's work: kernels are interpreted, a thousand times slower than the library beside
-them, so that their time says nothing.  So the work of both is modelled in one unit, the bytes that a GPU moves in the
-same time: of an operator, the bytes that it reads and writes, or its arithmetic; of an interpreted kernel, the sum
-of its loads, stores and products.  Operators are seen wherever they are called: in the host's code, in a launch's hook
-or grid, in the body of an interpreted kernel.
+There no profiler knows a device's work: kernels are interpreted, a thousand times slower than the
+library beside them, so that their time says nothing.  So the work of both is modelled in one
+unit, the bytes that a GPU moves in the same time: of an operator, the bytes that it reads and
+writes, or its arithmetic; of an interpreted kernel, the sum of its loads, stores and products.
+Operators are seen wherever they are called: in the host's code, in a launch's hook or grid, in
+the body of an interpreted kernel.
 
-Work that is done without torch is not seen: numpy over a tensor's memory, and Python over a list of its elements, is
-charged when they are handed out, and so are writes of an operator or a kernel into memory that torch did not allocate.
-It does not guard against another thread, or a custom operator's body, that writes there."""
+Work that is done without torch is not seen: numpy over a tensor's memory, and Python over a list
+of its elements, is charged when they are handed out, and so are writes of an operator or a kernel
+into memory that torch did not allocate. It does not guard against another thread, or a custom
+operator's body, that writes there.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,9 @@ FLOPS_PER_BYTE = 20
 """Single-precision operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
 HANDED_OUT = 60
-"""Passes over a tensor that is handed out to numpy: its use there is not seen, and two kernels that read and write as
-much once are a token beside it (app/detectors/lazy_optimisation.py)."""
+"""Passes over a tensor that is handed out to numpy: its use there is not seen, and two kernels that
+read and write as much once are a token beside it (app/detectors/lazy_optimisation.py).
+"""
 
 HANDING_OUT = (
     (torch.Tensor, "numpy"),
@@ -67,7 +72,9 @@ OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 """Operators that do not read their first argument, which they write to."""
 
 FILLING = frozenset(
-    f"aten::{form}" for value in ("zeros", "ones", "full") for form in (f"{value}_like", f"new_{value}")
+    f"aten::{form}"
+    for value in ("zeros", "ones", "full")
+    for form in (f"{value}_like", f"new_{value}")
 )
 """Operators that use only the shape and type of their argument."""
 
@@ -112,7 +119,9 @@ _storage = torch.Tensor.untyped_storage
 """Bound at import, before a candidate could replace it."""
 
 _unseen: list[frozenset[str] | None] = []
-"""Names of operators that are not charged, None: of all, while the interpreter does something of its own."""
+"""Names of operators that are not charged, None: of all, while the interpreter does
+something of its own.
+"""
 
 
 @contextmanager
@@ -128,8 +137,10 @@ def unseen() -> Iterator[None]:
 
 @contextmanager
 def copying() -> Iterator[None]:
-    """The same of copies alone: the interpreter takes a kernel's arguments to and fro, and asks them for their memory;
-    an argument may be an object of the candidate's, that computes when it is asked."""
+    """The same of copies alone: the interpreter takes a kernel's arguments to and fro,
+    and asks them for their memory; an argument may be an object of the candidate's,
+    that computes when it is asked.
+    """
     _unseen.append(COPIES)
     try:
         yield
@@ -145,8 +156,9 @@ _watched: list[str] = []
 
 
 def watch_handing_out() -> None:
-    """Have the functions that hand out a tensor's memory charge it to the account that looks, under whichever name a
-    candidate knows them: called before its source is run."""
+    """Have the functions that hand out a tensor's memory charge it to the account that looks, under
+    whichever name a candidate knows them: called before its source is run.
+    """
     for place, name in HANDING_OUT:
         if hasattr(place, name) and f"{place} {name}" not in _watched:
             _watched.append(f"{place} {name}")
@@ -171,8 +183,10 @@ class Account(Watching):  # type: ignore[no-untyped-call]
     """Every operator while it is entered."""
 
     def __init__(self, *, beyond: bool = True, arena: range = range(0)) -> None:
-        """Nothing seen.  `beyond`: look beyond this mode, too, which costs 2 ms for each operator: not worth it where
-        no kernel has a share.  `arena`: addresses of memory that was given to the candidate."""
+        """Nothing seen.  `beyond`: look beyond this mode, too, which costs 2 ms for each
+        operator: not worth it where no kernel has a share.  `arena`: addresses of memory
+        that was given to the candidate.
+        """
         super().__init__()
         self._beyond = beyond
         self._arena = arena
@@ -196,11 +210,15 @@ class Account(Watching):  # type: ignore[no-untyped-call]
 
     def hand_out(self, tensor: torch.Tensor) -> None:
         """Charge a tensor with elements that are known outside of torch from here on."""
-        self._note("numpy", time.perf_counter_ns(), HANDED_OUT * tensor.numel() * tensor.element_size())
+        self._note(
+            "numpy", time.perf_counter_ns(), HANDED_OUT * tensor.numel() * tensor.element_size()
+        )
 
     @contextmanager
     def launching(self, tensors: Iterable[object]) -> Iterator[None]:
-        """A launch of a kernel that is given these: those in memory of others that it writes to are handed out."""
+        """A launch of a kernel that is given these: those in memory of others that
+        it writes to are handed out.
+        """
         with unseen():
             others = [(each, _copied(each)) for each in tensors if self._is_of_others(each)]
         yield
@@ -211,7 +229,9 @@ class Account(Watching):  # type: ignore[no-untyped-call]
                 self.hand_out(tensor)
 
     def _is_of_others(self, value: object) -> TypeGuard[torch.Tensor]:
-        """Return whether a tensor's memory was not allocated by torch for this process alone, nor given to it."""
+        """Return whether a tensor's memory was not allocated by torch for this
+        process alone, nor given to it.
+        """
         if not isinstance(value, torch.Tensor) or not value.numel():
             return False
         try:
@@ -266,7 +286,9 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 def _written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Tensors that an operator writes to, by its schema."""
-    values = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
+    values = {
+        argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)
+    } | kwargs
     return _tensors(
         values.get(argument.name)
         for argument in func._schema.arguments
@@ -283,7 +305,13 @@ def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         return 0
     # A tensor that is written in place is among the arguments: it is read and written.
     written = new if not func._schema.is_mutable else returned
-    given = [] if func._schema.name in FILLING else given[1:] if func._schema.name in OVERWRITING else given
+    given = (
+        []
+        if func._schema.name in FILLING
+        else given[1:]
+        if func._schema.name in OVERWRITING
+        else given
+    )
     sizes = ([each.numel() for each in given], [each.numel() for each in written])
     flops = execution_trace.arithmetic(func._schema.name, *sizes)
     formula = flop_registry.get(func._overloadpacket)

@@ -1,7 +1,9 @@
-"""Guards of the current GPU on a device that has none: `with torch.cuda.device(x.device)` around a launch.
+"""Guards of the current GPU on a device that has none: `with
+torch.cuda.device(x.device)` around a launch.
 
-On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for tensors of the CPU.
-Anything that needs a GPU still raises, and the evaluation is `needs_gpu`."""
+On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for
+tensors of the CPU. Anything that needs a GPU still raises, and the evaluation is `needs_gpu`.
+"""
 
 from __future__ import annotations
 
@@ -25,4 +27,6 @@ def supply() -> None:
 
 
 def _is_cpu(device: Any) -> bool:
-    return device is None or (isinstance(device, str | torch.device) and torch.device(device).type == "cpu")
+    return device is None or (
+        isinstance(device, str | torch.device) and torch.device(device).type == "cpu"
+    )

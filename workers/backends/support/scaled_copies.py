@@ -1,10 +1,13 @@
-"""Launches that only scale: each tensor that a kernel wrote is a multiple of one of the library's, plus a number.
+"""Launches that only scale: each tensor that a kernel wrote is a multiple of one of
+the library's, plus a number.
 
-Found for one call of a candidate and applied to another in place of its launches (AblationMode.SCALE): where the answer
-is right all the same, the library had computed it.  A tensor with the values of an input, or with these in another
-order, counts as no computation: to scale an input may be the whole problem.
+Found for one call of a candidate and applied to another in place of its launches
+(AblationMode.SCALE): where the answer is right all the same, the library had computed it.  A tensor
+with the values of an input, or with these in another order, counts as no computation: to scale an
+input may be the whole problem.
 
-It does not guard against a kernel that adds two tensors, or undoes a function of one."""
+It does not guard against a kernel that adds two tensors, or undoes a function of one.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torc
 """Largest deviation from a multiple, as a share of the largest value."""
 
 SAME_VALUES = 2e-3
-"""Relative difference of least, largest and squared values up to which two tensors hold the same ones."""
+"""Relative difference of least, largest and squared values up to which two tensors
+hold the same ones.
+"""
 
 
 class Scaled(NamedTuple):
@@ -44,12 +49,15 @@ def found(
     changed: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
 ) -> tuple[Scaled, ...]:
-    """Multiples by which a launch is explained, one for each tensor that it changed; none where one of them has none.
+    """Multiples by which a launch is explained, one for each tensor that it changed;
+    none where one of them has none.
 
-    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: tensors of the call.
+    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`:
+    tensors of the call.
 
-    The arithmetic is done on the host: a process takes milliseconds for each operation that it uses on a GPU for the
-    first time (0.3 s for all of these, H200), and timers wait meanwhile."""
+    The arithmetic is done on the host: a process takes milliseconds for each operation that it uses
+    on a GPU for the first time (0.3 s for all of these, H200), and timers wait meanwhile.
+    """
     made = []
     for target, (new, where) in enumerate(zip(after, changed, strict=True)):
         if not bool(where.any()):
@@ -87,7 +95,9 @@ def _fits(
         factor = float((spread * y).sum()) / size
         offset = float(y.mean() - factor * x.mean())
         off = float((factor * x + offset - y).abs().max())
-        is_multiple = factor and off <= max(ROUNDING[new.dtype], ROUNDING[source.dtype]) * float(y.abs().max())
+        is_multiple = factor and off <= max(ROUNDING[new.dtype], ROUNDING[source.dtype]) * float(
+            y.abs().max()
+        )
         if is_multiple and not any(map(_Values(source).are_those_of, inputs)):
             yield Scaled(target, place, factor, offset)
 
@@ -95,7 +105,9 @@ def _fits(
 def _values(tensor: torch.Tensor, most: int) -> torch.Tensor:
     """Up to about `most` values, in fp64 on the host."""
     flat = tensor.detach().reshape(-1)
-    flat = flat.cpu() if flat.nbytes <= HOST_BYTES else flat  # a strided copy is an operation of its own on the device
+    flat = (
+        flat.cpu() if flat.nbytes <= HOST_BYTES else flat
+    )  # a strided copy is an operation of its own on the device
     return flat[:: max(1, flat.numel() // most)].cpu().double()
 
 

@@ -1,8 +1,10 @@
 """Values that launches wrote, kept for replays (AblationMode.KEEP, REPLAY).
 
-Small tensors are copied to the host and compared there.  A process takes 15 to 30 ms for each operation that it uses on
-a GPU for the first time, because the driver loads the operation's module, and timers wait meanwhile.  Comparing on the
-device would load four modules in every evaluation (H200: an ablation takes 86 ms so, and 42 ms on the host)."""
+Small tensors are copied to the host and compared there.  A process takes 15 to 30 ms for each
+operation that it uses on a GPU for the first time, because the driver loads the operation's module,
+and timers wait meanwhile.  Comparing on the device would load four modules in every evaluation
+(H200: an ablation takes 86 ms so, and 42 ms on the host).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def copies(tensors: Iterable[torch.Tensor], *, on_host: bool) -> list[torch.Tens
 
 
 def compared(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> list[Written]:
-    """The tensors after a launch, with the elements that differ from those before; the memory of all is private."""
+    """The tensors after a launch, with the elements that differ from those before;
+    the memory of all is private.
+    """
     return [Written(_differ(old, new), new) for old, new in zip(before, after, strict=True)]
 
 
@@ -50,6 +54,8 @@ def _copy(tensor: torch.Tensor, *, on_host: bool) -> torch.Tensor:
 
 
 def _differ(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-    """Mask of the elements with other bits, where elements are words; else of those with other values."""
+    """Mask of the elements with other bits, where elements are words; else of those
+    with other values.
+    """
     word = _WORDS.get(old.itemsize)
     return old != new if word is None else old.view(word) != new.view(word)

@@ -1,1 +1,3 @@
-"""Comparison of outputs with expected ones: tensors in, the verdict on an output out.  Knows no process."""
+"""Comparison of outputs with expected ones: tensors in, the verdict on an output
+out.  Knows no process.
+"""

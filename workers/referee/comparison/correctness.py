@@ -1,7 +1,9 @@
-"""Comparison of outputs with the fp64 reference, relative to the reference's error in its own precision.
+"""Comparison of outputs with the fp64 reference, relative to the reference's error
+in its own precision.
 
-Another order of summation passes, a narrower type does not: the limits are multiples of that error (`CLOSE`), with a
-floor for cases in which it happens to be tiny."""
+Another order of summation passes, a narrower type does not: the limits are multiples of that error
+(`CLOSE`), with a floor for cases in which it happens to be tiny.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,24 @@ from workers.referee.comparison.unwritten import untouched
 CLOSE = (4.0, 8.0)
 CLOSE_HALF = (3.0, 6.0)
 CLOSE_EIGHT = (1.25, 2.0)
-"""Limits in L2 and for the largest error: multiples of the reference's error in its own precision; lower in fp16,
-because bf16 errs eight times as much, and in eight bits, because that error is the rounding of the output, which every
-right answer shares: four times as much is cut off, or half of the terms of a mean."""
+"""Limits in L2 and for the largest error: multiples of the reference's error in its own
+precision; lower in fp16, because bf16 errs eight times as much, and in eight bits, because that
+error is the rounding of the output, which every right answer shares: four times as much is cut
+off, or half of the terms of a mean.
+"""
 
 BEYOND_EAGER = 0.05
-"""Limit beyond the reference's own error, in relative L2.  If the reference's own precision sometimes decides otherwise
-(the nearest code of a book), four times its error would permit three invented rows of a hundred."""
+"""Limit beyond the reference's own error, in relative L2.  If the reference's own precision
+sometimes decides otherwise (the nearest code of a book), four times its error would permit
+three invented rows of a hundred.
+"""
 
 FAINT = 0.1
-"""Least size of an answer relative to the usual size, if several calls are compared: an answer of a few numbers may
-cancel to almost nothing in one call of hundreds, and every rounding error is large relative to it.  Without this, one
-call in 150 of the mean of a million normal values was wrong, for any implementation."""
+"""Least size of an answer relative to the usual size, if several calls are compared: an answer of
+a few numbers may cancel to almost nothing in one call of hundreds, and every rounding error is
+large relative to it.  Without this, one call in 150 of the mean of a million normal values was
+wrong, for any implementation.
+"""
 
 
 GROSS_L2 = 2e-2
@@ -41,14 +49,17 @@ GROSS_MAX = 1e6
 """See `Rule.gross`."""
 
 FAR_OFF, FAR_OFF_SHARE = 100.0, 0.2
-"""Multiple of the limit, and share of the elements beyond it, from which on rounding cannot explain an error."""
+"""Multiple of the limit, and share of the elements beyond it, from which on rounding
+cannot explain an error.
+"""
 
 RECOGNISABLE = 64
 """Elements from which on an answer of integers or truth values is unlike all others."""
 
 STALE_CLOSER = 0.1
-"""An answer counts as that of an earlier call if its error relative to that one is below this share of its own
-error."""
+"""An answer counts as that of an earlier call if its error relative to that one is
+below this share of its own error.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,20 +67,24 @@ class Rule:
     """Rule that decides whether an output is right."""
 
     gross: bool = False
-    """Only plainly wrong outputs are refused: on unusual inputs kernels round differently at the edges, and the largest
-    error over all elements proves little."""
+    """Only plainly wrong outputs are refused: on unusual inputs kernels round differently at the
+    edges, and the largest error over all elements proves little.
+    """
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
     spread: tuple[tuple[float, float], ...] = ()
-    """Least error assumed for the reference, per output, if its order of summation varies or its convolutions may be in
-    TF32 (problem_spec.ProblemSpec.spread)."""
+    """Least error assumed for the reference, per output, if its order of summation varies or its
+    convolutions may be in TF32 (problem_spec.ProblemSpec.spread).
+    """
 
 
 DEFAULT_RULE = Rule()
 
 
 def closeness(dtype: torch.dtype) -> tuple[float, float]:
-    """Limits for an output of this type, in multiples of the reference's error: relative L2, and largest error."""
+    """Limits for an output of this type, in multiples of the reference's error:
+    relative L2, and largest error.
+    """
     if dtype.is_floating_point and dtype.itemsize == 1:
         return CLOSE_EIGHT
     return CLOSE_HALF if dtype == torch.float16 else CLOSE
@@ -77,7 +92,9 @@ def closeness(dtype: torch.dtype) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class SecondLook:
-    """Findings of the reference's process on one output of a wrong call (workers/shims/equivalent_answers.py)."""
+    """Findings of the reference's process on one output of a wrong call
+    (workers/shims/equivalent_answers.py).
+    """
 
     l2: float
     largest: float
@@ -89,7 +106,9 @@ class SecondLook:
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> SecondLook:
-        """Parse JSON written by the reference's process.  Raises ValueError, and the errors of JSON of another form."""
+        """Parse JSON written by the reference's process.  Raises ValueError, and the
+        errors of JSON of another form.
+        """
         l2, largest = float(fields["l2"]), float(fields["largest"])
         if not (0 <= l2 < math.inf and 0 <= largest < math.inf):
             raise ValueError(f"not an error: {str(fields)[:80]}")
@@ -106,8 +125,9 @@ class ComparedOutput:
     got: torch.Tensor
     poison: torch.Tensor
     rows: list[tuple[float, ...]]
-    """Errors per call: those of the candidate, those of the reference in its own precision, and, if the rule has a
-    tolerance, the number of elements beyond it."""
+    """Errors per call: those of the candidate, those of the reference in its own precision, and, if
+    the rule has a tolerance, the number of elements beyond it.
+    """
     second_looks: Mapping[int, SecondLook] = field(default_factory=dict)
     """Findings by call, for calls with a second look."""
     worst: Mapping[int, Element] = field(default_factory=dict)
@@ -118,7 +138,9 @@ class ComparedOutput:
     @functools.cached_property
     def ok(self) -> list[bool]:
         """Verdicts per call: whether the output is right."""
-        return [self._is_right(*row) and call not in self.slices for call, row in enumerate(self.rows)]
+        return [
+            self._is_right(*row) and call not in self.slices for call, row in enumerate(self.rows)
+        ]
 
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
         gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self.rule.gross else (0.0, 0.0)
@@ -132,7 +154,14 @@ class ComparedOutput:
         )
 
     def _is_right(
-        self, l2: float, norm: float, bad: float, base_l2: float, base_norm: float, _: float, outside: float = 0.0
+        self,
+        l2: float,
+        norm: float,
+        bad: float,
+        base_l2: float,
+        base_norm: float,
+        _: float,
+        outside: float = 0.0,
     ) -> bool:
         if bad:
             return False
@@ -141,45 +170,66 @@ class ComparedOutput:
         limit_l2, limit_max = self._limits(base_l2, base_norm)
         return l2 <= limit_l2 and norm <= limit_max
 
-    def by_slices(self, most: int, expected: torch.Tensor, baseline: torch.Tensor) -> ComparedOutput:
-        """The output with the slices of the first calls examined, as far as they are right as a whole.  `expected`,
-        `baseline`: (calls, elements)."""
+    def by_slices(
+        self, most: int, expected: torch.Tensor, baseline: torch.Tensor
+    ) -> ComparedOutput:
+        """The output with the slices of the first calls examined, as far as they are right as a
+        whole.  `expected`, `baseline`: (calls, elements).
+        """
         looks = {
-            call: wrong_slices.first(self.got[call], expected[call].reshape(-1), baseline[call].reshape(-1), self.shape)
+            call: wrong_slices.first(
+                self.got[call], expected[call].reshape(-1), baseline[call].reshape(-1), self.shape
+            )
             for call, right in enumerate(self.ok[:most])
             if right
         }
-        return replace(self, slices={call: index for call, index in looks.items() if index is not None})
+        return replace(
+            self, slices={call: index for call, index in looks.items() if index is not None}
+        )
 
-    def reviewed(self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: SecondLook) -> ComparedOutput:
-        """The output with one call compared again: with its delivered values where those are right all the same, and
-        with the effect of a rounding in every operation as the least error of the reference.
+    def reviewed(
+        self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: SecondLook
+    ) -> ComparedOutput:
+        """The output with one call compared again: with its delivered values where those
+        are right all the same, and with the effect of a rounding in every operation as
+        the least error of the reference.
 
-        `expected`, `nearest`: (1, elements), the latter in the output's type, equal to the delivered value where that
-        is right.  `expected` is overwritten with the accepted values: another copy of an output may not fit."""
+        `expected`, `nearest`: (1, elements), the latter in the output's type, equal to the
+        delivered value where that is right.  `expected` is overwritten with the accepted values:
+        another copy of an output may not fit.
+        """
         got = self.got[call : call + 1]
         accepted = expected.view(got.shape)
         for mine, near, right in parts(got, nearest.view(got.shape), accepted):
             right.copy_(torch.where(near == mine, mine.to(right.dtype), right))
-        row = list(outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0])
+        row = list(
+            outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0]
+        )
         row[3:5] = max(self.rows[call][3], leaf.l2), max(self.rows[call][4], leaf.largest)
         rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
         return replace(self, rows=rows, second_looks={**self.second_looks, call: leaf})
 
     def located(self, calls: Iterable[int], expected: torch.Tensor) -> ComparedOutput:
-        """The output with the element that exceeds its limit most, for each of the calls that is wrong.
+        """The output with the element that exceeds its limit most, for each of the
+        calls that is wrong.
 
-        `expected`: (calls, elements)."""
+        `expected`: (calls, elements).
+        """
         found = {
-            call: largest_excess.element(self.got[call], expected[call].reshape(-1), self.shape, self.rule.tolerance)
+            call: largest_excess.element(
+                self.got[call], expected[call].reshape(-1), self.shape, self.rule.tolerance
+            )
             for call in calls
             if not self.ok[call]
         }
-        return replace(self, worst={call: element for call, element in found.items() if element is not None})
+        return replace(
+            self, worst={call: element for call, element in found.items() if element is not None}
+        )
 
     def is_far_off(self, call: int, expected: torch.Tensor) -> bool:
-        """Test whether a wrong call is wrong by far, and in many elements, so that no rounding explains it.  False for
-        integers and truth values, which ties might explain."""
+        """Test whether a wrong call is wrong by far, and in many elements, so that no rounding
+        explains it.  False for integers and truth values, which ties might explain.
+        """
         got = self.got[call]
         if self.ok[call] or not got.dtype.is_floating_point:
             return False
@@ -245,21 +295,34 @@ def outputs(
 ) -> ComparedOutput:
     """Compare one output of several calls.
 
-    `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or exact; `poison`: content
-    of the slot before, repeated; `closely`: count the errors of an output that is not finite, in place of noting that
-    there are some."""
+    `got`, `baseline`: (calls, elements) in the output's type; `expected`: the same in fp64, or
+    exact; `poison`: content of the slot before, repeated; `closely`: count the errors of an output
+    that is not finite, in place of noting that there are some.
+    """
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
-    rows = known((got, expected), (baseline, expected), more=beyond, closely=closely, faint=0 if rule.gross else FAINT)
-    return ComparedOutput(index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows)
+    rows = known(
+        (got, expected),
+        (baseline, expected),
+        more=beyond,
+        closely=closely,
+        faint=0 if rule.gross else FAINT,
+    )
+    return ComparedOutput(
+        index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows
+    )
 
 
-def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]) -> int | None:
-    """Number of the earlier call that a wrong output answers.  None if answers repeat, or are too short to be
-    recognised: a class or a few bits always match some earlier call.
+def stale(
+    got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]
+) -> int | None:
+    """Number of the earlier call that a wrong output answers.  None if answers repeat, or are too
+    short to be recognised: a class or a few bits always match some earlier call.
 
-    `got`: (elements,), with its errors in `check`; `earlier`: call number and (elements,) expected then."""
+    `got`: (elements,), with its errors in `check`; `earlier`: call number and
+    (elements,) expected then.
+    """
     if not (got.is_floating_point() or got.is_complex()) and got.numel() < RECOGNISABLE:
         return None
     limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2
@@ -272,8 +335,9 @@ def stale(got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, to
 
 
 def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
-    """Per call, elements that differ by more than atol + rtol·|R|; elements that are not finite are counted
-    elsewhere."""
+    """Per call, elements that differ by more than atol + rtol·|R|; elements that are
+    not finite are counted elsewhere.
+    """
     wide = torch.complex128 if got.is_complex() else torch.float64
     counts = []
     for part in parts(got, expected):

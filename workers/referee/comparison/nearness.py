@@ -1,12 +1,16 @@
-"""Acceptance of outputs that are near the reference's own outputs, without their expected outputs in fp64.
+"""Acceptance of outputs that are near the reference's own outputs, without their
+expected outputs in fp64.
 
-With the answer x, the reference's own answer B and the expected output R, |x − R| ≤ |x − B| + |B − R|.  The limit for
-an answer follows the error |B − R| of the reference (correctness.ComparedOutput): the larger that error, the more room
-remains beyond it.  An answer within the room left by the least error seen in some calls is therefore within the limits
-in every call in which the reference errs as much or more.
+With the answer x, the reference's own answer B and the expected output R, |x − R| ≤ |x − B| + |B −
+R|.  The limit for an answer follows the error |B − R| of the reference
+(correctness.ComparedOutput): the larger that error, the more room remains beyond it.  An answer
+within the room left by the least error seen in some calls is therefore within the limits in every
+call in which the reference errs as much or more.
 
-An fp64 convolution takes twenty times as long as its fp32 form (H200), and a call has to be computed in fp32 anyway.
-An answer that is not near is compared with the expected output, as are all answers of the first calls."""
+An fp64 convolution takes twenty times as long as its fp32 form (H200), and a call has to be
+computed in fp32 anyway. An answer that is not near is compared with the expected output, as are
+all answers of the first calls.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +21,37 @@ from dataclasses import dataclass, field
 import torch
 
 from workers.protocol.roundoff import FLOORS, is_inexact
-from workers.referee.comparison.correctness import BEYOND_EAGER, GROSS_L2, GROSS_MAX, ComparedOutput, Rule, closeness
+from workers.referee.comparison.correctness import (
+    BEYOND_EAGER,
+    GROSS_L2,
+    GROSS_MAX,
+    ComparedOutput,
+    Rule,
+    closeness,
+)
 from workers.referee.comparison.output_errors import AT_ONCE, finite
 
 TRUE_CALLS = 3
 """Calls compared with expected outputs before the reference's errors count as known."""
 
 MARGIN = 0.5
-"""Share of the least error seen that the reference is assumed to have in every other call: over many elements its
-relative L2 error varies by a few percent between draws."""
+"""Share of the least error seen that the reference is assumed to have in every other call: over
+many elements its relative L2 error varies by a few percent between draws.
+"""
 
 LARGE_ERROR = 0.1
-"""Relative L2 error of the reference from which on the size of its own answer is no estimate of the expected one."""
+"""Relative L2 error of the reference from which on the size of its own answer is no
+estimate of the expected one.
+"""
 
 SUMMING = 1.01
 """Factor on distances, which are summed in fp32."""
 
 FAR_L2 = 0.5
-"""Relative L2 distance from which on an answer is wrong: |x − R| ≥ |x − B| − |B − R|.  Where `Nearness.applies()`, the
-last term is less than LARGE_ERROR, and the limit for the first no more than that and BEYOND_EAGER."""
+"""Relative L2 distance from which on an answer is wrong: |x − R| ≥ |x − B| − |B − R|.  Where
+`Nearness.applies()`, the last term is less than LARGE_ERROR, and the limit for the first no
+more than that and BEYOND_EAGER.
+"""
 
 
 @dataclass
@@ -65,20 +81,30 @@ class Nearness:
         return max(0, TRUE_CALLS - self.calls)
 
     def applies(self, *, gross: bool = False) -> bool:
-        """Test whether distances from the reference's own answer can decide.  They cannot with a requested tolerance,
-        which applies to every element of the expected output.  `gross`: by the coarse limits for unusual inputs, for
-        which one call says enough of the reference."""
+        """Test whether distances from the reference's own answer can decide.  They cannot with a
+        requested tolerance, which applies to every element of the expected output.  `gross`: by the
+        coarse limits for unusual inputs, for which one call says enough of the reference.
+        """
         known = self.calls > 0 if gross else not self.missing
         return known and self.most < LARGE_ERROR and self.rule.tolerance is None
 
-    def are_near(self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor], *, gross: bool = False) -> list[bool]:
-        """Per call, whether every output is near the reference's own.  `got`, `own`: (calls, elements) per output, in
-        its type.  `gross`: by the coarse limits for unusual inputs (correctness.Rule.gross)."""
-        per_output = [self._near(index, *pair, gross=gross) for index, pair in enumerate(zip(got, own, strict=True))]
+    def are_near(
+        self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor], *, gross: bool = False
+    ) -> list[bool]:
+        """Per call, whether every output is near the reference's own.  `got`, `own`:
+        (calls, elements) per output, in its type.  `gross`: by the coarse limits for
+        unusual inputs (correctness.Rule.gross).
+        """
+        per_output = [
+            self._near(index, *pair, gross=gross)
+            for index, pair in enumerate(zip(got, own, strict=True))
+        ]
         return [all(call) for call in zip(*per_output, strict=True)]
 
     def are_far(self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor]) -> list[bool]:
-        """Per call, whether some output is so far from the reference's own that it is wrong whatever is expected."""
+        """Per call, whether some output is so far from the reference's own that it
+        is wrong whatever is expected.
+        """
         per_output = [_far(*pair) for pair in zip(got, own, strict=True)]
         return [any(call) for call in zip(*per_output, strict=True)]
 
@@ -88,36 +114,46 @@ class Nearness:
             return found
         room_l2, room_largest = self._room(index, got.dtype)
         if gross:
-            room_l2, room_largest = max(room_l2, MARGIN * GROSS_L2), max(room_largest, MARGIN * GROSS_MAX)
+            room_l2, room_largest = (
+                max(room_l2, MARGIN * GROSS_L2),
+                max(room_largest, MARGIN * GROSS_MAX),
+            )
         scale = SUMMING / (1 - self.most / MARGIN)
-        return [l2 * scale <= room_l2 and largest * scale <= room_largest for l2, largest in distances(got, own)]
+        return [
+            l2 * scale <= room_l2 and largest * scale <= room_largest
+            for l2, largest in distances(got, own)
+        ]
 
     def _room(self, index: int, dtype: torch.dtype) -> tuple[float, float]:
-        """Relative L2 distance, and largest distance over rms, within which an answer is right for every error of the
-        reference above MARGIN times the least one.
+        """Relative L2 distance, and largest distance over rms, within which an answer is right for
+        every error of the reference above MARGIN times the least one.
 
-        The room beyond an error b is limit(b) − b.  It decreases with b while the floor is the limit, and increases
-        from b = floor/close on, where it is (close − 1)·b."""
+        The room beyond an error b is limit(b) − b.  It decreases with b while the floor is the
+        limit, and increases from b = floor/close on, where it is (close − 1)·b.
+        """
         spread = self.rule.spread[index] if self.rule.spread else (0.0, 0.0)
         floors, close = FLOORS.get(dtype, (0.0, 0.0)), closeness(dtype)
         l2, largest = (
-            (close[norm] - 1) * max(MARGIN * self.least[index][norm], spread[norm], floors[norm] / close[norm])
+            (close[norm] - 1)
+            * max(MARGIN * self.least[index][norm], spread[norm], floors[norm] / close[norm])
             for norm in range(2)
         )
         return min(l2, BEYOND_EAGER), largest
 
 
 def _far(got: torch.Tensor, own: torch.Tensor) -> list[bool]:
-    """Per call, for one output; never of an output in whole numbers or truth values, of which rounding may decide
-    some."""
+    """Per call, for one output; never of an output in whole numbers or truth values, of
+    which rounding may decide some.
+    """
     if not is_inexact(got.dtype):
         return [False] * len(got)
     return [l2 > FAR_L2 for l2, _ in distances(got, own)]
 
 
 def distances(got: torch.Tensor, own: torch.Tensor) -> Iterator[tuple[float, float]]:
-    """Per call: relative L2 distance, and the largest distance over the root mean square of `own`; NaN if an element is
-    not finite.  `got`, `own`: (calls, elements)."""
+    """Per call: relative L2 distance, and the largest distance over the root mean square of `own`;
+    NaN if an element is not finite.  `got`, `own`: (calls, elements).
+    """
     calls, elements = got.shape
     if not elements:
         return iter([(0.0, 0.0)] * calls)

@@ -1,7 +1,9 @@
-"""Null answers, computed without the inputs and held to the same rule as a candidate's: if one passes, passing proves
-little.
+"""Null answers, computed without the inputs and held to the same rule as a candidate's: if one
+passes, passing proves little.
 
-Source: robust-kbench, which filters such problems beforehand.  Here the inputs of each evaluation are used."""
+Source: robust-kbench, which filters such problems beforehand.  Here the inputs of
+each evaluation are used.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from workers.referee.comparison import correctness
 
 TOGETHER_BYTES = 64 << 20
 LARGE_CALLS = 2
-"""Calls for which a large output is compared, to save time; its answers are compared one by one, to save memory."""
+"""Calls for which a large output is compared, to save time; its answers are compared
+one by one, to save memory.
+"""
 
 
 def accepted(
@@ -21,10 +25,12 @@ def accepted(
     baseline: Sequence[torch.Tensor],
     rule: correctness.Rule = correctness.DEFAULT_RULE,
 ) -> tuple[str, ...]:
-    """Names among `zeros`, `mean` and `another_call` that are within tolerance in every output of every call; for large
-    outputs, of the first calls.
+    """Names among `zeros`, `mean` and `another_call` that are within tolerance in every output of
+    every call; for large outputs, of the first calls.
 
-    `expected`, `baseline`: one per leaf of the outputs, (calls, elements), in fp64 and in the output's own type."""
+    `expected`, `baseline`: one per leaf of the outputs, (calls, elements), in fp64
+    and in the output's own type.
+    """
     if not any(leaf.numel() for leaf in baseline):
         return ()
     right: set[str] | None = None
@@ -41,21 +47,34 @@ def _passed(exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule) -> s
         return {name for name, answer in _answers(own) if all(_right(answer, exact, own, rule))}
     answers = list(_answers(own))
     right = _right(torch.cat([answer for _, answer in answers]), exact, own, rule)
-    return {name for index, (name, _) in enumerate(answers) if all(right[index * len(own) :][: len(own)])}
+    return {
+        name
+        for index, (name, _) in enumerate(answers)
+        if all(right[index * len(own) :][: len(own)])
+    }
 
 
 def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
     yield "zeros", torch.zeros_like(own)
-    if (own.is_floating_point() or own.is_complex()) and own.shape[1] > 1:  # the mean of one number is that number
+    if (own.is_floating_point() or own.is_complex()) and own.shape[
+        1
+    ] > 1:  # the mean of one number is that number
         wide = torch.complex128 if own.is_complex() else torch.float64
         yield "mean", own.to(wide).mean(dim=1, keepdim=True).to(own.dtype).expand_as(own)
     if len(own) > 1:
-        yield "another_call", torch.cat((own[-1:], own[:-1]))  # torch rolls no types of one byte on a GPU
+        yield (
+            "another_call",
+            torch.cat((own[-1:], own[:-1])),
+        )  # torch rolls no types of one byte on a GPU
 
 
-def _right(answers: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule) -> list[bool]:
+def _right(
+    answers: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule
+) -> list[bool]:
     """Verdicts on answers to all calls, concatenated."""
     if len(answers) > len(own):  # else there would be a copy for nothing
         times = (len(answers) // len(own), 1)
         exact, own = exact.repeat(times), own.repeat(times)
-    return correctness.outputs(answers, exact, own, own.new_zeros(own.shape[1]), 0, tuple(own.shape[1:]), rule).ok
+    return correctness.outputs(
+        answers, exact, own, own.new_zeros(own.shape[1]), 0, tuple(own.shape[1:]), rule
+    ).ok

@@ -1,5 +1,6 @@
-"""Errors of outputs relative to the expected ones, for several calls: sums on the device, everything else on the
-host."""
+"""Errors of outputs relative to the expected ones, for several calls: sums on the
+device, everything else on the host.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ def known(
 ) -> list[tuple[float, ...]]:
     """Per call: the errors of each pair (see `_errors`), then the further figures in `more`.
 
-    All figures are transferred together, because each transfer waits for the device, which others use as well.  A
-    second transfer follows if an element is not finite, to find out how much of the output is wrong.  The device
-    computes nothing but sums over elements: the threads of all evaluations take turns at every further operation."""
+    All figures are transferred together, because each transfer waits for the device, which others
+    use as well.  A second transfer follows if an element is not finite, to find out how much of the
+    output is wrong.  The device computes nothing but sums over elements: the threads of all
+    evaluations take turns at every further operation.
+    """
     for careful in (False, True):
         sums = [_sums(*pair, careful=careful) for pair in pairs]
         columns = [column.double() for column in [*itertools.chain(*sums), *more]]
@@ -34,14 +37,19 @@ def known(
             _errors(got, [next(table) for _ in each], careful=careful, faint=faint)
             for (got, _), each in zip(pairs, sums, strict=True)
         ]
-        rows = [tuple(itertools.chain(*row)) for row in zip(*errors, *(zip(column) for column in table), strict=True)]
+        rows = [
+            tuple(itertools.chain(*row))
+            for row in zip(*errors, *(zip(column) for column in table), strict=True)
+        ]
         if all((row[2] and not closely) or _are_finite(row, len(pairs)) for row in rows):
             break
     return rows
 
 
 def parts(*outputs: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Parts of outputs, (calls, elements) each, with at most AT_ONCE elements: the same part of each output."""
+    """Parts of outputs, (calls, elements) each, with at most AT_ONCE elements: the
+    same part of each output.
+    """
     columns = max(1, AT_ONCE // max(1, outputs[0].shape[0]))
     return zip(*(torch.split(each, columns, dim=1) for each in outputs), strict=True)
 
@@ -53,11 +61,14 @@ def _are_finite(row: Sequence[float], pairs: int) -> bool:
 def _errors(
     got: torch.Tensor, sums: Sequence[list[float]], *, careful: bool, faint: float
 ) -> list[tuple[float, float, float]]:
-    """Per call: relative L2 error, largest error over rms, and number of positions at which finiteness disagrees, from
-    `_sums`.  No answer counts as smaller than the share `faint` of the median call's.
+    """Per call: relative L2 error, largest error over rms, and number of positions at
+    which finiteness disagrees, from `_sums`.  No answer counts as smaller than the
+    share `faint` of the median call's.
 
-    The L2 error is not finite if some element is not.  Then only a careful pass is exact: another one counts one
-    position if everything expected is finite in the output's own type, and none otherwise."""
+    The L2 error is not finite if some element is not.  Then only a careful pass is
+    exact: another one counts one position if everything expected is finite in the
+    output's own type, and none otherwise.
+    """
     calls, elements = got.shape
     if not sums:
         return [(0.0, 0.0, 0.0)] * calls
@@ -75,9 +86,10 @@ def _errors(
 
 
 def _sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[torch.Tensor]:
-    """Per call, in fp64: L2 norms of the difference and of the expected output, the largest difference, and, if
-    `careful`, the number of positions at which finiteness disagrees.  For an exact output, the number of differing
-    elements; for one without elements, nothing."""
+    """Per call, in fp64: L2 norms of the difference and of the expected output, the largest
+    difference, and, if `careful`, the number of positions at which finiteness disagrees.  For an
+    exact output, the number of differing elements; for one without elements, nothing.
+    """
     if got.shape[1] == 0:
         return []
     if not got.is_floating_point() and not got.is_complex():
@@ -86,27 +98,41 @@ def _sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[t
         return _partial_sums(got, expected, careful=careful)
     found = [_partial_sums(*part, careful=careful) for part in parts(got, expected)]
     l2, norm, largest, *bad = (torch.stack(column) for column in zip(*found, strict=True))
-    whole = [torch.linalg.vector_norm(l2, dim=0), torch.linalg.vector_norm(norm, dim=0), largest.amax(dim=0)]
+    whole = [
+        torch.linalg.vector_norm(l2, dim=0),
+        torch.linalg.vector_norm(norm, dim=0),
+        largest.amax(dim=0),
+    ]
     return [*whole, *(each.sum(dim=0) for each in bad)]
 
 
-def _partial_sums(got: torch.Tensor, expected: torch.Tensor, *, careful: bool) -> list[torch.Tensor]:
+def _partial_sums(
+    got: torch.Tensor, expected: torch.Tensor, *, careful: bool
+) -> list[torch.Tensor]:
     """`_sums` of some of the elements."""
     wide = torch.complex128 if got.is_complex() else torch.float64
     r = expected.to(wide)
-    x = got.to(wide) if careful or got.itemsize == 1 else got  # else it is widened as it is subtracted, in one pass
+    x = (
+        got.to(wide) if careful or got.itemsize == 1 else got
+    )  # else it is widened as it is subtracted, in one pass
     difference = x - r
     bad = []
     if careful:
         finite = torch.isfinite(r) & torch.isfinite(x)
         same = (x == r) | (torch.isnan(x) & torch.isnan(r))
-        # The fp64 reference may be finite where its own type overflows; infinity is the right answer there.
+        # The fp64 reference may be finite where its own type overflows; infinity is
+        # the right answer there.
         overflow = torch.isinf(x) & torch.isfinite(r) & (r.abs() > torch.finfo(got.dtype).max)
         bad = [(~finite & ~same & ~overflow).sum(dim=1)]
         difference = difference.masked_fill_(~finite, 0)
         r = r.masked_fill(~finite, 0)
     norm = torch.linalg.vector_norm
-    return [norm(difference, dim=1), norm(r, dim=1), norm(difference, ord=float("inf"), dim=1), *bad]
+    return [
+        norm(difference, dim=1),
+        norm(r, dim=1),
+        norm(difference, ord=float("inf"), dim=1),
+        *bad,
+    ]
 
 
 def finite(value: float) -> float:

@@ -1,4 +1,6 @@
-"""Other evaluators' rules, applied to the same outputs, for comparison with their tables.  They decide nothing."""
+"""Other evaluators' rules, applied to the same outputs, for comparison with their
+tables.  They decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class PeerRules:
         answers = [
             agree(mine, theirs, tuple(TOLERANCES.values()))
             for whole in zip(got, baseline, strict=True)
-            for mine, theirs in zip(*(torch.split(leaf, AT_ONCE, dim=1) for leaf in whole), strict=True)
+            for mine, theirs in zip(
+                *(torch.split(leaf, AT_ONCE, dim=1) for leaf in whole), strict=True
+            )
         ]
         for name, per_output in zip(TOLERANCES, zip(*answers, strict=True), strict=True):
             for call in zip(*per_output, strict=True):
@@ -37,14 +41,22 @@ class PeerRules:
 
     def results(self) -> tuple[PeerRule, ...]:
         """The counts of every rule."""
-        return tuple(PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._counts.items())
+        return tuple(
+            PeerRule(name=name, passed_calls=a, calls=b) for name, (a, b) in self._counts.items()
+        )
 
 
-def agree(got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]) -> list[list[bool]]:
-    """Per tolerance and call, the result of torch.allclose(got, baseline, rtol=tolerance, atol=tolerance), the rule of
-    other evaluators."""
+def agree(
+    got: torch.Tensor, baseline: torch.Tensor, tolerances: Sequence[float]
+) -> list[list[bool]]:
+    """Per tolerance and call, the result of torch.allclose(got, baseline, rtol=tolerance,
+    atol=tolerance), the rule of other evaluators.
+    """
     got = got.to(baseline.dtype)
     got, baseline = computable(got), computable(baseline)
-    same = [torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1) for each in tolerances]
+    same = [
+        torch.isclose(got, baseline, rtol=each, atol=each).flatten(1).all(dim=1)
+        for each in tolerances
+    ]
     found: list[list[bool]] = torch.stack(same).tolist()
     return found

@@ -9,7 +9,9 @@ _CLASSES = (
     ("bfloat16", 1e-2),
     ("float8_e4m3", 6e-2),
 )
-"""Names and the largest relative L2 error that rounding to them explains; TF32 and float16 round alike (2⁻¹¹)."""
+"""Names and the largest relative L2 error that rounding to them explains; TF32 and
+float16 round alike (2⁻¹¹).
+"""
 
 CLASS_NAMES = (*(name for name, _ in _CLASSES), "none")
 """Values of `precision_class`, by increasing error."""

@@ -1,4 +1,6 @@
-"""Comparison of answers to unusual inputs with answers to usual ones: is the variant inside the problem's domain?"""
+"""Comparison of answers to unusual inputs with answers to usual ones: is the variant
+inside the problem's domain?
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,14 @@ def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
 def objections(
     baseline: torch.Tensor, expected: torch.Tensor, before: AnswerSize, *, ceiling: bool = True
 ) -> list[str]:
-    """Per call, the reason why the reference's answer to unusual inputs cannot be used; empty if it can.
+    """Per call, the reason why the reference's answer to unusual inputs cannot be
+    used; empty if it can.
 
-    The reference's own precision must be about as accurate as on usual inputs, and its answer of the same order of
-    magnitude: relative to a vanished answer every rounding error is large, and an exploded one belongs to another
-    problem.  `baseline`, `expected`: (calls, elements) of unusual calls; `before`: the same output of a usual call;
-    `ceiling`: limit the size of answers."""
+    The reference's own precision must be about as accurate as on usual inputs, and its answer of
+    the same order of magnitude: relative to a vanished answer every rounding error is large, and an
+    exploded one belongs to another problem.  `baseline`, `expected`: (calls, elements) of unusual
+    calls; `before`: the same output of a usual call; `ceiling`: limit the size of answers.
+    """
     if not (baseline.is_floating_point() or baseline.is_complex()):
         return [""] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
@@ -55,8 +59,9 @@ def objections(
 
 
 def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) -> bool:
-    """Test whether answers are finite and of the usual size: whether `objections` might have none.  `own`: (calls,
-    elements) of the reference's own answers; the other arguments as there."""
+    """Test whether answers are finite and of the usual size: whether `objections` might have none.
+    `own`: (calls, elements) of the reference's own answers; the other arguments as there.
+    """
     if not (own.is_floating_point() or own.is_complex()):
         return True
     wide = torch.complex128 if own.is_complex() else torch.float64
@@ -64,27 +69,38 @@ def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) 
     norms = [norm(computable(part), dim=1, dtype=wide) for (part,) in parts(own)]
     sizes = norm(torch.stack(norms), dim=0) / max(1, own.shape[1]) ** 0.5
     most = _most(before, ceiling=ceiling)
-    return all(math.isfinite(size) and FADED * before.rms <= size <= most for size in sizes.tolist())
+    return all(
+        math.isfinite(size) and FADED * before.rms <= size <= most for size in sizes.tolist()
+    )
 
 
 def _most(before: AnswerSize, *, ceiling: bool) -> float:
     return EXPLODED * before.rms if ceiling and before.rms else math.inf
 
 
-def _objection(bad: float, l2: float, limit: float, here: float, usual_rms: float, most: float) -> str:
+def _objection(
+    bad: float, l2: float, limit: float, here: float, usual_rms: float, most: float
+) -> str:
     if bad or not math.isfinite(l2):
         return "the reference's answer is not finite in its own precision"
     if l2 > limit:
-        return f"the reference's own answer errs by {l2:.1e}, on the problem's own inputs by at most {limit:.1e}"
+        return (
+            f"the reference's own answer errs by {l2:.1e}, on the problem's own inputs by at most"
+            f" {limit:.1e}"
+        )
     if here < FADED * usual_rms or here > most:
         times = here / max(usual_rms, 1e-300)
-        return f"the reference's answer is {times:.1e} times as large as on the problem's own inputs"
+        return (
+            f"the reference's answer is {times:.1e} times as large as on the problem's own inputs"
+        )
     return ""
 
 
 def root_mean_square(values: torch.Tensor) -> torch.Tensor:
     """Root mean square per call, over the finite elements."""
-    norm: torch.Tensor = torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
+    norm: torch.Tensor = (
+        torch.linalg.vector_norm(values, dim=1).double() / max(1, values.shape[1]) ** 0.5
+    )
     if bool(torch.isfinite(norm).all()):
         return norm
     sums = []

@@ -1,11 +1,13 @@
-"""EVALUATE: slices of an output that are wrong although the output as a whole is within its limits (hack 1c).
+"""EVALUATE: slices of an output that are wrong although the output as a whole is
+within its limits (hack 1c).
 
-Errors are relative to a whole output.  If its channels or rows differ in size by orders of magnitude, small ones
-could be left out.  So along each dimension a slice is wrong if its error is half of its own size, although the
-reference in its own precision is accurate there.
+Errors are relative to a whole output.  If its channels or rows differ in size by orders of
+magnitude, small ones could be left out.  So along each dimension a slice is wrong if its error is
+half of its own size, although the reference in its own precision is accurate there.
 
-This does not guard against small elements that are scattered, where rounding and cancellation are as large as they
-are."""
+This does not guard against small elements that are scattered, where rounding and
+cancellation are as large as they are.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ LEAST = 32
 """Elements of the smallest slice that is evidence: a few elements may cancel to almost nothing."""
 
 MOST = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Elements of the largest output that is examined, by kind of device: four million take a processor 0.4 s."""
+"""Elements of the largest output that is examined, by kind of device: four million
+take a processor 0.4 s.
+"""
 
 AT_ONCE = 1 << 22
-"""Elements examined at once, or those of one index of the first dimension: they are copied in fp64."""
+"""Elements examined at once, or those of one index of the first dimension: they are
+copied in fp64.
+"""
 
 
 def first(
@@ -36,7 +42,11 @@ def first(
 
     `got`, `baseline`: (elements,) in the output's type; `expected`: the same in fp64, or exact."""
     count = got.numel()
-    if not is_inexact(got.dtype) or not LEAST < count <= MOST[got.device.type] or count // shape[0] > AT_ONCE:
+    if (
+        not is_inexact(got.dtype)
+        or not LEAST < count <= MOST[got.device.type]
+        or count // shape[0] > AT_ONCE
+    ):
         return None
     dimensions = [along for along, size in enumerate(shape) if size > 1 and count // size >= LEAST]
     if not dimensions:
@@ -55,13 +65,19 @@ def first(
     ]
     if not bool(torch.stack([mask.any() for mask in wrong]).any()):
         return None
-    along, mask = next((along, mask) for along, mask in zip(dimensions, wrong, strict=True) if bool(mask.any()))
+    along, mask = next(
+        (along, mask) for along, mask in zip(dimensions, wrong, strict=True) if bool(mask.any())
+    )
     return along, int(mask.nonzero()[0])
 
 
 def _squares(got: torch.Tensor, expected: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
-    """Squares of the error, of the reference's error, and of the expected output; 0 if one of them is not finite."""
-    squares = torch.stack([each.abs().double().square_() for each in (got - expected, baseline - expected, expected)])
+    """Squares of the error, of the reference's error, and of the expected output; 0
+    if one of them is not finite.
+    """
+    squares = torch.stack(
+        [each.abs().double().square_() for each in (got - expected, baseline - expected, expected)]
+    )
     return squares.masked_fill_(~torch.isfinite(squares).all(dim=0), 0)
 
 

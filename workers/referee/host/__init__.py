@@ -1,1 +1,3 @@
-"""The device and its host: lock, memory, health, stopwatch, cores.  Imports nothing else of the referee."""
+"""The device and its host: lock, memory, health, stopwatch, cores.  Imports nothing
+else of the referee.
+"""

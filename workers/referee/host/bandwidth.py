@@ -1,4 +1,6 @@
-"""Memory bandwidth of the device, and the least time of a call that follows from the bytes it must move."""
+"""Memory bandwidth of the device, and the least time of a call that follows from the
+bytes it must move.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _BLOCK_BYTES = 16 << 10  # in the first-level cache: nothing on this core moves 
 
 
 def cpu_bandwidth() -> float:
-    """Peak bytes per second that one core reads and writes, measured on a block in its first-level cache."""
+    """Peak bytes per second that one core reads and writes, measured on a block in
+    its first-level cache.
+    """
     source, target = numpy.ones(_BLOCK_BYTES, numpy.uint8), numpy.empty(_BLOCK_BYTES, numpy.uint8)
     best = float("inf")
     for _ in range(20):

@@ -1,8 +1,11 @@
-"""Assignment of the host's cores: a few are kept quiet for timed processes, the others do everything else.
+"""Assignment of the host's cores: a few are kept quiet for timed processes, the
+others do everything else.
 
-A process that shares a core, or a core's other hardware thread, with a compiler launches kernels at half the speed; on
-an H200 host this turned ratios of 1.00 into 0.96.  So the stopwatch and the timed processes have cores of their own,
-and each GPU has its own set: timing on one GPU never waits for another."""
+A process that shares a core, or a core's other hardware thread, with a compiler launches
+kernels at half the speed; on an H200 host this turned ratios of 1.00 into 0.96.  So the
+stopwatch and the timed processes have cores of their own, and each GPU has its own set: timing
+on one GPU never waits for another.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TIMED = 4
-"""Cores for the timed process.  CUDA's own threads must not wait for the thread that waits for them; with two cores
-they do (milliseconds, in every third block)."""
+"""Cores for the timed process.  CUDA's own threads must not wait for the thread that waits for
+them; with two cores they do (milliseconds, in every third block).
+"""
 
 SET = TIMED + 2
 """Cores per GPU: the stopwatch's, those of the timed process, and an idle one between them."""
 
 LEFT = 4
-"""Least number of other cores.  With fewer, none are set apart, because compiling would take too long."""
+"""Least number of other cores.  With fewer, none are set apart, because compiling
+would take too long.
+"""
 
 _NODES = Path("/dev")
 _TOPOLOGY = Path("/sys/devices/system/cpu")
@@ -42,12 +48,14 @@ class Cores:
 
     @contextmanager
     def quiet(self, pids: list[int]) -> Iterator[None]:
-        """Run these processes on the quiet cores, and their first threads, which launch, on the same core: only one
-        side runs at a time, and two cores are equally fast only by chance.
+        """Run these processes on the quiet cores, and their first threads, which launch, on the
+        same core: only one side runs at a time, and two cores are equally fast only by chance.
 
-        Ratios of a kernel of 30 µs, mostly launch overhead, varied by 7 % in 24 evaluations; by 16 % with first threads
-        on any quiet core, by 42 % with a core for each side (H200, a noisy host; calls of 20 µs: 4, 10 and 11 %; of 300
-        µs: 0.5, 0.4 and 0.8 %; tests/bench/gpu_cores.py)."""
+        Ratios of a kernel of 30 µs, mostly launch overhead, varied by 7 % in 24
+        evaluations; by 16 % with first threads on any quiet core, by 42 % with a core for
+        each side (H200, a noisy host; calls of 20 µs: 4, 10 and 11 %; of 300 µs: 0.5, 0.4
+        and 0.8 %; tests/bench/gpu_cores.py).
+        """
         for pid in pids:
             _move(pid, self.timed)
             if self.timed != self.others:
@@ -60,11 +68,14 @@ class Cores:
 
 
 def partition(index: int = 0, gpus: int = 1) -> Cores:
-    """Cores for the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED` for the timed process,
-    with an idle one between them, since a virtual machine may hide which of its processors share a core.  Second
-    hardware threads stay idle as well.  Cores set apart for no GPU do everything else.
+    """Cores for the GPU `index` of the host's `gpus`: one core for the stopwatch and `TIMED`
+    for the timed process, with an idle one between them, since a virtual machine may hide which
+    of its processors share a core.  Second hardware threads stay idle as well.  Cores set apart
+    for no GPU do everything else.
 
-    With too few cores for all GPUs, several share a set; with too few for one, all processors do everything."""
+    With too few cores for all GPUs, several share a set; with too few for one, all
+    processors do everything.
+    """
     usable = os.sched_getaffinity(0)
     cores = sorted({_siblings(cpu) & usable for cpu in usable}, key=min)
     sets = min(max(gpus, index + 1), (len(cores) - LEFT) // SET)
@@ -82,11 +93,15 @@ def partition(index: int = 0, gpus: int = 1) -> Cores:
 
 def gpus() -> int:
     """Number of GPUs visible to this process, by their device nodes; 1 if it sees none."""
-    return max(1, sum(node.name.removeprefix("nvidia").isdecimal() for node in _NODES.glob("nvidia*")))
+    return max(
+        1, sum(node.name.removeprefix("nvidia").isdecimal() for node in _NODES.glob("nvidia*"))
+    )
 
 
 def _siblings(cpu: int) -> frozenset[int]:
-    """The processors of one core, as the kernel lists them (0-1,8); the processor alone if it lists none."""
+    """The processors of one core, as the kernel lists them (0-1,8); the processor
+    alone if it lists none.
+    """
     try:
         listed = (_TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list").read_text()
     except OSError:

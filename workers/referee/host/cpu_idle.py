@@ -1,12 +1,15 @@
 """Keeps cores awake while an evaluation is timed on them.
 
-A process that waits lets its core halt, and in a virtual machine waking the core takes up to 400 µs, with large
-variation: on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle milliseconds.  So a process of the
-lowest scheduling class (SCHED_IDLE) spins on each such core and yields every few microseconds.  Its class alone does
-not make it give way to a process in another session's group: a process that woke at the start of the spinner's time
-slice waited for its end, up to 5 ms (Linux 6.18; tests/bench/wakeups.py).
+A process that waits lets its core halt, and in a virtual machine waking the core takes up to 400
+µs, with large variation: on an H200 host, hand-overs of 24 µs became 300 to 500 µs after a few idle
+milliseconds.  So a process of the lowest scheduling class (SCHED_IDLE) spins on each such core and
+yields every few microseconds.  Its class alone does not make it give way to a process in another
+session's group: a process that woke at the start of the spinner's time slice waited for its end, up
+to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
-    python -m workers.referee.host.cpu_idle PARENT CORE…       spins for ever; started and stopped by `CoreWaker`"""
+    python -m workers.referee.host.cpu_idle PARENT CORE…       spins for ever; started and stopped
+                                                               by `CoreWaker`
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,20 @@ SPINS = 500
 
 
 class CoreClaim:
-    """A core that no other referee of this host has claimed, the last free one; any core if all are claimed."""
+    """A core that no other referee of this host has claimed, the last free one; any
+    core if all are claimed.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: folder shared by all referees of this host.  The kernel releases the claim when the holder dies."""
+        """`folder`: folder shared by all referees of this host.  The kernel releases
+        the claim when the holder dies.
+        """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         cores = sorted(os.sched_getaffinity(0), reverse=True)
         for self.core in cores:
-            self._fd = os.open(folder / f"core-{self.core}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(
+                folder / f"core-{self.core}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -70,10 +79,17 @@ class CoreWaker:
         ]
         environment = {"PYTHONPATH": import_path(), "PATH": "/usr/bin:/bin"}
         self._process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/", start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
         )
         assert self._process.stdout is not None
-        self._process.stdout.read(len(cores))  # each reports that it dies with its parent; only then may it be stopped
+        self._process.stdout.read(
+            len(cores)
+        )  # each reports that it dies with its parent; only then may it be stopped
         self._signal(signal.SIGSTOP)
 
     @property

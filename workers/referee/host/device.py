@@ -1,4 +1,6 @@
-"""The device of a referee: torch device, environment of its processes, sizes, name and bandwidth."""
+"""The device of a referee: torch device, environment of its processes, sizes, name
+and bandwidth.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,35 @@ from app.domain.evaluation import Environment
 from workers.referee.host import bandwidth, device_memory
 from workers.referee.host.memory_budget import UNLIMITED
 
-_SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
+_SINGLE = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TRITON_DEFAULT_FP_FUSION": "1",
+}
 
 _ON_GPU = {
     "EVALUATION_DEVICE": "cuda:0",
-    # With 2 in place of the default of 8 the driver makes a context in 71 ms in place of 178 (H200, six at once) and
-    # tears it down in half the time.  Two streams of a process still overlap.
+    # With 2 in place of the default of 8 the driver makes a context in 71 ms in place of 178 (H200,
+    # six at once) and tears it down in half the time.  Two streams of a process still overlap.
     "CUDA_DEVICE_MAX_CONNECTIONS": "2",
 }
 
 TOGETHER_BYTES = 16 << 20
-"""Small problems have input sets made from recordings, a hundred at a time (workers/shims/graph_replay.py); for larger
-ones memory decides how many calls a block has."""
+"""Small problems have input sets made from recordings, a hundred at a time
+(workers/shims/graph_replay.py); for larger ones memory decides how many calls a block has.
+"""
 
 MEMORY_SHARE = 0.53
-"""Share of a GPU's memory for the arenas of all its referees; contexts and candidates need the rest."""
+"""Share of a GPU's memory for the arenas of all its referees; contexts and
+candidates need the rest.
+"""
 
 ROUND_ARENAS = 2
 ARENAS = 2 + ROUND_ARENAS
-"""Arenas that a referee holds at a time: the reference's, the candidate's and the copies of a round."""
+"""Arenas that a referee holds at a time: the reference's, the candidate's and the
+copies of a round.
+"""
 
 ROOM_SHARE = 0.85
 """Share of a GPU's memory that evaluations in flight may reserve (memory_budget.py)."""
@@ -54,19 +66,23 @@ class Device:
     environment: dict[str, str]
     """Environment variables of processes that use it."""
     binds_to_core: bool
-    """True if measured processes run on one core.  Not with CUDA, whose waiting thread would keep the core from the
-    threads that it waits for."""
+    """True if measured processes run on one core.  Not with CUDA, whose waiting thread would keep
+    the core from the threads that it waits for.
+    """
     limits_memory: bool
     """True if address space may be limited: CUDA reserves far more than it uses."""
     together_bytes: int
-    """Largest inputs, outputs and expected outputs of a call together, for which expected outputs are drawn with the
-    inputs."""
+    """Largest inputs, outputs and expected outputs of a call together, for which expected
+    outputs are drawn with the inputs.
+    """
     arena_bytes: int
     """Size of an arena, which holds as many input sets as fit."""
     round_bytes: int
     """Memory for copies of a round's input sets and their outputs."""
     max_slots: int
-    """Most input sets at a time, even if more fit, for blocks of the least duration (sizing.most_slots)."""
+    """Most input sets at a time, even if more fit, for blocks of the least duration
+    (sizing.most_slots).
+    """
     room_bytes: int | None
     """Memory for all evaluations in flight; None if a referee has one evaluation at a time."""
     block_us: tuple[float, float]
@@ -113,8 +129,9 @@ class Device:
 
 
 def open_device(device_class: str, index: int, slots: int, kept_bytes: int = 0) -> Device:
-    """The CPU, or the GPU of that index, with `slots` evaluations in flight.  `kept_bytes`: memory of a GPU that other
-    programs keep.  Raises ValueError if there is no such device."""
+    """The CPU, or the GPU of that index, with `slots` evaluations in flight.  `kept_bytes`: memory
+    of a GPU that other programs keep.  Raises ValueError if there is no such device.
+    """
     return _cpu() if device_class == "cpu" else _gpu(device_class, index, slots, kept_bytes)
 
 
@@ -139,7 +156,10 @@ def _cpu() -> Device:
 
 def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
     if not torch.cuda.is_available():
-        raise ValueError(f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees none")
+        raise ValueError(
+            f"device class {device_class!r}: expected a GPU, and torch {torch.__version__} sees"
+            " none"
+        )
     total_bytes = torch.cuda.get_device_properties(0).total_memory - kept_bytes
     slot_bytes = total_bytes / slots
     arena_bytes = int(slot_bytes * MEMORY_SHARE / ARENAS)
@@ -170,21 +190,26 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
 
 
 def _spares(slots: int, memory_bytes: float) -> int:
-    """Number of warm processes: one for each evaluation in flight and some in preparation, as cores and memory
-    allow."""
+    """Number of warm processes: one for each evaluation in flight and some in
+    preparation, as cores and memory allow.
+    """
     room = int(memory_bytes * CONTEXTS_SHARE / CONTEXT_BYTES) - slots
     return max(1, min(slots + 4, len(os.sched_getaffinity(0)), room))
 
 
 def _library_path() -> dict[str, str]:
-    """Search paths of the driver's libraries and the compilers, if this process has them; none of them is a secret."""
+    """Search paths of the driver's libraries and the compilers, if this process has
+    them; none of them is a secret.
+    """
     names = ("LD_LIBRARY_PATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _cpu_name() -> str:
     """Model name of the processor (proc(5), cpuinfo), or the machine type."""
-    found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^(?:model name|Model)\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE
+    )
     return found[1] if found else platform.machine()
 
 

@@ -1,17 +1,21 @@
 """The lock of a device: shared by evaluations that load and check, exclusive for one that times.
 
-Between processes the lock is a file that every user of the device locks (flock); the kernel releases it when the holder
-dies.  A second file is the turnstile in which a waiting timer stands, so that later checkers cannot starve it.
+Between processes the lock is a file that every user of the device locks (flock); the kernel
+releases it when the holder dies.  A second file is the turnstile in which a waiting timer stands,
+so that later checkers cannot starve it.
 
-Between the threads of one referee timers go first, one after the other: each change from checking to timing waits for
-the slowest checker, so such changes are rare.  A thread that checks for long steps aside in between: with eight
-evaluations in flight on an H200, where some checks lasted 100 ms, timers spent a third of all time waiting for the last
-checker.  No checker starves, because timers come from checkers.
+Between the threads of one referee timers go first, one after the other: each change from
+checking to timing waits for the slowest checker, so such changes are rare.  A thread that checks
+for long steps aside in between: with eight evaluations in flight on an H200, where some checks
+lasted 100 ms, timers spent a third of all time waiting for the last checker.  No checker
+starves, because timers come from checkers.
 
-Long work runs apart: a candidate's first call, which may compile for a minute, and a problem's own code.  Timers do not
-wait for it.  They pause its process, so that it neither computes on the device meanwhile nor loses its own time.  A
-first call is not paused while it seems to compile.  If timers waited for all requests to references, they would do so
-for 40 % of a sweep of KernelBench (eight evaluations in flight, H200)."""
+Long work runs apart: a candidate's first call, which may compile for a minute, and a problem's own
+code.  Timers do not wait for it.  They pause its process, so that it neither computes on the
+device meanwhile nor loses its own time.  A first call is not paused while it seems to compile.  If
+timers waited for all requests to references, they would do so for 40 % of a sweep of KernelBench
+(eight evaluations in flight, H200).
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,9 @@ from typing import Protocol
 from workers.referee.host.waiting_time import Waits
 
 COMPILING_S = 1.0
-"""Seconds that a first call runs apart before timers pause it.  A Triton kernel compiles in a third of a second, on the
-host, while others are timed for a third of all time (small problems, H200)."""
+"""Seconds that a first call runs apart before timers pause it.  A Triton kernel compiles in a third
+of a second, on the host, while others are timed for a third of all time (small problems, H200).
+"""
 
 
 class Pausable(Protocol):
@@ -51,8 +56,9 @@ class Pausable(Protocol):
 
 
 GoApart = Callable[[Pausable | None], None]
-"""Function to be called once a request takes long, at most twice: with the process, or with None while another thread's
-request is waited for."""
+"""Function to be called once a request takes long, at most twice: with the process, or with None
+while another thread's request is waited for.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,8 +109,9 @@ class DeviceLock:
 
     @contextmanager
     def shared_at_first(self) -> Iterator[GoApart]:
-        """Hold the lock while a problem's own code runs, which may take long: as `shared` until the yielded function is
-        called, then as `apart`, so that timers do not wait for it."""
+        """Hold the lock while a problem's own code runs, which may take long: as `shared` until the
+        yielded function is called, then as `apart`, so that timers do not wait for it.
+        """
         gone: list[Apart] = []
 
         def go_apart(process: Pausable | None) -> None:
@@ -130,8 +137,9 @@ class DeviceLock:
         return bool(self._waiting_timers) and threading.get_ident() in self._checking
 
     def step_aside(self) -> None:
-        """Let waiting timers go first if this thread checks.  The caller holds no other lock that a timer may need, and
-        nothing of its evaluation uses the device."""
+        """Let waiting timers go first if this thread checks.  The caller holds no other lock that a
+        timer may need, and nothing of its evaluation uses the device.
+        """
         with self.waits.waiting(), self._changed:
             if self.obstructed:
                 self._leave()
@@ -139,7 +147,9 @@ class DeviceLock:
 
     @contextmanager
     def apart(self, process: Pausable) -> Iterator[None]:
-        """Mark a candidate's first call, for which no timer waits: it may compile for a minute, and compute."""
+        """Mark a candidate's first call, for which no timer waits: it may compile
+        for a minute, and compute.
+        """
         with self._changed:
             gone = self._go(process, COMPILING_S)
         try:
@@ -150,11 +160,12 @@ class DeviceLock:
 
     @contextmanager
     def apart_meanwhile(self, process: Pausable) -> Iterator[None]:
-        """Run apart within `shared`, while this thread waits for a long request to `process`; afterwards this thread
-        checks again.
+        """Run apart within `shared`, while this thread waits for a long request to `process`;
+        afterwards this thread checks again.
 
-        It does not wait for timers that wait themselves, so it may hold the lock of `process` if no timer can need
-        that: one that held the device and waited for the process would never end."""
+        It does not wait for timers that wait themselves, so it may hold the lock of `process` if no
+        timer can need that: one that held the device and waited for the process would never end.
+        """
         with self._changed:
             self._leave()
             gone = self._go(process, 0.0)
@@ -168,22 +179,33 @@ class DeviceLock:
                 self._begin_checking()
 
     def waited_s(self, thread: int) -> float:
-        """Seconds that a thread has waited for others so far, with those for which the process that it waits for apart
-        has been paused: they are added to `waits` when that has ended.  Does not wait for the lock."""
-        gone = [(each.process, each.paused_s) for each in tuple(self._apart) if each.thread == thread]
-        pauses_s = sum(process.paused_s - before_s for process, before_s in gone if process is not None)
+        """Seconds that a thread has waited for others so far, with those for which the
+        process that it waits for apart has been paused: they are added to `waits` when that
+        has ended.  Does not wait for the lock.
+        """
+        gone = [
+            (each.process, each.paused_s) for each in tuple(self._apart) if each.thread == thread
+        ]
+        pauses_s = sum(
+            process.paused_s - before_s for process, before_s in gone if process is not None
+        )
         return self.waits.seconds(thread) + pauses_s
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
-        """Wait, without holding a lock, until everything that runs apart now has ended.  Work that begins later is
-        paused in time, and among eight evaluations there is nearly always some."""
+        """Wait, without holding a lock, until everything that runs apart now has ended.  Work that
+        begins later is paused in time, and among eight evaluations there is nearly always some.
+        """
         with self.waits.waiting(), self._changed:
             there = tuple(self._apart)
-            self._changed.wait_for(lambda: not any(each in there for each in self._apart), timeout_s)
+            self._changed.wait_for(
+                lambda: not any(each in there for each in self._apart), timeout_s
+            )
 
     @contextmanager
     def exclusive(self, *used: Pausable) -> Iterator[None]:
-        """Hold the lock for timing, alone.  Processes that run apart are paused, except those `used`."""
+        """Hold the lock for timing, alone.  Processes that run apart are paused,
+        except those `used`.
+        """
         with self.waits.waiting(), self._changed:
             self._waiting_timers += 1
             try:
@@ -207,11 +229,17 @@ class DeviceLock:
                 self._changed.notify_all()
 
     def pause_all(self, *used: Pausable) -> bool:
-        """Pause everything that still runs apart, except the processes `used`, until this thread releases its exclusive
-        lock: something keeps the device busy.  False if nothing runs apart."""
+        """Pause everything that still runs apart, except the processes `used`, until
+        this thread releases its exclusive lock: something keeps the device busy.
+        False if nothing runs apart.
+        """
         with self._changed:
             standing = (*used, *self._paused)
-            more = [each for each in self._running_apart(math.inf) if all(each is not one for one in standing)]
+            more = [
+                each
+                for each in self._running_apart(math.inf)
+                if all(each is not one for one in standing)
+            ]
             self._paused += more
         for each in more:
             each.pause()
@@ -219,7 +247,9 @@ class DeviceLock:
 
     @property
     def has_paused(self) -> bool:
-        """True while a timer has paused a process; the device may still have to do work that it queued."""
+        """True while a timer has paused a process; the device may still have to do
+        work that it queued.
+        """
         return bool(self._paused)
 
     def _enter(self) -> None:
@@ -245,7 +275,9 @@ class DeviceLock:
         return gone
 
     def _come_back(self, gone: Apart) -> None:
-        """End running apart.  A paused process is continued before its thread goes on; the pauses count as waits."""
+        """End running apart.  A paused process is continued before its thread goes
+        on; the pauses count as waits.
+        """
         process = gone.process
         with self.waits.waiting():
             self._changed.wait_for(lambda: all(each is not process for each in self._paused))
@@ -255,7 +287,11 @@ class DeviceLock:
         self._changed.notify_all()
 
     def _to_pause(self, used: tuple[Pausable, ...]) -> list[Pausable]:
-        return [each for each in self._running_apart(time.monotonic()) if all(each is not one for one in used)]
+        return [
+            each
+            for each in self._running_apart(time.monotonic())
+            if all(each is not one for one in used)
+        ]
 
     def _running_apart(self, now: float) -> list[Pausable]:
         """Processes that timers may pause at that time, each once."""
@@ -263,7 +299,9 @@ class DeviceLock:
         return list({id(process): process for process in due if process is not None}.values())
 
     def _lock(self, kind: int) -> None:
-        """Lock against other processes; this process's threads wait meanwhile, as they would have to anyway."""
+        """Lock against other processes; this process's threads wait meanwhile, as
+        they would have to anyway.
+        """
         with _locked(self._turnstile, kind):
             self._locks.enter_context(_locked(self._device, kind))
 

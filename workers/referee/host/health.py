@@ -1,7 +1,10 @@
-"""Health of the device: a canary of known duration, and the driver's report of clocks, temperature and faults.
+"""Health of the device: a canary of known duration, and the driver's report of
+clocks, temperature and faults.
 
-The canary is the referee's own kernel, run alone before and after a benchmark.  If it takes longer than at the start,
-another program uses the device or its clocks are down, and all measurements in between are discarded."""
+The canary is the referee's own kernel, run alone before and after a benchmark.  If it takes
+longer than at the start, another program uses the device or its clocks are down, and all
+measurements in between are discarded.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,22 @@ import torch
 from workers.referee.host.xid import XidWatch
 
 SLOW = 1.10
-"""Factor by which a canary exceeds its time at the referee's start if another program is on the device."""
+"""Factor by which a canary exceeds its time at the referee's start if another
+program is on the device.
+"""
 
 SICK = 1.5
-"""Factor from which on a device is unfit for measurements, if seen in `SICK_TIMES` consecutive benchmarks."""
+"""Factor from which on a device is unfit for measurements, if seen in `SICK_TIMES`
+consecutive benchmarks.
+"""
 
 SICK_TIMES = 3
 
 HELD_S = 600.0
-"""Seconds for which a reported fault blocks the device: every evaluation in flight at that time ends within them and
-must not be believed.  Later the device's quarantine, which a person ends, keeps jobs away."""
+"""Seconds for which a reported fault blocks the device: every evaluation in flight at
+that time ends within them and must not be believed.  Later the device's quarantine, which
+a person ends, keeps jobs away.
+"""
 
 _SIZE = 2048
 _RUNS = 6
@@ -74,15 +83,22 @@ class Health:
         self._open_nvml()
 
     def canary_us(self) -> float:
-        """Time of the canary, the best of several runs: momentary disturbances are ignored, lasting ones are seen.
+        """Time of the canary, the best of several runs: momentary disturbances are
+        ignored, lasting ones are seen.
 
-        0 on the CPU."""
+        0 on the CPU.
+        """
         if self._operand is None:
             return 0.0
         times: list[float] = []
         for _ in range(_RUNS):
-            torch.cuda._sleep(_LEAD_CYCLES)  # gives the host time to launch everything before the first event
-            began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(
+                _LEAD_CYCLES
+            )  # gives the host time to launch everything before the first event
+            began, ended = (
+                torch.cuda.Event(enable_timing=True),
+                torch.cuda.Event(enable_timing=True),
+            )
             began.record()
             torch.mm(self._operand, self._operand)
             ended.record()
@@ -95,7 +111,9 @@ class Health:
         return canary_us <= SLOW * self.expected_us
 
     def note(self, canary_us: float) -> None:
-        """Record the canary of a benchmark.  Raises DeviceUnhealthyError if it was slow several times in a row."""
+        """Record the canary of a benchmark.  Raises DeviceUnhealthyError if it was
+        slow several times in a row.
+        """
         self._sick = self._sick + 1 if canary_us > SICK * self.expected_us else 0
         if self._sick >= SICK_TIMES:
             raise DeviceUnhealthyError(
@@ -104,34 +122,49 @@ class Health:
             )
 
     def require_sound(self) -> None:
-        """Raise DeviceUnhealthyError if the driver has recently reported a fault of the device (Xid)."""
+        """Raise DeviceUnhealthyError if the driver has recently reported a fault of
+        the device (Xid).
+        """
         if self._xids is None:
             return
         now = time.monotonic()
         self._faults += [(now, fault) for fault in self._xids.faults()]
         recent = dict.fromkeys(fault for at, fault in self._faults if now - at <= HELD_S)
         if recent:
-            raise DeviceUnhealthyError(f"the driver reports a fault of this device: {'; '.join(recent)}")
+            raise DeviceUnhealthyError(
+                f"the driver reports a fault of this device: {'; '.join(recent)}"
+            )
 
     def _open_nvml(self) -> None:
         """Open the device by its UUID, because NVML ignores CUDA_VISIBLE_DEVICES."""
         with contextlib.suppress(OSError):
             library = ctypes.CDLL("libnvidia-ml.so.1")
             uuid = f"GPU-{torch.cuda.get_device_properties(self._device).uuid}".encode()
-            if library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self._handle)) == 0:
+            if (
+                library.nvmlInit_v2() == 0
+                and library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self._handle)) == 0
+            ):
                 self._library = library
                 self._xids = XidWatch(library, self._handle)
                 return
         _log.warning("NVML cannot be used: neither clocks nor Xids of this device are known")
 
     def clocks(self) -> Clocks:
-        """Streaming-multiprocessor clock (MHz), temperature (°C) and power (W); None for values that the driver does
-        not report."""
+        """Streaming-multiprocessor clock (MHz), temperature (°C) and power (W); None for values
+        that the driver does not report.
+        """
         if self._library is None:
             return Clocks()
         clock, heat, power = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
-        known = self._library.nvmlDeviceGetClockInfo(self._handle, _SM_CLOCK, ctypes.byref(clock)) == 0
-        hot = self._library.nvmlDeviceGetTemperature(self._handle, _GPU_TEMPERATURE, ctypes.byref(heat)) == 0
+        known = (
+            self._library.nvmlDeviceGetClockInfo(self._handle, _SM_CLOCK, ctypes.byref(clock)) == 0
+        )
+        hot = (
+            self._library.nvmlDeviceGetTemperature(
+                self._handle, _GPU_TEMPERATURE, ctypes.byref(heat)
+            )
+            == 0
+        )
         drawn = self._library.nvmlDeviceGetPowerUsage(self._handle, ctypes.byref(power)) == 0
         return Clocks(
             sm_clock_mhz=clock.value if known else None,

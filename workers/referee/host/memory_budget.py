@@ -1,9 +1,11 @@
 """Admission by device memory: each evaluation waits until the memory that it will need is free.
 
-Problems differ by five orders of magnitude.  Eight evaluations of a softmax fit on a GPU many times over, two with
-inputs of a gigabyte do not.  So an evaluation states its need beforehand and waits its turn, and one that needs more
-than there is has the device to itself.  While a large one waits, later ones may go first: any number that fit beside
-it, and a few that do not; then all wait for it."""
+Problems differ by five orders of magnitude.  Eight evaluations of a softmax fit on a GPU
+many times over, two with inputs of a gigabyte do not.  So an evaluation states its need
+beforehand and waits its turn, and one that needs more than there is has the device to
+itself.  While a large one waits, later ones may go first: any number that fit beside it, and
+a few that do not; then all wait for it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ FOREIGN_S = 60.0
 """Seconds that an evaluation which fits on the device waits for memory held by other programs."""
 
 OVERTAKINGS = 3
-"""Later evaluations that may go before one and take memory that it needs: with no limit, a large one would wait for
-ever.  Those that fit beside it do not delay it and are not counted."""
+"""Later evaluations that may go before one and take memory that it needs: with no limit, a large
+one would wait for ever.  Those that fit beside it do not delay it and are not counted.
+"""
 
 
 class Cancellable(Protocol):
@@ -50,7 +53,9 @@ class Turn:
     beside: set[Turn] = field(default_factory=set)
     """Turns that have overtaken it and still hold memory."""
     since: float | None = None
-    """Time (time.monotonic) since when other programs have been found to hold the memory, while no evaluation did."""
+    """Time (time.monotonic) since when other programs have been found to hold the
+    memory, while no evaluation did.
+    """
 
 
 UNLIMITED = 1 << 60
@@ -71,9 +76,10 @@ class MemoryBudget:
         give_back: Callable[[], None] = lambda: None,
         is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`total_bytes`: memory for all evaluations together; None for unlimited.  `free_bytes`: memory free on the
-        device now.  `give_back`: ends idle processes that hold memory.  `is_settled`: whether the memory of ended
-        processes is free by now."""
+        """`total_bytes`: memory for all evaluations together; None for unlimited.  `free_bytes`:
+        memory free on the device now.  `give_back`: ends idle processes that hold memory.
+        `is_settled`: whether the memory of ended processes is free by now.
+        """
         self._is_settled = is_settled
         self.total_bytes = total_bytes
         self._free_bytes = free_bytes
@@ -83,12 +89,16 @@ class MemoryBudget:
         self._queue: deque[Turn] = deque()
 
     @contextmanager
-    def hold(self, need_bytes: int, cancellation: Cancellable, resident_bytes: int = 0) -> Iterator[bool]:
-        """Hold that much memory; yields whether another evaluation may hold some meanwhile.  `resident_bytes`: part of
-        it that the evaluation's processes have already, so that it is not free on the device.
+    def hold(
+        self, need_bytes: int, cancellation: Cancellable, resident_bytes: int = 0
+    ) -> Iterator[bool]:
+        """Hold that much memory; yields whether another evaluation may hold some
+        meanwhile.  `resident_bytes`: part of it that the evaluation's processes have
+        already, so that it is not free on the device.
 
-        A cancelled evaluation stops waiting at once and uses no memory.  Raises NoRoomError if other programs hold the
-        memory for long."""
+        A cancelled evaluation stops waiting at once and uses no memory.  Raises NoRoomError if
+        other programs hold the memory for long.
+        """
         if self.total_bytes is None:
             yield False
             return
@@ -109,7 +119,9 @@ class MemoryBudget:
             try:
                 while not cancellation.requested:
                     before = list(itertools.takewhile(lambda other: other is not turn, self._queue))
-                    planned = turn.need <= self._free and all(self._may_overtake(turn, other) for other in before)
+                    planned = turn.need <= self._free and all(
+                        self._may_overtake(turn, other) for other in before
+                    )
                     if planned and self._is_there(turn):
                         for other in before:
                             other.overtaken += not self._fits_beside(turn, other)
@@ -123,8 +135,9 @@ class MemoryBudget:
                 self._changed.notify_all()
 
     def _is_there(self, turn: Turn) -> bool:
-        """Test whether the device has that much.  Idle processes are ended first; an evaluation alone on the device
-        makes do with the memory that is free then."""
+        """Test whether the device has that much.  Idle processes are ended first; an evaluation
+        alone on the device makes do with the memory that is free then.
+        """
         missing = turn.need - turn.resident
         if missing <= self._free_bytes() and turn.need != self.total_bytes:
             return True
@@ -140,15 +153,22 @@ class MemoryBudget:
             return self._is_settled() or waited_s > SETTLING_S
         if waited_s > FOREIGN_S:
             free = self._free_bytes()
-            raise NoRoomError(f"expected {missing:,} bytes of device memory, other programs leave {free:,}")
+            raise NoRoomError(
+                f"expected {missing:,} bytes of device memory, other programs leave {free:,}"
+            )
         return False
 
     def _may_overtake(self, turn: Turn, other: Turn) -> bool:
-        """Test whether a turn may go before an earlier one that does not fit now; one that fits goes itself at its next
-        check."""
-        return other.need > self._free and (self._fits_beside(turn, other) or other.overtaken < OVERTAKINGS)
+        """Test whether a turn may go before an earlier one that does not fit now; one that fits
+        goes itself at its next check.
+        """
+        return other.need > self._free and (
+            self._fits_beside(turn, other) or other.overtaken < OVERTAKINGS
+        )
 
     def _fits_beside(self, turn: Turn, other: Turn) -> bool:
-        """Test whether a turn, with all that have overtaken an earlier one, leaves that one the memory it needs."""
+        """Test whether a turn, with all that have overtaken an earlier one, leaves
+        that one the memory it needs.
+        """
         assert self.total_bytes is not None
         return other.need + turn.need + sum(each.need for each in other.beside) <= self.total_bytes

@@ -1,11 +1,14 @@
-"""Times of references in recent benchmarks: a candidate that slows the reference down makes itself look fast.
+"""Times of references in recent benchmarks: a candidate that slows the reference
+down makes itself look fast.
 
-They also show the effect of placement in device memory.  The same kernel of a library takes another time in another
-process of the same code, and for as long as that process keeps its memory: 4.9 or 6.4 ms (KernelBench 2/77), 3.26 or
-3.48 ms (2/61; H200).  No repetition within one benchmark averages that out, so the interval of a speedup is widened.
+They also show the effect of placement in device memory.  The same kernel of a library takes another
+time in another process of the same code, and for as long as that process keeps its memory: 4.9 or
+6.4 ms (KernelBench 2/77), 3.26 or 3.48 ms (2/61; H200).  No repetition within one benchmark
+averages that out, so the interval of a speedup is widened.
 
-The referee keeps the times by problem for as long as it lives, so no candidate can change the times known from
-others."""
+The referee keeps the times by problem for as long as it lives, so no candidate can
+change the times known from others.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ BENCHMARKS = 3
 """Benchmarks from which on a usual time is known."""
 
 PLACED_US = 1000.0
-"""Time per call in microseconds from which on a reference's times differ by placement rather than by their host."""
+"""Time per call in microseconds from which on a reference's times differ by
+placement rather than by their host.
+"""
 
 KEPT_BENCHMARKS = 15
 KEPT_PROBLEMS = 1000
@@ -31,14 +36,17 @@ class ReferenceHistory:
     """Times per call of references.  Thread-safe."""
 
     def __init__(self, *, widens: bool = False) -> None:
-        """Without benchmarks at first.  `widens`: intervals are widened by the effect of placement, as on a GPU."""
+        """Without benchmarks at first.  `widens`: intervals are widened by the
+        effect of placement, as on a GPU.
+        """
         self._widens = widens
         self._lock = threading.Lock()
         self._times_us: OrderedDict[str, deque[float]] = OrderedDict()
 
     def compared(self, job: Job, timing: Timing) -> Timing:
-        """The timing with the reference's usual time from earlier benchmarks, and with the interval that follows from
-        their spread (`_widened`); this one is then added to them."""
+        """The timing with the reference's usual time from earlier benchmarks, and with the interval
+        that follows from their spread (`_widened`); this one is then added to them.
+        """
         key = _key(job)
         with self._lock:
             before = self._times_us.setdefault(key, deque(maxlen=KEPT_BENCHMARKS))
@@ -59,9 +67,10 @@ class ReferenceHistory:
 
 
 def _widened(timing: Timing, before_us: list[float]) -> Timing:
-    """The timing with an interval that holds the speedup of equally well placed sides.  The reference may be placed
-    worse than in its fastest benchmark by the additional time that it takes now, and the candidate as badly as the
-    reference has been in a quarter of its benchmarks."""
+    """The timing with an interval that holds the speedup of equally well placed sides.  The
+    reference may be placed worse than in its fastest benchmark by the additional time that it takes
+    now, and the candidate as badly as the reference has been in a quarter of its benchmarks.
+    """
     if len(before_us) < BENCHMARKS or min(*before_us, timing.reference_us) < PLACED_US:
         return timing
     known_us = sorted([*before_us, timing.reference_us])

@@ -1,10 +1,13 @@
-"""The stopwatch: a single-threaded process that wakes a frozen process, waits for its answer, takes the time, and
-freezes it again at once, so that its threads cannot continue work after it has reported done.
+"""The stopwatch: a single-threaded process that wakes a frozen process, waits for its
+answer, takes the time, and freezes it again at once, so that its threads cannot continue
+work after it has reported done.
 
-The referee has many threads, of which Python runs one at a time, so a thread that waits for the end of a block is
-sometimes late.  The stopwatch does nothing else.  It needs no torch and is trusted like the referee.
+The referee has many threads, of which Python runs one at a time, so a thread that waits for
+the end of a block is sometimes late.  The stopwatch does nothing else.  It needs no torch
+and is trusted like the referee.
 
-    python -m workers.referee.host.stopwatch FD       started by `Stopwatch`"""
+    python -m workers.referee.host.stopwatch FD       started by `Stopwatch`
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,14 @@ from workers.sandbox.zygote import prefer
 from workers.sandbox.zygote_client import import_path
 
 ORDER = struct.Struct("<QII")
-"""Longest wait in nanoseconds; bytes of the message; number of process ids.  Message and ids follow."""
+"""Longest wait in nanoseconds; bytes of the message; number of process ids.  Message
+and ids follow.
+"""
 
 RESULT = struct.Struct("<QQI")
-"""Begin and end (CLOCK_MONOTONIC, nanoseconds; end is 0 if no answer came in time); bytes of the answer, which
-follows."""
+"""Begin and end (CLOCK_MONOTONIC, nanoseconds; end is 0 if no answer came in time);
+bytes of the answer, which follows.
+"""
 
 _PID = struct.Struct("<i")
 _LARGEST = 64 << 10
@@ -56,7 +62,12 @@ class Stopwatch:
             command = [sys.executable, "-s", "-P", "-m", "workers.referee.host.stopwatch", str(fd)]
             environment = {"PYTHONPATH": import_path(), "PATH": "/usr/bin:/bin"}
             self._process = subprocess.Popen(
-                command, env=environment, pass_fds=[fd], stdin=subprocess.DEVNULL, cwd="/", start_new_session=True
+                command,
+                env=environment,
+                pass_fds=[fd],
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
             )
         self._channel = ours
         self._lock = threading.Lock()
@@ -67,7 +78,9 @@ class Stopwatch:
         return self._process.poll() is None
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Taken:
-        """Send `message` into the channel, take the time, wake the processes, wait for the answer, and stop them."""
+        """Send `message` into the channel, take the time, wake the processes, wait
+        for the answer, and stop them.
+        """
         order = ORDER.pack(round(wait_s * 1e9), len(message), len(pids))
         data = b"".join([order, message, *map(_PID.pack, pids)])
         fds = array.array("i", [channel.fileno()])
@@ -105,7 +118,10 @@ def main(fd: int) -> None:
         with socket.socket(fileno=fds[0]) as channel:
             wait_ns, size, count = ORDER.unpack_from(data)
             message = data[ORDER.size : ORDER.size + size]
-            pids = [_PID.unpack_from(data, ORDER.size + size + index * _PID.size)[0] for index in range(count)]
+            pids = [
+                _PID.unpack_from(data, ORDER.size + size + index * _PID.size)[0]
+                for index in range(count)
+            ]
             orders.send(_measure(channel, message, pids, wait_ns))
 
 

@@ -1,6 +1,8 @@
 """Time that an evaluation has waited for others: for the device's lock and for memory.
 
-That time is no side's fault, so it extends every deadline that runs meanwhile, and the worker is told of it."""
+That time is no side's fault, so it extends every deadline that runs meanwhile, and
+the worker is told of it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Waits:
             self._seconds[thread] = self._seconds.get(thread, 0.0) + time.monotonic() - began
 
     def add(self, seconds: float) -> None:
-        """Add waiting time that this thread could not measure itself: a process that it asked was paused."""
+        """Add waiting time that this thread could not measure itself: a process that
+        it asked was paused.
+        """
         thread = threading.get_ident()
         self._seconds[thread] = self._seconds.get(thread, 0.0) + seconds
 

@@ -1,12 +1,14 @@
 """Xids, the driver's error reports on the device, polled without waiting (NVML events).
 
-A candidate can cause many Xids: an invalid access is a page fault, and a process killed in a kernel leaves a channel to
-be cleaned up.  These say nothing about the device and must not: otherwise a candidate could put every device out of
-service.  Only faults that no program should be able to cause count against the device.
+A candidate can cause many Xids: an invalid access is a page fault, and a process killed in a kernel
+leaves a channel to be cleaned up.  These say nothing about the device and must not: otherwise a
+candidate could put every device out of service.  Only faults that no program should be able to
+cause count against the device.
 
-Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), by the recommended
-action: restart the application, or reset the GPU and beyond; and the list of application errors in NVIDIA's
-k8s-device-plugin (internal/rm/health.go)."""
+Source: NVIDIA, "Analyzing Xid Errors with the Xid Catalog" (docs.nvidia.com/deploy/xid-errors), by
+the recommended action: restart the application, or reset the GPU and beyond; and the list of
+application errors in NVIDIA's k8s-device-plugin (internal/rm/health.go).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ import threading
 from typing import Any
 
 APPLICATION = frozenset({8, 11, 13, 25, 31, 32, 43, 45, 68, 69, 80, 109})
-"""Xids that programs cause: exceptions, page faults, bad commands, preemptive clean-up.  109, a context switch that
-took too long, may need a reset, but a kernel without an end is enough to cause it; the canary shows its remains."""
+"""Xids that programs cause: exceptions, page faults, bad commands, preemptive clean-up.  109, a
+context switch that took too long, may need a reset, but a kernel without an end is enough to cause
+it; the canary shows its remains.
+"""
 
 DEVICE = {
     46: "the GPU stopped processing (timeout)",
@@ -43,8 +47,10 @@ DEVICE = {
     171: "uncorrectable error of the GPU's memory",
     172: "uncorrectable error of the GPU's caches",
 }
-"""Xids of hardware faults, with their meaning.  After 63, 92 and 94 NVIDIA would let programs continue for the time
-being; a device that repairs its memory is not comparable with itself before."""
+"""Xids of hardware faults, with their meaning.  After 63, 92 and 94 NVIDIA would let
+programs continue for the time being; a device that repairs its memory is not
+comparable with itself before.
+"""
 
 CRITICAL_ERROR = 0x8
 """nvmlEventTypeXidCriticalError: every Xid."""
@@ -52,7 +58,9 @@ CRITICAL_ERROR = 0x8
 _SUCCESS, _TIMEOUT, _GPU_IS_LOST = 0, 10, 15  # nvmlReturn_t
 
 MOST = 1000
-"""Events read at a time: a page fault in every thread of a kernel is one event; a candidate may cause several."""
+"""Events read at a time: a page fault in every thread of a kernel is one event; a
+candidate may cause several.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +101,9 @@ class XidWatch:
             code = self._library.nvmlEventSetCreate(ctypes.byref(self._events))
         if code != _SUCCESS:
             return self._give_up(f"NVML answers with {code}")
-        code = self._library.nvmlDeviceRegisterEvents(device, ctypes.c_ulonglong(CRITICAL_ERROR), self._events)
+        code = self._library.nvmlDeviceRegisterEvents(
+            device, ctypes.c_ulonglong(CRITICAL_ERROR), self._events
+        )
         if code != _SUCCESS:
             self._library.nvmlEventSetFree(self._events)
             return self._give_up(f"NVML answers with {code}")
@@ -106,14 +116,20 @@ class XidWatch:
     def faults(self) -> list[str]:
         """Faults of the device since the last call, each with number and meaning.  Never waits."""
         with self._lock:
-            return [fault for number in self._numbers() if (fault := self._fault(number))] if self._watching else []
+            return (
+                [fault for number in self._numbers() if (fault := self._fault(number))]
+                if self._watching
+                else []
+            )
 
     def _numbers(self) -> list[int]:
         """Numbers of new Xids; NVML's report of a lost device counts as one."""
         numbers: list[int] = []
         event = EventData()
         while len(numbers) < MOST:
-            code = self._library.nvmlEventSetWait_v2(self._events, ctypes.byref(event), ctypes.c_uint(0))
+            code = self._library.nvmlEventSetWait_v2(
+                self._events, ctypes.byref(event), ctypes.c_uint(0)
+            )
             if code == _TIMEOUT:
                 break
             if code == _GPU_IS_LOST:
@@ -131,7 +147,10 @@ class XidWatch:
             return f"Xid {number}: {DEVICE[number]}"
         if number not in APPLICATION and number not in self._unknown:
             self._unknown.add(number)
-            _log.warning("Xid %d is not held against the device: it is not known to be the hardware's", number)
+            _log.warning(
+                "Xid %d is not held against the device: it is not known to be the hardware's",
+                number,
+            )
         return None
 
     def close(self) -> None:

@@ -1,1 +1,3 @@
-"""Further tests of a candidate that passed: ablation, perturbed weights, profile, compilation for a GPU."""
+"""Further tests of a candidate that passed: ablation, perturbed weights, profile,
+compilation for a GPU.
+"""

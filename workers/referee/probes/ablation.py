@@ -1,9 +1,10 @@
 """EVALUATE: ablation: does the answer depend on the candidate's kernels?  (hacks 1f, 1g, 5e)
 
-Verified calls are repeated with the kernels replaced by no-ops, by plain copies, and by replays of the values that they
-wrote for other inputs.  These calls run in the candidate's process, which could lie.  Where that matters, a fresh
-process answers in which no kernel is ever launched.  Inputs with spikes are added because a problem's own inputs may
-not show a kernel's effect."""
+Verified calls are repeated with the kernels replaced by no-ops, by plain copies, and by replays of
+the values that they wrote for other inputs.  These calls run in the candidate's process, which
+could lie.  Where that matters, a fresh process answers in which no kernel is ever launched.  Inputs
+with spikes are added because a problem's own inputs may not show a kernel's effect.
+"""
 
 from __future__ import annotations
 
@@ -28,34 +29,48 @@ from workers.referee.session.setup import fresh_session
 from workers.referee.session.variant_calls import unusual
 
 AUDITED = 20
-"""Audit rate on a GPU: 1 in AUDITED candidates without any evidence against them runs in a fresh process."""
+"""Audit rate on a GPU: 1 in AUDITED candidates without any evidence against them
+runs in a fresh process.
+"""
 
 AUDITED_FAST, FAST = 8, 3.0
-"""Audit rate, and the speedup from which on it applies: the lower end of the confidence interval is above FAST."""
+"""Audit rate, and the speedup from which on it applies: the lower end of the
+confidence interval is above FAST.
+"""
 
 FIRST_CALLS = 30
-"""Calls in a fresh process if launches occurred only in the first calls: more than precede the first timed call, so
-that the last one behaves as the timed calls did."""
+"""Calls in a fresh process if launches occurred only in the first calls: more than precede the
+first timed call, so that the last one behaves as the timed calls did.
+"""
 
 ANSWER_ELEMENTS = 1 << 24
 """Elements of two answers that are compared."""
 
 ASKED_CALLS = 3
-"""Time that the candidate's process may take, in units of job.LAST_CALLS: two answers and their preparation.  The fresh
-process has one unit."""
+"""Time that the candidate's process may take, in units of job.LAST_CALLS: two answers and their
+preparation.  The fresh process has one unit.
+"""
 
 
 def ablate(
-    context: EvaluationContext, *, launches: int, names: frozenset[str], at_stake: bool, fast: bool = False
+    context: EvaluationContext,
+    *,
+    launches: int,
+    names: frozenset[str],
+    at_stake: bool,
+    fast: bool = False,
 ) -> Ablation:
     """The ablation of a candidate that launched kernels.
 
-    `launches`: number of launches in all calls so far, as reported by the process; `names`: kernels of the profiled
-    call; `at_stake`: the candidate may be faster than the reference; `fast`: it is certainly faster by a factor of
-    `FAST`."""
+    `launches`: number of launches in all calls so far, as reported by the process; `names`: kernels
+    of the profiled call; `at_stake`: the candidate may be faster than the reference; `fast`: it is
+    certainly faster by a factor of `FAST`.
+    """
     with context.host.device_lock.shared():
         found, right_on_old_memory = _ablate_in_process(context, launches)
-    if found.still_correct and not found.launches_skipped:  # a recorded graph, or launches in the first calls alone
+    if (
+        found.still_correct and not found.launches_skipped
+    ):  # a recorded graph, or launches in the first calls alone
         right = _is_right_without_kernels(context, names, calls=FIRST_CALLS)
         return replace(found, still_correct=right, reason=source_ablation.BY_SOURCE)
     suspected = right_on_old_memory or (
@@ -69,8 +84,10 @@ def ablate(
 def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: bool) -> bool:
     """Test whether a fresh process is to confirm that the kernels matter.
 
-    On a GPU that process costs a context.  It runs only if the candidate failed without its kernels, if its source
-    could reach the recorder, or if the candidate was drawn for an audit, which it cannot know."""
+    On a GPU that process costs a context.  It runs only if the candidate failed without
+    its kernels, if its source could reach the recorder, or if the candidate was drawn for
+    an audit, which it cannot know.
+    """
     return (
         context.host.device.precompiles
         or bool(found.reason)
@@ -80,10 +97,13 @@ def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: b
 
 
 def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablation, bool]:
-    """Ablation in the candidate's own process: no-ops; if the answer is wrong then, replays and copies.
+    """Ablation in the candidate's own process: no-ops; if the answer is wrong then,
+    replays and copies.
 
-    Also returned: whether the answer was right with no-ops as long as unwritten memory kept its content, and wrong
-    otherwise.  Either that memory held an earlier output, or the candidate detects the ablation."""
+    Also returned: whether the answer was right with no-ops as long as unwritten memory kept
+    its content, and wrong otherwise.  Either that memory held an earlier output, or the
+    candidate detects the ablation.
+    """
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s, waits=context.runner.device_lock.waits)
     extra = _uncounted(context.runner, context.spec, deadline)
@@ -93,13 +113,17 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
         usual, other, another = _single_batches(extra, 3)
         try:
             # In two slots: a candidate could launch its kernels in one of them only.
-            right_on_old_memory = any(is_right(extra, AblationMode.SILENT, batch) for batch in (usual, other))
+            right_on_old_memory = any(
+                is_right(extra, AblationMode.SILENT, batch) for batch in (usual, other)
+            )
             right = right_on_old_memory and any(
                 is_right(extra, AblationMode.NOTHING, batch) for batch in (usual, other)
             )
         except FailedError as error:  # without its kernels it cannot even return
             right, reason = False, f"without its kernels it fails: {error}"[:500]
-        _, total = context.runner.candidate.ask(Command.TESTIFY, extra.time_limit_s(context.runner.candidate, 1))
+        _, total = context.runner.candidate.ask(
+            Command.TESTIFY, extra.time_limit_s(context.runner.candidate, 1)
+        )
         if right and total > launches and _matter_on_spikes(extra, AblationMode.NOTHING, usual):
             right = False
         elif not right:
@@ -128,11 +152,19 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
     return found, right_on_old_memory and not right
 
 
-def _uncounted(runner: CallRunner, spec: problem_spec.ProblemSpec, deadline: Deadline) -> CallRunner:
+def _uncounted(
+    runner: CallRunner, spec: problem_spec.ProblemSpec, deadline: Deadline
+) -> CallRunner:
     """Further calls of the candidate that do not count towards the evaluation."""
     seed = os.urandom(32)
     return CallRunner(
-        runner.reference, runner.candidate, spec, seed, deadline, runner.device_lock, quickest_s=runner.quickest_s
+        runner.reference,
+        runner.candidate,
+        spec,
+        seed,
+        deadline,
+        runner.device_lock,
+        quickest_s=runner.quickest_s,
     )
 
 
@@ -158,16 +190,23 @@ def _passes(extra: CallRunner, batch: Batch) -> bool:
 
 
 def _matter_on_spikes(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
-    """Test whether inputs with spikes exist on which the candidate is right with its kernels and wrong with `mode` in
-    their place.  A clamp whose limits the problem's inputs never reach has its effect there."""
+    """Test whether inputs with spikes exist on which the candidate is right with its
+    kernels and wrong with `mode` in their place.  A clamp whose limits the problem's inputs
+    never reach has its effect there.
+    """
     spiked = unusual(extra, Variant.SPIKED, usual)
     # In this order: memory left behind by a right call could hold the answer to the next one.
-    return spiked is not None and not is_right(extra, mode, spiked) and is_right(extra, AblationMode.HONEST, spiked)
+    return (
+        spiked is not None
+        and not is_right(extra, mode, spiked)
+        and is_right(extra, AblationMode.HONEST, spiked)
+    )
 
 
 def _stays_right_on_spikes(emptied: CallRunner, whole: CallRunner) -> bool:
-    """Test whether a process without kernels (`emptied`) is right on inputs with spikes; True if the candidate itself
-    (`whole`) is not right on them."""
+    """Test whether a process without kernels (`emptied`) is right on inputs with spikes; True if
+    the candidate itself (`whole`) is not right on them.
+    """
     spiked = unusual(whole, Variant.SPIKED, whole.draw(1))
     if spiked is None or not is_right(whole, AblationMode.HONEST, spiked):
         return True
@@ -175,13 +214,16 @@ def _stays_right_on_spikes(emptied: CallRunner, whole: CallRunner) -> bool:
 
 
 def _are_replayable(extra: CallRunner, usual: Batch, other: Batch) -> bool:
-    """Test whether the answer is right with values that the kernels wrote for other inputs, such as a flag or a zero
-    that is added.
+    """Test whether the answer is right with values that the kernels wrote for other inputs, such as
+    a flag or a zero that is added.
 
-    False if both inputs have the same answer, as in a fixed case: nothing is known then."""
+    False if both inputs have the same answer, as in a fixed case: nothing is known then.
+    """
     if _have_one_answer(extra, usual, other):
         return False
-    if not is_right(extra, AblationMode.KEEP, usual) or not is_right(extra, AblationMode.REPLAY, other):
+    if not is_right(extra, AblationMode.KEEP, usual) or not is_right(
+        extra, AblationMode.REPLAY, other
+    ):
         return False
     scaled = unusual(extra, Variant.SCALED, usual)
     if scaled is not None and not is_right(extra, AblationMode.REPLAY, scaled):
@@ -196,14 +238,18 @@ def _have_one_answer(extra: CallRunner, usual: Batch, other: Batch) -> bool:
     return all(map(torch.equal, kept, others))
 
 
-def _is_right_without_kernels(context: EvaluationContext, names: frozenset[str], *, calls: int = 1) -> bool:
-    """Test whether a fresh process without the candidate's kernels answers the last of `calls` calls right.  The caller
-    does not hold the lock.
+def _is_right_without_kernels(
+    context: EvaluationContext, names: frozenset[str], *, calls: int = 1
+) -> bool:
+    """Test whether a fresh process without the candidate's kernels answers the last of `calls`
+    calls right.  The caller does not hold the lock.
 
-    The process receives the source unchanged and launches no kernel.  If the source could reach the recorder and notice
-    that, a second process receives the source with empty kernel bodies and launches them.  That alone would not do:
-    kernels are found by their decorators' names, which may also stand at host functions.  A source of this kind without
-    any kernel launched none; one that does not show a kernel that ran is left to app/detectors/unread_source.py."""
+    The process receives the source unchanged and launches no kernel.  If the source could reach the
+    recorder and notice that, a second process receives the source with empty kernel bodies and
+    launches them.  That alone would not do: kernels are found by their decorators' names, which may
+    also stand at host functions.  A source of this kind without any kernel launched none; one that
+    does not show a kernel that ran is left to app/detectors/unread_source.py.
+    """
     variants = [(context.job.candidate, True)]
     if not source_ablation.keeps_to_itself(context.job.candidate):
         emptied = source_ablation.without_kernels(context.job.candidate)
@@ -212,7 +258,9 @@ def _is_right_without_kernels(context: EvaluationContext, names: frozenset[str],
         if emptied is not None and names <= source_ablation.kernel_names(context.job.candidate):
             variants.append((emptied, False))
     return any(
-        _is_right_in_fresh_process(replace(context, job=replace(context.job, candidate=source)), calls, silent=silent)
+        _is_right_in_fresh_process(
+            replace(context, job=replace(context.job, candidate=source)), calls, silent=silent
+        )
         for source, silent in variants
     )
 
@@ -222,19 +270,27 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
     try:
         with fresh_session(handle, context, silent=silent) as (session, deadline):
             extra = CallRunner(
-                context.runner.reference, session, context.spec, os.urandom(32), deadline, context.host.device_lock
+                context.runner.reference,
+                session,
+                context.spec,
+                os.urandom(32),
+                deadline,
+                context.host.device_lock,
             )
             if not _is_right_at_last(extra, calls):
                 return False
             with context.host.device_lock.shared():
-                return _stays_right_on_spikes(extra, _uncounted(context.runner, context.spec, deadline))
+                return _stays_right_on_spikes(
+                    extra, _uncounted(context.runner, context.spec, deadline)
+                )
     except PROCESS_ERRORS:
         return False
 
 
 def _is_right_at_last(extra: CallRunner, calls: int) -> bool:
-    """Test whether the last of `calls` calls is right.  The first call compiles, and other evaluations may be timed
-    meanwhile; the others are short and share one hold of the lock."""
+    """Test whether the last of `calls` calls is right.  The first call compiles, and other
+    evaluations may be timed meanwhile; the others are short and share one hold of the lock.
+    """
     first_calls.make_first(extra)
     right = not extra.failed
     with extra.device_lock.shared():

@@ -1,7 +1,10 @@
-"""EVALUATE: ahead-of-time compilation of a candidate's Triton kernels for a GPU, on a machine without one.
+"""EVALUATE: ahead-of-time compilation of a candidate's Triton kernels for a GPU, on
+a machine without one.
 
-The kernels are compiled by a builder: another confined process, in which Triton does not interpret.  The candidate's
-process recorded how they are launched; the referee passes that record on without reading it."""
+The kernels are compiled by a builder: another confined process, in which Triton does not
+interpret.  The candidate's process recorded how they are launched; the referee passes
+that record on without reading it.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,11 @@ class Compiled:
 
 
 def precompile(host: Host, source: bytes, notes: bytes) -> Compiled:
-    """Compile the launches in `notes` (JSON from the candidate's process, not parsed here) for TARGET_CAPABILITY.
+    """Compile the launches in `notes` (JSON from the candidate's process, not parsed
+    here) for TARGET_CAPABILITY.
 
-    A builder that fails or times out counts against no candidate: its kernels are `not_attempted`."""
+    A builder that fails or times out counts against no candidate: its kernels are `not_attempted`.
+    """
     builder = host.builder()
     try:
         builder.load_builder(source, notes, TIMEOUT_S)
@@ -44,7 +49,11 @@ def precompile(host: Host, source: bytes, notes: bytes) -> Compiled:
     except PROCESS_ERRORS as error:
         reason = f"no answer within {TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
         return Compiled(
-            kernels=(CompiledKernel(name="*", signature="", outcome="not_attempted", message=reason[:2000]),)
+            kernels=(
+                CompiledKernel(
+                    name="*", signature="", outcome="not_attempted", message=reason[:2000]
+                ),
+            )
         )
     finally:
         builder.close()

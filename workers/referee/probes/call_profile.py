@@ -1,14 +1,18 @@
-"""EVALUATE: profile of a call: its kernels and operators, as reported by the candidate's process (testimony).
+"""EVALUATE: profile of a call: its kernels and operators, as reported by the
+candidate's process (testimony).
 
-The candidate's own Triton kernels are timed between events while the call's work queues up on the device, at almost no
-cost.  The driver's profiler also sees the library's kernels and those of CUDA extensions.  On a GPU it runs for every
-candidate that claims kernels and has passed so far, after timing, because it makes later launches of the process
-slower.  It sees several calls, and the call with the median share of own kernels counts: other evaluations use the
-device meanwhile, and a kernel that waits for its turn looks long.  Timers do not wait for the profiler, which takes
-0.2 s to start and to write its file, mostly on the host; they pause the process.  On the CPU device a dispatch mode
-records the library's operators (workers/backends/support/library_work.py).
+The candidate's own Triton kernels are timed between events while the call's work queues up on the
+device, at almost no cost.  The driver's profiler also sees the library's kernels and those of CUDA
+extensions.  On a GPU it runs for every candidate that claims kernels and has passed so far, after
+timing, because it makes later launches of the process slower.  It sees several calls, and the call
+with the median share of own kernels counts: other evaluations use the device meanwhile, and a
+kernel that waits for its turn looks long.  Timers do not wait for the profiler, which takes 0.2 s
+to start and to write its file, mostly on the host; they pause the process.  On the CPU device a
+dispatch mode records the library's operators (workers/backends/support/library_work.py).
 
-Every profiled call has fresh inputs and is verified, so a candidate that detects the profiler must still answer."""
+Every profiled call has fresh inputs and is verified, so a candidate that detects the
+profiler must still answer.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +37,29 @@ LAUNCH_BOUND = 0.85
 """Share of a call's time: a call that keeps the device busy for less than this is launch-bound."""
 
 BALANCED = 0.6
-"""Share from which on the host and the device are about equally fast, and either may be the slower one in another
-process.  Benchmarks of one kernel of 30 µs gave 0.69 to 1.03 for a truth of 1.0, each with a narrow interval (H200)."""
+"""Share from which on the host and the device are about equally fast, and either may be the slower
+one in another process.  Benchmarks of one kernel of 30 µs gave 0.69 to 1.03 for a truth of 1.0,
+each with a narrow interval (H200).
+"""
 
 PROFILER_TIMEOUT_S = 60.0
 """Limit for the profiler and for reading its records, in seconds."""
 
 PROFILED_CALLS, PROFILED_S = 5, 0.01
-"""Most calls that the profiler sees, an odd number, and their total time in seconds.  Of long calls one is enough: each
-meets other processes' turns on the device."""
+"""Most calls that the profiler sees, an odd number, and their total time in seconds.  Of long calls
+one is enough: each meets other processes' turns on the device.
+"""
 
 
 def profile(
     runner: CallRunner, spec: problem_spec.ProblemSpec, bytes_per_s: float, *, full: bool
 ) -> tuple[Testimony, Profile, list[Launch]]:
-    """Profile a candidate: launches in all calls and in one, the kernel table of one call, and its launches.
+    """Profile a candidate: launches in all calls and in one, the kernel table of one
+    call, and its launches.
 
-    All calls made here are verified.  The process's exceptions pass through; a failure of the driver's profiler is
-    recorded and is no fault of the candidate."""
+    All calls made here are verified.  The process's exceptions pass through; a failure of the
+    driver's profiler is recorded and is no fault of the candidate.
+    """
     candidate = runner.candidate
     device_ns = _profiled(runner, 0)
     seen, total = _launches(candidate, runner.time_limit_s(candidate, 1))
@@ -61,13 +70,18 @@ def profile(
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
     if any(launch.work_bytes for launch in seen):
-        covered = _share(sum(each.work_bytes for each in _own(seen)), sum(each.work_bytes for each in seen))
+        covered = _share(
+            sum(each.work_bytes for each in _own(seen)), sum(each.work_bytes for each in seen)
+        )
     if full:
         try:
             everything_ns = _profiled(runner, _calls_to_profile(runner))
             rows, total = _launches(candidate, PROFILER_TIMEOUT_S)
             seen = typical(rows)
-            source, device_ns = "profiler", max(launch_records.busy_ns(seen), everything_ns if not rows else 0)
+            source, device_ns = (
+                "profiler",
+                max(launch_records.busy_ns(seen), everything_ns if not rows else 0),
+            )
             computing = _computing(seen)
             covered = _share(_busy_ns(seen), launch_records.busy_ns(computing))
         except FailedError as failed:
@@ -89,7 +103,9 @@ def profile(
 
 
 def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
-    """Code of the kernels of the profiled call, after `profile`; empty if the process gives none."""
+    """Code of the kernels of the profiled call, after `profile`; empty if the
+    process gives none.
+    """
     candidate = runner.candidate
     try:
         texts, _ = candidate.ask(Command.CODE, runner.time_limit_s(candidate, 1))
@@ -99,11 +115,12 @@ def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
 
 
 def _profiled(runner: CallRunner, by_profiler: int) -> int:
-    """Make calls on fresh inputs and verify them; returns nanoseconds of device time of the first, as reported by the
-    process.
+    """Make calls on fresh inputs and verify them; returns nanoseconds of device time of the
+    first, as reported by the process.
 
-    `by_profiler`: number of calls that the driver's profiler sees; 0 for one call whose own launches are timed between
-    events."""
+    `by_profiler`: number of calls that the driver's profiler sees; 0 for one call whose own
+    launches are timed between events.
+    """
     candidate, count = runner.candidate, max(1, by_profiler)
     deadline = Deadline(PROFILER_TIMEOUT_S, PROFILER_TIMEOUT_S)
     timeout_s = deadline.allow() if by_profiler else runner.time_limit_s(candidate, 2)
@@ -118,17 +135,24 @@ def _profiled(runner: CallRunner, by_profiler: int) -> int:
 
 def _calls_to_profile(runner: CallRunner) -> int:
     """Number of calls to profile: 1, 3 … PROFILED_CALLS."""
-    fit = int(min(PROFILED_CALLS, runner.in_block, PROFILED_S / max(1e-6, runner.quickest_s or PROFILED_S)))
+    fit = int(
+        min(
+            PROFILED_CALLS, runner.in_block, PROFILED_S / max(1e-6, runner.quickest_s or PROFILED_S)
+        )
+    )
     return max(1, fit - 1 + fit % 2)
 
 
 def typical(rows: Sequence[Launch]) -> list[Launch]:
-    """Launches of the profiled call with the median share of own kernels; of two middle ones, the lower."""
+    """Launches of the profiled call with the median share of own kernels; of two
+    middle ones, the lower.
+    """
     calls: dict[int, list[Launch]] = {}
     for row in rows:
         calls.setdefault(row.call, []).append(row)
     ordered = sorted(
-        calls.values(), key=lambda call: _share(_busy_ns(call), launch_records.busy_ns(_computing(call))) or 0.0
+        calls.values(),
+        key=lambda call: _share(_busy_ns(call), launch_records.busy_ns(_computing(call))) or 0.0,
     )
     return ordered[(len(ordered) - 1) // 2] if ordered else []
 
@@ -139,10 +163,11 @@ def _computing(seen: Sequence[Launch]) -> list[Launch]:
 
 
 def with_launches(timing: Timing, profile: Profile) -> Timing:
-    """The timing, marked if the candidate's calls are launch-bound.  If host and device are about equally fast, the
-    interval is widened upwards: another process may be faster.
+    """The timing, marked if the candidate's calls are launch-bound.  If host and device are about
+    equally fast, the interval is widened upwards: another process may be faster.
 
-    The device time is testimony, so it moves no estimate."""
+    The device time is testimony, so it moves no estimate.
+    """
     if not profile.device_us or profile.device_us >= LAUNCH_BOUND * timing.candidate_us:
         return timing
     share = profile.device_us / timing.candidate_us
@@ -169,8 +194,9 @@ def _share(own_ns: int, all_ns: int) -> float | None:
 
 
 def _table(seen: Sequence[Launch], *, modelled: bool) -> tuple[KernelRow, ...]:
-    """Rows of the kernel table, one per kernel, in the order of their first launch; grid and block are those of the
-    first launch."""
+    """Rows of the kernel table, one per kernel, in the order of their first launch; grid and block
+    are those of the first launch.
+    """
     groups: dict[tuple[str, str], list[Launch]] = {}
     for launch in seen:
         groups.setdefault((launch.name, launch.origin), []).append(launch)

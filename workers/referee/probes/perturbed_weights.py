@@ -1,19 +1,23 @@
-"""EVALUATE: does the candidate use weights that are constant until the model is trained, and every step of an
-iteration?  (hack 1c)
+"""EVALUATE: does the candidate use weights that are constant until the model is trained, and every
+step of an iteration?  (hack 1c)
 
-When a model is constructed, a norm's weight is ones and its bias zeros, a layer's scale 1e-6, a recurrence the unit
-matrix, a layer a copy of another.  A candidate that leaves such parameters out is right in every call and wrong after
-training.  So one more call is made with other values for them, by a new model, because an honest candidate may have
-folded its weights into something else in its first call.  If the answer is wrong, a new process decides: there, values
-cached under an address or a shape are gone as well.
+When a model is constructed, a norm's weight is ones and its bias zeros, a layer's scale 1e-6, a
+recurrence the unit matrix, a layer a copy of another.  A candidate that leaves such parameters out
+is right in every call and wrong after training.  So one more call is made with other values for
+them, by a new model, because an honest candidate may have folded its weights into something else in
+its first call.  If the answer is wrong, a new process decides: there, values cached under an
+address or a shape are gone as well.
 
-A contraction with random weights forgets its first steps, and a kernel that leaves them out is right.  So matrices that
-every step of the reference uses are replaced by orthogonal ones, which keep what they are given.
+A contraction with random weights forgets its first steps, and a kernel that leaves them out is
+right.  So matrices that every step of the reference uses are replaced by orthogonal ones,
+which keep what they are given.
 
-A candidate may use other names for its parameters: a parameter stands for the constant that it equals in shape and
-value.  If several parameters do, or a larger one could hold packed weights, the candidate is not tested.  The test does
-not guard against that, nor against a candidate that behaves in its second model.  A candidate that folds weights in the
-constructor, before they are given to it, looks like one that leaves them out: this is a finding, not a failure."""
+A candidate may use other names for its parameters: a parameter stands for the constant that it
+equals in shape and value.  If several parameters do, or a larger one could hold packed weights, the
+candidate is not tested.  The test does not guard against that, nor against a candidate that behaves
+in its second model.  A candidate that folds weights in the constructor, before they are given to
+it, looks like one that leaves them out: this is a finding, not a failure.
+"""
 
 from __future__ import annotations
 
@@ -43,36 +47,47 @@ from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.setup import fresh_session, init_seed
 
 SPREAD = 0.2
-"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on other values.  It moves a
-norm's answer by a fifth."""
+"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on other
+values.  It moves a norm's answer by a fifth.
+"""
 
 SMALL = constant_parameters.SMALL
 """Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
 
 FAR = 3.0
-"""Values beyond which a parameter is replaced by one between itself and zero: a saturated sigmoid hides the terms
-behind it."""
+"""Values beyond which a parameter is replaced by one between itself and zero: a saturated
+sigmoid hides the terms behind it.
+"""
 
 
 def constant_names(spec: problem_spec.ProblemSpec, candidate: Session) -> tuple[str, ...]:
-    """Constants of the problem that the candidate's model has or has no place for, as its process reports.  Without a
-    place they could never be trained."""
-    asked = candidate.matching_constants | candidate.matching_constants >> control_channel.ABSENT_BIT
+    """Constants of the problem that the candidate's model has or has no place for, as its process
+    reports.  Without a place they could never be trained.
+    """
+    asked = (
+        candidate.matching_constants | candidate.matching_constants >> control_channel.ABSENT_BIT
+    )
     return tuple(name for bit, name in enumerate(spec.constants) if asked >> bit & 1)
 
 
 def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights:
-    """Repeat a call with other weights.  The sessions cannot be used afterwards, except by the call with NaN.
+    """Repeat a call with other weights.  The sessions cannot be used afterwards,
+    except by the call with NaN.
 
-    There must be constant names.  `ablation`: its suspected modes are tried again with these weights.  Raises only for
-    faults of the referee."""
+    There must be constant names.  `ablation`: its suspected modes are tried again with these
+    weights.  Raises only for faults of the referee.
+    """
     names, seed = constant_names(context.spec, context.runner.candidate), os.urandom(32)
     unknown = FreshWeights(names=names, seed=seed.hex(), still_correct=None)
     try:
         outputs, matter = _ask_renewed_model(context, names, seed, _suspected_modes(ablation))
-        compiled = BACKENDS[context.job.backend].compiled_on_host  # a new process would compile for a minute
+        compiled = BACKENDS[
+            context.job.backend
+        ].compiled_on_host  # a new process would compile for a minute
         if _are_right(outputs) or (outputs and compiled):
-            return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter)
+            return replace(
+                unknown, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter
+            )
         return _ask_fresh_process(context, unknown)
     except ReferenceFailedError as error:
         context.host.references.discard(context.runner.reference.handle)
@@ -88,11 +103,14 @@ class _UnusableWeightsError(Exception):
 def _ask_renewed_model(
     context: EvaluationContext, names: tuple[str, ...], seed: bytes, modes: tuple[AblationMode, ...]
 ) -> tuple[tuple[OutputCheck, ...], bool | None]:
-    """Checks of a call of a new model in the candidate's process, empty if it does not answer; and whether the kernels
-    matter with the new weights, None if unknown.  Raises ReferenceFailedError, _UnusableWeightsError.
+    """Checks of a call of a new model in the candidate's process, empty if it does not answer;
+    and whether the kernels matter with the new weights, None if unknown.  Raises
+    ReferenceFailedError, _UnusableWeightsError.
 
-    The constructor may take long, so other evaluations may use the device meanwhile.  The call itself is short because
-    its kernels are compiled; if the source compiles more than kernels, the call is made like a first call."""
+    The constructor may take long, so other evaluations may use the device meanwhile.  The call
+    itself is short because its kernels are compiled; if the source compiles more than kernels, the
+    call is made like a first call.
+    """
     candidate, timeout_s = context.runner.candidate, context.job.options.last_call_s
     deadline = Deadline(timeout_s, timeout_s, context.cancellation, context.host.device_lock.waits)
     rule, quickest_s = context.runner.record.rule, context.runner.quickest_s
@@ -107,7 +125,9 @@ def _ask_renewed_model(
         quickest_s,
     )
     candidate.delivering = Delivering.COPY
-    built = _answers(lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(context.seed)))
+    built = _answers(
+        lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(context.seed))
+    )
     at_once = b"compile" not in context.job.candidate
     with context.host.device_lock.shared():
         _redraw(context.runner, context.spec, names, seed)
@@ -119,13 +139,18 @@ def _ask_renewed_model(
 
 
 def _suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
-    """Ablation modes under which the output stayed correct in the candidate's process.  A kernel that scales by ones
-    has no effect, or copies, until the weights are trained."""
+    """Ablation modes under which the output stayed correct in the candidate's process.  A kernel
+    that scales by ones has no effect, or copies, until the weights are trained.
+    """
     if ablation is None or ablation.reason == BY_SOURCE:
         return ()
     if ablation.still_correct:
         return (AblationMode.NOTHING,)
-    return (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE) if ablation.copies_still_correct else ()
+    return (
+        (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
+        if ablation.copies_still_correct
+        else ()
+    )
 
 
 def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool | None:
@@ -139,7 +164,9 @@ def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool 
 
 
 def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> FreshWeights:
-    """The check repeated in a process that has seen no other weights.  The caller does not hold the lock."""
+    """The check repeated in a process that has seen no other weights.  The caller
+    does not hold the lock.
+    """
     handle = context.host.candidate(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context) as (session, deadline):
@@ -156,16 +183,22 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     except PROCESS_ERRORS as error:
         refused = isinstance(error, FailedError) and error.outcome is ReplyCode.CALL_FAILED
         reason = f"with other weights it fails: {error}"[:500]
-        return replace(unknown, still_correct=False if refused else None, second_process=True, reason=reason)
+        return replace(
+            unknown, still_correct=False if refused else None, second_process=True, reason=reason
+        )
     outputs = extra.record.correctness().trials[0].outputs
     return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 
 
-def _redraw(runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes) -> None:
+def _redraw(
+    runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes
+) -> None:
     """Write other values for these parameters into both arenas."""
     region = runner.arena.parameters
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
-    generator = torch.Generator(reference_memory.device).manual_seed(int.from_bytes(seed[:7], "little"))
+    generator = torch.Generator(reference_memory.device).manual_seed(
+        int.from_bytes(seed[:7], "little")
+    )
     for name, offset, leaf in zip(spec.parameters, region.offsets, region.leaves, strict=True):
         if name not in names:
             continue
@@ -188,8 +221,9 @@ def _orthogonal(values: torch.Tensor, generator: torch.Generator) -> torch.Tenso
 
 
 def _reference_answers(extra: CallRunner) -> Batch:
-    """One input set whose expected outputs follow from the parameters that are in the reference's arena.  Raises
-    ReferenceFailedError, _UnusableWeightsError."""
+    """One input set whose expected outputs follow from the parameters that are in the reference's
+    arena.  Raises ReferenceFailedError, _UnusableWeightsError.
+    """
     try:
         extra.reference.ask(Command.REFIT, REFERENCE_TIMEOUT_S)
     except PROCESS_ERRORS as error:

@@ -1,1 +1,3 @@
-"""Confined processes as the referee drives them: handle, sessions, mapped memory, pools.  Knows no evaluation."""
+"""Confined processes as the referee drives them: handle, sessions, mapped memory,
+pools.  Knows no evaluation.
+"""

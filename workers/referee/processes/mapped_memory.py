@@ -1,9 +1,11 @@
-"""Device memory of another process, mapped into the referee: memory that is contiguous there is contiguous here.
+"""Device memory of another process, mapped into the referee: memory that is
+contiguous there is contiguous here.
 
-torch's expandable segments grow in pieces of 64 MB, or of 2 MiB for tensors of up to 1 MiB, and each piece has its own
-descriptor.  If pieces were mapped to arbitrary addresses, the outputs of a hundred calls would be fifty pieces, copied
-and compared one by one while the device is locked.  (Of 0.45 s spent timing calls of 25 µs with 1 MiB each, their
-blocks took 0.07 s; H200.)"""
+torch's expandable segments grow in pieces of 64 MB, or of 2 MiB for tensors of up to 1 MiB, and
+each piece has its own descriptor.  If pieces were mapped to arbitrary addresses, the outputs of a
+hundred calls would be fifty pieces, copied and compared one by one while the device is locked.  (Of
+0.45 s spent timing calls of 25 µs with 1 MiB each, their blocks took 0.07 s; H200.)
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ import torch
 from workers.protocol import shared_memory
 
 AREA_BYTES = 1 << 38
-"""Size of the address ranges in which a process's memory is mirrored.  Reserving addresses is free; torch reserves nine
-eighths of the device's memory for each of its segments."""
+"""Size of the address ranges in which a process's memory is mirrored.  Reserving addresses is free;
+torch reserves nine eighths of the device's memory for each of its segments.
+"""
 
 MOST_AREAS = 16
-"""Most areas for one process.  The process itself reports its addresses, and the referee's addresses are shared by
-all."""
+"""Most areas for one process.  The process itself reports its addresses, and the
+referee's addresses are shared by all.
+"""
 
 
 class Extent(NamedTuple):
@@ -53,31 +57,41 @@ class MappedMemory:
         return sum(len(extent.pieces) for extent in self._extents)
 
     def add(self, base: int, size: int, fd: int) -> None:
-        """Map the process's memory from `base` on.  Raises CudaDriverError if it cannot be mapped, or the addresses are
-        taken."""
+        """Map the process's memory from `base` on.  Raises CudaDriverError if it cannot be
+        mapped, or the addresses are taken.
+        """
         piece = shared_memory.attach_at(self._device, fd, size, self._place(base, size))
         index = bisect.bisect(self._extents, base, key=_base)
         around = self._extents[max(0, index - 1) : index + 1]
         before = tuple(it for it in around if (it.end, it.pieces[-1].end) == (base, piece.first))
-        after = tuple(it for it in around if (it.base, it.pieces[0].first) == (base + size, piece.end))
+        after = tuple(
+            it for it in around if (it.base, it.pieces[0].first) == (base + size, piece.end)
+        )
         pieces = (*_pieces(before), piece, *_pieces(after))
         for joined in (*before, *after):
             self._extents.remove(joined)
-        found = Extent(before[0].base if before else base, pieces, shared_memory.in_one_piece(pieces))
+        found = Extent(
+            before[0].base if before else base, pieces, shared_memory.in_one_piece(pieces)
+        )
         bisect.insort(self._extents, found, key=_base)
 
     def _place(self, base: int, size: int) -> shared_memory.MemoryPosition | None:
-        """Address in the referee; None for any address, if the memory crosses areas or the process has too many of
-        them."""
+        """Address in the referee; None for any address, if the memory crosses areas or
+        the process has too many of them.
+        """
         area, offset = divmod(base, AREA_BYTES)
-        if offset + size > AREA_BYTES or (area not in self._areas and len(self._areas) >= MOST_AREAS):
+        if offset + size > AREA_BYTES or (
+            area not in self._areas and len(self._areas) >= MOST_AREAS
+        ):
             return None
         if area not in self._areas:
             self._areas[area] = shared_memory.Addresses(AREA_BYTES)
         return shared_memory.MemoryPosition(self._areas[area], offset)
 
     def at(self, address: int, size: int) -> torch.Tensor | None:
-        """The process's memory from `address` on, contiguous, at most `size` bytes; None if nothing is mapped there."""
+        """The process's memory from `address` on, contiguous, at most `size` bytes;
+        None if nothing is mapped there.
+        """
         index = bisect.bisect_right(self._extents, address, key=_base) - 1
         if index < 0 or address >= self._extents[index].end:
             return None

@@ -1,4 +1,6 @@
-"""Confined processes with their mailboxes, driven by commands.  Sessions share a process: process_session.py."""
+"""Confined processes with their mailboxes, driven by commands.  Sessions share a
+process: process_session.py.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut
 NO_SEED = bytes(32)
 
 SLOW_S = 0.05
-"""Seconds from which on a request to a reference, or the wait for another evaluation's request, must not keep timers
-waiting."""
+"""Seconds from which on a request to a reference, or the wait for another evaluation's
+request, must not keep timers waiting.
+"""
 
 LOOK_S = 0.25
 """Seconds between looks at whether a first call has launched everything."""
@@ -50,16 +53,26 @@ class FailedError(Exception):
 
 
 PROCESS_ERRORS = (FailedError, Ended, TimedOut, BrokenProtocolError)
-"""Errors that a confined process causes, by its answer or by giving none.  Any other is a fault of the referee."""
+"""Errors that a confined process causes, by its answer or by giving none.  Any other
+is a fault of the referee.
+"""
 
 
 @contextmanager
 def decoding() -> Iterator[None]:
-    """Context in which a process's answer is decoded: every error of that is the answer's.  It encloses no other
-    code."""
+    """Context in which a process's answer is decoded: every error of that is the
+    answer's.  It encloses no other code.
+    """
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise BrokenProtocolError(f"malformed answer: {error}"[:500]) from error
 
 
@@ -73,15 +86,21 @@ class ProcessHandle:
         self.described: set[int] = set()
         """Cases that the reference has described; 0 for a problem with a model."""
         self.estimates: dict[int, int] = {}
-        """By case, the reference's estimate of the device memory that a session takes until it is described."""
+        """By case, the reference's estimate of the device memory that a session
+        takes until it is described.
+        """
         self.lock = threading.RLock()
-        """Held from a request to its answer, or longer by a thread that needs no other request between two of its
-        own."""
+        """Held from a request to its answer, or longer by a thread that needs no other
+        request between two of its own.
+        """
         self.device_lock: DeviceLock | None = None
-        """Lock of the device, which a thread that checks does not keep from timers while it waits for this process
-        alone; None if its requests are short, or timed."""
+        """Lock of the device, which a thread that checks does not keep from timers while it waits
+        for this process alone; None if its requests are short, or timed.
+        """
         self.sessions = 0
-        """Evaluations that use the process; counted for a reference's process (reference_pool.py)."""
+        """Evaluations that use the process; counted for a reference's process
+        (reference_pool.py).
+        """
         self.mappings_dropped = 0
         """How often all mappings of the process's memory have been dropped."""
         self._sequence = 0
@@ -102,9 +121,12 @@ class ProcessHandle:
         fd: int | None = None,
         slow: GoApart | None = None,
     ) -> tuple[int, int]:
-        """Send a command and wait for its answer.  Returns busy nanoseconds and the number of text bytes.
+        """Send a command and wait for its answer.  Returns busy nanoseconds and the
+        number of text bytes.
 
-        Raises FailedError (the command failed), Ended, TimedOut, BrokenProtocolError (malformed answer)."""
+        Raises FailedError (the command failed), Ended, TimedOut, BrokenProtocolError
+        (malformed answer).
+        """
         with self.lock:
             self.post(command, session, a, b, c, seed, fd)
             self.process.thaw()
@@ -117,8 +139,9 @@ class ProcessHandle:
                 return self.take(timeout_s - SLOW_S)
 
     def _take_patiently(self, timeout_s: float) -> tuple[int, int]:
-        """The answer to the posted request, as `take`.  If a timer waits meanwhile, and no other evaluation uses this
-        process, the request goes on apart."""
+        """The answer to the posted request, as `take`.  If a timer waits meanwhile, and no other
+        evaluation uses this process, the request goes on apart.
+        """
         lock = self.device_lock
         until = time.monotonic() + timeout_s
         while lock is not None and time.monotonic() + SLOW_S < until:
@@ -143,13 +166,22 @@ class ProcessHandle:
             self.lock.release()
 
     def post(
-        self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED, fd: int | None = None
+        self,
+        command: Command,
+        session: int,
+        a: int,
+        b: int,
+        c: int,
+        seed: bytes = NO_SEED,
+        fd: int | None = None,
     ) -> None:
         """Send a command; the caller holds the lock until it has received the answer."""
         message = self.message(command, session, a, b, c, seed)
         self.process.send(message, () if fd is None else (fd,))
 
-    def message(self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED) -> bytes:
+    def message(
+        self, command: Command, session: int, a: int, b: int, c: int, seed: bytes = NO_SEED
+    ) -> bytes:
         """The bytes of the next request, to be sent by another process."""
         self._sequence += 1
         return control_channel.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
@@ -158,15 +190,20 @@ class ProcessHandle:
         """The answer to the posted request; see `ask`."""
         return self.read(self.process.receive(control_channel.REPLY.size, timeout_s))
 
-    def take_first(self, timeout_s: float, computing_s: float, look: Callable[[], None]) -> tuple[int, int]:
-        """The answer to a posted RUN that may compile, as `take`.  `look` is called `computing_s` seconds after the
-        process has said that only the device's part is left; until then every `computing_s` seconds, because the
-        process may withhold that, or wait for the device to load a second kernel.  An exception of `look` ends the
-        wait."""
+    def take_first(
+        self, timeout_s: float, computing_s: float, look: Callable[[], None]
+    ) -> tuple[int, int]:
+        """The answer to a posted RUN that may compile, as `take`.  `look` is called `computing_s`
+        seconds after the process has said that only the device's part is left; until then every
+        `computing_s` seconds, because the process may withhold that, or wait for the device to load
+        a second kernel.  An exception of `look` ends the wait.
+        """
         spent_s, looks_s = 0.0, computing_s
         is_queued = False
         while spent_s < timeout_s:
-            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:  # testimony, which defers one look
+            if (
+                not is_queued and self.mailbox[control_channel.QUEUED_AT]
+            ):  # testimony, which defers one look
                 is_queued, looks_s = True, spent_s + computing_s
             part_s = min(LOOK_S, timeout_s - spent_s)
             try:
@@ -182,7 +219,9 @@ class ProcessHandle:
         """Values of an answer; see `ask`."""
         outcome, sequence, number, text = control_channel.REPLY.unpack(reply)
         if sequence != self._sequence:
-            raise BrokenProtocolError(f"expected the answer to request {self._sequence}, got one to {sequence}")
+            raise BrokenProtocolError(
+                f"expected the answer to request {self._sequence}, got one to {sequence}"
+            )
         if outcome != ReplyCode.DONE:
             if outcome not in _REPLY_CODES:
                 raise BrokenProtocolError(f"expected an outcome, got {outcome}")
@@ -190,13 +229,27 @@ class ProcessHandle:
         return number, text
 
     def load_reference(
-        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: GoApart | None = None
+        self,
+        source: bytes,
+        entry_point: str,
+        timeout_s: float,
+        *,
+        by_cases: bool = False,
+        slow: GoApart | None = None,
     ) -> None:
         """Make the reference's shim execute the problem."""
         self.mailbox[: len(source)] = source
         name = entry_point.encode()
         self.mailbox[control_channel.SPEC_AT : control_channel.SPEC_AT + len(name)] = name
-        self.ask(Command.LOAD, timeout_s, a=len(source), b=len(name), c=by_cases, fd=self._mailbox_fd, slow=slow)
+        self.ask(
+            Command.LOAD,
+            timeout_s,
+            a=len(source),
+            b=len(name),
+            c=by_cases,
+            fd=self._mailbox_fd,
+            slow=slow,
+        )
 
     def load_candidate(
         self,
@@ -222,8 +275,9 @@ class ProcessHandle:
     def map_segment(self, address: int, timeout_s: float) -> None:
         """Map the piece of the process's device memory around `address`, unless it is mapped.
 
-        The process reports base and size.  A false report shows other bytes of the same process, which then are its
-        answer.  Raises BrokenProtocolError if nothing can be mapped."""
+        The process reports base and size.  A false report shows other bytes of the same process,
+        which then are its answer.  Raises BrokenProtocolError if nothing can be mapped.
+        """
         if self.mapped(address, 1) is not None:
             return
         fd = None
@@ -235,8 +289,14 @@ class ProcessHandle:
                 base, size = self.read(reply)
             if fd is None:
                 raise BrokenProtocolError("expected a descriptor of device memory, got none")
-            if not base <= address < base + size or size > MAX_SEGMENT_BYTES or len(self._mapped) >= MAX_SEGMENTS:
-                raise BrokenProtocolError(f"no such piece of device memory: {size:,} bytes at {base:#x}")
+            if (
+                not base <= address < base + size
+                or size > MAX_SEGMENT_BYTES
+                or len(self._mapped) >= MAX_SEGMENTS
+            ):
+                raise BrokenProtocolError(
+                    f"no such piece of device memory: {size:,} bytes at {base:#x}"
+                )
             self._mapped.add(base, size, fd)
         except shared_memory.OutOfDeviceMemoryError:  # the referee's, for the mapping itself
             raise
@@ -248,7 +308,9 @@ class ProcessHandle:
                 os.close(fd)
 
     def mapped(self, address: int, size: int) -> torch.Tensor | None:
-        """The process's memory from `address` on, contiguous, at most `size` bytes; None if it is not mapped."""
+        """The process's memory from `address` on, contiguous, at most `size` bytes;
+        None if it is not mapped.
+        """
         return self._mapped.at(address, size)
 
     def unmap_segments(self) -> None:

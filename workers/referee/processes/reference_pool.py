@@ -1,9 +1,12 @@
-"""Pool of reference processes of a device: one for each recent problem, shared by the evaluations of that problem.
+"""Pool of reference processes of a device: one for each recent problem, shared by
+the evaluations of that problem.
 
-Making a context costs the driver more, the more contexts there are, so a process for each evaluation would be its
-slowest part.  Each evaluation has its own session in the process (parameters and arena).  The process's lock admits one
-request at a time, and the device's lock keeps requests away during timing.  If many evaluations of one problem are in
-flight, the problem gets a second process."""
+Making a context costs the driver more, the more contexts there are, so a process for each
+evaluation would be its slowest part.  Each evaluation has its own session in the process
+(parameters and arena).  The process's lock admits one request at a time, and the device's lock
+keeps requests away during timing.  If many evaluations of one problem are in flight, the
+problem gets a second process.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,30 @@ from workers.sandbox.process_errors import TimedOut, ZygoteError
 RELEASE_TIMEOUT_S = 10.0
 
 STUCK_S = 120.0
-"""Seconds for which a problem is refused after its reference gave no answer in time: otherwise each of its candidates
-would occupy an evaluation slot for a minute to no effect."""
+"""Seconds for which a problem is refused after its reference gave no answer in time: otherwise each
+of its candidates would occupy an evaluation slot for a minute to no effect.
+"""
 
 END_S = 2.0
 """Seconds to wait for a process to end, after which its memory is free."""
 
 SESSIONS = 4
-"""Evaluations in one process before another is started for the same problem.  With eight in one process, a device did
-176 evaluations of one problem a minute, against 217 of eight problems (H200)."""
+"""Evaluations in one process before another is started for the same problem.  With
+eight in one process, a device did 176 evaluations of one problem a minute, against
+217 of eight problems (H200).
+"""
 
 
 class References:
     """Reference processes by problem.  Thread-safe."""
 
-    def __init__(self, spawn: Callable[[], ProcessHandle], kept: int, device_lock: DeviceLock | None = None) -> None:
-        """`spawn` starts a process that serves references; `kept`: processes that stay for their problem's next
-        evaluation; `device_lock`: lock that long requests do not keep from timers."""
+    def __init__(
+        self, spawn: Callable[[], ProcessHandle], kept: int, device_lock: DeviceLock | None = None
+    ) -> None:
+        """`spawn` starts a process that serves references; `kept`: processes that
+        stay for their problem's next evaluation; `device_lock`: lock that long
+        requests do not keep from timers.
+        """
         self._spawn = spawn
         self._kept = kept
         self._device_lock = device_lock
@@ -50,12 +60,20 @@ class References:
         """Problem → time (time.monotonic) at which its reference gave no answer."""
 
     def open_session(
-        self, source: bytes, entry_point: str, timeout_s: float, *, by_cases: bool = False, slow: GoApart | None = None
+        self,
+        source: bytes,
+        entry_point: str,
+        timeout_s: float,
+        *,
+        by_cases: bool = False,
+        slow: GoApart | None = None,
     ) -> Session:
-        """A session in the process of a problem, which has been loaded.  Errors of loading pass through, and the
-        process is dropped.
+        """A session in the process of a problem, which has been loaded.  Errors of loading pass
+        through, and the process is dropped.
 
-        `slow` is called if loading takes long.  Raises FailedError at once for a problem that was recently stuck."""
+        `slow` is called if loading takes long.  Raises FailedError at once for a
+        problem that was recently stuck.
+        """
         problem = sha256(source + b"\0" + entry_point.encode() + b"\0cases" * by_cases)
         with self._lock:
             self._refuse_stuck(problem)
@@ -74,7 +92,9 @@ class References:
         try:
             if fresh:
                 try:
-                    handle.load_reference(source, entry_point, timeout_s, by_cases=by_cases, slow=slow)
+                    handle.load_reference(
+                        source, entry_point, timeout_s, by_cases=by_cases, slow=slow
+                    )
                 except TimedOut:
                     self.end_stuck(handle)
                     raise
@@ -99,11 +119,14 @@ class References:
         if since is not None:
             ago, left = now - since, STUCK_S - (now - since)
             raise FailedError(
-                ReplyCode.CALL_FAILED, f"it gave no answer in time {ago:.0f} s ago, and is asked again in {left:.0f} s"
+                ReplyCode.CALL_FAILED,
+                f"it gave no answer in time {ago:.0f} s ago, and is asked again in {left:.0f} s",
             )
 
     def _key_with_room(self, problem: str) -> str:
-        """Key of the problem's first process with a free session, or of a process to be started.  The lock is held."""
+        """Key of the problem's first process with a free session, or of a process to
+        be started.  The lock is held.
+        """
         keys = (f"{problem}/{number}" for number in itertools.count())
         return next(key for key in keys if self._has_room(self._known.get(key)))
 
@@ -111,7 +134,9 @@ class References:
         return handle is None or handle.sessions < SESSIONS
 
     def _surplus(self) -> list[ProcessHandle]:
-        """Idle processes beyond the number to keep, oldest first, removed from the pool.  The lock is held."""
+        """Idle processes beyond the number to keep, oldest first, removed from the
+        pool.  The lock is held.
+        """
         idle = [key for key, handle in self._known.items() if not handle.sessions]
         return [self._known.pop(key) for key in idle[: max(0, len(self._known) - self._kept)]]
 
@@ -151,8 +176,9 @@ class References:
                     del self._known[key]
 
     def end_stuck(self, handle: ProcessHandle) -> None:
-        """Kill a process that gave no answer in time; threads that wait for it see its end.  Its problem is refused for
-        a while."""
+        """Kill a process that gave no answer in time; threads that wait for it see its end.  Its
+        problem is refused for a while.
+        """
         with self._lock:
             for key, known in self._known.items():
                 if known is handle:

@@ -1,11 +1,12 @@
 """Pool of warm processes: candidate processes that are ready before their candidate arrives.
 
-On a GPU each has a context and has compiled a first kernel, which takes most of a second, largely on one core.  Several
-threads prepare one process each; a few of them may make a context at a time.  Killed processes are also torn down here,
-outside the evaluations.
+On a GPU each has a context and has compiled a first kernel, which takes most of a second, largely
+on one core.  Several threads prepare one process each; a few of them may make a context at a time.
+Killed processes are also torn down here, outside the evaluations.
 
-A thread that takes a process must not hold the device's lock.  If contexts are made only while no timing runs, the
-process waits for the timers, and those would wait for the lock's holder."""
+A thread that takes a process must not hold the device's lock.  If contexts are made only while no
+timing runs, the process waits for the timers, and those would wait for the lock's holder.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from workers.sandbox.process_errors import ZygoteError
 WARM_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
 CONTEXTS = 3
-"""Contexts that are made at a time.  One by one, an H200 host prepared 313 processes a minute; four at a time, 465."""
+"""Contexts that are made at a time.  One by one, an H200 host prepared 313 processes
+a minute; four at a time, 465.
+"""
 
 ATTEMPTS = 3
 TAKE_TIMEOUT_S = ATTEMPTS * WARM_TIMEOUT_S
@@ -33,12 +36,19 @@ class WarmPool:
     """Keeps `spares` processes ready.  `close` ends it."""
 
     def __init__(
-        self, spawn: Callable[[], ProcessHandle], device_lock: DeviceLock, spares: int, *, steady: bool = False
+        self,
+        spawn: Callable[[], ProcessHandle],
+        device_lock: DeviceLock,
+        spares: int,
+        *,
+        steady: bool = False,
     ) -> None:
         """Starts preparing at once.
 
-        `steady`: contexts are made only while no timing runs.  One takes 150 ms with some thirty of them on the device,
-        and every timer waits for it; otherwise a block that meets one is an outlier in its group."""
+        `steady`: contexts are made only while no timing runs.  One takes 150 ms with some
+        thirty of them on the device, and every timer waits for it; otherwise a block that meets
+        one is an outlier in its group.
+        """
         self._steady = steady
         self._spawn = spawn
         self._device_lock = device_lock
@@ -49,21 +59,28 @@ class WarmPool:
         self._unreaped = 0
         self._over = threading.Event()
         self._changing = threading.Lock()
-        """Held while a process is put into a queue, so that none is added after the queue was emptied at the end."""
-        self._threads = [threading.Thread(target=self._prepare_forever, daemon=True) for _ in range(spares)]
+        """Held while a process is put into a queue, so that none is added after the
+        queue was emptied at the end.
+        """
+        self._threads = [
+            threading.Thread(target=self._prepare_forever, daemon=True) for _ in range(spares)
+        ]
         self._threads.append(threading.Thread(target=self._reap, daemon=True))
         for thread in self._threads:
             thread.start()
 
     def take(self) -> ProcessHandle:
-        """The next warm process; another is started.  Raises ZygoteError if none can be prepared, or none is ready in
-        time."""
+        """The next warm process; another is started.  Raises ZygoteError if none can be
+        prepared, or none is ready in time.
+        """
         until = time.monotonic() + TAKE_TIMEOUT_S
         while True:
             try:
                 handle = self._ready.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                raise ZygoteError(f"expected a candidate's process within {TAKE_TIMEOUT_S:g} s, got none") from None
+                raise ZygoteError(
+                    f"expected a candidate's process within {TAKE_TIMEOUT_S:g} s, got none"
+                ) from None
             self._wanted.release()
             if isinstance(handle, Exception):
                 raise ZygoteError(f"no candidate's process could be prepared: {handle}") from handle
@@ -88,7 +105,9 @@ class WarmPool:
             handle.close()
 
     def _prepare_forever(self) -> None:
-        """Prepare a process whenever one is wanted, until the pool is closed; the loop of one thread."""
+        """Prepare a process whenever one is wanted, until the pool is closed; the
+        loop of one thread.
+        """
         while True:
             self._wanted.acquire()
             if self._over.is_set():
@@ -109,7 +128,10 @@ class WarmPool:
                 break
             try:
                 handle = self._spawn()
-            except (ZygoteError, OSError) as error:  # without this thread the pool would keep one process fewer
+            except (
+                ZygoteError,
+                OSError,
+            ) as error:  # without this thread the pool would keep one process fewer
                 reason = error
                 continue
             try:
@@ -124,7 +146,9 @@ class WarmPool:
         return reason
 
     def _reap(self) -> None:
-        """Tear down all killed processes together: they die side by side, and wait for the device once."""
+        """Tear down all killed processes together: they die side by side, and wait
+        for the device once.
+        """
         while killed := self._next_killed():
             until = time.monotonic() + END_TIMEOUT_S
             for handle in killed:
@@ -142,7 +166,9 @@ class WarmPool:
         while not killed or not self._killed.empty():
             handle = self._killed.get()
             if handle is None:
-                self._killed.put(None)  # ends the next call; the processes before it are torn down first
+                self._killed.put(
+                    None
+                )  # ends the next call; the processes before it are torn down first
                 break
             killed.append(handle)
         return killed

@@ -1,1 +1,3 @@
-"""One evaluation: set-up, fresh inputs, calls of both sides, verification, attribution of failures."""
+"""One evaluation: set-up, fresh inputs, calls of both sides, verification,
+attribution of failures.
+"""

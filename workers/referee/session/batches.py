@@ -19,15 +19,23 @@ class Batch:
     number: int
     seed: bytes
     inputs: torch.Tensor | None
-    """uint8 (slots, slot_bytes); None if calls are streamed and each input set is drawn when it is needed."""
+    """uint8 (slots, slot_bytes); None if calls are streamed and each input set is
+    drawn when it is needed.
+    """
     expected: list[torch.Tensor]
-    """Expected outputs, one tensor per leaf: (slots, elements); empty if they are made when outputs are verified."""
+    """Expected outputs, one tensor per leaf: (slots, elements); empty if they are
+    made when outputs are verified.
+    """
     baseline: list[torch.Tensor]
     """The same in the reference's own precision."""
     poison: torch.Tensor
-    """uint8 (64,): content of an output slot before the call, repeated.  Leaves begin at multiples of 256 bytes."""
+    """uint8 (64,): content of an output slot before the call, repeated.  Leaves
+    begin at multiples of 256 bytes.
+    """
     at: int = 0
-    """Slot of the first input set, chosen at random: the position must not show a process whether a call is timed."""
+    """Slot of the first input set, chosen at random: the position must not show a
+    process whether a call is timed.
+    """
     rows: range = range(0)
     """Rows of this batch among all rows of the seed, if calls are streamed."""
     variants: tuple[Variant, ...] = ()
@@ -63,7 +71,9 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """Outputs of some calls of the candidate: a private copy, made when the process reported that it was done."""
+    """Outputs of some calls of the candidate: a private copy, made when the process
+    reported that it was done.
+    """
 
     batch: Batch
     first: int
@@ -99,9 +109,13 @@ class Times(NamedTuple):
     claimed_ns: int
     """Time by the process's own clock."""
     settled_ns: int | None = None
-    """Time from the process's report until a tiny launch of the referee was done; None if nothing is timed."""
+    """Time from the process's report until a tiny launch of the referee was done;
+    None if nothing is timed.
+    """
     before_ns: int | None = None
-    """Time from the end of writing the inputs until the device was idle; None if nothing is timed."""
+    """Time from the end of writing the inputs until the device was idle; None if
+    nothing is timed.
+    """
 
 
 Part = tuple[Batch, int, int]
@@ -128,7 +142,9 @@ def shown(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
     for offset, leaf in zip(region.offsets, region.leaves, strict=True):
         size = layout.size_of(leaf)
         empty = torch.empty((len(memory), 0), dtype=layout.dtype_of(leaf), device=memory.device)
-        found.append(memory[:, offset : offset + size].view(layout.dtype_of(leaf)) if size else empty)
+        found.append(
+            memory[:, offset : offset + size].view(layout.dtype_of(leaf)) if size else empty
+        )
     return found
 
 
@@ -137,13 +153,19 @@ def columns(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
     return [leaf.clone(memory_format=torch.contiguous_format) for leaf in shown(memory, region)]
 
 
-def changed(before: torch.Tensor, after: torch.Tensor, region: layout.Region) -> list[tuple[int, ...]]:
+def changed(
+    before: torch.Tensor, after: torch.Tensor, region: layout.Region
+) -> list[tuple[int, ...]]:
     """Leaves that differ in their bytes, per slot."""
     if not bool(differ(before, after)):
         return [()] * len(before)
     sizes = [layout.size_of(leaf) for leaf in region.leaves]
     spans = list(zip(region.offsets, sizes, strict=True))
     return [
-        tuple(i for i, (at, size) in enumerate(spans) if bool(differ(old[:, at : at + size], new[:, at : at + size])))
+        tuple(
+            i
+            for i, (at, size) in enumerate(spans)
+            if bool(differ(old[:, at : at + size], new[:, at : at + size]))
+        )
         for old, new in zip(torch.split(before, 1), torch.split(after, 1), strict=True)
     ]

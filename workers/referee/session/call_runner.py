@@ -1,4 +1,6 @@
-"""Calls on fresh inputs.  There is one kind of call, and every call is verified (verification.py)."""
+"""Calls on fresh inputs.  There is one kind of call, and every call is verified
+(verification.py).
+"""
 
 from __future__ import annotations
 
@@ -25,32 +27,44 @@ from workers.referee.session.idle_probe import IdleProbe
 from workers.sandbox.confined_process import Stopwatch
 
 LATER_S = 10.0
-"""Seconds that a candidate on a GPU has after its first call, in addition to ten times its calls' time so far, and
-never more than the deadline allows: one that hangs keeps the device from all others."""
+"""Seconds that a candidate on a GPU has after its first call, in addition to ten
+times its calls' time so far, and never more than the deadline allows: one that hangs
+keeps the device from all others.
+"""
 
 LINGER_S = 0.001
-"""Longest random time in seconds that the candidate continues after it reported done, so that a late write can show
-itself.  Not in timed calls: there the stopwatch freezes it, and late writes cannot happen."""
+"""Longest random time in seconds that the candidate continues after it reported done, so
+that a late write can show itself.  Not in timed calls: there the stopwatch freezes it,
+and late writes cannot happen.
+"""
 
 TURN_US = 500.0
-"""Longest time of a tiny request, in microseconds, if the device serves no other process meanwhile."""
+"""Longest time of a tiny request, in microseconds, if the device serves no other
+process meanwhile.
+"""
 
 SETTLING_S = 0.1
-"""Longest wait in seconds for the device to become idle after a block.  Work that continues longer shows itself as a
-wrong or a late output."""
+"""Longest wait in seconds for the device to become idle after a block.  Work that continues longer
+shows itself as a wrong or a late output.
+"""
 
 QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
 
 APART_S, ASIDE = 40.0, 3
-"""Seconds for which a timer that finds the device busy waits for work that runs apart, and how often it does that."""
+"""Seconds for which a timer that finds the device busy waits for work that runs
+apart, and how often it does that.
+"""
 
 IDLE_US, RESTING_S = 100.0, 0.005
-"""TURN_US and SETTLING_S before a block, when no process has reason to work: an idle device answers in a fifth of
-that."""
+"""TURN_US and SETTLING_S before a block, when no process has reason to work: an idle
+device answers in a fifth of that.
+"""
 
 WARMED_NS = 2_000_000
-"""Time per call below which a warm-up call precedes each block; launches of longer calls do not matter."""
+"""Time per call below which a warm-up call precedes each block; launches of longer
+calls do not matter.
+"""
 
 
 class CallRunner(Draws):
@@ -67,11 +81,13 @@ class CallRunner(Draws):
         rule: correctness.Rule = correctness.DEFAULT_RULE,
         quickest_s: float | None = None,
     ) -> None:
-        """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right;
-        `quickest_s`: shortest time of a call, if some were made before.
+        """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an
+        output is right; `quickest_s`: shortest time of a call, if some were made before.
 
-        The caller of a method that makes calls holds the device's lock.  Functions of several steps, or long ones, take
-        it themselves: `first_calls.make_first`, `output_mapping.survey`, `variant_calls.try_variants`."""
+        The caller of a method that makes calls holds the device's lock.  Functions of several
+        steps, or long ones, take it themselves: `first_calls.make_first`,
+        `output_mapping.survey`, `variant_calls.try_variants`.
+        """
         super().__init__(reference, candidate, spec, seed, device_lock, rule)
         self.deadline = deadline
         self.stopwatch: Stopwatch | None = None
@@ -94,8 +110,10 @@ class CallRunner(Draws):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the device alone.  Processes of other evaluations that run apart are paused, and their queued work is
-        done.  If that takes long, timers stand aside until those processes have ended their calls."""
+        """Hold the device alone.  Processes of other evaluations that run apart are paused,
+        and their queued work is done.  If that takes long, timers stand aside until those
+        processes have ended their calls.
+        """
         for _ in range(ASIDE):
             with self.device_lock.exclusive(self.reference.process, self.candidate.process):
                 if self._have_ended_what_is_queued():
@@ -142,21 +160,28 @@ class CallRunner(Draws):
     def hand_over(self, session: Session) -> Times:
         """Times of a block without calls, which begins like every block.
 
-        On a GPU this includes the switch from the referee's context, which has just written inputs, to another
-        process's: some 170 µs on an H200, paid by the first launch of a block.  So the shim makes a tiny launch if
-        there is no call, or replays a graph of one if calls are replayed."""
-        delivering = Delivering.REPLAY if session.delivering == Delivering.REPLAY else Delivering.COPY
+        On a GPU this includes the switch from the referee's context, which has just
+        written inputs, to another process's: some 170 µs on an H200, paid by the first
+        launch of a block.  So the shim makes a tiny launch if there is no call, or replays
+        a graph of one if calls are replayed.
+        """
+        delivering = (
+            Delivering.REPLAY if session.delivering == Delivering.REPLAY else Delivering.COPY
+        )
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
             session.process.freeze()
             self.probe.flush_caches()
             synchronize(self._device)
-            times = session.timed_run(0, 0, delivering, self.time_limit_s(session, 1), self.stopwatch)
+            times = session.timed_run(
+                0, 0, delivering, self.time_limit_s(session, 1), self.stopwatch
+            )
             session.process.freeze()
         return Times(*times)
 
     def warm(self, session: Session) -> None:
-        """Make one uncounted call, on inputs that both sides have seen, if calls are short: it brings the code and data
-        that launch a block's calls into the core's caches."""
+        """Make one uncounted call, on inputs that both sides have seen, if calls are short: it
+        brings the code and data that launch a block's calls into the core's caches.
+        """
         if self._seen is None:
             return
         with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
@@ -168,8 +193,9 @@ class CallRunner(Draws):
         self.warmed += session is self.candidate
 
     def _settled_ns(self) -> int | None:
-        """Nanoseconds that a tiny request to the device takes as soon as a process has reported done; remaining work of
-        the process prolongs it.  None if nothing is timed."""
+        """Nanoseconds that a tiny request to the device takes as soon as a process has reported
+        done; remaining work of the process prolongs it.  None if nothing is timed.
+        """
         if not self.probe.asks or self.stopwatch is None:
             return None
         return self.probe.answer_ns(TURN_US, SETTLING_S)
@@ -177,8 +203,9 @@ class CallRunner(Draws):
     def fill(self, session: Session, batch: Batch, first: int, count: int) -> int | None:
         """Put inputs into the slots of the next block, and poison its outputs.
 
-        The process is frozen: inputs that it could see before the clock starts it could answer beforehand.  Returns the
-        value of `_before` in timed calls."""
+        The process is frozen: inputs that it could see before the clock starts it could answer
+        beforehand.  Returns the value of `_before` in timed calls.
+        """
         session.process.freeze()
         if self.stopwatch is not None:
             self._have_device_at_rest()
@@ -189,22 +216,28 @@ class CallRunner(Draws):
         elif self.stopwatch is not None:
             rewrite(target)
         if session.delivering != Delivering.HOLD:
-            session.region(self.arena.outputs, at, count).view(-1, len(batch.poison))[:] = batch.poison
+            session.region(self.arena.outputs, at, count).view(-1, len(batch.poison))[:] = (
+                batch.poison
+            )
         synchronize(self._device)
         return self._before(session) if self.stopwatch is not None else None
 
     def _have_device_at_rest(self) -> None:
-        """Wait until the device is idle, before the inputs of a timed block are written.  If something goes on working,
-        candidates that seemed to compile are paused."""
+        """Wait until the device is idle, before the inputs of a timed block are written.  If
+        something goes on working, candidates that seemed to compile are paused.
+        """
         sides = (self.reference.process, self.candidate.process)
         if not self.probe.is_idle(IDLE_US, RESTING_S) and self.device_lock.pause_all(*sides):
             self.probe.is_idle(IDLE_US, QUEUED_S)
 
     def _before(self, session: Session) -> int | None:
-        """Wait for rest between a timed block's inputs and its clock: no thread runs, and nothing runs on the device.
+        """Wait for rest between a timed block's inputs and its clock: no thread runs,
+        and nothing runs on the device.
 
-        No signal stops work that a process has left there, such as a stream that waits for the last byte of an input.
-        Returns the nanoseconds until the device is idle, which such work prolongs; None on the CPU."""
+        No signal stops work that a process has left there, such as a stream that waits for the
+        last byte of an input. Returns the nanoseconds until the device is idle, which such
+        work prolongs; None on the CPU.
+        """
         before_ns = None
         if self.probe.asks:
             began = time.perf_counter_ns()
@@ -233,7 +266,9 @@ class CallRunner(Draws):
             before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
             at, limit_s = self.slot(batch, first, count), REFERENCE_TIMEOUT_S
-            wall_ns, busy_ns = self.reference.timed_run(at, count, delivering, limit_s, self.stopwatch)
+            wall_ns, busy_ns = self.reference.timed_run(
+                at, count, delivering, limit_s, self.stopwatch
+            )
             times = Times(wall_ns, busy_ns, self._settled_ns(), before_ns)
             self.reference.process.freeze()
         if self._mutates:
@@ -241,11 +276,14 @@ class CallRunner(Draws):
         return times
 
     def run_apart(self, batch: Batch, timeout_s: float, limits: FirstCall | None = None) -> Times:
-        """Make a call of the candidate on the first of these inputs, which are in their slots, while others may be
-        timed.  `limits`: see Session.timed_run."""
+        """Make a call of the candidate on the first of these inputs, which are in their slots,
+        while others may be timed.  `limits`: see Session.timed_run.
+        """
         at = self.slot(batch, 0, 1)
         with self.device_lock.apart(self.candidate.process):
-            return Times(*self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, first_call=limits))
+            return Times(
+                *self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, first_call=limits)
+            )
 
     def try_calls(self, batch: Batch) -> Delivery:
         """Make one call of the candidate on each input set in a row, and verify them together."""
@@ -256,7 +294,9 @@ class CallRunner(Draws):
         return delivery
 
     def run_candidate(self, batch: Batch, first: int, count: int) -> Delivery:
-        """Make `count` calls of the candidate on inputs that it has not seen; the outputs are not yet verified."""
+        """Make `count` calls of the candidate on inputs that it has not seen; the
+        outputs are not yet verified.
+        """
         if self.stopwatch is None:
             self.make_room_to_call()
         before_ns = self.fill(self.candidate, batch, first, count)
@@ -273,18 +313,26 @@ class CallRunner(Draws):
         return delivery
 
     def _settled(self, times: Times) -> Times:
-        """Times of a timed block, once the candidate is frozen.  The stopwatch does not know processes that it started
-        within the block and cannot stop them: the block lasts until all of them have been found."""
+        """Times of a timed block, once the candidate is frozen.  The stopwatch does not know
+        processes that it started within the block and cannot stop them: the block lasts
+        until all of them have been found.
+        """
         done = time.perf_counter_ns()
         settled_ns = self._settled_ns()
         started_more = self.candidate.process.freeze()
         beyond_ns = time.perf_counter_ns() - done if started_more else 0
         return Times(times.wall_ns + beyond_ns, times.claimed_ns, settled_ns)
 
-    def delivery(self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]) -> Delivery:
-        """Outputs that the candidate has delivered by now, and those that change while it continues for a moment."""
+    def delivery(
+        self, batch: Batch, first: int, count: int, times: Times, pointers: list[int]
+    ) -> Delivery:
+        """Outputs that the candidate has delivered by now, and those that change
+        while it continues for a moment.
+        """
         at = self.slot(batch, first, count)
-        snapshot = self.candidate.delivered(at, count, pointers)  # at once: late writes are not in it
+        snapshot = self.candidate.delivered(
+            at, count, pointers
+        )  # at once: late writes are not in it
         if self.stopwatch is None:  # else it is frozen already
             synchronize(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)

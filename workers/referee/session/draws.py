@@ -1,5 +1,6 @@
-"""Fresh inputs from the reference, and their expected outputs, which are made with the inputs or when outputs are
-verified."""
+"""Fresh inputs from the reference, and their expected outputs, which are made with the
+inputs or when outputs are verified.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +31,10 @@ from workers.referee.session.weak_method import weak_method
 from workers.sandbox.process_errors import BrokenProtocolError
 
 SLOW_TRUTH_S = 0.1
-"""Seconds for the expected outputs of one call from which on they dominate an evaluation.  A transposed convolution in
-three dimensions takes 0.47 s in fp64 and 41 ms in fp32 (KernelBench 2/78, H200)."""
+"""Seconds for the expected outputs of one call from which on they dominate an
+evaluation.  A transposed convolution in three dimensions takes 0.47 s in fp64 and 41 ms
+in fp32 (KernelBench 2/78, H200).
+"""
 
 
 class ReferenceFailedError(Exception):
@@ -48,7 +51,9 @@ def reference_side() -> Iterator[None]:
 
 
 class Draws:
-    """Input sets of one evaluation, drawn by its reference; the candidate sees each of them once."""
+    """Input sets of one evaluation, drawn by its reference; the candidate sees each
+    of them once.
+    """
 
     def __init__(
         self,
@@ -59,7 +64,9 @@ class Draws:
         device_lock: DeviceLock,
         rule: correctness.Rule,
     ) -> None:
-        """Both sessions have their arenas; `seed`: the master seed; `rule`: decides whether an output is right."""
+        """Both sessions have their arenas; `seed`: the master seed; `rule`: decides
+        whether an output is right.
+        """
         assert reference.arena is not None
         self.device_lock = device_lock
         self.reference = reference
@@ -70,24 +77,34 @@ class Draws:
         """Input sets that fit into a process's slots."""
         self.slots = slots.inputs if slots.together else 2 * slots.inputs
         """Most input sets of a batch: a group of blocks takes two blocks of the candidate."""
-        self.bytes_per_call = spec.slot_bytes if slots.together else spec.input_bytes + spec.output_bytes
-        """The referee's memory for an input set and its delivered outputs, with expected outputs if they are made
-        beforehand."""
+        self.bytes_per_call = (
+            spec.slot_bytes if slots.together else spec.input_bytes + spec.output_bytes
+        )
+        """The referee's memory for an input set and its delivered outputs, with expected
+        outputs if they are made beforehand.
+        """
         self.streams = slots.streamed
         """True if memory holds a single call."""
-        self.record = Record(spec, reference.arena, weak_method(self.truth), weak_method(self.own_outputs), rule)
+        self.record = Record(
+            spec, reference.arena, weak_method(self.truth), weak_method(self.own_outputs), rule
+        )
         self.record.second_looks = SecondLooks(weak_method(self.ask_second_look))
         self.truth_s = math.inf
-        """Least time so far for the expected outputs of one call, in seconds, if they are made when outputs are
-        verified."""
+        """Least time so far for the expected outputs of one call, in seconds, if they are
+        made when outputs are verified.
+        """
         self.draw_us = math.inf
-        """Least time so far for one input set, in microseconds; other evaluations only add to it."""
+        """Least time so far for one input set, in microseconds; other evaluations
+        only add to it.
+        """
         self._device = reference.handle.device
         self._seed = seed
         self._poisons = self._make_poisons()
         self._batches = 0
         self._last: tuple[Part, int, Truth] | None = None
-        """The last expected outputs (of calls of one batch), and the reference's number of requests at that time."""
+        """The last expected outputs (of calls of one batch), and the reference's
+        number of requests at that time.
+        """
         self._call_bytes = spec.peaks.call_bytes
         self._truth_bytes = max(spec.peaks.call_bytes, spec.peaks.truth_bytes)
         self._expected: shared_memory.Kept | None = None
@@ -102,8 +119,9 @@ class Draws:
 
     @property
     def gave_back(self) -> bool:
-        """True if the reference's process has released cached memory, for this evaluation or another one, since its
-        outputs were mapped: they will have other addresses."""
+        """True if the reference's process has released cached memory, for this evaluation or
+        another one, since its outputs were mapped: they will have other addresses.
+        """
         return self.reference.has_lost_mapping
 
     def step_aside(self) -> None:
@@ -113,8 +131,9 @@ class Draws:
             self.device_lock.step_aside()
 
     def draw(self, count: int) -> Batch:
-        """Make the reference draw `count` new input sets under a new seed, with their expected outputs if memory allows
-        (problem_spec.Slots)."""
+        """Make the reference draw `count` new input sets under a new seed, with their expected
+        outputs if memory allows (problem_spec.Slots).
+        """
         self.step_aside()
         seed = self._next_seed()
         if self.arena.slots.streamed:
@@ -138,12 +157,15 @@ class Draws:
         with reference_side(), self.reference.handle.lock:
             self.reference.wait_for_readers()
             began = time.perf_counter()
-            self.reference.ask(Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, c=row, seed=seed)
+            self.reference.ask(
+                Command.GENERATE, REFERENCE_TIMEOUT_S, a=0, b=count, c=row, seed=seed
+            )
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
 
     def draw_unusual(self, wanted: Sequence[Variant]) -> Batch | None:
-        """One input set for each of the `wanted` variants that the reference can make; None if it can make none of
-        them."""
+        """One input set for each of the `wanted` variants that the reference can make;
+        None if it can make none of them.
+        """
         self.step_aside()
         seed = self._next_seed()
         made = self._vary(seed, wanted)
@@ -157,18 +179,23 @@ class Draws:
         return batch
 
     def _vary(self, seed: bytes, wanted: Sequence[Variant]) -> int:
-        """Draw an input set for each variant into the reference's first slots; returns the bit mask of those that were
-        made."""
+        """Draw an input set for each variant into the reference's first slots; returns the
+        bit mask of those that were made.
+        """
         self._drawn_row = None
         with reference_side():
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
-            made, refused = self.reference.ask_for_text(Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, seed=seed)
+            made, refused = self.reference.ask_for_text(
+                Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, seed=seed
+            )
         self.record.excused += refused.splitlines()
         return made
 
     def _ensure_drawn(self, batch: Batch, slot: int) -> None:
-        """Ensure that a streamed call's inputs are in the reference's only slot, drawing them again if necessary."""
+        """Ensure that a streamed call's inputs are in the reference's only slot,
+        drawing them again if necessary.
+        """
         row = batch.rows[slot]
         if self._drawn_row == (batch.number, row):
             return
@@ -195,21 +222,30 @@ class Draws:
     def truth(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs of some calls, of several batches in order.
 
-        If they are made only now, there are no more calls than slots for expected outputs, and the result is valid
-        until the next request."""
+        If they are made only now, there are no more calls than slots for expected outputs, and the
+        result is valid until the next request.
+        """
         if self.arena.slots.together:
             leaves = range(len(self.arena.outputs.leaves))
             rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
             return Truth(
-                expected=[joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves],
-                baseline=[joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in leaves],
+                expected=[
+                    joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves
+                ],
+                baseline=[
+                    joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in leaves
+                ],
             )
         known = self._known(parts)
         if known is not None:
             return known
         began = time.perf_counter()
-        found = self._truth_of_one(parts) if self.arena.slots.streamed else self._truth_of_some(parts)
-        self.truth_s = min(self.truth_s, (time.perf_counter() - began) / sum(count for _, _, count in parts))
+        found = (
+            self._truth_of_one(parts) if self.arena.slots.streamed else self._truth_of_some(parts)
+        )
+        self.truth_s = min(
+            self.truth_s, (time.perf_counter() - began) / sum(count for _, _, count in parts)
+        )
         self._last = (parts[0], self.reference.requests, found) if len(parts) == 1 else None
         return found
 
@@ -219,10 +255,17 @@ class Draws:
             return None
         (batch, first, count), requests, found = self._last
         start = parts[0][1] - first
-        if parts[0][0] is not batch or requests != self.reference.requests or not 0 <= start <= count - parts[0][2]:
+        if (
+            parts[0][0] is not batch
+            or requests != self.reference.requests
+            or not 0 <= start <= count - parts[0][2]
+        ):
             return None
         rows = slice(start, start + parts[0][2])
-        return Truth(expected=[leaf[rows] for leaf in found.expected], baseline=[leaf[rows] for leaf in found.baseline])
+        return Truth(
+            expected=[leaf[rows] for leaf in found.expected],
+            baseline=[leaf[rows] for leaf in found.baseline],
+        )
 
     def _truth_of_some(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs, computed into the reference's slots for them."""
@@ -240,14 +283,17 @@ class Draws:
         count = 0
         self.reference.wait_for_readers()
         for batch, first, some in parts:
-            self.reference.region(self.arena.inputs, count, some).copy_(self._given(batch, first, some))
+            self.reference.region(self.arena.inputs, count, some).copy_(
+                self._given(batch, first, some)
+            )
             count += some
         synchronize(self._device)
         return count
 
     def own_outputs(self, parts: Sequence[Part]) -> list[torch.Tensor]:
-        """The reference's outputs in its own precision, without the expected ones.  Calls as in `truth`; valid until
-        the next request."""
+        """The reference's outputs in its own precision, without the expected ones.  Calls as in
+        `truth`; valid until the next request.
+        """
         reference, arena = self.reference, self.arena
         if arena.slots.streamed:
             [(batch, first, count)] = parts
@@ -267,7 +313,9 @@ class Draws:
         self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
         self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
         with reference_side():
-            by_twin, _ = reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd)
+            by_twin, _ = reference.ask(
+                Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd
+            )
         self.record.own_truth_calls += count - by_twin
         self._make_room(
             memory_needs.of_verifying(arena.outputs.slot_bytes) + self._truth_bytes
@@ -279,18 +327,25 @@ class Draws:
         )
 
     def ask_second_look(self, delivery: Delivery, ties_only: bool) -> Answer | None:
-        """Ask the reference's process about one wrong call; see second_look.Ask.  None if it cannot decide."""
+        """Ask the reference's process about one wrong call; see second_look.Ask.
+        None if it cannot decide.
+        """
         reference, arena = self.reference, self.arena
         with reference_side(), reference.handle.lock:
             reference.wait_for_readers()
             given = self._given(delivery.batch, delivery.first, 1)
-            inputs, outputs = reference.region(arena.inputs, 0, 1), reference.region(arena.outputs, 0, 1)
+            inputs, outputs = (
+                reference.region(arena.inputs, 0, 1),
+                reference.region(arena.outputs, 0, 1),
+            )
             if delivery.batch.inputs is not None:
                 inputs.copy_(given)
             outputs.copy_(delivery.outputs)
             synchronize(self._device)
             try:
-                busy_ns, text = reference.ask_for_text(Command.SECOND_LOOK, REFERENCE_TIMEOUT_S, a=0, b=ties_only)
+                busy_ns, text = reference.ask_for_text(
+                    Command.SECOND_LOOK, REFERENCE_TIMEOUT_S, a=0, b=ties_only
+                )
             except FailedError:
                 return None
             with decoding():
@@ -302,15 +357,17 @@ class Draws:
             return Answer(outputs.clone(), leaves, busy_ns / 1e9)
 
     def make_room_to_call(self) -> None:
-        """Have memory free for an untimed call of a streamed problem: the other side, and the computation of
-        expected outputs, may keep more than is left for their next use."""
+        """Have memory free for an untimed call of a streamed problem: the other side, and the
+        computation of expected outputs, may keep more than is left for their next use.
+        """
         if self.streams:
             self.release_spare_memory()
             self._make_room(self._call_bytes)
 
     def _make_room(self, need_bytes: int) -> None:
-        """Have this process and the reference's release cached memory if less than `need_bytes` is free on the
-        device."""
+        """Have this process and the reference's release cached memory if less than
+        `need_bytes` is free on the device.
+        """
         if self._device.type != "cuda" or torch.cuda.mem_get_info(self._device)[0] > need_bytes:
             return
         torch.cuda.empty_cache()
@@ -325,7 +382,11 @@ class Draws:
         return hashlib.sha256(self._seed + self._batches.to_bytes(8, "little")).digest()
 
     def _batch(
-        self, seed: bytes, inputs: torch.Tensor | None, rows: range = range(0), variants: tuple[Variant, ...] = ()
+        self,
+        seed: bytes,
+        inputs: torch.Tensor | None,
+        rows: range = range(0),
+        variants: tuple[Variant, ...] = (),
     ) -> Batch:
         """A batch without expected outputs, which are made when they are needed."""
         at = secrets.randbelow(self.in_block)
@@ -362,13 +423,17 @@ class Draws:
         return batch
 
     def _make_poisons(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Two patterns for output slots: 64 random bytes, which no answer is likely to hold, and their complement for
-        every second batch.  An element that holds first one and then the other was never written."""
+        """Two patterns for output slots: 64 random bytes, which no answer is likely to hold,
+        and their complement for every second batch.  An element that holds first one and
+        then the other was never written.
+        """
         poison = torch.frombuffer(bytearray(os.urandom(64)), dtype=torch.uint8).to(self._device)
         return poison, ~poison
 
     def release_spare_memory(self) -> None:
-        """Before a timed block, release the memory for expected outputs if little is free: both sides may need it."""
+        """Before a timed block, release the memory for expected outputs if little is
+        free: both sides may need it.
+        """
         if self._expected is None or self._device.type != "cuda":
             return
         if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:

@@ -1,4 +1,6 @@
-"""EVALUATE: attribution of the fault that ended an evaluation: to the candidate, to the problem, or to neither."""
+"""EVALUATE: attribution of the fault that ended an evaluation: to the candidate, to
+the problem, or to neither.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ _BEYOND_INTERPRETER_SIGNS = ("not supported in interpreter mode", (b"inline_asm"
 
 NEEDS_GPU = "the candidate asks for a GPU; this device is the CPU"
 REFERENCE_NEEDS_GPU = "the reference asks for a GPU; this device is the CPU"
-GPU_BRANCH = "the candidate launches no kernel for inputs that are not on a GPU; this device is the CPU"
+GPU_BRANCH = (
+    "the candidate launches no kernel for inputs that are not on a GPU; this device is the CPU"
+)
 _NEEDS_GPU_SIGNS = (
     "Torch not compiled with CUDA enabled",
     "without ATen_cuda library",
@@ -54,7 +58,9 @@ _NEEDS_GPU_SIGNS = (
     "0 active drivers",
     "Expected a cuda device",
 )
-"""Messages of torch and Triton where code names a GPU (`device="cuda"`, `x.cuda()`, `triton.runtime.driver`)."""
+"""Messages of torch and Triton where code names a GPU (`device="cuda"`, `x.cuda()`,
+`triton.runtime.driver`).
+"""
 
 _NO_DEVICE = "device type at start of device string"
 """Part of torch's message about a device that it does not know, which lists all that it knows."""
@@ -76,9 +82,10 @@ class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
         out_of_memory: bool = False,
         disturbed: bool = False,
     ) -> None:
-        """Fields of EvaluationError.  `out_of_memory`: memory ran out; `disturbed`: others used the device during every
-        attempt to time the pair, or may have had the memory that a library lacked.  Among other evaluations neither is
-        evidence against the candidate."""
+        """Fields of EvaluationError.  `out_of_memory`: memory ran out; `disturbed`: others used the
+        device during every attempt to time the pair, or may have had the memory that a library
+        lacked.  Among other evaluations neither is evidence against the candidate.
+        """
         super().__init__(message)
         self.status = status
         self.out_of_memory = out_of_memory
@@ -86,14 +93,25 @@ class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
         self.error = EvaluationError(kind=kind, message=message, log=log)
 
 
-def invalid(kind: str, message: str, log: str = "", *, out_of_memory: bool = False, disturbed: bool = False) -> Fault:
+def invalid(
+    kind: str, message: str, log: str = "", *, out_of_memory: bool = False, disturbed: bool = False
+) -> Fault:
     """A fault of status `invalid`, which counts against no candidate."""
-    return Fault(Status.INVALID, kind, message, log, out_of_memory=out_of_memory, disturbed=disturbed)
+    return Fault(
+        Status.INVALID, kind, message, log, out_of_memory=out_of_memory, disturbed=disturbed
+    )
 
 
 def disturbed() -> Fault:
-    """The fault of an evaluation that others disturbed: it is repeated with the device to itself (evaluate.py)."""
-    return Fault(Status.INVALID, "disturbed", "other evaluations kept the device busy in every attempt", disturbed=True)
+    """The fault of an evaluation that others disturbed: it is repeated with the
+    device to itself (evaluate.py).
+    """
+    return Fault(
+        Status.INVALID,
+        "disturbed",
+        "other evaluations kept the device busy in every attempt",
+        disturbed=True,
+    )
 
 
 def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
@@ -119,32 +137,50 @@ def may_lack_memory(error: BaseException | None) -> bool:
 
 
 def may_be_interpreter_fault(job: Job, spec: problem_spec.ProblemSpec, device: Device) -> bool:
-    """Test whether Triton's interpreter may be the cause of a failure.  In bf16 a correct answer is correct, but a
-    wrong answer proves nothing against the candidate.  False on a GPU."""
-    return _is_interpreted(job, device) and (spec.has_dtype("bfloat16") or b"bfloat16" in job.candidate)
+    """Test whether Triton's interpreter may be the cause of a failure.  In bf16 a correct answer is
+    correct, but a wrong answer proves nothing against the candidate.  False on a GPU.
+    """
+    return _is_interpreted(job, device) and (
+        spec.has_dtype("bfloat16") or b"bfloat16" in job.candidate
+    )
 
 
 def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
-    """Test whether a call failed because the interpreter lacks an instruction or a device function."""
+    """Test whether a call failed because the interpreter lacks an instruction or a
+    device function.
+    """
     said, names = _BEYOND_INTERPRETER_SIGNS
-    return _is_interpreted(job, device) and said in message and any(name in job.candidate for name in names)
+    return (
+        _is_interpreted(job, device)
+        and said in message
+        and any(name in job.candidate for name in names)
+    )
 
 
 def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
-    """Test whether a side failed because it names a GPU, or asserts that its inputs are on one, and this device is
-    none: on a GPU it may be right.  `log`: text with the traceback."""
+    """Test whether a side failed because it names a GPU, or asserts that its inputs are on one, and
+    this device is none: on a GPU it may be right.  `log`: text with the traceback.
+    """
     if device.torch_device.type != "cpu" or _NO_DEVICE in message:
         return False
     return any(words in message for words in _NEEDS_GPU_SIGNS) or _asserts_a_gpu(message, log)
 
 
 def _asserts_a_gpu(message: str, log: str) -> bool:
-    """Test whether the side's own check raised: its line of the traceback asks for the device, or it says so."""
+    """Test whether the side's own check raised: its line of the traceback asks for
+    the device, or it says so.
+    """
     lines = log.rstrip().splitlines()
     frames = [number for number, line in enumerate(lines) if line.lstrip().startswith("File ")]
     raised = " ".join(lines[frames[-1] + 1 :]) if frames else ""
-    own_check = message.startswith(("AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError"))
-    said = re.search(r"\bcuda\b.*\b(tensor|device|gpu)|\b(tensor|device|gpu)s?\b.*\bcuda\b", message, re.IGNORECASE)
+    own_check = message.startswith(
+        ("AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError")
+    )
+    said = re.search(
+        r"\bcuda\b.*\b(tensor|device|gpu)|\b(tensor|device|gpu)s?\b.*\bcuda\b",
+        message,
+        re.IGNORECASE,
+    )
     return own_check and bool(_REQUIRES_GPU.search(raised) or said)
 
 
@@ -153,7 +189,9 @@ def _is_interpreted(job: Job, device: Device) -> bool:
 
 
 class AttributeToProblem:
-    """Context in which only the reference works: a failure is the problem's, and its process is discarded."""
+    """Context in which only the reference works: a failure is the problem's, and its
+    process is discarded.
+    """
 
     def __init__(self, references: References, session: Session | None, device: Device) -> None:
         """`session`: its process is discarded on failure; None before there is one."""
@@ -164,7 +202,9 @@ class AttributeToProblem:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
         # A ZygoteError is the referee's fault; the process is unusable.
         if isinstance(error, ZygoteError) and self._session is not None:
             self._references.discard(self._session.handle)
@@ -174,33 +214,53 @@ class AttributeToProblem:
             self._references.end_stuck(self._session.handle)
         elif self._session is not None:
             self._references.discard(self._session.handle)
-        message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if isinstance(error, TimedOut) else str(error)
-        message, out_of_memory = f"the reference failed by itself: {message}", is_out_of_memory(error)
+        message = (
+            f"no answer within {REFERENCE_TIMEOUT_S:g} s"
+            if isinstance(error, TimedOut)
+            else str(error)
+        )
+        message, out_of_memory = (
+            f"the reference failed by itself: {message}",
+            is_out_of_memory(error),
+        )
         log = error.log if isinstance(error, FailedError) else ""
         if isinstance(error, FailedError) and names_a_gpu(self._device, error.message, log):
             raise invalid("needs_gpu", f"{REFERENCE_NEEDS_GPU} ({error.message})", log) from error
         disturbed = may_lack_memory(error)
-        raise invalid("reference_failed", message, log, out_of_memory=out_of_memory, disturbed=disturbed) from error
+        raise invalid(
+            "reference_failed", message, log, out_of_memory=out_of_memory, disturbed=disturbed
+        ) from error
 
 
 @contextmanager
 def attribute_to_profiling(deadline: Deadline) -> Iterator[None]:
-    """Context of profiled calls, after calls that were right.  If such a call fails, the profiler may be the cause, and
-    the process has no further answers; so the evaluation is `invalid`.  Lack of memory, a broken protocol, and the
-    evaluation's own `deadline`, are attributed as elsewhere."""
+    """Context of profiled calls, after calls that were right.  If such a call fails, the
+    profiler may be the cause, and the process has no further answers; so the evaluation
+    is `invalid`.  Lack of memory, a broken protocol, and the evaluation's own
+    `deadline`, are attributed as elsewhere.
+    """
     try:
         yield
     except (FailedError, Ended, TimedOut) as error:
-        if is_out_of_memory(error) or (isinstance(error, Ended) and error.out_of_memory) or not deadline.left_s:
+        if (
+            is_out_of_memory(error)
+            or (isinstance(error, Ended) and error.out_of_memory)
+            or not deadline.left_s
+        ):
             raise
         log = error.log if isinstance(error, FailedError) else ""
-        message = f"its calls were right, but not while they were profiled: {str(error) or 'no answer in time'}"
+        message = (
+            "its calls were right, but not while they were profiled:"
+            f" {str(error) or 'no answer in time'}"
+        )
         raise invalid("profile_failed", message, log) from error
 
 
 class AttributeToCandidate:
-    """Context that turns an error of the candidate's process into a Fault.  An error of the reference is a
-    ReferenceFailedError and passes through, as does every other exception: it is a fault of the referee."""
+    """Context that turns an error of the candidate's process into a Fault.  An error of
+    the reference is a ReferenceFailedError and passes through, as does every other
+    exception: it is a fault of the referee.
+    """
 
     def __init__(self, job: Job, spec: problem_spec.ProblemSpec, device: Device) -> None:
         """`job` and `spec` serve messages and the attribution of failures to the interpreter."""
@@ -211,14 +271,20 @@ class AttributeToCandidate:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
         if isinstance(error, FailedError):
             if error.outcome is ReplyCode.CALL_FAILED and self._interpreted:
-                raise invalid("not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log) from error
+                raise invalid(
+                    "not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log
+                ) from error
             if error.outcome is ReplyCode.CALL_FAILED and lacks_interpreter_support(
                 self._job, self._device, error.message
             ):
-                raise invalid("not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log) from error
+                raise invalid(
+                    "not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log
+                ) from error
             if names_a_gpu(self._device, error.message, error.log):
                 raise invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log) from error
             raise Fault(
@@ -231,14 +297,29 @@ class AttributeToCandidate:
             ) from error
         if isinstance(error, TimedOut):
             options = self._job.options
-            first = "" if self._device.precompiles else f" ({FIRST_CALL * options.call_timeout_s:g} s the first)"
-            limits = f"at most {options.call_timeout_s:g} s a call{first}, {options.deadline_s:g} s in all"
-            raise Fault(Status.TIMEOUT, "timeout", str(error) or f"no answer in time ({limits})") from error
+            first = (
+                ""
+                if self._device.precompiles
+                else f" ({FIRST_CALL * options.call_timeout_s:g} s the first)"
+            )
+            limits = (
+                f"at most {options.call_timeout_s:g} s a call{first}, {options.deadline_s:g} s"
+                " in all"
+            )
+            raise Fault(
+                Status.TIMEOUT, "timeout", str(error) or f"no answer in time ({limits})"
+            ) from error
         if isinstance(error, Ended):
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
-                raise Fault(Status.TIMEOUT, "cpu_limit", "the process used up its processor time") from error
+                raise Fault(
+                    Status.TIMEOUT, "cpu_limit", "the process used up its processor time"
+                ) from error
             if error.out_of_memory:
-                raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error), out_of_memory=True) from error
+                raise Fault(
+                    Status.OUT_OF_MEMORY, "out_of_memory", str(error), out_of_memory=True
+                ) from error
             raise Fault(Status.CRASHED, "crashed", str(error)) from error
         if isinstance(error, BrokenProtocolError):
-            raise Fault(Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}") from error
+            raise Fault(
+                Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}"
+            ) from error

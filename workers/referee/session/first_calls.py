@@ -1,4 +1,6 @@
-"""The first calls of a candidate: one alone, which compiles its kernels, and what further untimed ones tell."""
+"""The first calls of a candidate: one alone, which compiles its kernels, and what
+further untimed ones tell.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,18 @@ from workers.referee.session.failure_status import disturbed
 from workers.sandbox.process_errors import TimedOut
 
 COMPUTING_CALLS = 100
-"""Time of the reference's call, as a multiple, that the device may take for the candidate's first call; at least
-LATER_S.  A kernel that does not end keeps the device from all others, and no signal stops it."""
+"""Time of the reference's call, as a multiple, that the device may take for the
+candidate's first call; at least LATER_S.  A kernel that does not end keeps the device from
+all others, and no signal stops it.
+"""
 
 BUSY_PROBES = 5
 """Waits of QUEUED_S for the device to come to rest before a first call is ended."""
 
 ENDING_S = 10.0
-"""Longest wait in seconds for the end of a killed process, with which its work on the device ends."""
+"""Longest wait in seconds for the end of a killed process, with which its work on
+the device ends.
+"""
 
 LINGER_WRONG_S = 0.15
 """LINGER_S for a wrong output, which may merely be late."""
@@ -37,15 +43,20 @@ NULL_CALLS = 2
 
 
 def make_first(runner: CallRunner) -> None:
-    """Make a call on its own, which compiles kernels and takes its time.  Others may be timed during the call, but
-    not during the referee's work before and after it.
+    """Make a call on its own, which compiles kernels and takes its time.  Others may be timed
+    during the call, but not during the referee's work before and after it.
 
-    If the output is wrong, the candidate gets more time to show that it was merely late."""
+    If the output is wrong, the candidate gets more time to show that it was merely late.
+    """
     with runner.device_lock.shared():
         batch = runner.draw(1)
         runner.fill(runner.candidate, batch, 0, 1)
     computing_s = max(LATER_S, COMPUTING_CALLS * runner.call_us / 1e6)
-    limits = FirstCall(computing_s, functools.partial(_end_if_device_is_busy, runner)) if runner.surveys else None
+    limits = (
+        FirstCall(computing_s, functools.partial(_end_if_device_is_busy, runner))
+        if runner.surveys
+        else None
+    )
     times = runner.run_apart(batch, runner.deadline.allow_first(compiles=runner.surveys), limits)
     runner.quickest_s = times.wall_ns / 1e9
     with runner.device_lock.shared():
@@ -53,11 +64,12 @@ def make_first(runner: CallRunner) -> None:
 
 
 def _end_if_device_is_busy(runner: CallRunner) -> None:
-    """End the candidate if the device goes on working for 10 s while everything that runs apart is paused.  Work
-    that other calls have queued ends within that time, with the device to itself.
+    """End the candidate if the device goes on working for 10 s while everything that runs apart is
+    paused.  Work that other calls have queued ends within that time, with the device to itself.
 
-    Raises TimedOut if the device comes to rest with the end of the candidate's process.  Otherwise the work is
-    another's: raises Fault (disturbed), and the evaluation is repeated alone."""
+    Raises TimedOut if the device comes to rest with the end of the candidate's process.  Otherwise
+    the work is another's: raises Fault (disturbed), and the evaluation is repeated alone.
+    """
     with runner.device_lock.exclusive():
         for _ in range(BUSY_PROBES):
             if runner.probe.is_idle(TURN_US, QUEUED_S):
@@ -77,8 +89,9 @@ def _verify_patiently(runner: CallRunner, delivery: Delivery) -> None:
 
 
 def try_null_answers(runner: CallRunner, batch: Batch) -> Truth:
-    """Test whether null answers, computed without the inputs, would be right; returns the expected outputs of the
-    first calls."""
+    """Test whether null answers, computed without the inputs, would be right; returns the
+    expected outputs of the first calls.
+    """
     calls = batch.slots
     if not runner.arena.slots.together:
         calls = min(calls, NULL_CALLS, max(1, runner.arena.slots.expected))
@@ -92,7 +105,9 @@ def try_null_answers(runner: CallRunner, batch: Batch) -> Truth:
 def check_determinism(runner: CallRunner, before: Delivery) -> None:
     """Test whether the candidate gives the same bytes for the same inputs."""
     again = runner.run_candidate(before.batch, before.first, 1)
-    runner.record.deterministic = not any(changed(before.part(0, 1).outputs, again.outputs, runner.arena.outputs))
+    runner.record.deterministic = not any(
+        changed(before.part(0, 1).outputs, again.outputs, runner.arena.outputs)
+    )
 
 
 def _thinned(leaf: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,6 @@
-"""Probe of a GPU: how long it takes to answer a tiny request, and reads that fill its second-level cache."""
+"""Probe of a GPU: how long it takes to answer a tiny request, and reads that fill
+its second-level cache.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ import torch
 from workers.referee.processes.process_session import synchronize
 
 FLUSH_CACHES = 4
-"""Times that a GPU's second-level cache is read before every block.  Read, not written: a cache full of modified bytes
-costs the first call of a block 150 µs (H200), which belongs to no side's time per call."""
+"""Times that a GPU's second-level cache is read before every block.  Read, not written:
+a cache full of modified bytes costs the first call of a block 150 µs (H200), which
+belongs to no side's time per call.
+"""
 
 
 class IdleProbe:
@@ -29,8 +33,10 @@ class IdleProbe:
         return self._flush is not None
 
     def answer_ns(self, at_once_us: float, within_s: float) -> int:
-        """Nanoseconds until a tiny request is answered within `at_once_us`, or until `within_s` has passed.  Processes
-        take turns at the device, and a request may have to wait for another process's turn, so it is repeated."""
+        """Nanoseconds until a tiny request is answered within `at_once_us`, or until `within_s` has
+        passed.  Processes take turns at the device, and a request may have to wait for another
+        process's turn, so it is repeated.
+        """
         began = asked = time.perf_counter_ns()
         while True:
             self._tiny.zero_()
@@ -41,19 +47,24 @@ class IdleProbe:
             asked = now
 
     def is_idle(self, at_once_us: float, within_s: float) -> bool:
-        """Wait until a tiny request is answered within `at_once_us`; False if that takes longer than `within_s`.  True
-        on the CPU."""
+        """Wait until a tiny request is answered within `at_once_us`; False if that takes longer
+        than `within_s`.  True on the CPU.
+        """
         return not self.asks or self.answer_ns(at_once_us, within_s) < within_s * 1e9
 
     def flush_caches(self) -> None:
-        """Fill the second-level cache with other data: otherwise it would hold the inputs that were just written."""
+        """Fill the second-level cache with other data: otherwise it would hold the
+        inputs that were just written.
+        """
         if self._flush is not None:
             torch.sum(self._flush)
 
 
 @functools.cache
 def _flusher(device: torch.device) -> torch.Tensor | None:
-    """Memory to be read before every block in order to fill the cache; shared by all evaluations.  None on the CPU."""
+    """Memory to be read before every block in order to fill the cache; shared by all
+    evaluations.  None on the CPU.
+    """
     if device.type != "cuda":
         return None
     cache = torch.cuda.get_device_properties(device).L2_cache_size

@@ -1,40 +1,49 @@
-"""Device memory that an evaluation takes: inputs, outputs, models and their temporaries, all processes together.
+"""Device memory that an evaluation takes: inputs, outputs, models and their
+temporaries, all processes together.
 
-The figures follow from the problem's specification, which has the reference's own use as measured (`peaks`), or a guess
-where nothing was measured.  An evaluation reserves them before it uses the device (host/memory_budget.py)."""
+The figures follow from the problem's specification, which has the reference's own use as measured
+(`peaks`), or a guess where nothing was measured.  An evaluation reserves them before it uses the
+device (host/memory_budget.py).
+"""
 
 from __future__ import annotations
 
 from workers.protocol.problem_spec import Arena, ProblemSpec
 
 WORKING_SETS = 4
-"""Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess that suffices
-for most of KernelBench.  A model that needs more may run out of memory among others and is tried again alone
-(evaluate.py)."""
+"""Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess
+that suffices for most of KernelBench.  A model that needs more may run out of memory among others
+and is tried again alone (evaluate.py).
+"""
 
 DRAWING = 3
 """Copies of its inputs that a reference makes to vary them."""
 
 CHECKED, CHECKED_AT_MOST = 2, 4 << 30
-"""Memory to verify a call, in addition to the copy of its outputs: in multiples of the outputs, which are compared in
-parts (output_errors.AT_ONCE), and at most in bytes."""
+"""Memory to verify a call, in addition to the copy of its outputs: in multiples of the outputs,
+which are compared in parts (output_errors.AT_ONCE), and at most in bytes.
+"""
 
 BLOCKS = (4, 13)
-"""Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block and two blocks for
-each of six groups; two groups if memory holds no more."""
+"""Least and most blocks with inputs and outputs that the referee keeps at a time: the warm-up block
+and two blocks for each of six groups; two groups if memory holds no more.
+"""
 
 MODELS = 2
 """Copies of the parameters: the reference's and the candidate's."""
 
 CHECKING = 4
-"""Temporaries of the comparison, in multiples of the compared outputs, if not every element is finite; otherwise one or
-two."""
+"""Temporaries of the comparison, in multiples of the compared outputs, if not every element
+is finite; otherwise one or two.
+"""
 
 
 def of_evaluation(spec: ProblemSpec, arena: Arena, round_bytes: int, check_bytes: int) -> int:
     """Bytes of device memory that an evaluation takes, all its processes together.
 
-    `round_bytes`: for inputs and outputs of a round, if more than two groups; `check_bytes`: compared at once."""
+    `round_bytes`: for inputs and outputs of a round, if more than two groups;
+    `check_bytes`: compared at once.
+    """
     sizes, slots = arena.slots, arena.inputs.slots
     expected = arena.expected.slot_bytes
     held = 2 * slots * arena.outputs.slot_bytes  # outputs where the two models put them
@@ -45,7 +54,14 @@ def of_evaluation(spec: ProblemSpec, arena: Arena, round_bytes: int, check_bytes
         calling = max(spec.peaks.call_bytes, held // 2)
         # A process draws, calls and widens one after the other, from one pool.
         reference = max(drawing, calling, spec.peaks.truth_bytes)
-        return arenas + models + expected + of_verifying(arena.outputs.slot_bytes) + reference + calling
+        return (
+            arenas
+            + models
+            + expected
+            + of_verifying(arena.outputs.slot_bytes)
+            + reference
+            + calling
+        )
     per_call = spec.slot_bytes if sizes.together else spec.input_bytes + spec.output_bytes
     in_block = slots // 2 if sizes.together else slots
     copies = max(BLOCKS[0] * in_block * per_call, min(round_bytes, BLOCKS[1] * in_block * per_call))
@@ -54,13 +70,16 @@ def of_evaluation(spec: ProblemSpec, arena: Arena, round_bytes: int, check_bytes
 
 
 def of_models(spec: ProblemSpec) -> int:
-    """Bytes of both sides' models and of the reference's twin, if it has one; parameters in arenas are not counted."""
+    """Bytes of both sides' models and of the reference's twin, if it has one;
+    parameters in arenas are not counted.
+    """
     return MODELS * spec.parameter_bytes + spec.twin_bytes
 
 
 def resident(spec: ProblemSpec) -> int:
-    """Bytes of `of_evaluation` that the reference's process has once the problem is described: the model and its
-    twin."""
+    """Bytes of `of_evaluation` that the reference's process has once the problem is
+    described: the model and its twin.
+    """
     return spec.parameter_bytes + spec.twin_bytes
 
 
@@ -70,8 +89,9 @@ def of_verifying(output_bytes: int) -> int:
 
 
 def _of_temporaries(spec: ProblemSpec) -> int:
-    """Memory that both models compute with besides inputs and outputs that are kept: as observed for the reference,
-    else a guess.  Both take it for a moment, hardly ever together."""
+    """Memory that both models compute with besides inputs and outputs that are kept: as observed
+    for the reference, else a guess.  Both take it for a moment, hardly ever together.
+    """
     peaks = spec.peaks
     if peaks.call_bytes:
         return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
@@ -79,6 +99,8 @@ def _of_temporaries(spec: ProblemSpec) -> int:
 
 
 def least(spec: ProblemSpec) -> int:
-    """Bytes below which the problem cannot be evaluated: one call of each side, and its expected outputs."""
+    """Bytes below which the problem cannot be evaluated: one call of each side, and
+    its expected outputs.
+    """
     sides = 2 * (spec.input_bytes + spec.output_bytes + spec.parameter_bytes)
     return sides + max(spec.peaks.call_bytes, spec.expected_bytes)

@@ -1,8 +1,10 @@
 """EVALUATE: second look at a wrong call: is it right once ties and rounding are taken into account?
 
-The reference's process decides (workers/shims/equivalent_answers.py).  It receives the inputs and the delivered outputs
-and returns the nearest right outputs: an element that is equivalent to the expected one keeps its delivered value.  The
-result is compared like any output.  Calls that are wrong by far get no second look."""
+The reference's process decides (workers/shims/equivalent_answers.py).  It receives the inputs and
+the delivered outputs and returns the nearest right outputs: an element that is equivalent to the
+expected one keeps its delivered value.  The result is compared like any output.  Calls that are
+wrong by far get no second look.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from workers.referee.comparison import correctness
 from workers.referee.session.batches import Delivery
 
 SECONDS = 60.0
-"""Processor seconds per evaluation that the reference may spend on perturbing its roundings; after that it looks for
-ties only."""
+"""Processor seconds per evaluation that the reference may spend on perturbing its roundings;
+after that it looks for ties only.
+"""
 
 
 class Answer(NamedTuple):
@@ -31,8 +34,9 @@ class Answer(NamedTuple):
 
 
 Ask = Callable[[Delivery, bool], Answer | None]
-"""Function that asks the reference's process about one call; the second argument restricts it to ties.  None if the
-process cannot decide."""
+"""Function that asks the reference's process about one call; the second argument restricts it to
+ties.  None if the process cannot decide.
+"""
 
 
 class SecondLooks:
@@ -53,9 +57,12 @@ class SecondLooks:
     ) -> list[correctness.ComparedOutput]:
         """The outputs of some calls, with the wrong call `call` compared once more.
 
-        `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its outputs; `shown`: views of
-        the outputs in a slot's memory."""
-        if any(output.is_far_off(call, exact) for output, exact in zip(outputs, expected, strict=True)):
+        `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its
+        outputs; `shown`: views of the outputs in a slot's memory.
+        """
+        if any(
+            output.is_far_off(call, exact) for output, exact in zip(outputs, expected, strict=True)
+        ):
             return outputs
         answer = self._ask(part, self._spent_s > SECONDS)
         if answer is None:
@@ -63,5 +70,7 @@ class SecondLooks:
         self._spent_s += answer.busy_s
         return [
             output if output.ok[call] else output.reviewed(call, exact, near, leaf)
-            for output, exact, near, leaf in zip(outputs, expected, shown(answer.nearest), answer.leaves, strict=True)
+            for output, exact, near, leaf in zip(
+                outputs, expected, shown(answer.nearest), answer.leaves, strict=True
+            )
         ]

@@ -1,5 +1,6 @@
-"""EVALUATE: set-up of both sides: sessions, memory layout, loading.  The reference's process may serve several
-evaluations, the candidate has a process of its own."""
+"""EVALUATE: set-up of both sides: sessions, memory layout, loading.  The reference's process may
+serve several evaluations, the candidate has a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +26,41 @@ from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import sizing
 
 EXPECTED_SHARE = 0.45
-"""Share of an arena for expected outputs, in addition to the calls' memory, if they are made when outputs are
-verified."""
+"""Share of an arena for expected outputs, in addition to the calls' memory, if they are
+made when outputs are verified.
+"""
 
 FASTEST = 5.0
-"""Speedup up to which the candidate's blocks reach their full duration; those of one that is 16 times as fast last a
-third of it.  Memory for faster candidates lies idle for all others: at 16, a transposed convolution of 3.4 ms with
-0.5 GB a call would reserve 13 calls a side where one makes a block, and eight such problems would wait for each
-other's memory for a third of a sweep (KernelBench 2/61, H200)."""
+"""Speedup up to which the candidate's blocks reach their full duration; those of one that is
+16 times as fast last a third of it.  Memory for faster candidates lies idle for all others: at
+16, a transposed convolution of 3.4 ms with 0.5 GB a call would reserve 13 calls a side where
+one makes a block, and eight such problems would wait for each other's memory for a third of a
+sweep (KernelBench 2/61, H200).
+"""
 
 LARGEST_SHARE = 0.6
-"""Share of the memory for evaluations that a single one may take; an evaluation that needs more streams its calls."""
+"""Share of the memory for evaluations that a single one may take; an evaluation that
+needs more streams its calls.
+"""
 
 WAITING_S = 10.0
 """Additional seconds for a second process, which may wait while others are timed."""
 
 
 def open_reference_session(job: Job, host: Host) -> Session:
-    """A session with the reference's process, which has loaded the problem.  Raises Fault (invalid)."""
-    with host.device_lock.shared_at_first() as slow, AttributeToProblem(host.references, None, host.device):
+    """A session with the reference's process, which has loaded the problem.  Raises
+    Fault (invalid).
+    """
+    with (
+        host.device_lock.shared_at_first() as slow,
+        AttributeToProblem(host.references, None, host.device),
+    ):
         return host.references.open_session(
-            job.reference, job.entry_point, REFERENCE_TIMEOUT_S, by_cases=job.options.cases, slow=slow
+            job.reference,
+            job.entry_point,
+            REFERENCE_TIMEOUT_S,
+            by_cases=job.options.cases,
+            slow=slow,
         )
 
 
@@ -55,27 +70,37 @@ def close_reference_session(host: Host, reference: Session) -> None:
         host.references.close_session(reference)
 
 
-def lay_out(host: Host, spec: problem_spec.ProblemSpec, budget_s: float, least_slots: int = 2) -> problem_spec.Arena:
-    """Memory layout with as many input sets as an arena of this device holds and as a block can use.
+def lay_out(
+    host: Host, spec: problem_spec.ProblemSpec, budget_s: float, least_slots: int = 2
+) -> problem_spec.Arena:
+    """Memory layout with as many input sets as an arena of this device holds and as
+    a block can use.
 
-    `least_slots`: input sets of a small problem, if an arena holds so many."""
+    `least_slots`: input sets of a small problem, if an arena holds so many.
+    """
     device = host.device
     most = sizing.most_slots(device.max_slots, budget_s, device.block_us)
     if spec.case is None and spec.slot_bytes > device.together_bytes:
         block_us = sizing.block_us(budget_s, device.block_us)
-        floor_us = max(bandwidth.floor_us(spec.bytes_moved, host.bytes_per_s), spec.call_us / FASTEST)
+        floor_us = max(
+            bandwidth.floor_us(spec.bytes_moved, host.bytes_per_s), spec.call_us / FASTEST
+        )
         return _apart(spec, device, max(2, min(most // 2, sizing.calls(block_us, floor_us))))
     slots = max(2, min(max(most, least_slots), device.arena_bytes // max(1, spec.slot_bytes)))
     return problem_spec.arena(spec, problem_spec.Slots(slots, slots))
 
 
 def _apart(spec: problem_spec.ProblemSpec, device: Device, most: int) -> problem_spec.Arena:
-    """The layout of a problem whose expected outputs are made when outputs are verified: a call's memory holds its
-    inputs and outputs only.  Calls are streamed if memory holds no more than one."""
+    """The layout of a problem whose expected outputs are made when outputs are
+    verified: a call's memory holds its inputs and outputs only.  Calls are streamed if
+    memory holds no more than one.
+    """
     inputs = min(most, device.arena_bytes // (spec.input_bytes + spec.output_bytes))
     expected = int(device.arena_bytes * EXPECTED_SHARE) // spec.expected_bytes
     if inputs >= 2:
-        arena = problem_spec.arena(spec, problem_spec.Slots(inputs, max(1, min(inputs - 1, expected))))
+        arena = problem_spec.arena(
+            spec, problem_spec.Slots(inputs, max(1, min(inputs - 1, expected)))
+        )
         need = memory_needs.of_evaluation(spec, arena, device.round_bytes, CHECK_BYTES)
         if device.room_bytes is None or need <= LARGEST_SHARE * device.room_bytes:
             return arena
@@ -91,17 +116,24 @@ def load(
     deadline: Deadline,
     device_lock: DeviceLock,
 ) -> None:
-    """Load the candidate: its source, then the arena with the reference's parameters, then the constructor.
+    """Load the candidate: its source, then the arena with the reference's
+    parameters, then the constructor.
 
-    A source that is compiled on the host's cores may take as long as the deadline leaves; the device is open to others
-    meanwhile."""
+    A source that is compiled on the host's cores may take as long as the deadline leaves; the
+    device is open to others meanwhile.
+    """
     assert reference.arena is not None
     loading_s = deadline.left_s if BACKENDS[job.backend].compiled_on_host else deadline.allow()
     candidate.handle.load_candidate(job.candidate, spec, job.entry_point, job.backend, loading_s)
     arena = reference.arena
     timeout_s = deadline.allow()
     candidate.share_arena(
-        arena, arena.candidate_bytes, timeout_s, seed=init_seed(seed), prefix=reference.prefix, device_lock=device_lock
+        arena,
+        arena.candidate_bytes,
+        timeout_s,
+        seed=init_seed(seed),
+        prefix=reference.prefix,
+        device_lock=device_lock,
     )
 
 
@@ -109,14 +141,18 @@ def load(
 def fresh_session(
     handle: ProcessHandle, context: EvaluationContext, *, silent: bool = False
 ) -> Iterator[tuple[Session, Deadline]]:
-    """A session with another, fresh process that has loaded the candidate, and its deadline.  A cancellation kills that
-    process and, afterwards, the first candidate again.  `silent`: the process never launches a kernel of the candidate.
+    """A session with another, fresh process that has loaded the candidate, and its deadline.  A
+    cancellation kills that process and, afterwards, the first candidate again.  `silent`: the
+    process never launches a kernel of the candidate.
 
-    The caller does not hold the device's lock.  Waiting for a process with the lock would keep timers away, and a warm
-    pool that makes contexts only while no timing runs would wait for those timers.  The process's exceptions pass
-    through."""
+    The caller does not hold the device's lock.  Waiting for a process with the lock would keep
+    timers away, and a warm pool that makes contexts only while no timing runs would wait for those
+    timers.  The process's exceptions pass through.
+    """
     timeout_s = context.job.options.last_call_s
-    deadline = Deadline(timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.waits)
+    deadline = Deadline(
+        timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.waits
+    )
     context.cancellation.set_process(handle.process)
     try:
         session = Session(handle)
@@ -138,6 +174,8 @@ def fresh_session(
 
 
 def init_seed(seed: bytes) -> bytes:
-    """The seed under which both constructors run, so that parameters without a counterpart start with the same values.
-    The candidate receives this seed; nothing about the inputs follows from it."""
+    """The seed under which both constructors run, so that parameters without a
+    counterpart start with the same values. The candidate receives this seed; nothing
+    about the inputs follows from it.
+    """
     return hashlib.sha256(seed + b"init").digest()

@@ -1,4 +1,6 @@
-"""Times of an evaluation's stages, for its stage times and its timeline (Chrome's trace event format)."""
+"""Times of an evaluation's stages, for its stage times and its timeline (Chrome's
+trace event format).
+"""
 
 from __future__ import annotations
 
@@ -38,20 +40,29 @@ class Stages:
             sums[name] = sums.get(name, 0.0) + duration / 1000
         return sums
 
-    def chrome_trace(self, blocks: tuple[Block, ...] = (), launches: Sequence[Launch] = ()) -> bytes:
-        """Complete events: stages in one row; blocks in two, end to end, since only their durations are stored; and the
-        device's work in the profiled call, one row per stream."""
+    def chrome_trace(
+        self, blocks: tuple[Block, ...] = (), launches: Sequence[Launch] = ()
+    ) -> bytes:
+        """Complete events: stages in one row; blocks in two, end to end, since only their durations
+        are stored; and the device's work in the profiled call, one row per stream.
+        """
         events = [_event(name, began, duration, row=1) for name, began, duration in self._spans]
         at = next((began for name, began, _ in self._spans if name == "timing"), 0.0)
         for block in blocks:
             row = 2 if block.side == "reference" else 3
-            events.append(_event(f"{block.side} × {block.calls}", at, block.wall_us, row=row, group=block.group))
+            events.append(
+                _event(
+                    f"{block.side} × {block.calls}", at, block.wall_us, row=row, group=block.group
+                )
+            )
             at += block.wall_us
         at = next((began for name, began, _ in self._spans if name == "profile"), 0.0)
         streams = sorted({launch.stream for launch in launches})
         events += [_kernel(launch, at, row=4 + streams.index(launch.stream)) for launch in launches]
         names = {1: "stages", 2: "blocks of the reference", 3: "blocks of the candidate"}
-        names |= {4 + place: f"profiled call, stream {stream}" for place, stream in enumerate(streams)}
+        names |= {
+            4 + place: f"profiled call, stream {stream}" for place, stream in enumerate(streams)
+        }
         seen = {event["tid"] for event in events}
         events += [_name("thread_name", row, name) for row, name in names.items() if row in seen]
         if events:
@@ -77,5 +88,15 @@ def _name(kind: str, row: int, name: str) -> dict[str, object]:
     return {"name": kind, "ph": "M", "pid": 1, "tid": row, "args": {"name": name}}
 
 
-def _event(name: str, began_us: float, duration_us: float, *, row: int, **arguments: object) -> dict[str, object]:
-    return {"name": name, "ph": "X", "ts": began_us, "dur": duration_us, "pid": 1, "tid": row, "args": arguments}
+def _event(
+    name: str, began_us: float, duration_us: float, *, row: int, **arguments: object
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "ph": "X",
+        "ts": began_us,
+        "dur": duration_us,
+        "pid": 1,
+        "tid": row,
+        "args": arguments,
+    }

@@ -1,4 +1,6 @@
-"""Calls on inputs that the problem's own distribution seldom or never has (workers/protocol/input_variants.py)."""
+"""Calls on inputs that the problem's own distribution seldom or never has
+(workers/protocol/input_variants.py).
+"""
 
 from __future__ import annotations
 
@@ -19,36 +21,46 @@ from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.wrong_output import OTHER_INPUTS
 
 COSTLY_KINDS = 3
-"""Kinds of unusual inputs, chosen at random, if calls are streamed or expected outputs take long: each occupies the
-device for a quarter of a second or more (6 GB, H200)."""
+"""Kinds of unusual inputs, chosen at random, if calls are streamed or expected outputs take long:
+each occupies the device for a quarter of a second or more (6 GB, H200).
+"""
 
 
 UNLIMITED = frozenset({Variant.REACHING, Variant.HELD})
-"""Kinds of unusual inputs to which an answer may be of any size: they are scaled to reach what others do not."""
+"""Kinds of unusual inputs to which an answer may be of any size: they are scaled to
+reach what others do not.
+"""
 
 
 def answer_sizes(truth: Truth) -> list[usual_answers.AnswerSize]:
     """Summary of each output of the first of some calls on the problem's own inputs."""
-    return [usual_answers.answer_size(baseline[:1], expected[:1]) for expected, baseline in zip(*truth, strict=True)]
+    return [
+        usual_answers.answer_size(baseline[:1], expected[:1])
+        for expected, baseline in zip(*truth, strict=True)
+    ]
 
 
 def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
-    """Make a call on each kind of unusual inputs for which the reference is well conditioned.  `before`: summaries of
-    usual outputs.
+    """Make a call on each kind of unusual inputs for which the reference is well conditioned.
+    `before`: summaries of usual outputs.
 
-    Only plainly wrong outputs count (correctness.Rule.gross)."""
+    Only plainly wrong outputs count (correctness.Rule.gross).
+    """
     with _naming_the_inputs():
         _try_all(runner, before)
 
 
 @contextmanager
 def _naming_the_inputs() -> Iterator[None]:
-    """Context in which an error of the candidate says that it is about unusual inputs: on the problem's own, its author
-    would look for it in vain."""
+    """Context in which an error of the candidate says that it is about unusual inputs: on the
+    problem's own, its author would look for it in vain.
+    """
     try:
         yield
     except FailedError as error:
-        raise FailedError(error.outcome, f"{error.message} ({OTHER_INPUTS})\n{error.log}") from error
+        raise FailedError(
+            error.outcome, f"{error.message} ({OTHER_INPUTS})\n{error.log}"
+        ) from error
 
 
 def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
@@ -63,15 +75,22 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
 
 
 def try_nonfinite(runner: CallRunner) -> None:
-    """Record how the candidate treats NaN and infinity; this never counts against it, and if memory runs out here, the
-    evaluation has its result all the same.  Triton's `max` ignores a NaN that torch's propagates, an iteration may
-    never converge, and an index computed from a NaN may be any number.  So this is the last request to a candidate's
-    process, and other evaluations may use the device meanwhile."""
+    """Record how the candidate treats NaN and infinity; this never counts against it, and if
+    memory runs out here, the evaluation has its result all the same.  Triton's `max` ignores a
+    NaN that torch's propagates, an iteration may never converge, and an index computed from a NaN
+    may be any number.  So this is the last request to a candidate's process, and other
+    evaluations may use the device meanwhile.
+    """
     if not runner.deadline.left_s:
         return
     candidate = runner.candidate
     candidate.delivering = Delivering.COPY
-    with suppress(*PROCESS_ERRORS, ReferenceFailedError, torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError):
+    with suppress(
+        *PROCESS_ERRORS,
+        ReferenceFailedError,
+        torch.OutOfMemoryError,
+        shared_memory.OutOfDeviceMemoryError,
+    ):
         candidate.ask(Command.ABLATE, runner.time_limit_s(candidate, 1), a=AblationMode.HONEST)
         with runner.device_lock.shared():
             batch = runner.draw_unusual((Variant.NONFINITE,))
@@ -81,15 +100,20 @@ def try_nonfinite(runner: CallRunner) -> None:
         times = runner.run_apart(batch, runner.time_limit_s(candidate, 1))
         with runner.device_lock.shared():
             known = _own_answers(runner, batch)
-            checks = runner.record.check(runner.delivery(batch, 0, 1, times, []), runner.record.rule, known)
+            checks = runner.record.check(
+                runner.delivery(batch, 0, 1, times, []), runner.record.rule, known
+            )
             hands_on = not all(map(_is_finite, known.baseline))
         if hands_on:
-            runner.record.propagates_nonfinite = not any(check.nonfinite_mismatches for check in checks)
+            runner.record.propagates_nonfinite = not any(
+                check.nonfinite_mismatches for check in checks
+            )
 
 
 def _own_answers(runner: CallRunner, batch: Batch) -> Truth:
-    """Expected outputs of a call; the reference's own in their place if those in fp64 take a request of their own: both
-    are NaN or infinite at the same positions."""
+    """Expected outputs of a call; the reference's own in their place if those in fp64 take a
+    request of their own: both are NaN or infinite at the same positions.
+    """
     if runner.arena.slots.together:
         return runner.truth([(batch, 0, 1)])
     own = runner.own_outputs([(batch, 0, 1)])
@@ -99,7 +123,10 @@ def _own_answers(runner: CallRunner, batch: Batch) -> Truth:
 def _is_finite(output: torch.Tensor) -> bool:
     """Test whether all elements are finite.  `output`: (calls, elements)."""
     parts = output_errors.parts(output)
-    found = [torch.isfinite(part.float() if part.is_floating_point() else part).all() for (part,) in parts]
+    found = [
+        torch.isfinite(part.float() if part.is_floating_point() else part).all()
+        for (part,) in parts
+    ]
     return bool(torch.stack(found).all())
 
 
@@ -114,7 +141,11 @@ def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch |
 
 
 def _try_some(
-    runner: CallRunner, variants: Sequence[Variant], before: list[usual_answers.AnswerSize], *, ceiling: bool = True
+    runner: CallRunner,
+    variants: Sequence[Variant],
+    before: list[usual_answers.AnswerSize],
+    *,
+    ceiling: bool = True,
 ) -> None:
     batch = runner.draw_unusual(variants)
     if batch is None:
@@ -130,33 +161,47 @@ def _try_some(
     ]
     runner.step_aside()
     fit = [
-        slot for slot, variant in enumerate(batch.variants) if not objections[slot] and (ordered or variant not in TIED)
+        slot
+        for slot, variant in enumerate(batch.variants)
+        if not objections[slot] and (ordered or variant not in TIED)
     ]
     if fit:
         delivery = runner.run_candidate(batch.only(fit), 0, len(fit))
         runner.verify(delivery, known=known if len(fit) == batch.slots else None)
 
 
-def _are_near(runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize], *, ceiling: bool) -> bool:
-    """Make the calls if the reference's own answers look usual, and test whether all outputs are near those: then
-    nothing depends on expected outputs, which take twenty times as long (fp64 convolutions, H200)."""
+def _are_near(
+    runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize], *, ceiling: bool
+) -> bool:
+    """Make the calls if the reference's own answers look usual, and test whether all
+    outputs are near those: then nothing depends on expected outputs, which take twenty
+    times as long (fp64 convolutions, H200).
+    """
     if not runner.record.compares_own(gross=True):
         return False
     at_once = runner.record.own_at_once
     for start in range(0, batch.slots, at_once):
         runner.step_aside()
         own = runner.own_outputs([(batch, start, min(at_once, batch.slots - start))])
-        if not all(usual_answers.looks_usual(*pair, ceiling=ceiling) for pair in zip(own, before, strict=True)):
+        if not all(
+            usual_answers.looks_usual(*pair, ceiling=ceiling)
+            for pair in zip(own, before, strict=True)
+        ):
             return False
     runner.step_aside()
     return runner.record.take_near(runner.run_candidate(batch, 0, batch.slots))
 
 
 def _objections(
-    runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize], *, ceiling: bool = True
+    runner: CallRunner,
+    batch: Batch,
+    before: list[usual_answers.AnswerSize],
+    *,
+    ceiling: bool = True,
 ) -> tuple[list[str], Truth | None]:
-    """Per input set, the reason why the reference's answer cannot be used; empty if it can.  Also the expected outputs,
-    if those of all sets are in memory together."""
+    """Per input set, the reason why the reference's answer cannot be used; empty if it can.  Also
+    the expected outputs, if those of all sets are in memory together.
+    """
     found: list[str] = []
     at_once = runner.record.calls_at_once
     truth = None

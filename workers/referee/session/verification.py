@@ -24,14 +24,19 @@ KEPT_NOTABLE = 16
 """Trials stored in full: the first ones, and notable ones."""
 
 HISTORY_BYTES = 64 << 20
-"""Expected outputs of earlier calls that are kept to recognise stale answers; none if they are made when outputs are
-verified."""
+"""Expected outputs of earlier calls that are kept to recognise stale answers; none if they are
+made when outputs are verified.
+"""
 
 SLICED = 2
-"""First calls that are also compared slice by slice: code that leaves a slice out does so in each call."""
+"""First calls that are also compared slice by slice: code that leaves a slice out
+does so in each call.
+"""
 
 CHECK_BYTES = 1 << 30
-"""Bytes of expected outputs that are compared at once; the arithmetic takes several times as much in addition."""
+"""Bytes of expected outputs that are compared at once; the arithmetic takes several
+times as much in addition.
+"""
 
 
 class Record:
@@ -45,8 +50,10 @@ class Record:
         own_outputs: Callable[[list[Part]], list[torch.Tensor]],
         rule: correctness.Rule,
     ) -> None:
-        """`truth`: expected outputs of some calls; `own_outputs`: the reference's own outputs; the result of either is
-        valid until the next call of either.  `rule`: decides whether an output is right."""
+        """`truth`: expected outputs of some calls; `own_outputs`: the reference's own
+        outputs; the result of either is valid until the next call of either.  `rule`:
+        decides whether an output is right.
+        """
         self.rule = rule
         self.calls = 0
         self.near_calls = 0
@@ -61,8 +68,9 @@ class Record:
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
         self._untouched: dict[tuple[int, int], torch.Tensor] = {}
-        """By output and poison, the elements of the last wrong call that may be unwritten; batches alternate between
-        two poisons."""
+        """By output and poison, the elements of the last wrong call that may be unwritten; batches
+        alternate between two poisons.
+        """
         self.second_looks: SecondLooks | None = None
         """Second looks at wrong calls."""
         self.excused: list[str] = []
@@ -75,21 +83,33 @@ class Record:
         most = arena.inputs.slots if arena.slots.together else max(1, arena.slots.expected)
         self.calls_at_once = max(1, min(most, CHECK_BYTES // arena.expected.slot_bytes))
         """Calls compared with expected outputs at once, as memory allows."""
-        self.own_at_once = max(1, min(arena.baseline.slots, CHECK_BYTES // max(1, arena.baseline.slot_bytes)))
-        """Calls compared with the reference's own outputs at once.  Each comparison waits for the reference and for the
-        device, which other evaluations use as well."""
+        self.own_at_once = max(
+            1, min(arena.baseline.slots, CHECK_BYTES // max(1, arena.baseline.slot_bytes))
+        )
+        """Calls compared with the reference's own outputs at once.  Each comparison waits for the
+        reference and for the device, which other evaluations use as well.
+        """
         length = min(64, HISTORY_BYTES // max(1, arena.expected.slot_bytes))
         length = max(2, length) if arena.slots.together else length
         self._history: deque[tuple[int, list[torch.Tensor], int]] = deque(maxlen=length)
-        """Call number, its expected outputs, and their slot; not the batch, whose inputs are no longer needed."""
+        """Call number, its expected outputs, and their slot; not the batch, whose
+        inputs are no longer needed.
+        """
 
     def verify(self, *deliveries: Delivery, keep: bool = True, known: Truth | None = None) -> bool:
-        """Test whether every output of these calls is right.  The calls are recorded if `keep`, or if all are right.
+        """Test whether every output of these calls is right.  The calls are recorded
+        if `keep`, or if all are right.
 
-        All are compared together because each comparison waits for the device once.  `known`: their expected outputs,
-        if the caller has them and they can be compared at once."""
+        All are compared together because each comparison waits for the device once.  `known`: their
+        expected outputs, if the caller has them and they can be compared at once.
+        """
         missing = self._nearness.missing
-        if keep and known is None and not self._arena.slots.together and 0 < missing < _count(deliveries):
+        if (
+            keep
+            and known is None
+            and not self._arena.slots.together
+            and 0 < missing < _count(deliveries)
+        ):
             calls = _calls(deliveries)
             return all([self.verify(*_runs(calls[:missing])), self.verify(*_runs(calls[missing:]))])
         beyond, near = (list(deliveries), 0) if known is not None else self._sorted(deliveries)
@@ -103,17 +123,21 @@ class Record:
         return right
 
     def _sorted(self, deliveries: Sequence[Delivery]) -> tuple[list[Delivery], int]:
-        """Parts of the deliveries that must be compared with expected outputs, and the number of the other calls, which
-        are near the reference's own outputs.
+        """Parts of the deliveries that must be compared with expected outputs, and the number of
+        the other calls, which are near the reference's own outputs.
 
-        All calls are compared if expected outputs are made together with the inputs, or if inputs are unusual."""
+        All calls are compared if expected outputs are made together with the inputs,
+        or if inputs are unusual.
+        """
         unusual = any(delivery.batch.variants for delivery in deliveries)
         if unusual or not self.compares_own():
             return list(deliveries), 0
         beyond: list[tuple[Delivery, int]] = []
         near = 0
         for parts in _bundles(deliveries, self.own_at_once):
-            for (part, call), is_near in zip(_calls(parts), self._nearness.are_near(*self._beside(parts)), strict=True):
+            for (part, call), is_near in zip(
+                _calls(parts), self._nearness.are_near(*self._beside(parts)), strict=True
+            ):
                 if is_near and not part.changed[call] and not part.late[call]:
                     near += 1
                 else:
@@ -121,8 +145,10 @@ class Record:
         return _runs(beyond), near
 
     def compares_own(self, *, gross: bool = False) -> bool:
-        """Test whether distances from the reference's own outputs decide, where they can: expected outputs take a
-        request of their own, and the reference's errors are known (Nearness.applies)."""
+        """Test whether distances from the reference's own outputs decide, where they
+        can: expected outputs take a request of their own, and the reference's errors
+        are known (Nearness.applies).
+        """
         return not self._arena.slots.together and self._nearness.applies(gross=gross)
 
     def _beside(self, parts: list[Delivery]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -131,8 +157,9 @@ class Record:
         return outputs, self._own_outputs([(part.batch, part.first, part.count) for part in parts])
 
     def take_near(self, delivery: Delivery) -> bool:
-        """Count calls on unusual inputs as right if all outputs are near the reference's own and no input has changed;
-        else count nothing."""
+        """Count calls on unusual inputs as right if all outputs are near the reference's own and no
+        input has changed; else count nothing.
+        """
         if any(delivery.changed) or any(delivery.late):
             return False
         if not all(
@@ -145,7 +172,9 @@ class Record:
         return True
 
     def are_right(self, delivery: Delivery) -> bool:
-        """Test whether all outputs are right, without recording the calls or examining wrong outputs."""
+        """Test whether all outputs are right, without recording the calls or
+        examining wrong outputs.
+        """
         if self.compares_own() and not delivery.batch.variants:
             decided = self._decided(delivery)
             if decided is not None:
@@ -154,7 +183,9 @@ class Record:
         return all(all(output.ok) for _, outputs in compared for output in outputs)
 
     def _decided(self, delivery: Delivery) -> bool | None:
-        """Whether all outputs are right, by their distances from the reference's own; None if those do not tell."""
+        """Whether all outputs are right, by their distances from the reference's
+        own; None if those do not tell.
+        """
         near = True
         for parts in _bundles([delivery], self.own_at_once):
             pair = self._beside(parts)
@@ -163,7 +194,9 @@ class Record:
             near = near and all(self._nearness.are_near(*pair))
         return True if near else None
 
-    def check(self, delivery: Delivery, rule: correctness.Rule, known: Truth | None = None) -> list[OutputCheck]:
+    def check(
+        self, delivery: Delivery, rule: correctness.Rule, known: Truth | None = None
+    ) -> list[OutputCheck]:
         """Checks of each output of the first call; nothing is recorded.  `known`: see `verify`."""
         [(_, outputs)] = self._compared([delivery.part(0, 1)], rule, known=known)
         return [output.check(0) for output in outputs]
@@ -176,21 +209,30 @@ class Record:
         brief: bool = False,
         known: Truth | None = None,
     ) -> Iterator[tuple[list[Delivery], list[correctness.ComparedOutput]]]:
-        """Deliveries in parts with as many calls as can be compared at once, each with its compared outputs.
+        """Deliveries in parts with as many calls as can be compared at once, each
+        with its compared outputs.
 
-        `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine only whether outputs
-        are right."""
+        `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine
+        only whether outputs are right.
+        """
         for parts in _bundles(deliveries, self.calls_at_once):
             yield parts, self._compare(parts, rule, brief=brief, known=known)
 
     def _compare(
-        self, parts: list[Delivery], rule: correctness.Rule | None, *, brief: bool, known: Truth | None
+        self,
+        parts: list[Delivery],
+        rule: correctness.Rule | None,
+        *,
+        brief: bool,
+        known: Truth | None,
     ) -> list[correctness.ComparedOutput]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
         leaves = range(len(self._arena.outputs.leaves))
         got = shown(joined([part.outputs for part in parts]), self._arena.outputs)
-        expected, baseline = known or self._truth([(part.batch, part.first, part.count) for part in parts])
+        expected, baseline = known or self._truth(
+            [(part.batch, part.first, part.count) for part in parts]
+        )
         if leaves and self.calls < KEPT_FIRST and all(usual) and not brief:
             self._peers.apply(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._arena.outputs.leaves]
@@ -212,7 +254,9 @@ class Record:
                 output.by_slices(SLICED - self.calls, *pair)
                 for output, *pair in zip(compared, expected, baseline, strict=True)
             ]
-        return self._reviewed(parts, compared if brief else self._located(compared, expected), expected)
+        return self._reviewed(
+            parts, compared if brief else self._located(compared, expected), expected
+        )
 
     def _located(
         self, compared: list[correctness.ComparedOutput], expected: list[torch.Tensor]
@@ -220,14 +264,22 @@ class Record:
         """The outputs with the worst elements of wrong calls, for as many calls as are kept."""
         room = max(0, KEPT_FIRST + KEPT_NOTABLE - len(self._kept))
         calls = [
-            call for call, right in enumerate(zip(*(output.ok for output in compared), strict=True)) if not all(right)
+            call
+            for call, right in enumerate(zip(*(output.ok for output in compared), strict=True))
+            if not all(right)
         ]
         if not calls:
             return compared
-        return [output.located(calls[:room], exact) for output, exact in zip(compared, expected, strict=True)]
+        return [
+            output.located(calls[:room], exact)
+            for output, exact in zip(compared, expected, strict=True)
+        ]
 
     def _reviewed(
-        self, parts: list[Delivery], compared: list[correctness.ComparedOutput], expected: list[torch.Tensor]
+        self,
+        parts: list[Delivery],
+        compared: list[correctness.ComparedOutput],
+        expected: list[torch.Tensor],
     ) -> list[correctness.ComparedOutput]:
         """The outputs after a second look at wrong calls."""
         wrong = [call for call in range(_count(parts)) if not all(out.ok[call] for out in compared)]
@@ -239,7 +291,11 @@ class Record:
         }  # asking may overwrite it
         for call in wrong:
             compared = self.second_looks.reviewed(
-                alone[call], call, compared, exact[call], lambda slot: shown(slot, self._arena.outputs)
+                alone[call],
+                call,
+                compared,
+                exact[call],
+                lambda slot: shown(slot, self._arena.outputs),
             )
         return compared
 
@@ -250,20 +306,28 @@ class Record:
                 self._note(delivery, offset, outputs, index)
                 index += 1
 
-    def _note(self, delivery: Delivery, offset: int, outputs: list[correctness.ComparedOutput], index: int) -> None:
+    def _note(
+        self, delivery: Delivery, offset: int, outputs: list[correctness.ComparedOutput], index: int
+    ) -> None:
         """Record one call of a delivery; `index`: its index among the compared calls."""
         batch, slot = delivery.batch, delivery.first + offset
         ok = all(output.ok[index] for output in outputs)
-        inputs_changed = tuple(i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs)
+        inputs_changed = tuple(
+            i for i in delivery.changed[offset] if i not in self._spec.mutated_inputs
+        )
         notable = not ok or inputs_changed or delivery.late[offset]
         if notable or self.calls < KEPT_FIRST:
             checks = [output.check(index) for output in outputs]
-            checks = checks if ok else self._with_unwritten(delivery.part(offset, offset + 1), checks)
+            checks = (
+                checks if ok else self._with_unwritten(delivery.part(offset, offset + 1), checks)
+            )
             trial = Trial(
                 call=self.calls,
                 seed=f"{batch.seed.hex()}/{slot}",
                 ok=ok,
-                outputs=tuple(checks if ok else self._with_stale(delivery.part(offset, offset + 1), checks)),
+                outputs=tuple(
+                    checks if ok else self._with_stale(delivery.part(offset, offset + 1), checks)
+                ),
                 late_writes=delivery.late[offset],
                 variant=batch.variant(slot).name.lower(),
                 inputs_changed=inputs_changed,
@@ -271,27 +335,42 @@ class Record:
             self._keep(trial)
         if batch.variant(slot) == Variant.OWN:
             self._nearness.note(outputs, index)
-            self._worst_l2 = max([self._worst_l2, *(output.rel_l2(index) or 0.0 for output in outputs)])
+            self._worst_l2 = max(
+                [self._worst_l2, *(output.rel_l2(index) or 0.0 for output in outputs)]
+            )
         if batch.expected:
             self._history.append((self.calls, batch.expected, slot))
         self.calls += 1
 
     def _with_stale(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
-        """Checks of one call's outputs; wrong ones name the earlier call that they answer, if any."""
+        """Checks of one call's outputs; wrong ones name the earlier call that they
+        answer, if any.
+        """
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
-            earlier = ((call, expected[check.index][slot]) for call, expected, slot in self._history)
-            found.append(check if check.ok else replace(check, stale_call=correctness.stale(got[0], check, earlier)))
+            earlier = (
+                (call, expected[check.index][slot]) for call, expected, slot in self._history
+            )
+            found.append(
+                check
+                if check.ok
+                else replace(check, stale_call=correctness.stale(got[0], check, earlier))
+            )
         return found
 
     def _with_unwritten(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
-        """Checks of one wrong call's outputs, with the number of elements that were written neither in this call nor in
-        an earlier wrong call with the other poison.  A match with one poison alone may be chance."""
+        """Checks of one wrong call's outputs, with the number of elements that were written
+        neither in this call nor in an earlier wrong call with the other poison.  A match with
+        one poison alone may be chance.
+        """
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
             count = 0
             if not check.ok:
-                mask, parity = unwritten.untouched(got[0], delivery.batch.poison), delivery.batch.number % 2
+                mask, parity = (
+                    unwritten.untouched(got[0], delivery.batch.poison),
+                    delivery.batch.number % 2,
+                )
                 other = self._untouched.get((check.index, 1 - parity))
                 count = 0 if other is None else unwritten.both(mask, other)
                 self._untouched[check.index, parity] = mask
@@ -309,7 +388,9 @@ class Record:
         return Correctness(
             calls=self.calls,
             near_calls=self.near_calls,
-            own_truth_calls=0 if self._spec.truth == problem_spec.OWN_TRUTH else self.own_truth_calls,
+            own_truth_calls=(
+                0 if self._spec.truth == problem_spec.OWN_TRUTH else self.own_truth_calls
+            ),
             failed_calls=len(self.failed),
             trials=tuple(self._kept),
             mode="train" if self._spec.training else "eval",
@@ -320,7 +401,11 @@ class Record:
             propagates_nonfinite=self.propagates_nonfinite,
             precision_class=None if self.failed else precision_class(self._worst_l2),
             peer_rules=self._peers.results(),
-            tolerance="fp64" if self.rule.tolerance is None else "rtol={:g},atol={:g}".format(*self.rule.tolerance),
+            tolerance=(
+                "fp64"
+                if self.rule.tolerance is None
+                else "rtol={:g},atol={:g}".format(*self.rule.tolerance)
+            ),
             truth=self._spec.truth,
             excused=tuple(dict.fromkeys(self.excused)) if self._spec.case is None else (),
         )

@@ -1,8 +1,9 @@
 """A bound method that does not keep its object alive.
 
-An evaluation's calls hold a record, and the record asks the calls for expected outputs.  If both references were
-strong, gigabytes of device memory would stay until Python's next collection of cycles, which counts objects, not
-bytes."""
+An evaluation's calls hold a record, and the record asks the calls for expected outputs.  If both
+references were strong, gigabytes of device memory would stay until Python's next collection of
+cycles, which counts objects, not bytes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ R = TypeVar("R")
 
 
 def weak_method(method: Callable[P, R]) -> Callable[P, R]:
-    """The method without a strong reference to its object; raises ReferenceError once the object is gone."""
+    """The method without a strong reference to its object; raises ReferenceError
+    once the object is gone.
+    """
     found = weakref.WeakMethod(method)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

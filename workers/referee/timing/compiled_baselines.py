@@ -1,12 +1,13 @@
 """EVALUATE: speedup over the reference under torch.compile, if the job asks for it.
 
-A baseline is measured like a candidate: its source is the reference's with a class at its end that compiles it;
-sandbox, inputs, verification and the benchmark against the eager reference are those of every candidate.  The
-candidate's speedup over the baseline is the quotient of both speedups, each with its own blocks of the reference; their
-intervals are combined in quadrature.
+A baseline is measured like a candidate: its source is the reference's with a class at its end that
+compiles it; sandbox, inputs, verification and the benchmark against the eager reference are those
+of every candidate.  The candidate's speedup over the baseline is the quotient of both speedups,
+each with its own blocks of the reference; their intervals are combined in quadrature.
 
-Compiling takes long, so each baseline is measured once for all candidates of a problem, with its own deadlines.  A
-baseline that cannot be measured has a reason and counts against no candidate."""
+Compiling takes long, so each baseline is measured once for all candidates of a problem, with its
+own deadlines.  A baseline that cannot be measured has a reason and counts against no candidate.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,21 @@ from dataclasses import dataclass, field, replace
 
 from app.domain.evaluation import Evaluation, Status, Timing
 from app.domain.ids import sha256
-from app.domain.job import BASELINE_CALL_TIMEOUT_S, BASELINE_DEADLINE_S, BASELINE_GRACE_S, Job, JobOptions
+from app.domain.job import (
+    BASELINE_CALL_TIMEOUT_S,
+    BASELINE_DEADLINE_S,
+    BASELINE_GRACE_S,
+    Job,
+    JobOptions,
+)
 from app.domain.other_timings import BaselineTiming
 from workers.referee.cancellation import Cancellation
 from workers.referee.timing import estimators
 
 MODES = {"compile": None, "compile-max-autotune": "max-autotune-no-cudagraphs"}
-"""Baseline → mode of torch.compile.  CUDA graphs are excluded: they return the same memory in every call, and a block's
-outputs are read after its last call."""
+"""Baseline → mode of torch.compile.  CUDA graphs are excluded: they return the same memory in every
+call, and a block's outputs are read after its last call.
+"""
 
 KEPT = 512
 """Results that are kept: two for each problem of KernelBench's levels 1 to 3."""
@@ -80,15 +88,18 @@ class Baselines:
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
     def get(self, key: str, measure: Callable[[], BaselineResult], wait_s: float) -> BaselineResult:
-        """The kept result, or that of `measure`.  While another thread measures, waits for its result up to `wait_s`.
-        Exceptions of `measure` pass through, and nothing is kept."""
+        """The kept result, or that of `measure`.  While another thread measures, waits for its
+        result up to `wait_s`. Exceptions of `measure` pass through, and nothing is kept.
+        """
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)
             while len(self._slots) > self._spans:
                 self._slots.popitem(last=False)
         if not slot.lock.acquire(timeout=wait_s):
-            return BaselineResult(error=f"another evaluation was still measuring it after {wait_s:g} s", lasting=False)
+            return BaselineResult(
+                error=f"another evaluation was still measuring it after {wait_s:g} s", lasting=False
+            )
         try:
             if slot.found is not None:
                 return slot.found
@@ -100,7 +111,11 @@ class Baselines:
 
 
 def added(
-    evaluation: Evaluation, job: Job, known: Baselines, evaluate: Evaluate, cancellation: Cancellation
+    evaluation: Evaluation,
+    job: Job,
+    known: Baselines,
+    evaluate: Evaluate,
+    cancellation: Cancellation,
 ) -> Evaluation:
     """The evaluation with the baselines that its job asks for, if it passed and was timed.
 
@@ -110,14 +125,21 @@ def added(
         return evaluation
     began = time.monotonic()
     compared = tuple(
-        compare(name, timing, _find(job, name, known, evaluate, cancellation)) for name in job.options.baselines
+        compare(name, timing, _find(job, name, known, evaluate, cancellation))
+        for name in job.options.baselines
     )
     took_ms = (time.monotonic() - began) * 1000
-    stage_ms = {**evaluation.stage_ms, "baselines": took_ms, "total": evaluation.stage_ms["total"] + took_ms}
+    stage_ms = {
+        **evaluation.stage_ms,
+        "baselines": took_ms,
+        "total": evaluation.stage_ms["total"] + took_ms,
+    }
     return replace(evaluation, timing=replace(timing, baselines=compared), stage_ms=stage_ms)
 
 
-def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellation: Cancellation) -> BaselineResult:
+def _find(
+    job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellation: Cancellation
+) -> BaselineResult:
     def measure() -> BaselineResult:
         found = _found(evaluate(_task(job, name)))
         # A cancelled measurement may have failed because of the cancellation.
@@ -128,7 +150,9 @@ def _find(job: Job, name: str, known: Baselines, evaluate: Evaluate, cancellatio
 
 
 def compare(name: str, timing: Timing, found: BaselineResult) -> BaselineTiming:
-    """The candidate's speedup over a baseline, from the speedups of both over the eager reference."""
+    """The candidate's speedup over a baseline, from the speedups of both over the
+    eager reference.
+    """
     if found.over_eager is None:
         return BaselineTiming(name=name, error=found.error)
     ratio = estimators.difference(_log_speedup(timing), found.over_eager)
@@ -147,27 +171,36 @@ def _log_speedup(timing: Timing) -> estimators.Interval:
 
 
 def compiled(reference: bytes, entry_point: str, name: str) -> bytes:
-    """Source of a candidate that is the reference under torch.compile: a subclass, so that constructor arguments and
-    names of parameters and buffers stay the same."""
+    """Source of a candidate that is the reference under torch.compile: a subclass, so that
+    constructor arguments and names of parameters and buffers stay the same.
+    """
     return reference + _COMPILED.format(entry_point=entry_point, mode=MODES[name]).encode()
 
 
 def _task(job: Job, name: str) -> Job:
-    """The job that measures a baseline.  It has none of the candidate's options, since other candidates will use the
-    result."""
+    """The job that measures a baseline.  It has none of the candidate's options, since other
+    candidates will use the result.
+    """
     options = JobOptions(
         deadline_s=BASELINE_DEADLINE_S,
         call_timeout_s=BASELINE_CALL_TIMEOUT_S,
         memory_bytes=MEMORY_BYTES,
         variants=False,
     )
-    return replace(job, candidate=compiled(job.reference, job.entry_point, name), backend="torch", options=options)
+    return replace(
+        job,
+        candidate=compiled(job.reference, job.entry_point, name),
+        backend="torch",
+        options=options,
+    )
 
 
 def _found(evaluation: Evaluation) -> BaselineResult:
     """The baseline's result, from an evaluation of the compiled reference."""
     if evaluation.timing is not None:
-        return BaselineResult(over_eager=_log_speedup(evaluation.timing), baseline_us=evaluation.timing.candidate_us)
+        return BaselineResult(
+            over_eager=_log_speedup(evaluation.timing), baseline_us=evaluation.timing.candidate_us
+        )
     assert evaluation.error is not None
     ended = str(evaluation.status).replace("_", " ")
     error = f"{ended}: {evaluation.error.message}"[:ERROR_CHARS]

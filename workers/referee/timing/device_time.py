@@ -1,11 +1,14 @@
-"""The speedup by the device's own time: calls are replayed from CUDA graphs, which leaves the host's launching out.
+"""The speedup by the device's own time: calls are replayed from CUDA graphs, which
+leaves the host's launching out.
 
-A replayed block follows the rules of every timed block: the referee writes fresh inputs into the input slots on which
-the graphs were recorded, the process is frozen until the clock starts, and the outputs are compared.  A block replays a
-secret number of graphs, each of them once, so no call has inputs that an earlier call had.  Hence the process's claim
-to have recorded its calls needs no trust: a graph without the work gives the outputs for earlier inputs.
+A replayed block follows the rules of every timed block: the referee writes fresh inputs into the
+input slots on which the graphs were recorded, the process is frozen until the clock starts, and the
+outputs are compared.  A block replays a secret number of graphs, each of them once, so no call has
+inputs that an earlier call had.  Hence the process's claim to have recorded its calls needs no
+trust: a graph without the work gives the outputs for earlier inputs.
 
-This stage runs after everything that is credited; if it fails, only its own value is missing."""
+This stage runs after everything that is credited; if it fails, only its own value is missing.
+"""
 
 from __future__ import annotations
 
@@ -39,27 +42,34 @@ GRAPHS = (4, 6)
 """Least and greatest number of graphs of a side: their number in a block is secret."""
 
 GRAPH_CALLS = 100
-"""Least calls of a graph if there are more than the least number of graphs: starting a graph takes some microseconds of
-the host, as long as a short call."""
+"""Least calls of a graph if there are more than the least number of graphs: starting a graph takes
+some microseconds of the host, as long as a short call.
+"""
 
 SLOTS = 1024
-"""Input slots of a small problem: a block of half as many calls of 2 µs lasts a millisecond, which is long against the
-hand-over's jitter (some 60 µs on an H200)."""
+"""Input slots of a small problem: a block of half as many calls of 2 µs lasts a millisecond, which
+is long against the hand-over's jitter (some 60 µs on an H200).
+"""
 
 HOST_SHARE = 8.0
-"""Factor by which calls are assumed to be shorter than by the wall clock when graphs are sized, so that blocks are long
-enough without launch overhead."""
+"""Factor by which calls are assumed to be shorter than by the wall clock when graphs are sized, so
+that blocks are long enough without launch overhead.
+"""
 
 WORTHWHILE = 4.0
 """Multiple of the timing budget that must be left of the deadline."""
 
 CHECKED = 2
-"""Secretly chosen calls of a block that are compared, where expected outputs are made when outputs are verified."""
+"""Secretly chosen calls of a block that are compared, where expected outputs are
+made when outputs are verified.
+"""
 
 SHORT_US, SHORT_OFF, OFF = 10.0, 0.15, 0.07
-"""Relative difference from graphs of one process that replay calls on the same outputs, for calls that take less than
-SHORT_US microseconds on either side and for others: here each call has memory of its own, and short kernels have gaps
-between graphs.  Ratios were 5 to 13 % lower below 10 µs, 3 to 6 % above (five pairs, 40 evaluations, H200)."""
+"""Relative difference from graphs of one process that replay calls on the same outputs, for calls
+that take less than SHORT_US microseconds on either side and for others: here each call has memory
+of its own, and short kernels have gaps between graphs.  Ratios were 5 to 13 % lower below 10 µs, 3
+to 6 % above (five pairs, 40 evaluations, H200).
+"""
 
 ERROR_CHARS = 500
 
@@ -82,7 +92,9 @@ class _Graphs:
         return self.calls * self.number
 
     def enough(self, calls: float) -> int:
-        """Number of calls in the fewest graphs that have at least so many calls; of all graphs if those have fewer."""
+        """Number of calls in the fewest graphs that have at least so many calls; of
+        all graphs if those have fewer.
+        """
         return self.calls * max(1, min(self.number, math.ceil(calls / self.calls)))
 
     def within(self, calls: int) -> int:
@@ -91,25 +103,33 @@ class _Graphs:
 
 
 def extra_bytes(spec: problem_spec.ProblemSpec, arena: problem_spec.Arena) -> int:
-    """Bytes of device memory needed for graphs, beyond those of the evaluation: the reference's process keeps the
-    memory that it used for timed blocks."""
+    """Bytes of device memory needed for graphs, beyond those of the evaluation: the reference's
+    process keeps the memory that it used for timed blocks.
+    """
     return arena.inputs.slots * arena.outputs.slot_bytes + 2 * spec.peaks.call_bytes
 
 
-def added(timing: Timing, context: EvaluationContext, quiet_host: QuietHost, budget: sizing.TimingBudget) -> Timing:
+def added(
+    timing: Timing, context: EvaluationContext, quiet_host: QuietHost, budget: sizing.TimingBudget
+) -> Timing:
     """The same timing with the device-time speedup in it, or with the reason why there is none.
 
     Raises only for faults of the referee."""
     runner, error = context.runner, ""
     try:
-        return replace(timing, device=_as_device_timing(_measured(timing, runner, quiet_host, budget)))
+        return replace(
+            timing, device=_as_device_timing(_measured(timing, runner, quiet_host, budget))
+        )
     except _NoValueError as reason:
         error = str(reason)
     except ReferenceFailedError as failure:
         context.host.references.discard(runner.reference.handle)
         error = f"the reference could not be captured and replayed: {failure}"
     except PROCESS_ERRORS as failure:
-        error = f"the candidate could not be captured and replayed: {str(failure) or 'no answer in time'}"
+        error = (
+            "the candidate could not be captured and replayed:"
+            f" {str(failure) or 'no answer in time'}"
+        )
     except (torch.OutOfMemoryError, shared_memory.OutOfDeviceMemoryError):
         error = "the device's memory ran out"
     finally:
@@ -130,7 +150,9 @@ def _as_device_timing(found: Timing) -> DeviceTiming:
     )
 
 
-def _measured(timing: Timing, runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget) -> Timing:
+def _measured(
+    timing: Timing, runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget
+) -> Timing:
     """Benchmark with replayed blocks.  Raises _NoValueError, and the processes' exceptions."""
     if not runner.surveys:
         raise _NoValueError("CUDA graphs need a GPU")
@@ -140,7 +162,9 @@ def _measured(timing: Timing, runner: CallRunner, quiet_host: QuietHost, budget:
         raise _NoValueError("numbers among the inputs, which a graph would not read again")
     _require_time(runner, budget)
     measurements = Measurements(
-        block_us=budget.block_us, health=quiet_host.health, guess_us=(timing.reference_us, timing.candidate_us)
+        block_us=budget.block_us,
+        health=quiet_host.health,
+        guess_us=(timing.reference_us, timing.candidate_us),
     )
     graphs = {
         REFERENCE: _plan(runner, budget.block_us / timing.reference_us),
@@ -165,13 +189,18 @@ def _plan(runner: CallRunner, filling: float) -> _Graphs:
 
 
 def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
-    """Have both sides record their calls in the same way: with outputs in place or, if the candidate's outputs cannot
-    be read there, with copies of them.  Returns the inputs on which they were recorded.
+    """Have both sides record their calls in the same way: with outputs in place or, if
+    the candidate's outputs cannot be read there, with copies of them.  Returns the
+    inputs on which they were recorded.
 
-    The candidate records first: a failure then does not touch the reference's process, which serves others."""
+    The candidate records first: a failure then does not touch the reference's
+    process, which serves others.
+    """
     with runner.device_lock.shared():
         batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
-        runner.candidate.ask(Command.ABLATE, runner.time_limit_s(runner.candidate, 1), a=AblationMode.HONEST)
+        runner.candidate.ask(
+            Command.ABLATE, runner.time_limit_s(runner.candidate, 1), a=AblationMode.HONEST
+        )
     runner.candidate.handle.unmap_segments()
     delivering = Delivering.CAPTURE
     addresses = _capture(runner, runner.candidate, batch, graphs[CANDIDATE], delivering)
@@ -185,13 +214,19 @@ def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
     return batch
 
 
-def _capture(runner: CallRunner, session: Session, batch: Batch, graphs: _Graphs, delivering: Delivering) -> list[int]:
+def _capture(
+    runner: CallRunner, session: Session, batch: Batch, graphs: _Graphs, delivering: Delivering
+) -> list[int]:
     """Have one side record its calls; returns the addresses of their outputs, call by call."""
     addresses: list[int] = []
     for first in range(0, graphs.most, graphs.calls):
         runner.step_aside()
         on_trial = session is runner.candidate
-        with runner.device_lock.shared(), nullcontext() if on_trial else reference_side(), session.handle.lock:
+        with (
+            runner.device_lock.shared(),
+            nullcontext() if on_trial else reference_side(),
+            session.handle.lock,
+        ):
             limit_s = runner.time_limit_s(session, 2 * graphs.calls)
             if not first:
                 session.ask(Command.CAPTURE, limit_s)
@@ -217,14 +252,20 @@ def _benchmark(
     while True:
         _require_time(runner, budget)
         drawn = list(_draw(measurements, runner, budget, graphs, spent_s))
-        with runner.exclusive(), quiet_host.prepared_for(runner), runner.timed_by(quiet_host.stopwatch):
+        with (
+            runner.exclusive(),
+            quiet_host.prepared_for(runner),
+            runner.timed_by(quiet_host.stopwatch),
+        ):
             began = time.monotonic() - spent_s
             measurements.run_canary()
             reason = ""
             for batch in drawn:
                 measurements.groups.append(_run_group(measurements, runner, graphs, batch))
                 spent_s = time.monotonic() - began
-                reason = reason or stopping.stop_reason(measurements, spent_s / budget.budget_s, budget.budget_s)
+                reason = reason or stopping.stop_reason(
+                    measurements, spent_s / budget.budget_s, budget.budget_s
+                )
                 if reason:
                     break
             measurements.run_canary()
@@ -233,7 +274,10 @@ def _benchmark(
         if measurements.disturbed and try_restart(measurements, runner):
             spent_s = 0.0
             continue
-        if len(measurements.groups) >= stopping.ENOUGH_GROUPS and measurements.sharing_s >= PATIENCE * budget.budget_s:
+        if (
+            len(measurements.groups) >= stopping.ENOUGH_GROUPS
+            and measurements.sharing_s >= PATIENCE * budget.budget_s
+        ):
             reason = reason or "budget"
         if reason:
             return stopping.timing(measurements, reason, budget.floor_us)
@@ -246,10 +290,14 @@ def _draw(
     graphs: dict[str, _Graphs],
     spent_s: float,
 ) -> Iterator[Batch]:
-    """Fresh inputs for the groups of a round, two blocks each: for no more groups than there is time and memory for."""
+    """Fresh inputs for the groups of a round, two blocks each: for no more groups
+    than there is time and memory for.
+    """
     calls = max(
         each.enough(sizing.SPREAD * measurements.lasting_us / us)
-        for each, us in zip((graphs[REFERENCE], graphs[CANDIDATE]), measurements.per_call_us, strict=True)
+        for each, us in zip(
+            (graphs[REFERENCE], graphs[CANDIDATE]), measurements.per_call_us, strict=True
+        )
     )
     wanted = sizing.ROUND_GROUPS
     if measurements.groups:
@@ -261,8 +309,12 @@ def _draw(
             yield runner.draw(2 * calls)
 
 
-def _warm_up(measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch) -> None:
-    """Run an uncounted block of each side, on inputs that were seen before, and estimate the time of a call from it."""
+def _warm_up(
+    measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], seen: Batch
+) -> None:
+    """Run an uncounted block of each side, on inputs that were seen before, and
+    estimate the time of a call from it.
+    """
     guess_us = {}
     for side in (CANDIDATE, REFERENCE):
         calls = graphs[side].most
@@ -272,7 +324,9 @@ def _warm_up(measurements: Measurements, runner: CallRunner, graphs: dict[str, _
     measurements.deliveries.clear()
 
 
-def _run_group(measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], batch: Batch) -> list[Block]:
+def _run_group(
+    measurements: Measurements, runner: CallRunner, graphs: dict[str, _Graphs], batch: Batch
+) -> list[Block]:
     """A group: reference, candidate, candidate, reference."""
     sizes = _sizes(measurements, graphs, batch.slots // 2)
     found = []
@@ -283,9 +337,12 @@ def _run_group(measurements: Measurements, runner: CallRunner, graphs: dict[str,
     return [replace(block, **asdict(measurements.clocks)) for block in found]
 
 
-def _sizes(measurements: Measurements, graphs: dict[str, _Graphs], most: int) -> dict[str, list[int]]:
-    """Secret numbers of calls for both blocks of each side, in whole graphs and at most `most`; the reference's blocks
-    last about as long."""
+def _sizes(
+    measurements: Measurements, graphs: dict[str, _Graphs], most: int
+) -> dict[str, list[int]]:
+    """Secret numbers of calls for both blocks of each side, in whole graphs and at most `most`; the
+    reference's blocks last about as long.
+    """
     reference_us, candidate_us = measurements.per_call_us
     own, other = graphs[CANDIDATE], graphs[REFERENCE]
     enough = measurements.lasting_us / (candidate_us * own.calls)
@@ -297,10 +354,14 @@ def _sizes(measurements: Measurements, graphs: dict[str, _Graphs], most: int) ->
     }
 
 
-def _run(measurements: Measurements, runner: CallRunner, side: str, batch: Batch, first: int, calls: int) -> Times:
+def _run(
+    measurements: Measurements, runner: CallRunner, side: str, batch: Batch, first: int, calls: int
+) -> Times:
     """Replay one block, after a hand-over; the candidate's outputs are verified later."""
     hand_over(measurements, runner, side)
-    some = replace(batch.only(list(range(first, first + calls))), at=0)  # where the first graph reads
+    some = replace(
+        batch.only(list(range(first, first + calls))), at=0
+    )  # where the first graph reads
     if side == REFERENCE:
         return runner.run_reference(some, 0, calls)
     delivery = runner.run_candidate(some, 0, calls)
@@ -316,14 +377,16 @@ def _verify(measurements: Measurements, runner: CallRunner) -> None:
                 right = runner.are_right(part)
             if not right:
                 raise _NoValueError(
-                    "the candidate's replayed outputs are wrong: a graph holds the work that is launched on torch's "
-                    "current stream, and no work of Python"
+                    "the candidate's replayed outputs are wrong: a graph holds the work that is"
+                    " launched on torch's current stream, and no work of Python"
                 )
     measurements.deliveries.clear()
 
 
 def _chosen(runner: CallRunner, delivery: Delivery) -> Iterator[Delivery]:
-    """Parts of a block to compare: the whole block if its expected outputs are known, else some of its calls."""
+    """Parts of a block to compare: the whole block if its expected outputs are
+    known, else some of its calls.
+    """
     if runner.arena.slots.together:
         yield delivery
         return

@@ -35,10 +35,12 @@ class Interval:
 def undisturbed(times: Sequence[float]) -> Interval:
     """Logarithm of the undisturbed time: the mean of the fastest third, of two values at least.
 
-    On a shared host something delays one block in ten, or every second one, and nothing speeds a block up: the fastest
-    are alike whatever disturbs the others.  The half-width is their range times a factor chosen so that the difference
-    of two such estimates contains zero in 95 % or more for normal, exponential, uniform and log-normal variation, and
-    for a delay of half of the values (tests/unit/test_estimators.py).  Raises ValueError for fewer than two values."""
+    On a shared host something delays one block in ten, or every second one, and nothing speeds a
+    block up: the fastest are alike whatever disturbs the others.  The half-width is their range
+    times a factor chosen so that the difference of two such estimates contains zero in 95 % or more
+    for normal, exponential, uniform and log-normal variation, and for a delay of half of the values
+    (tests/unit/test_estimators.py).  Raises ValueError for fewer than two values.
+    """
     if len(times) < 2:
         raise ValueError(f"expected at least 2 values, got {len(times)}")
     fastest = _fastest(times, least=2)
@@ -58,13 +60,16 @@ def _fastest(times: Sequence[float], *, least: int) -> list[float]:
 
 
 def _factor(count: int) -> float:
-    """Factor on the range of the fastest third: the more values, the further apart its ends, and the nearer its
-    mean."""
+    """Factor on the range of the fastest third: the more values, the further apart its
+    ends, and the nearer its mean.
+    """
     return FACTOR_OF_TWO if count == 2 else max(4 / count, 1.1 / math.sqrt(count))
 
 
 def widened(found: Interval, below: float, above: float | None = None) -> Interval:
-    """The interval, widened by an independent uncertainty in quadrature on each side; `above`: as `below` if None."""
+    """The interval, widened by an independent uncertainty in quadrature on each
+    side; `above`: as `below` if None.
+    """
     below, above = (
         math.hypot(found.centre - found.low, below),
         math.hypot(found.high - found.centre, below if above is None else above),
@@ -73,8 +78,9 @@ def widened(found: Interval, below: float, above: float | None = None) -> Interv
 
 
 def difference(left: Interval, right: Interval) -> Interval:
-    """Difference of two independent log-ratios: of ratios, `left` over `right`.  Their errors are combined in
-    quadrature on each side."""
+    """Difference of two independent log-ratios: of ratios, `left` over `right`.  Their errors are
+    combined in quadrature on each side.
+    """
     centre = left.centre - right.centre
     below = math.hypot(left.centre - left.low, right.high - right.centre)
     above = math.hypot(left.high - left.centre, right.centre - right.low)
@@ -82,10 +88,13 @@ def difference(left: Interval, right: Interval) -> Interval:
 
 
 def middle(values: Sequence[float]) -> Interval:
-    """The median, and the two order statistics that enclose it in 95 % or more for any distribution of the values, so
-    that some of them may be outliers.  Raises ValueError for fewer than `LEAST_VALUES`.
+    """The median, and the two order statistics that enclose it in 95 % or more for any
+    distribution of the values, so that some of them may be outliers.  Raises ValueError
+    for fewer than `LEAST_VALUES`.
 
-    Source: Hahn and Meeker, Statistical Intervals, 5.2, by the normal approximation of the binomial."""
+    Source: Hahn and Meeker, Statistical Intervals, 5.2, by the normal approximation
+    of the binomial.
+    """
     if len(values) < LEAST_VALUES:
         raise ValueError(f"expected at least {LEAST_VALUES} values, got {len(values)}")
     ordered = sorted(values)

@@ -1,7 +1,9 @@
-"""Timing as KernelGYM does it, beside Assay's: 3 calls to warm up, the mean of 100 calls timed by events.
+"""Timing as KernelGYM does it, beside Assay's: 3 calls to warm up, the mean of 100
+calls timed by events.
 
-Each side's own process measures, on the same inputs in every call: testimony, which earns no credit.  Source:
-KernelGYM, toolkit/kernelbench/timing.py; Dr.  Kernel, arXiv 2602.05885."""
+Each side's own process measures, on the same inputs in every call: testimony, which earns no
+credit.  Source: KernelGYM, toolkit/kernelbench/timing.py; Dr.  Kernel, arXiv 2602.05885.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ SHARE = 0.25
 
 
 def added(timing: Timing | None, runner: CallRunner, quiet_host: QuietHost) -> Timing | None:
-    """The timing with KernelGYM's figures; unchanged if the candidate cannot be called with gradients on, as these
-    calls are.  The processes' other exceptions pass through."""
+    """The timing with KernelGYM's figures; unchanged if the candidate cannot be called with
+    gradients on, as these calls are.  The processes' other exceptions pass through.
+    """
     if timing is None:
         return None
     in_time = runner.deadline.left_s * SHARE * 1e6 / max(timing.reference_us, timing.candidate_us)
@@ -36,17 +39,25 @@ def added(timing: Timing | None, runner: CallRunner, quiet_host: QuietHost) -> T
         except FailedError:  # a reference's is another exception
             return timing
     found = EventTiming(
-        reference_us=reference_us, candidate_us=candidate_us, speedup=reference_us / candidate_us, trials=count
+        reference_us=reference_us,
+        candidate_us=candidate_us,
+        speedup=reference_us / candidate_us,
+        trials=count,
     )
     return replace(timing, event_timing=found)
 
 
 def _event_means(runner: CallRunner, warmups: int, trials: int) -> tuple[float, float]:
-    """Microseconds per call of reference and candidate by their own events, on inputs that stay the same."""
+    """Microseconds per call of reference and candidate by their own events, on
+    inputs that stay the same.
+    """
     batch = runner.draw(1)
     means = []
     for session in (runner.reference, runner.candidate):
-        with nullcontext() if session is runner.candidate else reference_side(), session.handle.lock:
+        with (
+            nullcontext() if session is runner.candidate else reference_side(),
+            session.handle.lock,
+        ):
             runner.fill(session, batch, 0, 1)
             # With gradients on, torch.compile compiles once more.
             on_trial = session is runner.candidate

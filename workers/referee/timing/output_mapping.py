@@ -1,5 +1,6 @@
-"""Survey before a benchmark on a GPU: finds and maps the addresses of outputs, so that timed blocks need not copy
-them."""
+"""Survey before a benchmark on a GPU: finds and maps the addresses of outputs, so that
+timed blocks need not copy them.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,16 @@ from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.draws import reference_side
 
 
-def survey(runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: bool = True) -> None:
-    """Find the addresses of the outputs of so many calls and map them, so that timed blocks need not copy outputs.
-    Afterwards the process has as much memory as such a block needs.
+def survey(
+    runner: CallRunner, wanted: Sequence[tuple[Session, int]], *, alike: bool = True
+) -> None:
+    """Find the addresses of the outputs of so many calls and map them, so that timed blocks need
+    not copy outputs. Afterwards the process has as much memory as such a block needs.
 
-    Outputs are copied in timed blocks if one overwrites another (a model that returns the same buffer every time), if
-    they are not contiguous, or if the candidate's answer is wrong.  With `alike`, both sides copy if one has to: a copy
-    is a tenth to half of a short call."""
+    Outputs are copied in timed blocks if one overwrites another (a model that returns the same
+    buffer every time), if they are not contiguous, or if the candidate's answer is wrong.  With
+    `alike`, both sides copy if one has to: a copy is a tenth to half of a short call.
+    """
     leaves = len(runner.arena.outputs.leaves)
     fit = [(session, count) for session, count in wanted if count * leaves * 8 <= POINTERS_BYTES]
     if not runner.surveys or not fit:
@@ -53,14 +57,18 @@ def survey_again(runner: CallRunner) -> None:
 def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> None:
     on_trial = session is runner.candidate
     runner.make_room_to_call()
-    session.mapping = session.handle.mappings_dropped  # before the first is made: others may drop them meanwhile
+    session.mapping = (
+        session.handle.mappings_dropped
+    )  # before the first is made: others may drop them meanwhile
     with nullcontext() if on_trial else reference_side(), session.handle.lock:
         runner.fill(session, batch, 0, count)
         at, limit_s = runner.slot(batch, 0, count), runner.time_limit_s(session, count)
         wall_ns, busy_ns = session.timed_run(at, count, Delivering.SURVEY, limit_s)
         session.process.freeze()
         addresses = session.pointers(count)
-    if on_trial and not runner.verify(runner.delivery(batch, 0, count, Times(wall_ns, busy_ns), [])):
+    if on_trial and not runner.verify(
+        runner.delivery(batch, 0, count, Times(wall_ns, busy_ns), [])
+    ):
         return
     with nullcontext() if on_trial else reference_side():
         is_mapped = map_in_place(runner, session, addresses, count)
@@ -69,7 +77,9 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
 
 
 def map_in_place(runner: CallRunner, session: Session, addresses: list[int], calls: int) -> bool:
-    """Map the outputs of so many calls at the addresses where they lie; False where they cannot be read there."""
+    """Map the outputs of so many calls at the addresses where they lie; False where
+    they cannot be read there.
+    """
     spans = _spans(addresses, list(runner.arena.outputs.leaves) * calls)
     return bool(spans) and _map(runner, session, spans)
 
@@ -94,9 +104,13 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
 
 
 def _spans(addresses: list[int], leaves: list[layout.Node]) -> list[tuple[int, int]]:
-    """Begin and end of each output, in the order of memory; empty if an output was copied, or two overlap."""
+    """Begin and end of each output, in the order of memory; empty if an output was
+    copied, or two overlap.
+    """
     outputs = [
-        (at, layout.size_of(leaf)) for at, leaf in zip(addresses, leaves, strict=True) if leaf["kind"] == "tensor"
+        (at, layout.size_of(leaf))
+        for at, leaf in zip(addresses, leaves, strict=True)
+        if leaf["kind"] == "tensor"
     ]
     spans = sorted((at, at + size) for at, size in outputs if size)
     overlap = any(end > begin for (_, end), (begin, _) in itertools.pairwise(spans))

@@ -1,8 +1,11 @@
-"""Paired benchmark: ABBA groups of reference and candidate blocks on the referee's clock, until the ratio is known.
+"""Paired benchmark: ABBA groups of reference and candidate blocks on the referee's
+clock, until the ratio is known.
 
-samples.py turns blocks into time per call, sizing.py chooses the number of calls, input sets and groups, and
-stopping.py decides about groups.  Groups come in rounds: the inputs of a round are drawn beforehand and its outputs are
-verified afterwards, while others may use the device; only the blocks themselves run alone."""
+samples.py turns blocks into time per call, sizing.py chooses the number of calls, input sets and
+groups, and stopping.py decides about groups.  Groups come in rounds: the inputs of a round are
+drawn beforehand and its outputs are verified afterwards, while others may use the device; only
+the blocks themselves run alone.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +24,36 @@ from workers.referee.timing.samples import Measurements
 
 MAX_REPEATS = 2
 WORTHWHILE = 2.0
-"""A benchmark with a wide interval is repeated if the remaining time is at least this many times its duration."""
+"""A benchmark with a wide interval is repeated if the remaining time is at least
+this many times its duration.
+"""
 
 PATIENCE = 2.0
-"""Multiple of the budget that drawing inputs and verifying outputs may take; after that six groups are enough.  On the
-CPU device, where the reference's fp64 twin is no faster than the reference, they are most of a benchmark."""
+"""Multiple of the budget that drawing inputs and verifying outputs may take; after that six
+groups are enough.  On the CPU device, where the reference's fp64 twin is no faster than the
+reference, they are most of a benchmark.
+"""
 
 
 def run(
-    runner: CallRunner, quiet_host: QuietHost, budget: sizing.TimingBudget, before: sizing.Guess, *, alone: bool = True
+    runner: CallRunner,
+    quiet_host: QuietHost,
+    budget: sizing.TimingBudget,
+    before: sizing.Guess,
+    *,
+    alone: bool = True,
 ) -> Timing | None:
-    """Measure until the ratio is precise, decided or out of budget.  None as soon as a timed call is wrong.
+    """Measure until the ratio is precise, decided or out of budget.  None as soon as
+    a timed call is wrong.
 
-    `alone`: no other evaluation uses the device, so whatever keeps it busy is this pair's, or another program's.
-    Otherwise raises Fault (disturbed).  Also raises DeviceUnhealthyError, and the processes' exceptions."""
+    `alone`: no other evaluation uses the device, so whatever keeps it busy is this pair's, or
+    another program's. Otherwise raises Fault (disturbed).  Also raises DeviceUnhealthyError,
+    and the processes' exceptions.
+    """
     measurements = Measurements(
-        block_us=budget.block_us, health=quiet_host.health, guess_us=(before.reference_us, before.candidate_us)
+        block_us=budget.block_us,
+        health=quiet_host.health,
+        guess_us=(before.reference_us, before.candidate_us),
     )
     begun = time.monotonic()
     measurements.time_is_known = not sizing.may_be_short(measurements, runner)
@@ -63,7 +80,10 @@ def run(
             continue
         if measurements.disturbed and not alone:
             raise disturbed()
-        if len(measurements.groups) >= stopping.ENOUGH_GROUPS and measurements.sharing_s >= PATIENCE * budget.budget_s:
+        if (
+            len(measurements.groups) >= stopping.ENOUGH_GROUPS
+            and measurements.sharing_s >= PATIENCE * budget.budget_s
+        ):
             reason = reason or "budget"
         if reason:
             quiet_host.health.note(measurements.canary_us[-1])
@@ -71,9 +91,13 @@ def run(
     return None
 
 
-def _measure_call_time(measurements: Measurements, runner: CallRunner, quiet_host: QuietHost, *, known: bool) -> None:
-    """Measure the time of a call with exclusive use of the device: beside other evaluations it may seem many times as
-    long, and every block would be too short.  `known`: True if the reference's time is known already."""
+def _measure_call_time(
+    measurements: Measurements, runner: CallRunner, quiet_host: QuietHost, *, known: bool
+) -> None:
+    """Measure the time of a call with exclusive use of the device: beside other evaluations it
+    may seem many times as long, and every block would be too short.  `known`: True if the
+    reference's time is known already.
+    """
     calls = sizing.probe_calls(measurements, runner, known=known)
     measurements.time_is_known = True
     if max(calls) == 1:
@@ -86,21 +110,27 @@ def _measure_call_time(measurements: Measurements, runner: CallRunner, quiet_hos
 
 
 def _map_outputs(measurements: Measurements, runner: CallRunner) -> bool:
-    """Map memory for the outputs of a block, if they can stay where they are computed.  False if the candidate gave a
-    wrong answer."""
+    """Map memory for the outputs of a block, if they can stay where they are computed.  False if
+    the candidate gave a wrong answer.
+    """
     if not measurements.groups:
         survey(runner, sizing.sessions_to_survey(measurements, runner))
     return not runner.failed
 
 
 def _run_groups(
-    measurements: Measurements, runner: CallRunner, round_: sizing.Round, began: float, budget_s: float
+    measurements: Measurements,
+    runner: CallRunner,
+    round_: sizing.Round,
+    began: float,
+    budget_s: float,
 ) -> str:
-    """Run the groups of a round between two canaries; returns the reason to stop, or "".  The referee has the device
-    alone.
+    """Run the groups of a round between two canaries; returns the reason to stop, or "".
+    The referee has the device alone.
 
-    The first group may show that the assumed time of calls is wrong.  Then it does not count, once; if all other groups
-    would be too short, the round ends as well."""
+    The first group may show that the assumed time of calls is wrong.  Then it does not count, once;
+    if all other groups would be too short, the round ends as well.
+    """
     measurements.run_canary()
     if round_.warming is not None and not measurements.time_is_known:
         measurements.time_is_known = True
@@ -119,22 +149,26 @@ def _run_groups(
             if short:
                 break
             continue
-        if reason := stopping.stop_reason(measurements, (time.monotonic() - began) / budget_s, budget_s):
+        if reason := stopping.stop_reason(
+            measurements, (time.monotonic() - began) / budget_s, budget_s
+        ):
             break
     measurements.run_canary()
     return reason
 
 
 def _is_doubtful(measurements: Measurements, runner: CallRunner, reason: str, begun: float) -> bool:
-    """Test whether another program used the device, or the benchmark ended without a usable result and there is time
-    for another."""
+    """Test whether another program used the device, or the benchmark ended without a usable result
+    and there is time for another.
+    """
     left = runner.deadline.left_s > WORTHWHILE * (time.monotonic() - begun)
     return measurements.disturbed or (left and stopping.is_vague(measurements, reason))
 
 
 def try_restart(measurements: Measurements, runner: CallRunner) -> bool:
-    """Discard the measurements and wait until first calls of other candidates have ended; False, without doing so,
-    after MAX_REPEATS."""
+    """Discard the measurements and wait until first calls of other candidates have ended; False,
+    without doing so, after MAX_REPEATS.
+    """
     if measurements.repeats >= MAX_REPEATS:
         return False
     measurements.start_again()
@@ -143,7 +177,9 @@ def try_restart(measurements: Measurements, runner: CallRunner) -> bool:
 
 
 def verify(measurements: Measurements, runner: CallRunner) -> None:
-    """Verify the outputs delivered in blocks, some calls at a time, since no timing can run meanwhile."""
+    """Verify the outputs delivered in blocks, some calls at a time, since no timing
+    can run meanwhile.
+    """
     for some in _bundles(measurements.deliveries, runner.record.calls_at_once):
         with measurements.sharing(runner.device_lock):
             runner.verify(*some)
@@ -151,7 +187,9 @@ def verify(measurements: Measurements, runner: CallRunner) -> None:
 
 
 def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
-    """Deliveries in groups of about `calls` calls, each verified at once: no timing can run meanwhile."""
+    """Deliveries in groups of about `calls` calls, each verified at once: no timing
+    can run meanwhile.
+    """
     bundle: list[Delivery] = []
     for delivery in deliveries:
         bundle.append(delivery)

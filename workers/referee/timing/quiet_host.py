@@ -1,4 +1,6 @@
-"""Quiet host for a benchmark: cores that stay awake, quiet cores for both sides, and the interpreter."""
+"""Quiet host for a benchmark: cores that stay awake, quiet cores for both sides, and
+the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ from workers.referee.session.call_runner import CallRunner
 from workers.sandbox.confined_process import Stopwatch
 
 SWITCH_S = 0.0005
-"""Thread switch interval of the interpreter during timing, in seconds: the longest time that another thread keeps it
-from the timing thread.  Outside of timing the default, ten times as long, lets eight evaluations wait less often for
-each other (with this value throughout 240 a minute, else 267; one H200)."""
+"""Thread switch interval of the interpreter during timing, in seconds: the longest time
+that another thread keeps it from the timing thread.  Outside of timing the default, ten
+times as long, lets eight evaluations wait less often for each other (with this value
+throughout 240 a minute, else 267; one H200).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,9 @@ class QuietHost:
 
     @contextmanager
     def prepared_for(self, runner: CallRunner) -> Iterator[None]:
-        """Keep cores awake, both sides on quiet cores, and the interpreter available to the timing thread."""
+        """Keep cores awake, both sides on quiet cores, and the interpreter available
+        to the timing thread.
+        """
         with ExitStack() as stack:
             stack.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_S)

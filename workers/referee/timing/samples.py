@@ -2,15 +2,17 @@
 
     time per call = (wall + ahead + left over − hand-over) / calls
 
-The hand-over is measured by blocks without calls, and the shorter side's is subtracted from both: as both sides' blocks
-last equally long, its error cancels in their ratio.  The slope over the candidate's block sizes would be the obvious
-estimator, but the candidate controls it: sleeping in short blocks flattens it.  A candidate that prolongs its own
-hand-over changes nothing; one that shortens it has less subtracted from both sides.
+The hand-over is measured by blocks without calls, and the shorter side's is subtracted from both:
+as both sides' blocks last equally long, its error cancels in their ratio.  The slope over the
+candidate's block sizes would be the obvious estimator, but the candidate controls it: sleeping in
+short blocks flattens it.  A candidate that prolongs its own hand-over changes nothing; one that
+shortens it has less subtracted from both sides.
 
-"Left over" is work that the device still does for a process that has reported done; "ahead" is work that it does for a
-frozen process, between its inputs and its clock.
+"Left over" is work that the device still does for a process that has reported done; "ahead" is work
+that it does for a frozen process, between its inputs and its clock.
 
-The fastest third of each side's blocks gives the time of a call (estimators.py)."""
+The fastest third of each side's blocks gives the time of a call (estimators.py).
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ REFERENCE, CANDIDATE = SIDES = ("reference", "candidate")
 
 HANDOVER_SHARE = 0.1
 LONGEST = 1.5
-"""Share of a block that the hand-over may be, and the factor up to which blocks are prolonged on a slow host to keep
-it."""
+"""Share of a block that the hand-over may be, and the factor up to which blocks are
+prolonged on a slow host to keep it.
+"""
 
 LEFT_OVER_US = 40.0
 """Part of the left-over time that is noise of its measurement, in microseconds."""
@@ -42,12 +45,15 @@ AHEAD_US = 100.0
 """The same for work done ahead: before the clock there is more to wait for."""
 
 MISJUDGED = math.log(1.5)
-"""Logarithm of the factor by which the ratio of both sides' call times may differ from the assumed one before blocks
-are considered unequal."""
+"""Logarithm of the factor by which the ratio of both sides' call times may differ from the assumed
+one before blocks are considered unequal.
+"""
 
 BUSY_US = 1000.0
-"""Time without an answer of the device after blocks of the reference, from which on another program keeps it busy:
-processes take turns of some milliseconds, and one that computes nothing has no turn."""
+"""Time without an answer of the device after blocks of the reference, from which on
+another program keeps it busy: processes take turns of some milliseconds, and one
+that computes nothing has no turn.
+"""
 
 
 class HandOver(NamedTuple):
@@ -60,8 +66,10 @@ class HandOver(NamedTuple):
 
 @dataclass(kw_only=True)
 class Measurements:
-    """Measurements of both sides.  Times per call follow from blocks and hand-overs whenever they are read: later
-    hand-overs correct one that was measured at a bad moment, for earlier groups as well."""
+    """Measurements of both sides.  Times per call follow from blocks and hand-overs
+    whenever they are read: later hand-overs correct one that was measured at a bad
+    moment, for earlier groups as well.
+    """
 
     block_us: float
     """Least duration of a block: relative to this, the hand-over's jitter (some 10 µs) is small."""
@@ -88,8 +96,9 @@ class Measurements:
     """True if the first group has shown that the assumed time of calls was wrong."""
 
     def handover_us(self, side: str) -> float:
-        """Mean of the fastest third of a side's hand-overs, like its blocks: a delay common to all cancels, and a noisy
-        moment does not make calls look shorter than they are."""
+        """Mean of the fastest third of a side's hand-overs, like its blocks: a delay common to all
+        cancels, and a noisy moment does not make calls look shorter than they are.
+        """
         return self._handover(side).us
 
     @property
@@ -100,7 +109,9 @@ class Measurements:
     def _handover(self, side: str) -> HandOver:
         walls = [block.wall_us for block in self.handovers if block.side == side]
         us = estimators.fastest_mean(walls) if walls else 0.0
-        return HandOver(us, us * estimators.undisturbed(walls).half_width if len(walls) > 1 else 0.0)
+        return HandOver(
+            us, us * estimators.undisturbed(walls).half_width if len(walls) > 1 else 0.0
+        )
 
     def undisturbed(self, side: str) -> estimators.Interval:
         """ln(microseconds per call) of a side, over all blocks so far; there must be a group."""
@@ -110,8 +121,10 @@ class Measurements:
     def ratio(self) -> estimators.Interval:
         """ln(reference / candidate), over all blocks so far; there must be a group.
 
-        With many groups, the median of the groups' ratios if its interval is narrower: a host that changes its speed
-        changes both sides of a group, and widens the range of each side's blocks."""
+        With many groups, the median of the groups' ratios if its interval is
+        narrower: a host that changes its speed changes both sides of a group, and
+        widens the range of each side's blocks.
+        """
         found = estimators.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
         if len(self.groups) < estimators.LEAST_VALUES:
             return found
@@ -121,47 +134,66 @@ class Measurements:
     def _ratios(self) -> list[float]:
         """ln(reference / candidate) of each group, from the faster of each side's two blocks."""
         faster = [
-            [math.log(min(times)) for times in zip(*[iter(self.times_us(side))] * 2, strict=True)] for side in SIDES
+            [math.log(min(times)) for times in zip(*[iter(self.times_us(side))] * 2, strict=True)]
+            for side in SIDES
         ]
         return [reference - candidate for reference, candidate in zip(*faster, strict=True)]
 
     def times_us(self, side: str) -> list[float]:
-        """Times per call, block by block.  Time left over after either candidate block of a group is added to both:
-        leaving the work of one behind in the other gains nothing."""
+        """Times per call, block by block.  Time left over after either candidate block of a group
+        is added to both: leaving the work of one behind in the other gains nothing.
+        """
         handover_us, settled_us, before_us = self.handover.us, self.settled_us, self._before_us
         found: list[float] = []
         for group in self.groups:
             blocks = [block for block in group if block.side == side]
             walls_us = [block.wall_us for block in blocks]
             if side == CANDIDATE:
-                left_over_us = max(_beyond(block.settled_us, settled_us + LEFT_OVER_US) for block in blocks)
+                left_over_us = max(
+                    _beyond(block.settled_us, settled_us + LEFT_OVER_US) for block in blocks
+                )
                 ahead_us = [_beyond(block.before_us, before_us + AHEAD_US) for block in blocks]
-                walls_us = [wall_us + ahead + left_over_us for wall_us, ahead in zip(walls_us, ahead_us, strict=True)]
-            found += [per_call(us, handover_us, block.calls) for us, block in zip(walls_us, blocks, strict=True)]
+                walls_us = [
+                    wall_us + ahead + left_over_us
+                    for wall_us, ahead in zip(walls_us, ahead_us, strict=True)
+                ]
+            found += [
+                per_call(us, handover_us, block.calls)
+                for us, block in zip(walls_us, blocks, strict=True)
+            ]
         return found
 
     @property
     def _before_us(self) -> float:
-        """Median time that the device takes to become idle before blocks of the reference; 0 if not measured."""
-        found = [block.before_us for group in self.groups for block in group if block.side == REFERENCE]
+        """Median time that the device takes to become idle before blocks of the
+        reference; 0 if not measured.
+        """
+        found = [
+            block.before_us for group in self.groups for block in group if block.side == REFERENCE
+        ]
         known = [each for each in found if each is not None]
         return statistics.median(known) if known else 0.0
 
     @property
     def settled_us(self) -> float:
-        """Time that the device takes to answer after blocks of the reference, which leaves nothing over: the lower
-        quartile, which others can hardly raise.  0 if not measured."""
+        """Time that the device takes to answer after blocks of the reference, which leaves nothing
+        over: the lower quartile, which others can hardly raise.  0 if not measured.
+        """
         found = self._reference_settled_us
         return found[len(found) // 4] if found else 0.0
 
     @property
     def _reference_settled_us(self) -> list[float]:
-        found = [block.settled_us for group in self.groups for block in group if block.side == REFERENCE]
+        found = [
+            block.settled_us for group in self.groups for block in group if block.side == REFERENCE
+        ]
         return sorted(each for each in found if each is not None)
 
     @property
     def per_call_us(self) -> tuple[float, float]:
-        """Times per call of reference and candidate so far.  The shortest counts: noise only adds."""
+        """Times per call of reference and candidate so far.  The shortest counts:
+        noise only adds.
+        """
         if not self.groups:
             return self.guess_us
         return min(self.times_us(REFERENCE)), min(self.times_us(CANDIDATE))
@@ -173,7 +205,9 @@ class Measurements:
 
     @contextmanager
     def sharing(self, device_lock: DeviceLock) -> Iterator[None]:
-        """Share the device with others; the time, without waits for them, counts as spent beside timing."""
+        """Share the device with others; the time, without waits for them, counts as
+        spent beside timing.
+        """
         with device_lock.shared():
             began = time.monotonic() - device_lock.waits.seconds()
             yield
@@ -187,14 +221,17 @@ class Measurements:
 
     @property
     def disturbed(self) -> bool:
-        """True if another program used the device, by this round's canaries or the device's answers."""
+        """True if another program used the device, by this round's canaries or the
+        device's answers.
+        """
         busy = statistics.median(self._reference_settled_us or [0.0]) > BUSY_US
         return busy or not all(map(self.health.is_undisturbed, self.canary_us[-2:]))
 
     @property
     def misjudged(self) -> bool:
-        """True if one side's blocks of the first group were much shorter than the other's, because the assumed time of
-        calls was wrong."""
+        """True if one side's blocks of the first group were much shorter than the other's, because
+        the assumed time of calls was wrong.
+        """
         believed, found = self.guess_us, self.per_call_us
         return abs(math.log(believed[0] / believed[1] * found[1] / found[0])) > MISJUDGED
 
@@ -212,7 +249,9 @@ class Measurements:
 
 
 def per_call(wall_us: float, handover_us: float, calls: int) -> float:
-    """Microseconds per call; at least a twentieth of the wall time, however the hand-over fluctuates."""
+    """Microseconds per call; at least a twentieth of the wall time, however the
+    hand-over fluctuates.
+    """
     return max(wall_us - handover_us, wall_us / 20) / calls
 
 

@@ -14,49 +14,64 @@ PRECISE = math.log(1.01)
 
 SHORT_US = 50.0
 PRECISE_SHORT = math.log(1.03)
-"""Call time in microseconds below which the wider half-width applies: mostly the host's launching is timed then, and no
-number of groups makes it steadier."""
+"""Call time in microseconds below which the wider half-width applies: mostly the host's launching
+is timed then, and no number of groups makes it steadier.
+"""
 
 DECIDED = math.log(1 / 5)
 """A candidate slower than this after `LEAST_GROUPS` groups is slow, and its interval stays wide."""
 
 LEAST_GROUPS = 3
-"""Least groups of a benchmark: the range of the faster of four blocks a side is too uncertain.  Two groups of a
-recurrent network with 60,000 launches a call gave 1.112 [1.024, 1.208] for identical code (H200)."""
+"""Least groups of a benchmark: the range of the faster of four blocks a side is too
+uncertain.  Two groups of a recurrent network with 60,000 launches a call gave 1.112 [1.024,
+1.208] for identical code (H200).
+"""
 
 ENOUGH_GROUPS = 6
-"""Sufficient groups: the fastest third of twelve blocks a side are four, with a meaningful range."""
+"""Sufficient groups: the fastest third of twelve blocks a side are four, with a
+meaningful range.
+"""
 MAX_GROUPS = 40
 
 OVERDRAFT = 1.5
-"""Multiple of its budget that a slow pair may use to reach six groups, and with them a narrow interval."""
+"""Multiple of its budget that a slow pair may use to reach six groups, and with them
+a narrow interval.
+"""
 
 OVERTIME_S = 0.4
-"""Seconds of exclusive device time that a pair with an interval wider than wanted for short calls may use for six
-groups, however small its budget.  For calls of milliseconds, two groups were off by 8 % (H200)."""
+"""Seconds of exclusive device time that a pair with an interval wider than wanted for short
+calls may use for six groups, however small its budget.  For calls of milliseconds, two
+groups were off by 8 % (H200).
+"""
 
 VAGUE, MOST_OVERDRAFT = math.log(1.25), 4.0
-"""Half-width from which on an interval is vague, and the multiple of its budget that such a pair may use to reach six
-groups."""
+"""Half-width from which on an interval is vague, and the multiple of its budget that such a
+pair may use to reach six groups.
+"""
 
 MEANINGLESS = math.log(2)
-"""Half-width from which on an interval is unusable and the benchmark is repeated.  On an H200 host where both sides
-woke up late every time, two groups gave 7.7 [0.0, 405,089] for a pair of 2.0.  Repeating everything wider than ± 25 %
-affected every ninth short kernel and cost 5 to 10 % of the throughput."""
+"""Half-width from which on an interval is unusable and the benchmark is repeated.  On an
+H200 host where both sides woke up late every time, two groups gave 7.7 [0.0, 405,089] for a
+pair of 2.0.  Repeating everything wider than ± 25 % affected every ninth short kernel and
+cost 5 to 10 % of the throughput.
+"""
 
 HANDOVER_OFF_US = 12.0
-"""Microseconds by which the overhead of calls differs from hand-overs, and one process's hand-over from another's
-(H200)."""
+"""Microseconds by which the overhead of calls differs from hand-overs, and one process's
+hand-over from another's (H200).
+"""
 
 PROCESS_OFF = 0.005
-"""Relative difference between calls of two processes that run the same code, for as long as both live.  With
-HANDOVER_OFF_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to 60 pairs of known ratio (H200s);
-without this, 68 % of a set with blocks of 8 ms."""
+"""Relative difference between calls of two processes that run the same code, for as long as both
+live.  With HANDOVER_OFF_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to 60
+pairs of known ratio (H200s); without this, 68 % of a set with blocks of 8 ms.
+"""
 
 
 def stop_reason(measurements: Measurements, spent: float, budget_s: float) -> str:
-    """Reason to stop, or "".  `spent`: share of the budget used, counted while the referee has the device alone; a
-    group of which less than half fits into the budget is not begun."""
+    """Reason to stop, or "".  `spent`: share of the budget used, counted while the referee has the
+    device alone; a group of which less than half fits into the budget is not begun.
+    """
     groups = len(measurements.groups)
     if groups < LEAST_GROUPS:
         return ""
@@ -80,7 +95,10 @@ def _overdraft(half_width: float, budget_s: float) -> float:
 
 def is_vague(measurements: Measurements, reason: str) -> bool:
     """Test whether the benchmark ended for that reason with an unusable interval."""
-    return reason in {"budget", "groups"} and _widened(measurements, measurements.ratio).half_width > MEANINGLESS
+    return (
+        reason in {"budget", "groups"}
+        and _widened(measurements, measurements.ratio).half_width > MEANINGLESS
+    )
 
 
 def _wanted(measurements: Measurements) -> float:
@@ -88,11 +106,20 @@ def _wanted(measurements: Measurements) -> float:
 
 
 def _widened(measurements: Measurements, found: estimators.Interval) -> estimators.Interval:
-    """The interval from the blocks, widened by errors that all blocks share: how far each side's process may be off,
-    and the hand-over, which cancels as far as both sides' blocks last equally long.  The shorter side's hand-over is
-    subtracted from both, so the other side may be faster than it seems by the difference."""
+    """The interval from the blocks, widened by errors that all blocks share: how far each side's
+    process may be off, and the hand-over, which cancels as far as both sides' blocks last equally
+    long.  The shorter side's hand-over is subtracted from both, so the other side may be faster
+    than it seems by the difference.
+    """
     walls = [
-        statistics.median([block.wall_us for group in measurements.groups for block in group if block.side == side])
+        statistics.median(
+            [
+                block.wall_us
+                for group in measurements.groups
+                for block in group
+                if block.side == side
+            ]
+        )
         for side in SIDES
     ]
     shares = [handover_share(measurements, wall) for wall in walls]
@@ -116,7 +143,9 @@ def handover_share(measurements: Measurements, wall_us: float) -> float:
 
 
 def timing(measurements: Measurements, reason: str, floor_us: float) -> Timing:
-    """The Timing of a benchmark.  `floor_us`: shortest possible time, copied; `reason`: see stop_reason."""
+    """The Timing of a benchmark.  `floor_us`: shortest possible time, copied;
+    `reason`: see stop_reason.
+    """
     found = _widened(measurements, measurements.ratio)
     blocks = [block for group in measurements.groups for block in group]
     timed = [block for block in blocks if block.side == CANDIDATE]

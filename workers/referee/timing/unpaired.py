@@ -1,8 +1,10 @@
 """EVALUATE: time of a candidate's call without a reference to compare with (problems by cases).
 
-Blocks and hand-overs are those of a benchmark (blocks.py), for the candidate alone.  As there, the shorter side's
-hand-over is subtracted: the problem's process, which has nothing to gain, is measured as well.  Time that the device is
-busy after a block, or before its clock, beyond that of blocks without calls of the problem's process, is added."""
+Blocks and hand-overs are those of a benchmark (blocks.py), for the candidate alone.  As there, the
+shorter side's hand-over is subtracted: the problem's process, which has nothing to gain, is
+measured as well.  Time that the device is busy after a block, or before its clock, beyond that of
+blocks without calls of the problem's process, is added.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from workers.referee.timing.blocks import hand_over, secret_size
 from workers.referee.timing.output_mapping import survey
 from workers.referee.timing.paired_benchmark import try_restart, verify
 from workers.referee.timing.quiet_host import QuietHost
-from workers.referee.timing.samples import AHEAD_US, CANDIDATE, LEFT_OVER_US, SIDES, Measurements, per_call
+from workers.referee.timing.samples import (
+    AHEAD_US,
+    CANDIDATE,
+    LEFT_OVER_US,
+    SIDES,
+    Measurements,
+    per_call,
+)
 from workers.referee.timing.sizing import TOO_SHORT, TimingBudget, inputs_at_once
 
 BLOCKS, ENOUGH_BLOCKS = 12, 6
@@ -57,13 +66,20 @@ class _Idle(NamedTuple):
     before: float
 
 
-def run(runner: CallRunner, quiet_host: QuietHost, budget: TimingBudget, apparent_us: float) -> UnpairedTime | None:
-    """Measure until there are enough blocks, or the budget is spent.  None as soon as a timed call is wrong.
+def run(
+    runner: CallRunner, quiet_host: QuietHost, budget: TimingBudget, apparent_us: float
+) -> UnpairedTime | None:
+    """Measure until there are enough blocks, or the budget is spent.  None as soon
+    as a timed call is wrong.
 
-    `apparent_us`: time of a call among others, which may be many times its time alone; blocks that turn out too short
-    do not count.  Raises DeviceUnhealthyError, and the processes' exceptions."""
+    `apparent_us`: time of a call among others, which may be many times its time alone; blocks that
+    turn out too short do not count.  Raises DeviceUnhealthyError, and the processes' exceptions.
+    """
     measurements = Measurements(
-        block_us=budget.block_us, health=quiet_host.health, guess_us=(apparent_us, apparent_us), time_is_known=True
+        block_us=budget.block_us,
+        health=quiet_host.health,
+        guess_us=(apparent_us, apparent_us),
+        time_is_known=True,
     )
     found: list[TimedBlock] = []
     spent_s, call_us = 0.0, apparent_us
@@ -100,7 +116,9 @@ def run(runner: CallRunner, quiet_host: QuietHost, budget: TimingBudget, apparen
 
 def _calls(runner: CallRunner, budget: TimingBudget, call_us: float) -> int:
     """Calls in a block of the intended duration, as far as there are inputs for them."""
-    return max(1, min(inputs_at_once(runner), runner.in_block, math.ceil(budget.block_us / call_us)))
+    return max(
+        1, min(inputs_at_once(runner), runner.in_block, math.ceil(budget.block_us / call_us))
+    )
 
 
 def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
@@ -110,12 +128,20 @@ def _is_over(before: int, began: float, budget_s: float, blocks: int) -> bool:
 
 def _is_enough(blocks: int, spent: float) -> bool:
     """`spent`: share of the budget."""
-    return blocks >= BLOCKS or (blocks >= ENOUGH_BLOCKS and spent >= 1) or (blocks >= 2 and spent >= stopping.OVERDRAFT)
+    return (
+        blocks >= BLOCKS
+        or (blocks >= ENOUGH_BLOCKS and spent >= 1)
+        or (blocks >= 2 and spent >= stopping.OVERDRAFT)
+    )
 
 
-def _draw(measurements: Measurements, runner: CallRunner, budget: TimingBudget, calls: int) -> list[Batch]:
-    """Fresh inputs for as many blocks as wanted and as memory holds, and for one that does not count.  If memory holds
-    no more than two, calls are so long that only the first round is warmed up."""
+def _draw(
+    measurements: Measurements, runner: CallRunner, budget: TimingBudget, calls: int
+) -> list[Batch]:
+    """Fresh inputs for as many blocks as wanted and as memory holds, and for one
+    that does not count.  If memory holds no more than two, calls are so long that
+    only the first round is warmed up.
+    """
     most = max(2, budget.round_bytes // (calls * runner.bytes_per_call))
     count = min(BLOCKS + 1, most) if most > 2 or not measurements.canary_us else 1
     drawn = []
@@ -126,12 +152,17 @@ def _draw(measurements: Measurements, runner: CallRunner, budget: TimingBudget, 
 
 
 def _run_blocks(
-    measurements: Measurements, runner: CallRunner, batches: list[Batch], call_us: float, over: Callable[[int], bool]
+    measurements: Measurements,
+    runner: CallRunner,
+    batches: list[Batch],
+    call_us: float,
+    over: Callable[[int], bool],
 ) -> list[TimedBlock]:
     """Run a block on each batch, until `over`.  The referee has the device alone.
 
-    The first of several blocks does not count: it is new to the caches of its core, as the hand-overs before it would
-    be."""
+    The first of several blocks does not count: it is new to the caches of its core, as the
+    hand-overs before it would be.
+    """
     measurements.run_canary()
     if len(batches) > 1:
         _block(measurements, runner, batches[0], call_us)
@@ -141,25 +172,34 @@ def _run_blocks(
         if over(len(found)):
             break
         calls, times = _block(
-            measurements, runner, batch, min([call_us, *(block.call_us(measurements) for block in found)])
+            measurements,
+            runner,
+            batch,
+            min([call_us, *(block.call_us(measurements) for block in found)]),
         )
         found.append(_timed_block(times, idle, calls))
     measurements.run_canary()
     return found
 
 
-def _block(measurements: Measurements, runner: CallRunner, batch: Batch, call_us: float) -> tuple[int, Times]:
+def _block(
+    measurements: Measurements, runner: CallRunner, batch: Batch, call_us: float
+) -> tuple[int, Times]:
     """Run a hand-over and a block of secret size that lasts about as long as it should."""
     runner.warm(runner.candidate)
     hand_over(measurements, runner, CANDIDATE)
-    calls = secret_size(measurements.block_us / call_us, min(batch.slots, runner.candidate.mapped_calls))
+    calls = secret_size(
+        measurements.block_us / call_us, min(batch.slots, runner.candidate.mapped_calls)
+    )
     delivery = runner.run_candidate(batch, 0, calls)
     measurements.deliveries.append(delivery)
     return calls, delivery.times
 
 
 def _idle(measurements: Measurements, runner: CallRunner, batch: Batch) -> _Idle:
-    """Hand-overs of both sides, and the time that the device takes to become idle around a process without work."""
+    """Hand-overs of both sides, and the time that the device takes to become idle
+    around a process without work.
+    """
     settled, before = [], []
     for _ in range(IDLE_BLOCKS):
         for side in SIDES:
@@ -177,9 +217,12 @@ def _timed_block(times: Times, idle: _Idle, calls: int) -> TimedBlock:
 
 
 def _summed(measurements: Measurements, found: list[TimedBlock]) -> UnpairedTime:
-    """The time of a call.  Without a reference to compare with, it includes the whole possible error of the
-    hand-over."""
+    """The time of a call.  Without a reference to compare with, it includes the whole
+    possible error of the hand-over.
+    """
     wall_us = statistics.median([block.wall_us for block in found])
     off = math.hypot(stopping.process_off(wall_us), stopping.handover_share(measurements, wall_us))
-    interval = estimators.widened(estimators.undisturbed([block.call_us(measurements) for block in found]), off)
+    interval = estimators.widened(
+        estimators.undisturbed([block.call_us(measurements) for block in found]), off
+    )
     return UnpairedTime(math.exp(interval.centre), math.exp(interval.low), math.exp(interval.high))

@@ -1,6 +1,8 @@
-"""RL with TRL by a recipe: `accelerate launch trl_rl.py trl_rl.yaml --model PATH --data prompts.parquet [--run NAME]`.
+"""RL with TRL by a recipe: `accelerate launch trl_rl.py trl_rl.yaml --model PATH --data
+prompts.parquet [--run NAME]`.
 
-The service is found at KERNEL_ASSAY_URL with KERNEL_ASSAY_TOKEN."""
+The service is found at KERNEL_ASSAY_URL with KERNEL_ASSAY_TOKEN.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,18 @@ from app.integrations.trl_rollout import KernelRollouts, turn_sum
 from workers.training.trl_trainer import TurnCreditTrainer
 
 
-def trainer_of(recipe: Path, model: Any, data: str, *, run: str | None = None, **more: Any) -> TurnCreditTrainer:
-    """The trainer of a recipe.  `more`: further arguments of it; `trainer`: fields in place of the recipe's."""
+def trainer_of(
+    recipe: Path, model: Any, data: str, *, run: str | None = None, **more: Any
+) -> TurnCreditTrainer:
+    """The trainer of a recipe.  `more`: further arguments of it; `trainer`: fields
+    in place of the recipe's.
+    """
     config = yaml.safe_load(recipe.read_text())
     fields = {**config["trainer"], **more.pop("trainer", {})}
-    spec = {**yaml.safe_load((recipe.parent / config["session"]).read_text()), **more.pop("session", {})}
+    spec = {
+        **yaml.safe_load((recipe.parent / config["session"]).read_text()),
+        **more.pop("session", {}),
+    }
     rows = load_dataset("parquet", data_files=data, split="train")
     rollouts = KernelRollouts(rows, spec, run=run, model=model if isinstance(model, str) else None)
     return TurnCreditTrainer(

@@ -1,4 +1,6 @@
-"""SFT with TRL by a recipe: `accelerate launch trl_sft.py trl_sft.yaml --model PATH --data sft.parquet`."""
+"""SFT with TRL by a recipe: `accelerate launch trl_sft.py trl_sft.yaml --model PATH
+--data sft.parquet`.
+"""
 
 from __future__ import annotations
 
@@ -32,4 +34,6 @@ if __name__ == "__main__":
     parser.add_argument("--model", required=True)
     parser.add_argument("--data", required=True)
     given = parser.parse_args()
-    trainer_of(given.recipe, given.model, given.data, AutoTokenizer.from_pretrained(given.model)).train()
+    trainer_of(
+        given.recipe, given.model, given.data, AutoTokenizer.from_pretrained(given.model)
+    ).train()

@@ -1,7 +1,9 @@
 """COLLECT: feedback to a model on its answer: one text by outcome, from public facts only.
 
-A version is a way to say it; it is known by the hash of the files that say it, so that a record tells
-which words a model was given.  Never shown: seeds, tolerances, changed inputs of hidden calls, paths."""
+A version is a way to say it; it is known by the hash of the files that say it, so that a
+record tells which words a model was given.  Never shown: seeds, tolerances, changed
+inputs of hidden calls, paths.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from types import MappingProxyType, ModuleType
 
 from app.domain.collection import answers
 from app.domain.collection.answers import Why
-from app.domain.collection.feedback import assay, cheats, dr_kernel, facts, quantities, unusable, wrong_output
+from app.domain.collection.feedback import (
+    assay,
+    cheats,
+    dr_kernel,
+    facts,
+    quantities,
+    unusable,
+    wrong_output,
+)
 from app.domain.collection.feedback.base import Version, digest
 from app.domain.request import RequestError
 from app.domain.result import Result

@@ -10,7 +10,9 @@ GOOD_SHARE = 0.7
 """Share of the roofline from which little is left to gain."""
 LITTLE_COVERAGE = 0.5
 ENDED = "exited with code"
-"""Words by which the referee says that a process ended by itself (workers/sandbox/confined_process.py)."""
+"""Words by which the referee says that a process ended by itself
+(workers/sandbox/confined_process.py).
+"""
 COMPILED = ("gpu_compile", "build_failed")
 """Kinds of errors that a compiler reports; all others come up while the module is loaded."""
 
@@ -39,11 +41,14 @@ def _failed(facts: FeedbackFacts) -> str:
         case "out_of_memory":
             return _with_log(f"Your module ran out of memory{where}.", facts)
         case "crashed" if ENDED in facts.message:
-            return f"Your module ended: {facts.message}. Look for calls of exit, in Python or in a library."
+            return (
+                f"Your module ended: {facts.message}. Look for calls of exit, in Python or in a"
+                " library."
+            )
         case "crashed":
             return (
-                f"Your module crashed: {facts.message}. Look for accesses outside of a tensor: wrong strides, "
-                "missing masks, pointers to memory that was freed."
+                f"Your module crashed: {facts.message}. Look for accesses outside of a tensor:"
+                " wrong strides, missing masks, pointers to memory that was freed."
             )
     return "Your module could not be evaluated for a reason that is not its own."
 
@@ -52,12 +57,16 @@ def _late(facts: FeedbackFacts) -> str:
     told = "Your module did not answer in time: an endless loop, a deadlock, or far too much work."
     if facts.on_gpu:
         return told
-    return f"{told} Here Triton kernels are interpreted, one program after the other: many small programs take long."
+    return (
+        f"{told} Here Triton kernels are interpreted, one program after the other: many small"
+        " programs take long."
+    )
 
 
 def _incorrect(facts: FeedbackFacts) -> str:
     if facts.wrong:
-        told = [f"Your module runs, but its result is wrong in {facts.failed_calls} of {facts.calls} calls."]
+        wrong = f"{facts.failed_calls} of {facts.calls} calls"
+        told = [f"Your module runs, but its result is wrong in {wrong}."]
         told += facts.wrong
         told += [
             f"{part[0].upper()}{part[1:]}."
@@ -71,7 +80,10 @@ def _incorrect(facts: FeedbackFacts) -> str:
 def _hack(facts: FeedbackFacts) -> str:
     told = ["Your module was not credited, because it broke the rules of the task."]
     told += cheats.sentences(facts.findings)
-    told.append("Compute every output from the inputs of its own call, with kernels of your own that do the work.")
+    told.append(
+        "Compute every output from the inputs of its own call, with kernels of your own that do the"
+        " work."
+    )
     return "\n".join(told)
 
 
@@ -90,15 +102,23 @@ def _speed(facts: FeedbackFacts) -> str:
     low, high = facts.ci
     times = ""
     if facts.candidate_us is not None and facts.reference_us is not None:
-        times = f": {quantities.time(facts.candidate_us)} a call, the reference {quantities.time(facts.reference_us)}"
-    ratio = f"{facts.speedup:.3g}× the speed of PyTorch ({facts.baseline}), 95 % interval {low:.3g} to {high:.3g}"
+        times = (
+            f": {quantities.time(facts.candidate_us)} a call, the reference"
+            f" {quantities.time(facts.reference_us)}"
+        )
+    ratio = (
+        f"{facts.speedup:.3g}× the speed of PyTorch ({facts.baseline}), 95 % interval {low:.3g} to"
+        f" {high:.3g}"
+    )
     verdict = "faster" if low > 1 else "slower" if high < 1 else "about as fast"
     device = facts.device if facts.on_gpu else "the CPU, where Triton kernels are interpreted"
     return f"It is {verdict} on {device}: {ratio}{times}."
 
 
 def _profile(facts: FeedbackFacts) -> list[str]:
-    """Roofline, coverage and the kernels that take the time: of GPUs only, where times mean something."""
+    """Roofline, coverage and the kernels that take the time: of GPUs only, where
+    times mean something.
+    """
     if not facts.on_gpu:
         return []
     told = []
@@ -117,7 +137,9 @@ def _profile(facts: FeedbackFacts) -> list[str]:
 
 def _kernel(kernel: Kernel) -> str:
     whose = "yours" if kernel.own else "library"
-    return f"- {quantities.share(kernel.share)}: {kernel.name} ({whose}, {kernel.launches} launches)"
+    return (
+        f"- {quantities.share(kernel.share)}: {kernel.name} ({whose}, {kernel.launches} launches)"
+    )
 
 
 def _roofline(facts: FeedbackFacts, floor_us: float, candidate_us: float) -> str:

@@ -1,4 +1,6 @@
-"""COLLECT: detectors' findings for models: the rule that the module broke, never how it was detected."""
+"""COLLECT: detectors' findings for models: the rule that the module broke, never how
+it was detected.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,17 @@ SENTENCES = {
     "ignores_weights": "It leaves out weights of the reference.",
     "inputs_changed": "It overwrote its inputs.",
     "late_write": "It wrote to its output after it had returned it.",
-    "lazy_optimisation": "Nearly all of the time is spent in library calls; its own kernels do next to nothing.",
+    "lazy_optimisation": (
+        "Nearly all of the time is spent in library calls; its own kernels do next to nothing."
+    ),
     "library_work": "Library calls do a good part of the work.",
     "no_custom_kernel": "It runs no kernel of its own: the library does all of the work.",
     "not_triton": "The kernels that did the work are not Triton kernels.",
     "output_type": "Its output only looks like a tensor.",
     "precision_downgrade": "It computes in a narrower type than the reference's outputs have.",
-    "reaches_process": "It reaches into the process that runs it: frames, loaded modules, or text run as code.",
+    "reaches_process": (
+        "It reaches into the process that runs it: frames, loaded modules, or text run as code."
+    ),
     "slower_when_profiled": "It does other work while it is profiled than while it is timed.",
     "speed_of_light": "It is faster than the device can move the data.",
     "stale_output": "Its output was not computed in the call that returned it.",

@@ -1,6 +1,8 @@
 """COLLECT: feedback as JSON with the keys of KernelGYM's results, on which Dr. Kernel was trained.
 
-Source of the keys: hkust-nlp/KernelGYM, `kernelgym/schema/result.py`, and arXiv 2602.05885, figure 13."""
+Source of the keys: hkust-nlp/KernelGYM, `kernelgym/schema/result.py`, and arXiv
+2602.05885, figure 13.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ def _metadata(facts: FeedbackFacts) -> dict[str, Any] | None:
         passed = facts.calls - facts.failed_calls
         return {"correctness_trials": f"({passed} / {facts.calls})"} if facts.calls else None
     kernels = [
-        {"name": one["name"], "cuda_time_us": one["total_us"], "count": one["launches"]} for one in facts.raw_profile
+        {"name": one["name"], "cuda_time_us": one["total_us"], "count": one["launches"]}
+        for one in facts.raw_profile
     ]
     told: dict[str, Any] = {
         "device": facts.device,

@@ -151,7 +151,9 @@ def _wrong(correctness: Mapping[str, Any]) -> tuple[str, ...]:
         return ("The result is wrong on inputs with other values than get_inputs() gives.",)
     found = [wrong_output.sentence(check) for check in own["outputs"] if not check["ok"]]
     if 0 < own["call"] == correctness.get("calls", 0) - correctness.get("failed_calls", 0):
-        found.append("Calls before it were right: look for something that is kept from one call to the next.")
+        found.append(
+            "Calls before it were right: look for something that is kept from one call to the next."
+        )
     found += [f"Input {index} was overwritten." for index in own["inputs_changed"]]
     found += [f"Output {index} changed after it was returned." for index in own["late_writes"]]
     return tuple(found)

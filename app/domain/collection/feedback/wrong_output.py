@@ -1,4 +1,6 @@
-"""COLLECT: one wrong output in a sentence: the amount of the error, its place, and the likely kind of mistake."""
+"""COLLECT: one wrong output in a sentence: the amount of the error, its place, and
+the likely kind of mistake.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ NEARLY, LOGIC = 5e-3, 0.1
 """Relative errors below and above which there is a likely kind of mistake."""
 
 FEW, EVEN = 50.0, 2.0
-"""Largest error by the error in the L2 norm: above the one where a few elements are wrong, below the other where all
-are, by a factor or a term; roundings lie between."""
+"""Largest error by the error in the L2 norm: above the one where a few elements are wrong, below
+the other where all are, by a factor or a term; roundings lie between.
+"""
 
 MANY = 16
 """Elements from which on that says something."""
@@ -24,7 +27,9 @@ def sentence(check: Mapping[str, Any]) -> str:
     named = f"Output {check['index']} ({check['dtype']}, {quantities.shape(check['shape'])})"
     if check["stale_call"] is not None:
         return f"{named} is the answer to an earlier call."
-    unwritten = f"{check['unwritten']:,} elements were never written; " if check["unwritten"] else ""
+    unwritten = (
+        f"{check['unwritten']:,} elements were never written; " if check["unwritten"] else ""
+    )
     return f"{named}: {unwritten}{_error(check)}"
 
 
@@ -34,8 +39,15 @@ def _error(check: Mapping[str, Any]) -> str:
         said = "elements are NaN or infinite where the reference's are not, or the reverse"
         return f"{count:,} {said}{_at(check)}."
     if check["differing"]:
-        ties = f", besides {check['ties']:,} that point at equal values, which is right" if check.get("ties") else ""
-        return f"{check['differing']:,} of {prod(check['shape']):,} elements differ{ties}{_at(check)}.{_by_one(check)}"
+        ties = (
+            f", besides {check['ties']:,} that point at equal values, which is right"
+            if check.get("ties")
+            else ""
+        )
+        return (
+            f"{check['differing']:,} of {prod(check['shape']):,} elements"
+            f" differ{ties}{_at(check)}.{_by_one(check)}"
+        )
     if check.get("wrong_slice"):
         along, index = check["wrong_slice"]
         return f"slice {index} of dimension {along} is off by half of its own size{_at(check)}."
@@ -43,7 +55,9 @@ def _error(check: Mapping[str, Any]) -> str:
     if check["rel_l2"] is not None:
         parts.append(f"relative error {quantities.error(check['rel_l2'])} in the L2 norm")
     if check["max_norm"] is not None:
-        parts.append(f"largest error {check['max_norm']:.3g} times the reference's root mean square")
+        parts.append(
+            f"largest error {check['max_norm']:.3g} times the reference's root mean square"
+        )
     if check["beyond"]:
         parts.append(f"{check['beyond']:,} of {prod(check['shape']):,} elements differ")
     return f"{', '.join(parts) or 'wrong'}{_at(check)}.{_hint(check)}"
@@ -66,7 +80,9 @@ def _by_one(check: Mapping[str, Any]) -> str:
     except (KeyError, TypeError, ValueError):
         return ""
     rounded = apart == 1 and "int" in check["dtype"] and not check.get("ties")
-    return " None is off by more than 1: look at how values are rounded or cut off." if rounded else ""
+    return (
+        " None is off by more than 1: look at how values are rounded or cut off." if rounded else ""
+    )
 
 
 def _hint(check: Mapping[str, Any]) -> str:
@@ -78,9 +94,18 @@ def _hint(check: Mapping[str, Any]) -> str:
         return " Errors of this size are errors of logic: indices, masks, or a missing term."
     if largest and relative and prod(check["shape"]) >= MANY:
         if largest > FEW * relative:
-            return " A few elements are wrong and the others nearly right: look at masks, edges and rare values."
+            return (
+                " A few elements are wrong and the others nearly right: look at masks, edges and"
+                " rare values."
+            )
         if largest < EVEN * relative:
-            return " All elements are off by about as much: look for a factor or a term, such as n for n - 1."
+            return (
+                " All elements are off by about as much: look for a factor or a term, such as n for"
+                " n - 1."
+            )
     if relative < NEARLY:
-        return " That is nearly right: look for arithmetic in a narrower type, or a few wrong elements."
+        return (
+            " That is nearly right: look for arithmetic in a narrower type, or a few wrong"
+            " elements."
+        )
     return ""

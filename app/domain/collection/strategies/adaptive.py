@@ -1,7 +1,9 @@
-"""COLLECT: rounds of samples for a problem until enough of them are good: Reinforce-Ada's sampling as a scheduler.
+"""COLLECT: rounds of samples for a problem until enough of them are good:
+Reinforce-Ada's sampling as a scheduler.
 
-A sample is good if one of its turns is correct, clean and fast enough.  Source: Reinforce-Ada (arXiv 2510.04996),
-Algorithm 1; the pool's rules are those of app.domain.credit.pools."""
+A sample is good if one of its turns is correct, clean and fast enough.  Source: Reinforce-Ada
+(arXiv 2510.04996), Algorithm 1; the pool's rules are those of app.domain.credit.pools.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Options:
     rounds: int = MOST_ROUNDS
     """At most: N."""
     mode: str = str(Exit.BALANCED)
-    """`balanced`: until half of `keep` are good and half are not; `positive_focused`: until one is good."""
+    """`balanced`: until half of `keep` are good and half are not;
+    `positive_focused`: until one is good.
+    """
     speedup: float = 0.0
     """A good sample has at least this lower confidence bound; 0: correct and clean is enough."""
     turns: int = 1
@@ -62,9 +66,17 @@ class Adaptive:
         pool = [line for line in map(tree.line, range(samples.stop)) if _counts(line)]
         judged = Pool(rewards=tuple(float(_is_good(line, options.speedup)) for line in pool))
         enough = suffices(judged, Exit(options.mode), options.keep)
-        if not enough and round_ + 1 < options.rounds and (pool or reason_of(step.reasons) not in FAULTS):
+        if (
+            not enough
+            and round_ + 1 < options.rounds
+            and (pool or reason_of(step.reasons) not in FAULTS)
+        ):
             following = range(samples.stop, samples.stop + size)
-            return Decision(generate=advance(tree, following, options.turns, setting, round_=round_ + 1).generate)
+            return Decision(
+                generate=advance(
+                    tree, following, options.turns, setting, round_=round_ + 1
+                ).generate
+            )
         if not pool:
             return Decision(stop=Stop(reason=reason_of(step.reasons)))
         kept = down_sample(judged, options.keep)
@@ -79,4 +91,6 @@ def _is_good(line: Sequence[Node], speedup: float) -> bool:
 
 def _counts(line: Sequence[Node]) -> bool:
     """A line that ended by a fault of the infrastructure is in no pool."""
-    return bool(line) and not any(node.outcome is None or node.outcome.fault in FAULTS for node in line)
+    return bool(line) and not any(
+        node.outcome is None or node.outcome.fault in FAULTS for node in line
+    )

@@ -10,8 +10,9 @@ from app.domain.request import RequestError
 
 
 class Strategy(Protocol):
-    """Growth of one rollout.  `decide` is pure and depends on known outcomes, never on their order of arrival: if it
-    needs several, it waits for all of them."""
+    """Growth of one rollout.  `decide` is pure and depends on known outcomes, never on their order
+    of arrival: if it needs several, it waits for all of them.
+    """
 
     options: type[Any]
     """Frozen dataclass of its options."""

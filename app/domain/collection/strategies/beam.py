@@ -42,7 +42,9 @@ class Beam:
     def decide(self, tree: Tree, options: Options, setting: Setting) -> Decision:
         """The next round once the present one is complete; hacks and faults have no children."""
         round_ = max((node.round for node in tree), default=0)
-        missing = tuple(each for each in _round(tree, round_, options, setting) if each.key not in tree)
+        missing = tuple(
+            each for each in _round(tree, round_, options, setting) if each.key not in tree
+        )
         if missing:
             return Decision(generate=missing)
         if not all(node.done for node in tree):
@@ -52,13 +54,19 @@ class Beam:
         if reason is None and round_ + 1 >= options.rounds:
             reason = StopReason.MAX_TURNS
         if reason is not None:
-            return Decision(stop=Stop(reason=reason, picked=tuple(node.key for node in ranked[: options.width])))
+            return Decision(
+                stop=Stop(reason=reason, picked=tuple(node.key for node in ranked[: options.width]))
+            )
         return Decision(generate=_round(tree, round_ + 1, options, setting))
 
 
 def _reason(ranked: list[Node], tree: Tree, setting: Setting) -> StopReason | None:
     if not ranked:
-        faults = [node.outcome.fault for node in tree if node.outcome is not None and node.outcome.fault in FAULTS]
+        faults = [
+            node.outcome.fault
+            for node in tree
+            if node.outcome is not None and node.outcome.fault in FAULTS
+        ]
         return faults[0] if len(faults) == len(tree) else None
     head = ranked[0].outcome
     assert head is not None  # only done attempts are ranked
@@ -68,11 +76,15 @@ def _reason(ranked: list[Node], tree: Tree, setting: Setting) -> StopReason | No
 
 
 def _round(tree: Tree, round_: int, options: Options, setting: Setting) -> tuple[Generate, ...]:
-    """All attempts of a round: children of the best attempts of earlier ones; drafts where there are none."""
+    """All attempts of a round: children of the best attempts of earlier ones; drafts
+    where there are none.
+    """
     parents = best(node for node in tree if node.round < round_)[: options.width]
     if not parents:
         drafts = range(options.width * options.branch)
-        return tuple(Generate(key=f"{round_}.{index}", sample=index, round=round_) for index in drafts)
+        return tuple(
+            Generate(key=f"{round_}.{index}", sample=index, round=round_) for index in drafts
+        )
     return tuple(
         Generate(
             key=f"{round_}.{place * options.branch + each}",

@@ -1,4 +1,6 @@
-"""COLLECT: n samples, of which the best is picked: by verdict, then by the lower confidence bound of its speedup."""
+"""COLLECT: n samples, of which the best is picked: by verdict, then by the lower
+confidence bound of its speedup.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""COLLECT: evolutionary search on islands, with an archive over measured axes and a choice among models.
+"""COLLECT: evolutionary search on islands, with an archive over measured axes and a
+choice among models.
 
-Attempt number t belongs to island t mod `islands` and depends on the attempts before t − `parallel` alone, so the tree
-is the same in whatever order attempts end.  Parents are ranked by the lower confidence bound of a verified speedup;
-hacks are never parents and never shown.  Shares of exploration, exploitation and elite follow OpenEvolve; the choice
-among models is an upper confidence bound that divides by cost, after ShinkaEvolve."""
+Attempt number t belongs to island t mod `islands` and depends on the attempts before t − `parallel`
+alone, so the tree is the same in whatever order attempts end.  Parents are ranked by the lower
+confidence bound of a verified speedup; hacks are never parents and never shown.  Shares of
+exploration, exploitation and elite follow OpenEvolve; the choice among models is an upper
+confidence bound that divides by cost, after ShinkaEvolve.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,17 @@ from app.domain.collection import lines
 from app.domain.collection.lines import Setting
 from app.domain.collection.stop_reasons import FAULTS, StopReason
 from app.domain.collection.strategies.base import at_least
-from app.domain.collection.tree import WAIT, AttemptResult, Decision, Generate, Node, Stop, Tree, best, quality
+from app.domain.collection.tree import (
+    WAIT,
+    AttemptResult,
+    Decision,
+    Generate,
+    Node,
+    Stop,
+    Tree,
+    best,
+    quality,
+)
 
 EXPLORE, EXPLOIT = 0.2, 0.7
 """Shares of parents drawn from all cells alike, and by rank; the rest is the best attempt."""
@@ -70,7 +83,10 @@ class Islands:
             return Decision(stop=stop) if all(node.done for node in tree) else WAIT
         new = [
             _attempt(
-                number, [tree[str(each)] for each in range(max(0, number - options.parallel + 1))], options, setting
+                number,
+                [tree[str(each)] for each in range(max(0, number - options.parallel + 1))],
+                options,
+                setting,
             )
             for number in range(min(done + options.parallel, options.attempts))
             if str(number) not in tree
@@ -82,13 +98,21 @@ def _stop(seen: Sequence[Node], options: Options, setting: Setting) -> Stop | No
     """The end, judged after each attempt in the order of their numbers."""
     target = setting.stops.target_speedup
     ranked = best(seen)
-    reached = [node for node in seen if target is not None and node.outcome is not None and node.outcome.fast(target)]
+    reached = [
+        node
+        for node in seen
+        if target is not None and node.outcome is not None and node.outcome.fast(target)
+    ]
     picked = tuple(node.key for node in ranked[:1])
     if reached:
         return Stop(reason=StopReason.TARGET_SPEEDUP, picked=picked)
     if len(seen) < options.attempts:
         return None
-    faults = [node.outcome.fault for node in seen if node.outcome is not None and node.outcome.fault in FAULTS]
+    faults = [
+        node.outcome.fault
+        for node in seen
+        if node.outcome is not None and node.outcome.fault in FAULTS
+    ]
     if faults and len(faults) == len(seen):
         return Stop(reason=faults[0])
     return Stop(reason=StopReason.MAX_TURNS, picked=picked)
@@ -99,7 +123,9 @@ def _attempt(number: int, seen: Sequence[Node], options: Options, setting: Setti
     endpoint = choose_model(seen, key, options, setting)
     pool = archive(_visible(number, seen, options))
     if number // options.islands < options.drafts or not pool:
-        return Generate(key=key, sample=island, round=island, turn=number // options.islands, endpoint=endpoint)
+        return Generate(
+            key=key, sample=island, round=island, turn=number // options.islands, endpoint=endpoint
+        )
     parent = _parent(pool, key, setting)
     others = [node for node in pool if node.key != parent.key]
     cross = bool(others) and setting.draws.uniform(key, "cross") < options.cross
@@ -108,7 +134,9 @@ def _attempt(number: int, seen: Sequence[Node], options: Options, setting: Setti
     for place in range(min(count, len(others))):
         left = [node for node in others if node.key not in chosen]
         chosen.add(left[setting.draws.index(key, f"inspiration {place}", len(left))].key)
-    shown = lines.chronological([node for node in pool if node.key in chosen and node.key != parent.key])
+    shown = lines.chronological(
+        [node for node in pool if node.key in chosen and node.key != parent.key]
+    )
     return Generate(
         key=key,
         parent=parent.key,
@@ -122,28 +150,37 @@ def _attempt(number: int, seen: Sequence[Node], options: Options, setting: Setti
 
 
 def archive(nodes: Sequence[Node]) -> list[Node]:
-    """The best attempt of every cell, best first.  Axes: share of device time in the candidate's kernels, and the
-    number of different kernels (logarithmic)."""
+    """The best attempt of every cell, best first.  Axes: share of device time in the candidate's
+    kernels, and the number of different kernels (logarithmic).
+    """
     cells: dict[tuple[int, int, bool], Node] = {}
     for node in best(nodes):
         outcome = node.outcome
         assert outcome is not None
         coverage = min(COVERAGE_BINS - 1, int((outcome.coverage or 0.0) * COVERAGE_BINS))
-        cells.setdefault((coverage, int(math.log2((outcome.kernels or 0) + 1)), outcome.correct), node)
+        cells.setdefault(
+            (coverage, int(math.log2((outcome.kernels or 0) + 1)), outcome.correct), node
+        )
     return sorted(cells.values(), key=quality)
 
 
 def choose_model(seen: Sequence[Node], key: str, options: Options, setting: Setting) -> str:
-    """The endpoint with the greatest upper confidence bound of its gain for its cost; each one is tried once first.
+    """The endpoint with the greatest upper confidence bound of its gain for its
+    cost; each one is tried once first.
 
-    A fault is a try that says nothing of the model.  A cost that is not known is stored as 0 and taken as the usual."""
+    A fault is a try that says nothing of the model.  A cost that is not known is
+    stored as 0 and taken as the usual.
+    """
     if len(setting.endpoints) == 1:
         return setting.endpoints[0]
     done = {name: [node for node in seen if node.endpoint == name] for name in setting.endpoints}
     untried = [name for name in setting.endpoints if not done[name]]
     if untried:
         return untried[setting.draws.index(key, "model", len(untried))]
-    judged = {name: [each for each in map(_judged, nodes) if each is not None] for name, nodes in done.items()}
+    judged = {
+        name: [each for each in map(_judged, nodes) if each is not None]
+        for name, nodes in done.items()
+    }
     costs = {name: _mean([each.cost_usd for each in results]) for name, results in judged.items()}
     usual = _mean([cost for cost in costs.values() if cost])
 
@@ -175,8 +212,14 @@ def _visible(number: int, seen: Sequence[Node], options: Options) -> list[Node]:
     """Attempts of the island, and the best one of its neighbour at the last migration."""
     island = number % options.islands
     own = [node for node in seen if node.round == island]
-    last = number // options.islands // options.migrate_every * options.migrate_every * options.islands
-    neighbour = [node for node in seen if node.round == (island - 1) % options.islands and int(node.key) < last]
+    last = (
+        number // options.islands // options.migrate_every * options.migrate_every * options.islands
+    )
+    neighbour = [
+        node
+        for node in seen
+        if node.round == (island - 1) % options.islands and int(node.key) < last
+    ]
     return own + (best(neighbour)[:1] if options.islands > 1 else [])
 
 
@@ -185,5 +228,7 @@ def _parent(pool: Sequence[Node], key: str, setting: Setting) -> Node:
     if luck < EXPLORE:
         return pool[setting.draws.index(key, "parent", len(pool))]
     if luck < EXPLORE + EXPLOIT:
-        return pool[setting.draws.weighted(key, "parent", [1 / (rank + 1) for rank in range(len(pool))])]
+        return pool[
+            setting.draws.weighted(key, "parent", [1 / (rank + 1) for rank in range(len(pool))])
+        ]
     return pool[0]

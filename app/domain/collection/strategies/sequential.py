@@ -1,4 +1,6 @@
-"""COLLECT: n samples of k turns with feedback.  Source: Dr. Kernel (arXiv 2602.05885), section 3."""
+"""COLLECT: n samples of k turns with feedback.  Source: Dr. Kernel (arXiv
+2602.05885), section 3.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +40,8 @@ class Sequential:
         """The next turn, or the end of the line; the best turn is picked."""
         line = tree.line(0)
         if reason := lines.end_of(line, options.turns, setting.stops):
-            return Decision(stop=Stop(reason=reason, picked=tuple(node.key for node in best(line)[:1])))
+            return Decision(
+                stop=Stop(reason=reason, picked=tuple(node.key for node in best(line)[:1]))
+            )
         following = lines.next_of(line, setting, sample=0)
         return Decision(generate=(following,)) if following else WAIT

@@ -1,8 +1,11 @@
-"""COLLECT: sequential test-time scaling: all attempts are kept, and only some of them stand in the next prompt.
+"""COLLECT: sequential test-time scaling: all attempts are kept, and only some of
+them stand in the next prompt.
 
-Source: Dr. Kernel (arXiv 2602.05885), section 4.3, and the code beside it (vllm_async_engine_multi_iter.py), which
-differ.  The code runs `turns` turns in one context; each further iteration begins with `window` selected turns and adds
-`turns` − `window` new ones.  The paper shows at every turn the `window` best attempts so far."""
+Source: Dr. Kernel (arXiv 2602.05885), section 4.3, and the code beside it
+(vllm_async_engine_multi_iter.py), which differ.  The code runs `turns` turns in one context; each
+further iteration begins with `window` selected turns and adds `turns` − `window` new ones.  The
+paper shows at every turn the `window` best attempts so far.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ PICKS = ("best", "last")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of `windowed`; the defaults are those of Dr. Kernel's evaluation script: 14 turns in all."""
+    """Options of `windowed`; the defaults are those of Dr. Kernel's evaluation
+    script: 14 turns in all.
+    """
 
     samples: int = 1
     turns: int = 5
@@ -31,8 +36,9 @@ class Options:
     window: int = 4
     """Selected turns: the code's `remain_turns`, the paper's w."""
     selection: str = "best"
-    """`last`: the last ones (code); `best`: the consecutive ones with the greatest sum (code); `top`: the best ones,
-    wherever they are (paper)."""
+    """`last`: the last ones (code); `best`: the consecutive ones with the greatest sum (code);
+    `top`: the best ones, wherever they are (paper).
+    """
     metric: str = "reward"
     """`coverage_reward` compares sums of coverage, then of reward."""
     pick: str = "best"
@@ -45,7 +51,8 @@ class Options:
         one_of(self, "pick", PICKS)
         if self.selection != "top" and self.iterations > 1 and self.window >= self.turns:
             raise RequestError(
-                f"window: expected less than turns ({self.turns}), got {self.window}: no turn would be new"
+                f"window: expected less than turns ({self.turns}), got {self.window}: no turn would"
+                " be new"
             )
 
     @property
@@ -103,14 +110,19 @@ def consecutive(line: Sequence[Node], options: Options) -> list[Node]:
     """The consecutive turns with the greatest sum of the metric; the earliest of equals."""
     width = min(options.window, len(line))
     values = [_metric(node, options.metric) for node in line]
-    sums = [tuple(map(sum, zip(*values[at : at + width], strict=True))) for at in range(len(line) - width + 1)]
+    sums = [
+        tuple(map(sum, zip(*values[at : at + width], strict=True)))
+        for at in range(len(line) - width + 1)
+    ]
     start = max(range(len(sums)), key=lambda at: (sums[at], -at))
     return list(line[start : start + width])
 
 
 def top(line: Sequence[Node], options: Options) -> list[Node]:
     """The best turns by the metric, in their order; the earliest of equals."""
-    ranked = sorted(line, key=lambda node: (tuple(-value for value in _metric(node, options.metric)), node.turn))
+    ranked = sorted(
+        line, key=lambda node: (tuple(-value for value in _metric(node, options.metric)), node.turn)
+    )
     return sorted(ranked[: options.window], key=lambda node: node.turn)
 
 

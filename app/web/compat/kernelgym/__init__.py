@@ -1,8 +1,11 @@
-"""BROWSE: the HTTP protocol of KernelGYM, so that its reward client and trainer scripts run against Assay unchanged.
+"""BROWSE: the HTTP protocol of KernelGYM, so that its reward client and trainer
+scripts run against Assay unchanged.
 
-`tasks` has candidates evaluated, `monitoring` answers monitoring; `responses` is the mapping of a result, `requests`
-that of a body, both pure.  The paths are at the root, as there, and once more under `/kernelgym`, where `/` and
-`/metrics` are theirs, too.  A client that can send no token has it in its URL: `http://user:TOKEN@host:8000`."""
+`tasks` has candidates evaluated, `monitoring` answers monitoring; `responses` is the mapping of a
+result, `requests` that of a body, both pure.  The paths are at the root, as there, and once more
+under `/kernelgym`, where `/` and `/metrics` are theirs, too.  A client that can send no token has
+it in its URL: `http://user:TOKEN@host:8000`.
+"""
 
 from __future__ import annotations
 

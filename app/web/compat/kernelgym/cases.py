@@ -1,7 +1,10 @@
-"""BROWSE: the cases of a KernelGYM task (workflow `kernel_simple`), checked, and as the source of a problem.  Pure.
+"""BROWSE: the cases of a KernelGYM task (workflow `kernel_simple`), checked, and as
+the source of a problem.  Pure.
 
-There, cases come inline, as source, or from the candidate itself, and a task without outputs is timed and compared with
-nothing.  Here neither of the last two is served: it would be a pass for nothing."""
+There, cases come inline, as source, or from the candidate itself, and a task without
+outputs is timed and compared with nothing.  Here neither of the last two is served:
+it would be a pass for nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,25 +33,31 @@ def get_cases():
 
 
 def source_of(cases: Any, code: str | None) -> str:
-    """The problem: a module that defines get_cases().  Raises ValueError with the expected form and the one
-    received."""
+    """The problem: a module that defines get_cases().  Raises ValueError with the
+    expected form and the one received.
+    """
     if cases is not None and code:
         raise ValueError("cases, cases_code: expected one of them, got both")
     if cases is not None:
         return _module(checked(cases))
     if not code:
         raise ValueError(
-            "cases, cases_code: expected one of them, got neither: a candidate that brings its own tests proves nothing"
+            "cases, cases_code: expected one of them, got neither: a candidate that brings its own"
+            " tests proves nothing"
         )
     if "get_cases" not in code:
         came = f"get_inputs() alone: {NOTHING}" if "get_inputs" in code else "none"
-        raise ValueError(f"cases_code: expected a get_cases() that makes inputs with their outputs, found {came}")
+        raise ValueError(
+            f"cases_code: expected a get_cases() that makes inputs with their outputs, found {came}"
+        )
     return code
 
 
 def checked(cases: Any) -> list[dict[str, Any]]:
-    """Inline cases, one or several, in the words of app.workflows.kernel_simple.  JSON has no tensors: lists of numbers
-    reach the candidate as lists of numbers, as there.  Raises ValueError."""
+    """Inline cases, one or several, in the words of app.workflows.kernel_simple.
+    JSON has no tensors: lists of numbers reach the candidate as lists of numbers, as
+    there.  Raises ValueError.
+    """
     listed = [cases] if isinstance(cases, dict) else cases
     if not isinstance(listed, list) or not listed:
         raise ValueError(f"cases: expected an object or a list of at least one, got {_kind(cases)}")
@@ -62,10 +71,14 @@ def count(cases: list[Any] | dict[str, Any]) -> int:
 
 def _case(case: Any, where: str) -> dict[str, Any]:
     if not isinstance(case, dict):
-        raise ValueError(f"{where}: expected an object with inputs and outputs, got {_kind(case)}: {NOTHING}")
+        raise ValueError(
+            f"{where}: expected an object with inputs and outputs, got {_kind(case)}: {NOTHING}"
+        )
     inputs, outputs = (_either(case, name) for name in ("inputs", "outputs"))
     if outputs is None:
-        raise ValueError(f"{where}: expected outputs, found {', '.join(sorted(case)) or 'nothing'}: {NOTHING}")
+        raise ValueError(
+            f"{where}: expected outputs, found {', '.join(sorted(case)) or 'nothing'}: {NOTHING}"
+        )
     if inputs is None:
         raise ValueError(f"{where}: expected inputs, found {', '.join(sorted(case))}")
     found = {"inputs": inputs if isinstance(inputs, list | dict) else [inputs], "outputs": outputs}
@@ -86,12 +99,16 @@ def _check_rest(given: Mapping[str, Any], where: str) -> None:
             if not isinstance(value, str):
                 raise ValueError(f"{where}.name: expected text, got {_kind(value)}")
         elif type(value) not in (int, float) or not 0 <= value < math.inf:
-            raise ValueError(f"{where}.{name}: expected a number from 0 on, got {json.dumps(value)[:80]}")
+            raise ValueError(
+                f"{where}.{name}: expected a number from 0 on, got {json.dumps(value)[:80]}"
+            )
 
 
 def _module(cases: list[dict[str, Any]]) -> str:
     """Each case is a text literal and never code: its content cannot end the literal."""
-    return _HEAD + "".join(f"    {json.dumps(case, allow_nan=False)!r},\n" for case in cases) + _TAIL
+    return (
+        _HEAD + "".join(f"    {json.dumps(case, allow_nan=False)!r},\n" for case in cases) + _TAIL
+    )
 
 
 def _kind(value: Any) -> str:

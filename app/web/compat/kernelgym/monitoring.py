@@ -36,7 +36,11 @@ _started = time.monotonic()
 @requires("read")
 def about() -> Response:
     """Name and version of this service."""
-    about = {"name": "KernelGym", "version": "1.0.0", "description": "GPU Kernel Evaluation Service (kernel-assay)"}
+    about = {
+        "name": "KernelGym",
+        "version": "1.0.0",
+        "description": "GPU Kernel Evaluation Service (kernel-assay)",
+    }
     return flask.jsonify(**about, timestamp=responses.timestamp())
 
 
@@ -76,7 +80,11 @@ def health() -> Response:
     return flask.jsonify(
         status="healthy",
         timestamp=responses.timestamp(),
-        gpu_status={f"cuda:{n}": gpu for n, gpu in enumerate(gpus)} if gpus else {"error": "no GPU has joined"},
+        gpu_status=(
+            {f"cuda:{n}": gpu for n, gpu in enumerate(gpus)}
+            if gpus
+            else {"error": "no GPU has joined"}
+        ),
         queue_status={
             "pending": states[JobState.QUEUED],
             "processing": states[JobState.RUNNING],
@@ -113,17 +121,23 @@ def workers() -> Response:
 @blueprint.post("/worker/register")
 @requires("operate")
 def register() -> Response:
-    """Say that a worker is registered: workers join through the broker, and none can through this."""
+    """Say that a worker is registered: workers join through the broker, and none can
+    through this.
+    """
     device = _known("worker_id", "device")
     worker_id = _worker_id(device)
-    return flask.jsonify(success=True, message=f"Worker {worker_id} registered", node_id=device.node)
+    return flask.jsonify(
+        success=True, message=f"Worker {worker_id} registered", node_id=device.node
+    )
 
 
 @blueprint.post("/worker/heartbeat")
 @requires("operate")
 def heartbeat() -> Response:
     """Say that a worker is known; its heartbeat goes another way."""
-    return flask.jsonify(success=True, message=f"Heartbeat updated for {_worker_id(_known('worker_id'))}")
+    return flask.jsonify(
+        success=True, message=f"Heartbeat updated for {_worker_id(_known('worker_id'))}"
+    )
 
 
 @blueprint.post("/worker/unregister")
@@ -148,7 +162,9 @@ def allocate() -> Response:
     own = routing.node_name(hostname)
     taken = {device.node for device in _devices()}
     if asked and routing.node_name(asked) != own and routing.node_name(asked) in taken:
-        raise Conflict(f"node_name {asked!r} already assigned to another hostname than {hostname!r}")
+        raise Conflict(
+            f"node_name {asked!r} already assigned to another hostname than {hostname!r}"
+        )
     return flask.jsonify(node_id=routing.node_name(asked) if asked else own, hostname=hostname)
 
 
@@ -163,7 +179,10 @@ def problematic() -> Response:
         found = kernelgym.problematic(connection, int(text))
     codes = [{"code_hash": code_hash, "error_count": count} for code_hash, count in found]
     return flask.jsonify(
-        status="success", min_errors_threshold=int(text), problematic_codes=codes, total_count=len(codes)
+        status="success",
+        min_errors_threshold=int(text),
+        problematic_codes=codes,
+        total_count=len(codes),
     )
 
 
@@ -174,7 +193,11 @@ def retries() -> Response:
     with request_context.database().snapshot() as connection:
         count, listed = kernelgym.retries(connection)
     following = [
-        {"task_id": each.task_id, "retry_count": each.attempts, "scheduled_for": each.since.isoformat()}
+        {
+            "task_id": each.task_id,
+            "retry_count": each.attempts,
+            "scheduled_for": each.since.isoformat(),
+        }
         for each in listed
     ]
     return flask.jsonify(status="success", retry_queue_size=count, next_retries=following)
@@ -185,7 +208,10 @@ def retries() -> Response:
 def worker_health() -> Response:
     """Every device, and whether it is in quarantine."""
     found = {
-        _worker_id(device): {**_worker(device), "cuda_error_shutdown": device.state == "quarantined"}
+        _worker_id(device): {
+            **_worker(device),
+            "cuda_error_shutdown": device.state == "quarantined",
+        }
         for device in _devices()
     }
     return flask.jsonify(status="success", workers=found)
@@ -194,8 +220,12 @@ def worker_health() -> Response:
 @blueprint.post("/monitoring/clear-error-history/<code_hash>")
 @requires("operate")
 def clear_errors(code_hash: str) -> Response:
-    """Nothing is held against a candidate: failures are counted from jobs, and posting a task again evaluates it."""
-    return flask.jsonify(status="success", message=f"Cleared error history for code hash {code_hash}")
+    """Nothing is held against a candidate: failures are counted from jobs, and
+    posting a task again evaluates it.
+    """
+    return flask.jsonify(
+        status="success", message=f"Cleared error history for code hash {code_hash}"
+    )
 
 
 @blueprint.post("/debug/validate")
@@ -213,7 +243,14 @@ def validate() -> Response:
         more["resources"] = body.resources or {}
     checked["kernel"] = _check(body.kernel_code, body.kernel_class)
     errors = [f"{name}: {each['error']}" for name, each in checked.items() if each["error"]]
-    names = ("backend", "num_correct_trials", "num_perf_trials", "timeout", "priority", "device_preference")
+    names = (
+        "backend",
+        "num_correct_trials",
+        "num_perf_trials",
+        "timeout",
+        "priority",
+        "device_preference",
+    )
     return flask.jsonify(
         valid=not errors,
         errors=errors,
@@ -221,11 +258,14 @@ def validate() -> Response:
         **more,
         task_id=body.task_id,
         workflow=body.served,
-        request_info={name: getattr(body, name) for name in (*names, "force_refresh")} | {"workflow": body.served},
+        request_info={name: getattr(body, name) for name in (*names, "force_refresh")}
+        | {"workflow": body.served},
     )
 
 
-def _check(text: str, entry_point: str, kind: type[ast.ClassDef | ast.FunctionDef] = ast.ClassDef) -> dict[str, Any]:
+def _check(
+    text: str, entry_point: str, kind: type[ast.ClassDef | ast.FunctionDef] = ast.ClassDef
+) -> dict[str, Any]:
     """Check a source without running it: does it define a class, or a function, of that name?"""
     error = None
     try:
@@ -261,9 +301,16 @@ def _worker(device: Device) -> dict[str, Any]:
 
 def _gpu(device: Device) -> dict[str, Any]:
     """Stored facts about a GPU: the driver is not asked here."""
-    unknown = dict.fromkeys(("memory_total", "memory_allocated", "memory_reserved", "memory_used_percent"))
+    unknown = dict.fromkeys(
+        ("memory_total", "memory_allocated", "memory_reserved", "memory_used_percent")
+    )
     name = device.fingerprint.get("device_name", device.device_class)
-    return {"name": name, **unknown, "available": device.state == "online", "worker_id": _worker_id(device)}
+    return {
+        "name": name,
+        **unknown,
+        "available": device.state == "online",
+        "worker_id": _worker_id(device),
+    }
 
 
 def _argument(name: str) -> str:
@@ -279,7 +326,9 @@ def _known(*names: str) -> Device:
     for device in _devices():
         if _worker_id(device) == worker_id:
             return device
-    raise Conflict(f"no worker {worker_id!r}: start `assay workers run` on its host, and it joins by itself")
+    raise Conflict(
+        f"no worker {worker_id!r}: start `assay workers run` on its host, and it joins by itself"
+    )
 
 
 def _drained() -> str:
@@ -291,7 +340,12 @@ def _drained() -> str:
         raise NotFound(f"no worker {worker_id!r}")
     user = current_user()
     with request_context.database().begin() as connection:
-        devices.drain(connection, device.device, reason="evicted through the KernelGYM routes", changed_by=user.name)
+        devices.drain(
+            connection,
+            device.device,
+            reason="evicted through the KernelGYM routes",
+            changed_by=user.name,
+        )
         audit.record(connection, user, "device.drain", f"device {device.device}")
     return worker_id
 

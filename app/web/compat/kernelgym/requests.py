@@ -1,4 +1,6 @@
-"""BROWSE: bodies of the KernelGYM protocol, checked.  Unknown fields are ignored, and null is the same as absent."""
+"""BROWSE: bodies of the KernelGYM protocol, checked.  Unknown fields are ignored,
+and null is the same as absent.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,16 @@ class UnknownWorkflowError(ValueError):
 
 
 class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """One candidate to be evaluated.  Fields that say how to measure (warm-up, profiling, reference cache) are
-    taken and have no effect: the referee always measures the same way.  Timed trials beyond the usual 100 buy time in
-    which the interval becomes narrower.  Nor has run_correctness: only verified candidates are timed.  Correctness
-    trials may be more than Assay's five.
+    """One candidate to be evaluated.  Fields that say how to measure (warm-up, profiling, reference
+    cache) are taken and have no effect: the referee always measures the same way.  Timed trials
+    beyond the usual 100 buy time in which the interval becomes narrower.  Nor has run_correctness:
+    only verified candidates are timed.  Correctness trials may be more than Assay's five.
 
-    Workflow or toolkit `kernel_simple` stands for cases in place of a reference (app.web.compat.kernelgym.cases).
+    Workflow or toolkit `kernel_simple` stands for cases in place of a reference
+    (app.web.compat.kernelgym.cases).
 
-    Profiles are the driver's on a GPU, because coverage rewards count the library's kernels, too."""
+    Profiles are the driver's on a GPU, because coverage rewards count the library's kernels, too.
+    """
 
     task_id: Annotated[str, Meta(min_length=1, max_length=100)]
     reference_code: Text | None = None
@@ -92,17 +96,22 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         if len(self.kernel_code.strip()) < 10:
             raise ValueError("kernel_code: expected at least 10 characters")
         if self.toolkit not in WORKFLOWS:
-            raise ValueError(f"toolkit: expected {' or '.join(map(repr, WORKFLOWS))}, got {self.toolkit!r}")
+            raise ValueError(
+                f"toolkit: expected {' or '.join(map(repr, WORKFLOWS))}, got {self.toolkit!r}"
+            )
         if self.backend_adapter != "kernelbench":
-            raise ValueError(f"backend_adapter: expected 'kernelbench', got {self.backend_adapter!r}")
+            raise ValueError(
+                f"backend_adapter: expected 'kernelbench', got {self.backend_adapter!r}"
+            )
         gpus = (self.resources or {}).get("gpus", 1)
         if gpus != 1:
             raise ValueError(f"resources.gpus: expected 1, got {gpus!r}")
 
     @property
     def by_cases(self) -> bool:
-        """True if it has cases in place of a reference.  There, the toolkit decides; a request that names only the
-        workflow means the same."""
+        """True if it has cases in place of a reference.  There, the toolkit decides; a request that
+        names only the workflow means the same.
+        """
         return CASES_WORKFLOW in (self.workflow.lower(), self.toolkit)
 
     @property
@@ -112,9 +121,15 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def kernel_class(self) -> str:
-        """Name that the candidate must define.  `entry_point` is the reference's class; with cases, which have none, it
-        is the candidate's own, where the schema's default stands for `ModelNew`."""
-        return self.entry_point if self.by_cases and self.entry_point != "Model" else f"{self.entry_point}New"
+        """Name that the candidate must define.  `entry_point` is the reference's class;
+        with cases, which have none, it is the candidate's own, where the schema's
+        default stands for `ModelNew`.
+        """
+        return (
+            self.entry_point
+            if self.by_cases and self.entry_point != "Model"
+            else f"{self.entry_point}New"
+        )
 
     @property
     def measured(self) -> bool:
@@ -123,14 +138,26 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def _budget_s(self) -> float:
-        """Budget for timing: as long as for any trainer's reward, and longer where more trials are asked for than
-        usual."""
-        return REWARD_BUDGET_S * max(1.0, self.num_perf_trials / USUAL_TRIALS) if self.measured else 0.0
+        """Budget for timing: as long as for any trainer's reward, and longer where more
+        trials are asked for than usual.
+        """
+        return (
+            REWARD_BUDGET_S * max(1.0, self.num_perf_trials / USUAL_TRIALS)
+            if self.measured
+            else 0.0
+        )
 
     @property
     def asked(self) -> dict[str, Any]:
         """Fields that the answer repeats."""
-        names = ("backend", "num_correct_trials", "num_perf_trials", "timeout", "priority", "device_preference")
+        names = (
+            "backend",
+            "num_correct_trials",
+            "num_perf_trials",
+            "timeout",
+            "priority",
+            "device_preference",
+        )
         others = ("force_refresh", "workflow", "reference_backend", "uuid", "entry_point")
         asked = {name: getattr(self, name) for name in (*names, *others)}
         return {**asked, **self._asked_of_cases()} if self.by_cases else asked
@@ -171,7 +198,9 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
         )
 
     def rollout(self, request: Request, run: Run) -> Rollout:
-        """The task as a trainer's rollout.  The protocol has neither prompt nor answer: the code stands for both."""
+        """The task as a trainer's rollout.  The protocol has neither prompt nor
+        answer: the code stands for both.
+        """
         return Rollout(
             answer=fence(self.kernel_code),
             candidate=request.candidate or b"",
@@ -180,20 +209,29 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
             problem=request.problem,
             backend=request.backend,
             label=self.task_id,
-            claims={"uuid": self.uuid, "is_valid": self.is_valid, "resources": as_json(self.resources), **self.asked},
+            claims={
+                "uuid": self.uuid,
+                "is_valid": self.is_valid,
+                "resources": as_json(self.resources),
+                **self.asked,
+            },
         )
 
     @property
     def problem_source(self) -> str:
         """The reference, or a module with the cases.  Raises ValueError."""
-        return cases.source_of(self.cases, self.cases_code) if self.by_cases else self.reference_code or ""
+        return (
+            cases.source_of(self.cases, self.cases_code)
+            if self.by_cases
+            else self.reference_code or ""
+        )
 
     def _check_problem(self) -> None:
         if self.by_cases:
             if not self.kernel_class.removesuffix("New") or not self.kernel_class.endswith("New"):
                 raise ValueError(
-                    "entry_point: expected the candidate's class, of a name that ends in New, such as 'ModelNew'; "
-                    f"got {self.entry_point!r}"
+                    "entry_point: expected the candidate's class, of a name that ends in New, such"
+                    f" as 'ModelNew'; got {self.entry_point!r}"
                 )
             cases.source_of(self.cases, self.cases_code)
         elif self.reference_code is None:
@@ -230,7 +268,10 @@ class Batch(msgspec.Struct, kw_only=True, frozen=True):
         named: dict[str, EvaluationRequest] = {}
         for each in self.tasks:
             if named.setdefault(each.task_id, each) != each:
-                raise ValueError(f"tasks: expected task ids of their own, got {each.task_id!r} for different tasks")
+                raise ValueError(
+                    f"tasks: expected task ids of their own, got {each.task_id!r} for different"
+                    " tasks"
+                )
 
 
 class WorkflowSubmission(msgspec.Struct, kw_only=True, frozen=True):
@@ -285,4 +326,6 @@ def _check_workflows(data: Any) -> None:
 
 def _check_workflow(name: Any) -> None:
     if not isinstance(name, str) or name.lower() not in WORKFLOWS:
-        raise UnknownWorkflowError(f"Registry missing {name!r}; this server has {' and '.join(map(repr, WORKFLOWS))}")
+        raise UnknownWorkflowError(
+            f"Registry missing {name!r}; this server has {' and '.join(map(repr, WORKFLOWS))}"
+        )

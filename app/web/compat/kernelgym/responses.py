@@ -1,10 +1,11 @@
 """BROWSE: from Assay's result to the answers of the KernelGYM protocol.  Pure.
 
-Times are milliseconds there, −1 where there is none, and `speedup` is always a number.  `status` is `failed` where a
-candidate did not load, ran out of time, or met an infrastructure fault; if it is wrong or crashes, `completed`,
-`correctness` false. A hack of any kind is a `decoy_kernel`; it keeps the `correctness` that was measured, as there, and
-has no speedup. A task with cases in place of a reference has no speedup either, and the time of its first case, as
-there."""
+Times are milliseconds there, −1 where there is none, and `speedup` is always a number.  `status` is
+`failed` where a candidate did not load, ran out of time, or met an infrastructure fault; if it is
+wrong or crashes, `completed`, `correctness` false. A hack of any kind is a `decoy_kernel`; it keeps
+the `correctness` that was measured, as there, and has no speedup. A task with cases in place of a
+reference has no speedup either, and the time of its first case, as there.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from app.web.compat.kernelgym.requests import CASES_WORKFLOW, SPELLINGS
 ABSENT = -1.0
 """A time that was not measured."""
 KERNELS = 50
-"""Rows of the kernel table in an answer, longest first: trainers paste the whole of it into the model's next prompt."""
+"""Rows of the kernel table in an answer, longest first: trainers paste the whole of
+it into the model's next prompt.
+"""
 
 SYSTEM_ERROR = "SYSTEM_ERROR"
 CODES = {
@@ -52,15 +55,27 @@ def timestamp() -> str:
 
 
 def status(result: Result) -> str:
-    """`pending`, `processing`, `completed`, `failed` or `cancelled`: the status that `/status` gives."""
-    words = {JobState.QUEUED: "pending", JobState.RUNNING: "processing", JobState.CANCELLED: "cancelled"}
+    """`pending`, `processing`, `completed`, `failed` or `cancelled`: the status that
+    `/status` gives.
+    """
+    words = {
+        JobState.QUEUED: "pending",
+        JobState.RUNNING: "processing",
+        JobState.CANCELLED: "cancelled",
+    }
     if result["state"] in words:
         return words[result["state"]]
-    return "failed" if result["state"] == JobState.FAILED or result["status"] in FAILED else "completed"
+    return (
+        "failed"
+        if result["state"] == JobState.FAILED or result["status"] in FAILED
+        else "completed"
+    )
 
 
 def progress(task_id: str, result: Result) -> dict[str, Any]:
-    """The body of `/status`; it says why something failed, which the published client shows to the model."""
+    """The body of `/status`; it says why something failed, which the published
+    client shows to the model.
+    """
     return {
         "task_id": task_id,
         "status": status(result),
@@ -86,7 +101,9 @@ def evaluation(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[s
         "correctness": result["correct"],
         "decoy_kernel": _decoy(result),
         "reference_runtime": _milliseconds(compared.reference_us) if over else None,
-        "kernel_runtime": _milliseconds(None if _decoy(result) else result["candidate_us"]) if over else None,
+        "kernel_runtime": (
+            _milliseconds(None if _decoy(result) else result["candidate_us"]) if over else None
+        ),
         "speedup": (compared.speedup or 0.0) if over else None,
         "metadata": _metadata(task_id, asked, result, compared) if over else None,
         "error_message": _message(result),
@@ -108,7 +125,9 @@ def workflow(task_id: str, asked: Mapping[str, Any], result: Result) -> dict[str
     }
 
 
-def batch(batch_id: str, submitted_at: str, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def batch(
+    batch_id: str, submitted_at: str, evaluations: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The answer to a batch, in the order of its tasks."""
     words = [each["status"] for each in evaluations]
     failed = words.count("failed")
@@ -145,7 +164,9 @@ def _code(result: Result) -> str | None:
     return CODES.get(result["status"]) if result["status"] else None
 
 
-def _metadata(task_id: str, asked: Mapping[str, Any], result: Result, compared: ChosenBaseline) -> dict[str, Any]:
+def _metadata(
+    task_id: str, asked: Mapping[str, Any], result: Result, compared: ChosenBaseline
+) -> dict[str, Any]:
     environment = result["environment"] or {}
     device = _device(environment)
     return {
@@ -175,12 +196,15 @@ class ChosenBaseline(NamedTuple):
 
 
 def _compared(asked: Mapping[str, Any], result: Result) -> ChosenBaseline:
-    """The baseline that was asked for; where there is none of that name, or it could not be timed, the reference as it
-    is written, and the metadata say so.  Nothing where there are cases."""
+    """The baseline that was asked for; where there is none of that name, or it could not be timed,
+    the reference as it is written, and the metadata say so.  Nothing where there are cases.
+    """
     wanted = asked.get("reference_backend")
     if _has_cases(asked):
         error = f"{wanted!r} was asked for; a problem by cases has no reference"
-        return ChosenBaseline(None, None, {} if wanted is None else {"reference_backend_error": error})
+        return ChosenBaseline(
+            None, None, {} if wanted is None else {"reference_backend_error": error}
+        )
     used = result["baseline"]
     eager = {"reference_backend": used, "reference_backend_compiled": used == "compile"}
     if wanted is None or wanted in SPELLINGS.get(used, {used}):
@@ -192,7 +216,9 @@ def _compared(asked: Mapping[str, Any], result: Result) -> ChosenBaseline:
         return ChosenBaseline(found["baseline_us"], found["speedup"], metadata)
     reason = f": {found['error']}" if found is not None else ""
     error = f"{wanted!r} was asked for and not timed{reason}; speedup is over {used!r}"
-    return ChosenBaseline(result["reference_us"], result["speedup"], {**eager, "reference_backend_error": error})
+    return ChosenBaseline(
+        result["reference_us"], result["speedup"], {**eager, "reference_backend_error": error}
+    )
 
 
 def _has_cases(asked: Mapping[str, Any]) -> bool:
@@ -205,12 +231,16 @@ def _halves(task_id: str) -> dict[str, str]:
 
 
 def _by_cases(asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
-    """The cases, and those that did not pass; a case not tried, after the worst, is not among them."""
+    """The cases, and those that did not pass; a case not tried, after the worst, is
+    not among them.
+    """
     tried = result["cases"]
     found: dict[str, Any] = {
         "cases_source": asked["cases_source"],
         "num_cases": tried[0]["of"] if tried else asked["num_cases"],
-        "correctness_failed_cases": [case["name"] for case in tried if case["status"] != Status.PASSED],
+        "correctness_failed_cases": [
+            case["name"] for case in tried if case["status"] != Status.PASSED
+        ],
     }
     if not asked["run_performance"]:
         found["performance_skipped"] = True
@@ -220,9 +250,10 @@ def _by_cases(asked: Mapping[str, Any], result: Result) -> dict[str, Any]:
 
 
 def _runtime_stats(case: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Time of the timed case, in milliseconds: undisturbed (the mean of the fastest third of its blocks), with a
-    95 % interval.  The four words that the protocol has are there and null: that is no mean of all calls, and no
-    deviation was measured."""
+    """Time of the timed case, in milliseconds: undisturbed (the mean of the fastest third of its
+    blocks), with a 95 % interval.  The four words that the protocol has are there and null: that is
+    no mean of all calls, and no deviation was measured.
+    """
     times = {
         "undisturbed": "candidate_us",
         "undisturbed_low": "candidate_us_low",
@@ -246,8 +277,12 @@ def _trials(result: Result) -> dict[str, Any]:
     if not correctness:
         return {}
     calls = correctness["calls"]
-    found: dict[str, Any] = {"correctness_trials": f"({calls - correctness['failed_calls']} / {calls})"}
-    wrong = [check for trial in correctness["trials"] if not trial["ok"] for check in trial["outputs"]]
+    found: dict[str, Any] = {
+        "correctness_trials": f"({calls - correctness['failed_calls']} / {calls})"
+    }
+    wrong = [
+        check for trial in correctness["trials"] if not trial["ok"] for check in trial["outputs"]
+    ]
     if wrong:
         found["max_difference"] = [_figure(check["max_norm"]) for check in wrong]
         found["avg_difference"] = [_figure(check["rel_l2"]) for check in wrong]
@@ -260,12 +295,19 @@ def _figure(value: float | None) -> str:
 
 
 def _profiling(profile: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The four counters that coverage rewards read, and their table.  Launches are counted, not names."""
+    """The four counters that coverage rewards read, and their table.  Launches are
+    counted, not names.
+    """
     rows = sorted(profile["kernels"], key=lambda row: -row["total_us"]) if profile else []
     total_us, custom_us = _summed(rows, "total_us")
     launches, custom = _summed(rows, "launches")
     table = [
-        {"name": row["name"], "cuda_time_us": row["total_us"], "cpu_time_us": 0.0, "count": row["launches"]}
+        {
+            "name": row["name"],
+            "cuda_time_us": row["total_us"],
+            "cpu_time_us": 0.0,
+            "count": row["launches"],
+        }
         for row in rows[:KERNELS]
     ]
     return {
@@ -310,7 +352,9 @@ def _failure(result: Result) -> dict[str, Any]:
     return found
 
 
-_INSTALLED = re.compile(r'File "[^"\n]*/(?:site-packages|lib/python3\.\d+)/|File "[^"\n]*/(?=(?:workers|app)/)')
+_INSTALLED = re.compile(
+    r'File "[^"\n]*/(?:site-packages|lib/python3\.\d+)/|File "[^"\n]*/(?=(?:workers|app)/)'
+)
 
 
 def _relative(log: str) -> str:

@@ -32,8 +32,9 @@ from app.web.job_waiter import StoppingError
 blueprint = flask.Blueprint("tasks", __name__)
 
 HOLD_S = 600.0
-"""Seconds for which a request is held open by default.  A client that still waits then gets `processing`, and the
-result from /results, which the published client polls anyway."""
+"""Seconds for which a request is held open by default.  A client that still waits then gets
+`processing`, and the result from /results, which the published client polls anyway.
+"""
 LONGEST_HOLD_S = 3600.0
 GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
 """Posting a task in one of these states again evaluates it again."""
@@ -43,9 +44,12 @@ GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
 @requires("submit")
 @large
 def evaluate() -> Response:
-    """Evaluate one candidate and return the result when it exists.  `?wait=SECONDS` waits for a shorter time, 0 not at
-    all."""
-    return _evaluate_one(requests.read(flask.request.get_data(), EvaluationRequest), responses.evaluation)
+    """Evaluate one candidate and return the result when it exists.  `?wait=SECONDS` waits
+    for a shorter time, 0 not at all.
+    """
+    return _evaluate_one(
+        requests.read(flask.request.get_data(), EvaluationRequest), responses.evaluation
+    )
 
 
 @blueprint.post("/evaluate/batch")
@@ -59,10 +63,13 @@ def evaluate_batch() -> Response:
     tasks = _submit(batch.tasks)
     found = _wait(tasks, hold_s)
     for task, result in zip(tasks, found, strict=True):
-        if result["state"] == JobState.FAILED:  # posting the batch again evaluates it again, and only it
+        if (
+            result["state"] == JobState.FAILED
+        ):  # posting the batch again evaluates it again, and only it
             return errors.infrastructure(task.task_id, result)
     evaluations = [
-        responses.evaluation(task.task_id, task.asked, result) for task, result in zip(tasks, found, strict=True)
+        responses.evaluation(task.task_id, task.asked, result)
+        for task, result in zip(tasks, found, strict=True)
     ]
     return flask.jsonify(responses.batch(batch.batch_id, submitted_at, evaluations))
 
@@ -138,8 +145,9 @@ def _evaluate_one(wanted: EvaluationRequest, answer: Callable[..., object]) -> R
 def _submit(wanted: Sequence[EvaluationRequest]) -> list[Task]:
     """The tasks in the order of the requests.
 
-    A task name that the user has used already is not evaluated again, whatever the request says, unless its job failed
-    by Assay's fault or `force_refresh` is set."""
+    A task name that the user has used already is not evaluated again, whatever the request says,
+    unless its job failed by Assay's fault or `force_refresh` is set.
+    """
     names, owner = [each.task_id for each in wanted], _owner()
     with request_context.database().read() as connection:
         known = kernelgym.get(connection, owner, names)
@@ -147,7 +155,9 @@ def _submit(wanted: Sequence[EvaluationRequest]) -> list[Task]:
         listed = devices.listed(connection)
     new = [each for each in wanted if _is_new(each, known, states)]
     if new:
-        planned = [each.request(*device_choice.choose(listed, each.device_preference)) for each in new]
+        planned = [
+            each.request(*device_choice.choose(listed, each.device_preference)) for each in new
+        ]
         for device_class in {request.device_class for request in planned}:
             backpressure.check(device_class)
         rollouts = _rollouts(new, planned)
@@ -171,9 +181,17 @@ def _rollouts(wanted: Sequence[EvaluationRequest], planned: Sequence[Request]) -
     return [each.rollout(request, run) for each, request in zip(wanted, planned, strict=True)]
 
 
-def _tasks(owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[Receipt]) -> list[Task]:
+def _tasks(
+    owner: str, wanted: Sequence[EvaluationRequest], receipts: Sequence[Receipt]
+) -> list[Task]:
     return [
-        Task(owner=owner, task_id=each.task_id, job_id=receipt.job_id, workflow=each.served, asked=each.asked)
+        Task(
+            owner=owner,
+            task_id=each.task_id,
+            job_id=receipt.job_id,
+            workflow=each.served,
+            asked=each.asked,
+        )
         for each, receipt in zip(wanted, receipts, strict=True)
     ]
 
@@ -183,7 +201,9 @@ def _owner() -> str:
     return str(current_user().user_id or "")
 
 
-def _is_new(wanted: EvaluationRequest, known: dict[str, Task], states: dict[UUID, JobState]) -> bool:
+def _is_new(
+    wanted: EvaluationRequest, known: dict[str, Task], states: dict[UUID, JobState]
+) -> bool:
     task = known.get(wanted.task_id)
     if task is None or states[task.job_id] in GONE:
         return True
@@ -203,8 +223,9 @@ def _hold_s() -> float:
 
 
 def _wait(tasks: Sequence[Task], hold_s: float) -> Sequence[responses.Result]:
-    """Results once all tasks are over, the time is up, or this server stops.  The published client polls tasks in
-    `processing` until a server answers again."""
+    """Results once all tasks are over, the time is up, or this server stops.  The published client
+    polls tasks in `processing` until a server answers again.
+    """
     until = time.monotonic() + hold_s
     with suppress(StoppingError):
         for task in tasks:
