@@ -83,7 +83,7 @@ def progress(label: str, console: Console | None = None) -> Progress:
     console = console or err()
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     if not console.is_terminal:
-        return _Lines(label)
+        return _Lines(label, console)
     return Progress(*columns, console=console, transient=True)
 
 
@@ -92,8 +92,8 @@ class _Lines(Progress):
     ones write none.
     """
 
-    def __init__(self, label: str) -> None:
-        super().__init__(disable=True)
+    def __init__(self, label: str, console: Console) -> None:
+        super().__init__(console=console, disable=True)
         self._label = label
         self._begun = self._told = time.monotonic()
 

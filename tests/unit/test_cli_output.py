@@ -64,3 +64,12 @@ def test_a_short_run_without_a_terminal_says_nothing(capsys: pytest.CaptureFixtu
     with output.progress("evaluating") as bar:
         bar.advance(bar.add_task("cases", total=1))
     assert capsys.readouterr().err == ""
+
+
+def test_a_line_beside_progress_is_whole_without_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A pipe has no width to break lines at."""
+    with output.progress("evaluating", output.out()) as bar:
+        bar.console.print("x" * 200)
+    assert capsys.readouterr().out == "x" * 200 + "\n"
