@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.domain import policy as policies
 from app.domain.policy import Policy
-from app.domain.verdict import Label, Verdict
+from app.domain.verdict import Label, Subject, Verdict
 from app.judge import judge
 from app.store import evaluations, stale_exports
 from app.store.database import Connection
@@ -56,15 +56,20 @@ def rejudge(
     """
     before = evaluations.verdict(connection, stored.evaluation_id)
     asked = policy or last_policy(before)
-    try:
-        after = judge(stored.subject, asked)
-    except Exception as error:  # a detector may be a plug-in, and raise anything
-        raise JudgingError(f"{type(error).__name__}: {error}") from error
+    after = judged(stored.subject, asked)
     found = Rejudged(evaluation_id=stored.evaluation_id, before=before, after=after, policy=asked)
     if found.changed and not dry_run:
         evaluations.add_verdict(connection, stored.evaluation_id, found.after)
     found.stale.extend(_stale(connection, found, dry_run=dry_run))
     return found
+
+
+def judged(subject: Subject, policy: Policy) -> Verdict:
+    """The verdict that this version's detectors give.  Raises JudgingError."""
+    try:
+        return judge(subject, policy)
+    except Exception as error:  # a detector may be a plug-in, and raise anything
+        raise JudgingError(f"{type(error).__name__}: {error}") from error
 
 
 def last_policy(before: Verdict | None) -> Policy:

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from playwright.sync_api import Browser
 
 from app.domain import ids
-from app.domain.evaluation import Correctness, Status
+from app.domain.evaluation import Status
+from app.domain.output_checks import Correctness
 from app.embedded import Services
 from app.settings import Settings
 from app.store import tables
@@ -26,7 +27,7 @@ from tests.conftest import fresh
 from tests.integration.browser_site import serving
 from tests.integration.seed_evaluations import CLEAN, failed, output_check, passed
 from tests.integration.web_app import opened
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 
 LONG = "a_name_of_500_characters_without_a_blank_" * 12 + "12345678"
 TURNS = 1_000
@@ -178,6 +179,20 @@ def _made(services: Services) -> Iterator[Odd]:
 def odd(services: Services) -> Iterator[Odd]:
     with _made(services) as made:
         yield made
+
+
+def test_an_evaluation_that_cannot_be_judged_is_named(odd: Odd) -> None:
+    with opened(odd.settings, testing=True) as app:
+        site = app.test_client()
+        shown = site.get("/hacks/changes")
+        assert shown.status_code == 200
+        assert "1 evaluation cannot be judged" in re.sub(r"\s+", " ", shown.text)
+        failed = [row for row in site.get("/hacks/changes.json").json["changes"] if row["error"]]
+        assert [(row["before"], row["after"]) for row in failed] == [("clean", "")]
+        evaluation = f"/evaluations/{failed[0]['evaluation_id']}"
+        refused = site.post(f"{evaluation}/rejudge", headers={"Sec-Fetch-Site": "same-origin"})
+        assert refused.status_code == 409
+        assert "Its stored verdict stays" in refused.text
 
 
 @pytest.mark.timeout(300)

@@ -13,7 +13,7 @@ from uuid import UUID
 import flask
 import zstandard
 from markupsafe import Markup
-from werkzeug.exceptions import NotFound, ServiceUnavailable
+from werkzeug.exceptions import Conflict, NotFound, ServiceUnavailable
 from werkzeug.wrappers import Response
 
 from app import rejudging
@@ -306,7 +306,12 @@ def rejudge(evaluation_id: UUID) -> Response:
         stored = evaluations.get(connection, evaluation_id) or request_context.missing(
             "evaluation", evaluation_id
         )
-        found = rejudging.rejudge(connection, stored)
+        try:
+            found = rejudging.rejudge(connection, stored)
+        except rejudging.JudgingError as error:
+            raise Conflict(
+                f"Evaluation {evaluation_id} cannot be judged: {error}. Its stored verdict stays."
+            ) from error
         labels = {
             "before": found.label_before and str(found.label_before),
             "after": str(found.after.label),

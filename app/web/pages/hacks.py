@@ -16,11 +16,11 @@ from uuid import UUID
 import flask
 from werkzeug.exceptions import BadRequest, NotFound
 
-from app import judge
+from app import rejudging
 from app.detectors import ADVICE, DETECTORS
 from app.domain import policy as policies
 from app.domain.metrics import Share
-from app.domain.verdict import Label
+from app.domain.verdict import Label, Verdict
 from app.store.browse import detector_statistics, paging, review
 from app.web import explained_findings, formatting, request_context, table_export
 from app.web.charts import line_plot
@@ -165,11 +165,14 @@ def examples(name: str, kind: str) -> flask.Response:
 def changes() -> str:
     """Findings of this version's detectors on the latest evaluations, beside the stored ones."""
     number, policy = _asked()
-    changed, judged = _judged(number, policy)
+    lines, total = _judged(number, policy)
+    changed = [line for line in lines if not line["error"]]
     return flask.render_template(
         "hack_changes.html",
-        changed=changed,
-        judged=judged,
+        lines=lines,
+        changed=len(changed),
+        judged=total - (len(lines) - len(changed)),
+        failed=len(lines) - len(changed),
         number=number,
         samples=SAMPLES,
         policy=policy,
@@ -182,7 +185,7 @@ def changes() -> str:
 @blueprint.get("/hacks/changes.<any(json,csv):kind>")
 @requires("read")
 def changes_table(kind: str) -> flask.Response:
-    """Every verdict that would change, as data."""
+    """Every verdict that would change, and every evaluation that cannot be judged, as data."""
     return table_export.answer(kind, "changes", _judged(*_asked())[0])
 
 
@@ -200,25 +203,31 @@ def _asked() -> tuple[int, policies.Policy]:
 
 
 def _judged(number: int, policy: policies.Policy) -> tuple[list[dict[str, Any]], int]:
+    """A line for each verdict that would change or cannot be given; the number of evaluations."""
     with request_context.database().snapshot() as connection:
         sample = detector_statistics.sample(connection, number)
     lines = []
     for stored, before, reasons in sample:
-        verdict = judge.judge(stored.subject, policy)
+        line = {"evaluation_id": stored.evaluation_id, "before": str(before)}
+        try:
+            verdict = rejudging.judged(stored.subject, policy)
+        except rejudging.JudgingError as error:  # the others are judged
+            lines.append(line | {"after": "", "because": "", "gone": "", "error": str(error)})
+            continue
         if verdict.label != before:
-            found = [finding for finding in verdict.findings if finding.label != Label.CLEAN]
-            because = [finding.detector for finding in found if finding.label == verdict.label]
-            gone = set(reasons) - {finding.detector for finding in found if finding.label == before}
-            lines.append(
-                {
-                    "evaluation_id": stored.evaluation_id,
-                    "before": str(before),
-                    "after": str(verdict.label),
-                    "because": ", ".join(dict.fromkeys(because)),
-                    "gone": "" if before == Label.CLEAN else ", ".join(sorted(gone)),
-                }
-            )
+            lines.append(line | _difference(verdict, before, reasons) | {"error": ""})
     return lines, len(sample)
+
+
+def _difference(verdict: Verdict, before: str, reasons: Sequence[str]) -> dict[str, str]:
+    found = [finding for finding in verdict.findings if finding.label != Label.CLEAN]
+    because = [finding.detector for finding in found if finding.label == verdict.label]
+    gone = set(reasons) - {finding.detector for finding in found if finding.label == before}
+    return {
+        "after": str(verdict.label),
+        "because": ", ".join(dict.fromkeys(because)),
+        "gone": "" if before == Label.CLEAN else ", ".join(sorted(gone)),
+    }
 
 
 def _examples(connection: Any, name: str, cleared: bool) -> list[detector_statistics.Example]:
