@@ -170,7 +170,10 @@ def evaluate(client: Client, worker: services.Worker, cases: list[zoo.Case], tal
             style="dim",
         )
     )
-    with output.progress("evaluating", console) as bar:
+    with (
+        submit_options.withdrawn_if_interrupted(client, list(case_of)),
+        output.progress("evaluating", console) as bar,
+    ):
         task = bar.add_task("candidates", total=len(cases))
         for job_id in submit_options.over(client, list(case_of), worker.check):
             result = client.results([job_id])[0]

@@ -148,5 +148,6 @@ def one(settings: Settings, reference: Path, candidate: Path, options: dict[str,
         output.err().status("evaluating"),
     ):
         handle = client.submit_many([submission])[0]
-        list(submit_options.over(client, [handle.job_id], worker.check))
+        with submit_options.withdrawn_if_interrupted(client, [handle.job_id]):
+            list(submit_options.over(client, [handle.job_id], worker.check))
         return handle.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -221,6 +222,19 @@ def over(client: Client, job_ids: Sequence[UUID], check: Callable[[], None]) -> 
                 yield job_id
         except TimeoutError:
             continue
+
+
+@contextmanager
+def withdrawn_if_interrupted(client: Client, job_ids: Sequence[UUID]) -> Iterator[None]:
+    """Withdraw the jobs where Ctrl-C or SIGTERM ends the wait for them: without this command, their
+    results have no reader.  A job that others submitted, too, goes on.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        for job_id in job_ids:
+            client.cancel(job_id)
+        raise
 
 
 def exit_code(result: Mapping[str, Any]) -> int:

@@ -140,7 +140,10 @@ def _evaluated(
     handles = client.submit_many(submissions)
     case_of = {handle.job_id: case for handle, case in zip(handles, chosen, strict=True)}
     found: dict[str, zoo_report.ZooResult] = {}
-    with output.progress("evaluating") as bar:
+    with (
+        submit_options.withdrawn_if_interrupted(client, list(case_of)),
+        output.progress("evaluating") as bar,
+    ):
         task = bar.add_task("candidates", total=len(chosen))
         for job_id in submit_options.over(client, list(case_of), worker.check):
             case = case_of[job_id]

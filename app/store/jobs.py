@@ -221,9 +221,11 @@ def lock(connection: sa.Connection, job_id: UUID) -> JobState:
     return JobState(connection.execute(locked).scalar_one())
 
 
-def open_jobs(connection: sa.Connection) -> dict[UUID, str]:
-    """Device class of every unfinished job, oldest first."""
+def open_jobs(connection: sa.Connection, *, run_id: UUID | None = None) -> dict[UUID, str]:
+    """Device class of every unfinished job, or of those of one run, oldest first."""
     query = sa.select(_j.job_id, _j.device_class).where(_open())
+    if run_id is not None:
+        query = query.where(_j.run_id == run_id)
     return {
         row.job_id: row.device_class
         for row in connection.execute(query.order_by(_j.created_at, _j.job_id))

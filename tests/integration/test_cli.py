@@ -117,6 +117,19 @@ def test_a_job_without_a_worker_waits_and_can_be_cancelled(assay: Run, files: An
     assert json.loads(assay("status", job_id, "--json").stdout) == {job_id: "cancelled"}
 
 
+def test_all_jobs_of_a_run_are_cancelled(assay: Run, files: Any) -> None:
+    reference, candidate = files("wrong")
+    for number in range(2):
+        candidate.write_text(f"{candidate.read_text()}\n# {number}")
+        assay("submit", reference, candidate, "--gpu", "h200", "--run", "mine")
+    other = assay("submit", reference, candidate, "--gpu", "a100").stdout.strip()
+    assert assay("cancel", "--run", "mine").stdout == "2 cancelled\n"
+    assert assay("cancel", "--run", "mine").stdout == "no job waits or runs\n"
+    assert assay("status", other).stdout == "queued\n"
+    missing = assay("cancel", "--run", "other")
+    assert (missing.returncode, missing.stderr) == (2, "error: no run is named 'other'\n")
+
+
 def test_a_job_that_does_not_exist(assay: Run) -> None:
     missing = "0199f3c2-0000-7000-8000-000000000000"
     for verb in ("status", "result", "cancel"):

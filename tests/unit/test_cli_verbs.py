@@ -117,6 +117,8 @@ def test_version() -> None:
         (["evla"], "unknown command 'evla'; expected eval"),
         (["workers", "drian"], "unknown command 'drian'; expected drain"),
         (["eval"], "expected REFERENCE and CANDIDATE"),
+        (["cancel"], "expected either JOB… or --run"),
+        (["cancel", str(JOB), "--run", "r"], "expected either JOB… or --run"),
         (["eval", "/absent.py", "/absent.py"], "'/absent.py' does not exist"),
         (
             ["eval", __file__, __file__, "--gpu", "h201"],

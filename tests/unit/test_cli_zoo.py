@@ -26,6 +26,7 @@ class Answering:
     def __init__(self, answer: Callable[[bytes], dict[str, Any]]) -> None:
         self.answer = answer
         self.submitted: dict[UUID, Submission] = {}
+        self.withdrawn: list[UUID] = []
 
     def __enter__(self) -> Answering:
         return self
@@ -39,6 +40,9 @@ class Answering:
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float) -> list[UUID]:
         return list(reversed(job_ids))
+
+    def cancel(self, job_id: UUID) -> None:
+        self.withdrawn.append(job_id)
 
     def results(self, job_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         candidate = self.submitted[job_ids[0]].candidate
@@ -128,6 +132,18 @@ def test_our_own_fault_is_no_answer(zoo: Any) -> None:
 
     came, _ = zoo("hacks/decoy_kernel", answer=fails)
     assert came.exit_code == errors.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit(143)])
+def test_an_interrupted_one_leaves_no_jobs_behind(zoo: Any, end: BaseException) -> None:
+    """They are fresh: the same command again would queue all of them once more."""
+
+    def ends(_: bytes) -> dict[str, Any]:
+        raise end
+
+    came, client = zoo("--group", "wrong", answer=ends)
+    assert came.exit_code != errors.OK
+    assert set(client.withdrawn) == set(client.submitted) != set()
 
 
 def test_names_and_folders_that_do_not_exist(zoo: Any, tmp_path: Path) -> None:
