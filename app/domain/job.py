@@ -106,7 +106,10 @@ class JobOptions:
     baseline: str = "eager"
     """Baseline of the speedup: the reference as written (`eager`)."""
     deadline_s: float = 120.0
-    """From claim to result, in seconds; past it the candidate's status is `timeout`."""
+    """For the candidate, in seconds; past it its status is `timeout`.  Waits for other evaluations,
+    requests to the reference and comparisons of outputs are not in it.  The latter two may
+    take as long themselves, then the status is `invalid`.
+    """
     call_timeout_s: float = 30.0
     """For one call of the candidate, and for loading and constructing it, in seconds.  The first
     call on a GPU, which compiles, has three times as long.

@@ -20,6 +20,7 @@ import torch
 
 from workers.protocol import control_channel, shared_memory
 from workers.protocol.control_channel import Delivering, ReplyCode
+from workers.referee.host.waiting_time import Waits
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.resources import Host
@@ -82,6 +83,7 @@ def test_a_survey_begins_before_mappings_may_be_dropped(
     asked: list[bool] = []
     runner: Any = SimpleNamespace(
         candidate=None,
+        side_of=lambda _: nullcontext(),
         fill=lambda *_: None,
         slot=lambda *_: 0,
         time_limit_s=lambda *_: 1.0,
@@ -246,6 +248,7 @@ def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_c
     )
     draws.arena = SimpleNamespace(expected=region, baseline=region, outputs=region)
     draws.record = SimpleNamespace(own_truth_calls=0)
+    draws.device_lock = SimpleNamespace(waits=Waits())
     draws.reference = SimpleNamespace(
         ask=lambda *_, **__: (by_twin, 0), region=lambda *_: torch.zeros(1, 8, dtype=torch.uint8)
     )

@@ -185,9 +185,10 @@ def _make_first_calls(
         together = runner.try_calls(batch)
     _require_correct(context)
     with host.device_lock.shared():
-        usual_sizes = variant_calls.answer_sizes(
-            first_calls.try_null_answers(runner, batch)
-        )  # first, while the calls' expected outputs are in memory
+        with host.device_lock.waits.working():
+            usual_sizes = variant_calls.answer_sizes(
+                first_calls.try_null_answers(runner, batch)
+            )  # first, while the calls' expected outputs are in memory
         first_calls.check_determinism(runner, together)
         # A problem by cases has no reference to time.
         guess = sizing.guess(

@@ -16,9 +16,11 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.evidence import Traces
 from app.domain.job import Job
 from workers.protocol import exhausted_memory
+from workers.protocol.problem_spec import ProblemSpec
 from workers.referee import admission, candidate_stages
 from workers.referee.cancellation import Cancellation
 from workers.referee.conclusion import conclude
+from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
 from workers.referee.resources import Host
 from workers.referee.session import memory_needs, setup
@@ -135,6 +137,41 @@ def _without_traceback(fault: Fault) -> Fault:
     return fault.with_traceback(None)
 
 
+def _prepared(
+    job: Job,
+    host: Host,
+    progress: Progress,
+    memory: ExitStack,
+    sessions: ExitStack,
+    *,
+    alone: bool,
+) -> tuple[Session, ProblemSpec]:
+    """The session with the reference, which has its arena, and the specification.  Raises Fault.
+
+    `memory` and `sessions` release what is reserved and opened.
+    """
+    if alone:
+        admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)
+    with progress.stages.stage("reference"):
+        reference = setup.open_reference_session(job, host)
+    sessions.callback(setup.close_reference_session, host, reference)
+    spec = admission.describe(job, host, progress, reference, alone=alone)
+    has_graphs = job.options.device_time and not host.device.precompiles
+    least_slots = device_time.SLOTS if has_graphs else 2
+    arena = setup.lay_out(host, spec, job.options.timing_budget_s, least_slots)
+    if not alone:
+        need_bytes = memory_needs.of_evaluation(spec, arena, host.device.round_bytes, CHECK_BYTES)
+        need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
+        admission.reserve_memory(host, progress, memory, need_bytes, memory_needs.resident(spec))
+    with (
+        progress.stages.stage("arena"),
+        host.device_lock.shared(),
+        AttributeToProblem(host.references, reference, host.device),
+    ):
+        reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
+    return reference, spec
+
+
 def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
     """Run all stages in order.  Raises Fault."""
     admission.refuse_unfit(job, host)
@@ -142,37 +179,17 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         ExitStack() as memory,
         ExitStack() as sessions,
     ):  # the session ends before its memory is released
-        if alone:
-            admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)
-        with progress.stages.stage("reference"):
-            reference = setup.open_reference_session(job, host)
-        sessions.callback(setup.close_reference_session, host, reference)
-        spec = admission.describe(job, host, progress, reference, alone=alone)
-        has_graphs = job.options.device_time and not host.device.precompiles
-        least_slots = device_time.SLOTS if has_graphs else 2
-        arena = setup.lay_out(host, spec, job.options.timing_budget_s, least_slots)
-        if not alone:
-            need_bytes = memory_needs.of_evaluation(
-                spec, arena, host.device.round_bytes, CHECK_BYTES
-            )
-            need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
-            admission.reserve_memory(
-                host, progress, memory, need_bytes, memory_needs.resident(spec)
-            )
+        with host.device_lock.waits.working():
+            reference, spec = _prepared(job, host, progress, memory, sessions, alone=alone)
+            with progress.stages.stage("spawn"):
+                candidate = host.candidate(job.options.memory_bytes)
         deadline = Deadline(
             job.options.deadline_s,
             job.options.call_timeout_s,
             progress.cancellation,
             host.device_lock.waits,
+            work_s=job.options.deadline_s,
         )
-        with (
-            progress.stages.stage("arena"),
-            host.device_lock.shared(),
-            AttributeToProblem(host.references, reference, host.device),
-        ):
-            reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
-        with progress.stages.stage("spawn"):
-            candidate = host.candidate(job.options.memory_bytes)
         try:
             candidate_stages.run(job, host, progress, reference, candidate, spec, deadline)
         except ReferenceFailedError as error:

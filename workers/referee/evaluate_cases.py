@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from app.domain.evaluation import Correctness, Evaluation, EvaluationError, PeerRule, Status, Trial
+from app.domain.evaluation import Evaluation, EvaluationError, Status
 from app.domain.evidence import Ablation, Testimony, Traces
 from app.domain.job import Job
+from app.domain.output_checks import Correctness, PeerRule, Trial
 from workers.referee.cancellation import Cancellation
 from workers.referee.comparison.precision_class import CLASS_NAMES
 from workers.referee.evaluate import evaluate
@@ -52,24 +53,28 @@ def evaluate_cases(
     """
     cancellation = cancellation or Cancellation()
     seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
+    waits = host.device_lock.waits
+    worked_s = waits.work_s()
     found: list[Evaluation] = []
     traces: list[Traces] = []
+    is_slow = False
     while _has_next_case(found):
         left_s = whole_s - spent_s
-        if found and (left_s < LEAST_S or cancellation.requested):
+        is_slow = waits.work_s() - worked_s > whole_s
+        if found and (left_s < LEAST_S or is_slow or cancellation.requested):
             break
         one = replace(job, case=len(found), options=replace(job.options, deadline_s=left_s))
-        began, waited_s = time.monotonic(), host.device_lock.waits.seconds()
+        began, uncharged_s = time.monotonic(), waits.uncharged_s()
         evaluation, recorded = evaluate(one, host, cancellation, _seed_of(seed, len(found)))
         host.reap()
-        spent_s += time.monotonic() - began - (host.device_lock.waits.seconds() - waited_s)
+        spent_s += time.monotonic() - began - (waits.uncharged_s() - uncharged_s)
         found.append(evaluation)
         traces.append(recorded)
         whole_s = allowed_s(
             job.options.deadline_s, evaluation.cases[0].of if evaluation.cases else 1
         )
         cancellation.more_s = max(cancellation.more_s, whole_s - job.options.deadline_s)
-    return merged(found, seed, whole_s), traces[0]
+    return merged(found, seed, whole_s, is_slow=is_slow), traces[0]
 
 
 def allowed_s(deadline_s: float, cases: int) -> float:
@@ -77,13 +82,15 @@ def allowed_s(deadline_s: float, cases: int) -> float:
     return max(deadline_s, min(LONGEST_S, deadline_s * cases / SHARING))
 
 
-def merged(found: Sequence[Evaluation], seed: bytes, deadline_s: float) -> Evaluation:
+def merged(
+    found: Sequence[Evaluation], seed: bytes, deadline_s: float, *, is_slow: bool = False
+) -> Evaluation:
     """One evaluation from those of the cases, in order; at least one.  It has timed out if
-    the deadline left some cases out.
+    the deadline left some cases out, and is invalid if the reference's work did (`is_slow`).
     """
     first = found[0]
     cases = tuple(case for each in found for case in each.cases)
-    status, error = _end(found, deadline_s)
+    status, error = _end(found, deadline_s, is_slow=is_slow)
     return replace(
         first,
         status=status,
@@ -118,7 +125,9 @@ def _name(evaluation: Evaluation) -> str:
     return evaluation.cases[0].name if evaluation.cases else ""
 
 
-def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, EvaluationError | None]:
+def _end(
+    found: Sequence[Evaluation], deadline_s: float, *, is_slow: bool
+) -> tuple[Status, EvaluationError | None]:
     """Status and error of all cases together.  If the problem itself fails in one case, no other
     case counts against the candidate.
     """
@@ -126,6 +135,9 @@ def _end(found: Sequence[Evaluation], deadline_s: float) -> tuple[Status, Evalua
     of = found[0].cases[0].of if found[0].cases else 1
     if not bad and len(found) < of:
         message = f"{len(found)} of {of} cases in {deadline_s:g} s, and all of those right"
+        if is_slow:
+            message = f"the reference's work alone took longer: {message}"
+            return Status.INVALID, EvaluationError(kind="reference_failed", message=message)
         return Status.TIMEOUT, EvaluationError(kind="deadline", message=message)
     if not bad and not any(map(_has_elements, found)):
         return Status.INVALID, EvaluationError(kind="reference_failed", message=EMPTY)

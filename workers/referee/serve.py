@@ -47,6 +47,9 @@ LOST = 75
 EX_TEMPFAIL: try again).
 """
 
+DESCRIBING_S = 300.0
+"""Seconds for the reference before a candidate is loaded: some requests of a minute each."""
+
 TOLD_S = 1.0
 """Seconds of additional time after which the worker is informed again."""
 
@@ -133,9 +136,8 @@ class Connection:
     def _answer(self, frame: dict[str, object]) -> None:
         job = worker_socket.to_job(frame)
         over, cancellation, lost = threading.Event(), Cancellation(), False
-        watch = threading.Thread(
-            target=self._watch, args=(over, cancellation, threading.get_ident()), daemon=True
-        )
+        watched = (over, cancellation, threading.get_ident(), job.options.deadline_s)
+        watch = threading.Thread(target=self._watch, args=watched, daemon=True)
         watch.start()
         answer: dict[str, object]
         try:
@@ -217,17 +219,22 @@ class Connection:
         cancellation.more_s += job.options.patience_s
         return measure(job, self._host, cancellation)
 
-    def _watch(self, over: threading.Event, cancellation: Cancellation, thread: int) -> None:
+    def _watch(
+        self, over: threading.Event, cancellation: Cancellation, thread: int, deadline_s: float
+    ) -> None:
         """Cancel when the other end closes; it sends nothing while it waits.  Also report how
         far the job may exceed its limits: the time that `thread` has waited for other
-        evaluations, and the time for many cases.
+        evaluations, its work that is not the candidate's, and the time for many cases.
         """
         device_lock, told_s = self._host.device_lock, 0.0
-        before_s = device_lock.waited_s(thread)
+        before_s, worked_s = device_lock.waited_s(thread), device_lock.waits.work_s(thread)
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
             while not over.is_set():
+                work_s = device_lock.waits.work_s(thread) - worked_s
+                most_s = deadline_s + cancellation.more_s + DESCRIBING_S
                 more_s = device_lock.waited_s(thread) - before_s + cancellation.more_s
+                more_s += min(work_s, most_s)  # beyond that, the referee itself hangs
                 if more_s >= told_s + TOLD_S:
                     told_s = more_s
                     with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Time that an evaluation has waited for others: for the device's lock and for memory.
+"""Time of an evaluation that is not its candidate's: waits for other evaluations, for the
+device's lock and for memory, and work of the reference and of the referee.
 
-That time is no side's fault, so it extends every deadline that runs meanwhile, and
-the worker is told of it.
+It extends every deadline that runs meanwhile, and the worker is told of it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ class Waits:
         """Without waits at first."""
         self._seconds: dict[int, float] = {}
         self._since: dict[int, float] = {}
+        self._worked: dict[int, float] = {}
+        self._working: dict[int, tuple[float, float]] = {}
+        """Begin of the present work, and the waiting time by then."""
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -35,6 +38,23 @@ class Waits:
             del self._since[thread]
             self._seconds[thread] = self._seconds.get(thread, 0.0) + time.monotonic() - began
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count the enclosed time, without waits in it, as work for this thread's evaluation that
+        is not the candidate's: a request to the reference, or a comparison of outputs.  Nested
+        work counts once.
+        """
+        thread = threading.get_ident()
+        if thread in self._working:
+            yield
+            return
+        self._working[thread] = (time.monotonic(), self.seconds())
+        try:
+            yield
+        finally:
+            self._worked[thread] = self.work_s()
+            del self._working[thread]
+
     def add(self, seconds: float) -> None:
         """Add waiting time that this thread could not measure itself: a process that
         it asked was paused.
@@ -47,3 +67,16 @@ class Waits:
         thread = threading.get_ident() if thread is None else thread
         since = self._since.get(thread)
         return self._seconds.get(thread, 0.0) + (0.0 if since is None else time.monotonic() - since)
+
+    def work_s(self, thread: int | None = None) -> float:
+        """Total work for a thread's evaluations (by default this one's), including the present."""
+        thread = threading.get_ident() if thread is None else thread
+        done_s, present = self._worked.get(thread, 0.0), self._working.get(thread)
+        if present is None:
+            return done_s
+        began, waited_s = present
+        return done_s + max(0.0, time.monotonic() - began - (self.seconds(thread) - waited_s))
+
+    def uncharged_s(self, thread: int | None = None) -> float:
+        """Total time of a thread (by default this one) that is not the candidate's: waits, work."""
+        return self.seconds(thread) + self.work_s(thread)

@@ -8,12 +8,12 @@ import math
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
 
-from app.domain.evaluation import Trial
+from app.domain.output_checks import Trial
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import Delivering
 from workers.referee.comparison import correctness
@@ -22,7 +22,7 @@ from workers.referee.processes.process_session import FirstCall, Session, synchr
 from workers.referee.processes.snapshot import differ, rewrite
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.draws import Draws, reference_side
+from workers.referee.session.draws import Draws, ReferenceFailedError, reference_side
 from workers.referee.session.idle_probe import IdleProbe
 from workers.sandbox.confined_process import Stopwatch
 
@@ -138,6 +138,12 @@ class CallRunner(Draws):
         finally:
             self.stopwatch = None
 
+    def side_of(self, session: Session) -> AbstractContextManager[None]:
+        """Context of requests to this side: of the reference's, see `reference_side`."""
+        return (
+            nullcontext() if session is self.candidate else reference_side(self.device_lock.waits)
+        )
+
     @property
     def failed(self) -> list[Trial]:
         """Calls with a wrong output."""
@@ -146,12 +152,19 @@ class CallRunner(Draws):
     def verify(self, *deliveries: Delivery, keep: bool = True, known: Truth | None = None) -> bool:
         """See Record.verify."""
         self.step_aside()
-        return self.record.verify(*deliveries, keep=keep, known=known)
+        if not self.deadline.has_work_time:
+            raise ReferenceFailedError(
+                f"its own work, with the comparison of outputs, took more than"
+                f" {self.deadline.work_limit_s:g} s"
+            )
+        with self.device_lock.waits.working():
+            return self.record.verify(*deliveries, keep=keep, known=known)
 
     def are_right(self, delivery: Delivery) -> bool:
         """See Record.are_right."""
         self.step_aside()
-        return self.record.are_right(delivery)
+        with self.device_lock.waits.working():
+            return self.record.are_right(delivery)
 
     def give_inputs(self, batch: Batch, first: int, count: int) -> None:
         """Give the candidate inputs for a call that is not verified."""
@@ -168,7 +181,7 @@ class CallRunner(Draws):
         delivering = (
             Delivering.REPLAY if session.delivering == Delivering.REPLAY else Delivering.COPY
         )
-        with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
+        with self.side_of(session), session.handle.lock:
             session.process.freeze()
             self.probe.flush_caches()
             synchronize(self._device)
@@ -184,7 +197,7 @@ class CallRunner(Draws):
         """
         if self._seen is None:
             return
-        with nullcontext() if session is self.candidate else reference_side(), session.handle.lock:
+        with self.side_of(session), session.handle.lock:
             session.process.freeze()
             session.region(self.arena.inputs, 0, 1).copy_(self._seen)
             synchronize(self._device)
@@ -262,7 +275,7 @@ class CallRunner(Draws):
         """Make `count` calls of the reference."""
         if self.stopwatch is None:
             self.make_room_to_call()
-        with reference_side(), self.reference.handle.lock:
+        with reference_side(self.device_lock.waits), self.reference.handle.lock:
             before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
             at, limit_s = self.slot(batch, first, count), REFERENCE_TIMEOUT_S

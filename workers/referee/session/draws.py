@@ -20,6 +20,7 @@ from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness
 from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.waiting_time import Waits
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, decoding
 from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session import memory_needs
@@ -42,10 +43,13 @@ class ReferenceFailedError(Exception):
 
 
 @contextmanager
-def reference_side() -> Iterator[None]:
-    """Context that turns errors of the reference's process into ReferenceFailedError."""
+def reference_side(waits: Waits) -> Iterator[None]:
+    """Context of requests to the reference: their time is no candidate's, and errors of the
+    reference's process become ReferenceFailedError.
+    """
     try:
-        yield
+        with waits.working():
+            yield
     except PROCESS_ERRORS as error:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
 
@@ -154,7 +158,7 @@ class Draws:
 
     def _generate(self, seed: bytes, row: int, count: int) -> None:
         """Draw rows of a batch into the reference's first slots."""
-        with reference_side(), self.reference.handle.lock:
+        with reference_side(self.device_lock.waits), self.reference.handle.lock:
             self.reference.wait_for_readers()
             began = time.perf_counter()
             self.reference.ask(
@@ -183,7 +187,7 @@ class Draws:
         bit mask of those that were made.
         """
         self._drawn_row = None
-        with reference_side():
+        with reference_side(self.device_lock.waits):
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
             made, refused = self.reference.ask_for_text(
@@ -271,7 +275,7 @@ class Draws:
         """Expected outputs, computed into the reference's slots for them."""
         reference, arena = self.reference, self.arena
         count = self._place_inputs(parts)
-        with reference_side():
+        with reference_side(self.device_lock.waits):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count)
         return Truth(
             expected=shown(reference.region(arena.expected, 0, count), arena.expected),
@@ -301,7 +305,7 @@ class Draws:
             self._make_room(self._truth_bytes)
         else:
             count = self._place_inputs(parts)
-        with reference_side():
+        with reference_side(self.device_lock.waits):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count, c=1)
         return shown(reference.region(arena.baseline, 0, count), arena.baseline)
 
@@ -312,7 +316,7 @@ class Draws:
         self._given(batch, first, count)
         self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
         self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
-        with reference_side():
+        with reference_side(self.device_lock.waits):
             by_twin, _ = reference.ask(
                 Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd
             )
@@ -331,7 +335,7 @@ class Draws:
         None if it cannot decide.
         """
         reference, arena = self.reference, self.arena
-        with reference_side(), reference.handle.lock:
+        with reference_side(self.device_lock.waits), reference.handle.lock:
             reference.wait_for_readers()
             given = self._given(delivery.batch, delivery.first, 1)
             inputs, outputs = (
@@ -373,7 +377,7 @@ class Draws:
         torch.cuda.empty_cache()
         if torch.cuda.mem_get_info(self._device)[0] > need_bytes:
             return
-        with reference_side():
+        with reference_side(self.device_lock.waits):
             self.reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
         self.reference.handle.unmap_segments()  # a mapping keeps its memory
 

@@ -16,7 +16,6 @@ import math
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 
 import torch
@@ -30,7 +29,7 @@ from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
-from workers.referee.session.draws import ReferenceFailedError, reference_side
+from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import ORDER, as_block, hand_over, secret_size
 from workers.referee.timing.output_mapping import map_in_place
@@ -221,10 +220,9 @@ def _capture(
     addresses: list[int] = []
     for first in range(0, graphs.most, graphs.calls):
         runner.step_aside()
-        on_trial = session is runner.candidate
         with (
             runner.device_lock.shared(),
-            nullcontext() if on_trial else reference_side(),
+            runner.side_of(session),
             session.handle.lock,
         ):
             limit_s = runner.time_limit_s(session, 2 * graphs.calls)

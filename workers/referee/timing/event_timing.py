@@ -7,7 +7,6 @@ credit.  Source: KernelGYM, toolkit/kernelbench/timing.py; Dr.  Kernel, arXiv 26
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 
 from app.domain.evaluation import Timing
@@ -16,7 +15,6 @@ from workers.protocol.control_channel import Command
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.referee.session.draws import reference_side
 from workers.referee.timing.quiet_host import QuietHost
 
 WARMUPS = 3
@@ -55,7 +53,7 @@ def _event_means(runner: CallRunner, warmups: int, trials: int) -> tuple[float, 
     means = []
     for session in (runner.reference, runner.candidate):
         with (
-            nullcontext() if session is runner.candidate else reference_side(),
+            runner.side_of(session),
             session.handle.lock,
         ):
             runner.fill(session, batch, 0, 1)

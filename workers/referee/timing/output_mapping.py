@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from workers.protocol import layout
 from workers.protocol.control_channel import POINTERS_BYTES, Delivering
@@ -14,7 +13,6 @@ from workers.referee.processes.process_handle import FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.draws import reference_side
 
 
 def survey(
@@ -60,7 +58,7 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
     session.mapping = (
         session.handle.mappings_dropped
     )  # before the first is made: others may drop them meanwhile
-    with nullcontext() if on_trial else reference_side(), session.handle.lock:
+    with runner.side_of(session), session.handle.lock:
         runner.fill(session, batch, 0, count)
         at, limit_s = runner.slot(batch, 0, count), runner.time_limit_s(session, count)
         wall_ns, busy_ns = session.timed_run(at, count, Delivering.SURVEY, limit_s)
@@ -70,7 +68,7 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
         runner.delivery(batch, 0, count, Times(wall_ns, busy_ns), [])
     ):
         return
-    with nullcontext() if on_trial else reference_side():
+    with runner.side_of(session):
         is_mapped = map_in_place(runner, session, addresses, count)
     session.delivering = Delivering.HOLD if is_mapped else Delivering.COPY
     session.mapped_calls = count if is_mapped else session.mapped_calls
