@@ -4,7 +4,6 @@ to claim a job.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +12,16 @@ from uuid import UUID
 
 from celery import Celery
 
-from app import broker as messages
 from app import routing, workflows
 from app.domain import choices, freeform, ids, source_text
-from app.domain.job import JobState, Limits, idempotency_key
+from app.domain.job import JobState, idempotency_key
 from app.domain.problem import Problem
 from app.domain.request import MissingError, PlannedJob, Request, RequestError
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Turn
-from app.store import candidates, devices, jobs, leases, problems, rollouts, trajectories
+from app.sending import mark_unsent, send
+from app.store import candidates, devices, jobs, problems, rollouts, trajectories
 from app.store.database import Connection, Database
-from app.telemetry import tracing
 
 __all__ = [
     "Receipt",
@@ -37,8 +35,6 @@ __all__ = [
     "enqueue_trajectory",
     "enqueue_turn",
     "retry",
-    "send",
-    "send_lost",
     "stage",
     "store",
     "stored_with",
@@ -46,8 +42,6 @@ __all__ = [
 
 CHUNK = 1_000
 """Requests in one transaction: the first ones run while the last ones are still being stored."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +99,7 @@ def accept(
             if within is not None:
                 within(connection, receipts)
             unsent = _to_send(connection, requests[chunk], stored)
-        _send(broker, unsent)
+        send(broker, unsent)
         answers += receipts
     return answers
 
@@ -160,7 +154,7 @@ def enqueue_trajectory(
             trajectory_id=trajectory_id,
         )
         unsent = _to_send(connection, requests, stored)
-    _send(broker, unsent)
+    send(broker, unsent)
     return stored_id
 
 
@@ -236,7 +230,7 @@ def enqueue_turn(
         job_id = receipts[0][0].job_id if receipts else None
         stored = trajectories.append(connection, trajectory_id, replace(turn, job_id=job_id))
         unsent = _to_send(connection, requests, receipts)
-    _send(broker, unsent)
+    send(broker, unsent)
     return stored
 
 
@@ -246,8 +240,8 @@ def retry(database: Database, broker: Celery, job_id: UUID) -> JobState | None:
     """
     with database.begin() as connection:
         state = jobs.retry(connection, job_id)
-        unsent = _unsent(connection, [job_id])
-    _send(broker, unsent)
+        unsent = mark_unsent(connection, [job_id])
+    send(broker, unsent)
     return state
 
 
@@ -276,43 +270,6 @@ def stage(
         job_id=job_id, known=job_id != new.job_id, problem_id=problem_id, run_id=run_id
     )
     return receipt, _to_send(connection, [request], [[receipt]])
-
-
-def send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
-    """Messages of staged jobs, after the commit.  Where Redis is away, a worker's
-    sweep sends them later.
-    """
-    _send(broker, queued)
-
-
-def send_lost(database: Database, broker: Celery, *, grace_s: float, limits: Limits) -> int:
-    """The sweep: take jobs from workers that went silent, and send again the messages that the
-    broker does not hold any more.
-
-    Returns the number of messages sent; 0 where another process is sweeping.  How many messages are
-    missing is known (queued jobs less messages waiting), which ones is not: those with the oldest
-    last message are sent again, so that there are never more messages than jobs for long.
-
-    Raises DatabaseUnavailableError and BrokerUnavailableError: nothing is lost, the
-    next sweep does it.
-    """
-    with database.begin() as alone:
-        if not jobs.lock_sweep(alone):
-            return 0
-        with database.begin() as connection:
-            leases.settle_lapsed(connection, limits)
-        with database.begin() as connection:
-            lost: list[jobs.Queued] = []
-            for backlog in jobs.backlog(connection, grace_s):
-                held = messages.depth(
-                    broker, routing.queue_for(backlog.device_class, backlog.device)
-                )
-                if backlog.jobs > held:
-                    lost += jobs.longest_waiting(connection, backlog, grace_s, backlog.jobs - held)
-        with database.begin() as connection:
-            jobs.mark_sent(connection, [queued.job_id for queued in lost])
-        messages.publish(broker, [_message(queued) for queued in lost])
-    return len(lost)
 
 
 def _planned(requests: Sequence[Request]) -> list[tuple[PlannedJob, ...]]:
@@ -439,29 +396,4 @@ def _to_send(
         for request, receipt in each
         if not receipt.known
     ]
-    return new + _unsent(connection, [receipt.job_id for _, receipt in each if receipt.known])
-
-
-def _unsent(connection: Connection, job_ids: Sequence[UUID]) -> list[jobs.Queued]:
-    """Jobs for which no message has left since they were queued; they are marked."""
-    found = jobs.unsent(connection, job_ids) if job_ids else []
-    if found:
-        jobs.mark_sent(connection, [queued.job_id for queued in found])
-    return found
-
-
-def _send(broker: Celery, queued: Sequence[jobs.Queued]) -> None:
-    try:
-        messages.publish(broker, [_message(job) for job in queued])
-    except messages.BrokerUnavailableError as error:
-        _log.warning(
-            "%d jobs are stored and will be sent by a worker's sweep: %s",
-            len(queued) - error.sent,
-            error,
-        )
-        queued = queued[: error.sent]
-    tracing.begin("job.enqueue", [job.job_id for job in queued])
-
-
-def _message(queued: jobs.Queued) -> messages.Message:
-    return messages.Message(queue=routing.queue_for(queued.device_class, queued.device))
+    return new + mark_unsent(connection, [receipt.job_id for _, receipt in each if receipt.known])

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
-from importlib import metadata
-from pathlib import Path
 
-from app import broker, gpus, routing
+from app import broker, routing
 from app.broker import BrokerUnavailableError
 from app.cli import output
+from app.cli.checks import Check, Checks, CheckStatus, judged
+from app.cli.host_checks import disk, gpu, python_and_libraries, sandbox
 from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
@@ -25,56 +18,22 @@ from app.settings import ServicesNotRunningError, Settings, located
 from app.store import devices, jobs, revisions, rivals, server_facts, write_probe
 from app.store.database import DatabaseUnavailableError
 
-PYTHONS = ((3, 11), (3, 13))
-"""Oldest and newest that are tested."""
-LIBRARIES = ("celery", "redis", "sqlalchemy", "psycopg", "flask")
-KERNEL_LIBRARIES = ("torch", "triton", "numpy")
-"""Needed where kernels are evaluated."""
 OLDEST_REDIS = (6, 2)
 """Oldest Redis that Celery 5.7 supports."""
 SAVED = ("aof_last_write_status", "rdb_last_bgsave_status")
 """Redis' own words on its last writes to the disk."""
 OLDEST_POSTGRES = 14
-LITTLE_BYTES, TOO_LITTLE_BYTES = 5 << 30, 1 << 30
-"""Free room of a disk: less than the first is a warning, less than the second a failure."""
-LITTLE_SHM_BYTES = 1 << 30
-"""Size of /dev/shm below which a warning is given: tensors go through it on the CPU device."""
 CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 30.0
 """Difference to the database's clock.  Leases use the database's alone; ids and logs do not."""
-SELFTEST_TIMEOUT_S = 60.0
 WEB_TIMEOUT_S = 5.0
-
-
-class CheckStatus(StrEnum):
-    """Outcome of a check."""
-
-    OK = "ok"
-    WARN = "warn"
-    """The item works, with a defect."""
-    FAIL = "fail"
-    SKIP = "skip"
-    """There was nothing to look at."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One checked item."""
-
-    name: str
-    outcome: CheckStatus
-    found: str
-    todo: str = ""
-
-
-Checks = Iterator[Check]
 
 
 def run(settings: Settings) -> Checks:
     """Every check, each as soon as it is known.  Nothing is started, and no data are changed."""
-    yield from _python()
-    yield from _gpu()
-    yield from _sandbox()
-    yield from _disk(settings)
+    yield from python_and_libraries()
+    yield from gpu()
+    yield from sandbox()
+    yield from disk(settings)
     try:
         running = located(settings)
     except ServicesNotRunningError as error:
@@ -86,127 +45,6 @@ def run(settings: Settings) -> Checks:
         yield from _work(client)
         yield from _endpoints(client)
     yield from _web(running)
-
-
-def _judged(
-    name: str, found: str, *, fail: bool = False, warn: bool = False, todo: str = ""
-) -> Check:
-    outcome = CheckStatus.FAIL if fail else CheckStatus.WARN if warn else CheckStatus.OK
-    return Check(name=name, outcome=outcome, found=found, todo=todo if fail or warn else "")
-
-
-def _python() -> Checks:
-    version, (oldest, newest) = sys.version_info[:2], PYTHONS
-    yield _judged(
-        "python",
-        f"{sys.version.split()[0]} at {sys.executable}",
-        fail=version < oldest,
-        warn=version > newest,
-        todo=f"use Python {'.'.join(map(str, oldest))} to {'.'.join(map(str, newest))}",
-    )
-    yield _judged("libraries", ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES))
-    found = {name: _version(name) for name in KERNEL_LIBRARIES}
-    missing = [name for name, version in found.items() if version is None]
-    yield _judged(
-        "kernel libraries",
-        ", ".join(f"{name} {version or 'is missing'}" for name, version in found.items()),
-        warn=bool(missing),
-        todo="needed only where kernels are evaluated: pip install 'kernel-assay[kernels]'",
-    )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _gpu() -> Checks:
-    try:
-        listed = gpus.listed()
-    except gpus.NvidiaSmiError as error:
-        yield Check(
-            name="gpu",
-            outcome=CheckStatus.FAIL,
-            found=str(error),
-            todo="look at `nvidia-smi` and `dmesg`",
-        )
-        return
-    if not listed:
-        yield Check(
-            name="gpu",
-            outcome=CheckStatus.SKIP,
-            found="no NVIDIA GPU: this machine serves the class cpu",
-        )
-        return
-    torch = _version("torch") or ""
-    yield _judged(
-        "gpu",
-        f"{', '.join(gpu.name for gpu in listed)}; driver {gpus.driver()}; torch"
-        f" {torch or 'is missing'}",
-        fail=not torch or torch.endswith("+cpu"),
-        todo="install a torch that was built with CUDA",
-    )
-
-
-def _sandbox() -> Checks:
-    """Checks of the sandbox: forbidden acts are attempted in another process,
-    because only workers can.
-    """
-    command = [sys.executable, "-m", "workers.sandbox.selftest", "--json"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=SELFTEST_TIMEOUT_S
-        )
-        report = json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-        last = (
-            type(error).__name__
-            if isinstance(error, subprocess.TimeoutExpired)
-            else done.stderr.strip()[-300:]
-        )
-        yield Check(
-            name="sandbox",
-            outcome=CheckStatus.FAIL,
-            found=f"the self-test did not run: {last}",
-            todo="this host cannot evaluate: python -m workers.sandbox.selftest",
-        )
-        return
-    succeeded = [act["name"] for act in report["acts"] if act["succeeded"]]
-    found = (
-        f"{len(report['acts'])} forbidden acts, {len(succeeded)} succeeded; {len(report['active'])}"
-        " layers in force"
-    )
-    missing = f"; missing: {', '.join(report['missing'])}" if report["missing"] else ""
-    yield _judged(
-        "sandbox",
-        f"{found}{missing}",
-        fail=bool(succeeded),
-        todo=f"a candidate could {'; '.join(succeeded)}: run as root, or allow user namespaces",
-    )
-
-
-def _disk(settings: Settings) -> Checks:
-    folder = settings.state_dir
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    yield _judged(
-        "disk",
-        f"{free / 1e9:.1f} GB free at {folder}",
-        fail=free < TOO_LITTLE_BYTES,
-        warn=free < LITTLE_BYTES,
-        todo="make room, or `assay db prune --profiles-older-than 30d`",
-    )
-    memory = Path("/dev/shm")  # noqa: S108 (looked at, not written to)
-    size = shutil.disk_usage(memory).total if memory.exists() else 0
-    yield _judged(
-        "shared memory",
-        f"{size / 1e9:.1f} GB at {memory}",
-        warn=size < LITTLE_SHM_BYTES,
-        todo="give containers more: --shm-size 2g",
-    )
 
 
 def _database(client: Client) -> Checks:
@@ -223,14 +61,14 @@ def _database(client: Client) -> Checks:
         )
         return
     major = int(facts.server.split(".")[0])
-    yield _judged(
+    yield judged(
         "database",
         f"PostgreSQL {facts.server}, {facts.size_bytes / 1e6:.0f} MB",
         warn=major < OLDEST_POSTGRES,
         todo=f"PostgreSQL {OLDEST_POSTGRES} or later is tested",
     )
     head = revisions.head()
-    yield _judged(
+    yield judged(
         "tables",
         f"revision {facts.revision or 'none'}, this version wants {head}",
         fail=facts.revision != head,
@@ -239,13 +77,13 @@ def _database(client: Client) -> Checks:
     if facts.revision is not None:
         yield from _writes(client)
     risky = [f"{name}={value}" for name, value in facts.settings.items() if value == "off"]
-    yield _judged(
+    yield judged(
         "durability",
         ", ".join(risky) or "committed data is on disk",
         warn=bool(risky),
         todo="committed results may be lost in a crash of the machine: set it to on",
     )
-    yield _judged(
+    yield judged(
         "database role",
         "a superuser" if facts.is_superuser else "no superuser",
         warn=facts.is_superuser,
@@ -256,7 +94,7 @@ def _database(client: Client) -> Checks:
         ),
     )
     off = abs((now - facts.now).total_seconds())
-    yield _judged(
+    yield judged(
         "clock",
         f"{off:.2f} s from the database's",
         fail=off > CLOCK_FAIL_S,
@@ -270,7 +108,7 @@ def _writes(client: Client) -> Checks:
         refusal = write_probe.refusal(client.database)
     except DatabaseUnavailableError as error:
         refusal = str(error)
-    yield _judged(
+    yield judged(
         "writes",
         (
             "the database stores data"
@@ -304,7 +142,7 @@ def _broker(client: Client) -> Checks:
         if "valkey_version" in facts
         else f"Redis {facts['redis_version']}"
     )
-    yield _judged(
+    yield judged(
         "broker",
         f"{name}, {policy}, append-only file {'on' if facts.get('aof_enabled') else 'off'}",
         fail=version < OLDEST_REDIS,
@@ -332,7 +170,7 @@ def _work(client: Client) -> Checks:
     except DatabaseUnavailableError:
         return  # said before
     online = [device for device in listed if device.state == DeviceState.ONLINE]
-    yield _judged(
+    yield judged(
         "workers",
         f"{len(online)} of {len(listed)} devices online",
         warn=not online,
@@ -377,7 +215,7 @@ def _work(client: Client) -> Checks:
         served = any(_serves(device, backlog) for device in online)
         queue = routing.queue_for(backlog.device_class, backlog.device)
         where = "pinned there" if backlog.device else f"of class {backlog.device_class}"
-        yield _judged(
+        yield judged(
             f"queue {queue}",
             f"{backlog.jobs} jobs wait, {'served' if served else 'no worker serves it'}",
             fail=not served,
@@ -406,14 +244,14 @@ def _endpoints(client: Client) -> Checks:
         key = (
             f"set {variable} where `assay up` or `assay collect serve` starts, " if variable else ""
         )
-        yield _judged(
+        yield judged(
             f"endpoint {name}",
             f"{told}{lacks_key}",
             fail=not each.served and each.due > 0,
             warn=not each.served,
             todo=f"{key}start `assay up` or `assay collect serve {name}`",
         )
-        yield _judged(
+        yield judged(
             f"probe of {name}",
             (
                 "never"
@@ -437,4 +275,4 @@ def _web(settings: Settings) -> Checks:
             found, fine = f"{url} answers {answer.status}", answer.status == 200
     except (urllib.error.URLError, OSError, ValueError) as error:
         found, fine = f"{url}: {error}", False
-    yield _judged("web", found, warn=not fine, todo="assay up, or name it with ASSAY_WEB_URL")
+    yield judged("web", found, warn=not fine, todo="assay up, or name it with ASSAY_WEB_URL")

@@ -13,7 +13,7 @@ from rich.table import Table
 from app import export, formats
 from app.cli import credit_options, errors, output, services, where_option
 from app.cli.group import Renamed
-from app.domain import filter_fields
+from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
 from app.domain.near_duplicates import Similarity
@@ -333,7 +333,7 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
         assert given.keys() <= known
         declared = export.spec_of(export.spec_json(replace(spec)) | given)
         filters.parse(declared.where)
-    except filters.WhereError as error:
+    except filter_tokens.WhereError as error:
         raise errors.BadInputError(f"where: {error}") from error
     except (ValueError, msgspec.DecodeError) as error:
         raise errors.BadInputError(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from app.domain import filter_language as filters
+from app.domain import filter_tokens
 
 
 def readable(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -13,6 +14,6 @@ def readable(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     """
     try:
         filters.parse(value or "")
-    except filters.WhereError as error:
+    except filter_tokens.WhereError as error:
         raise click.BadParameter(str(error), ctx=ctx, param=param) from error
     return value

@@ -16,7 +16,7 @@ from functools import partial
 
 from celery import Celery
 
-from app import enqueue
+from app import enqueue, sending
 from app.collect import prompts, row_cache, send
 from app.domain.collection import answers, outcomes, texts
 from app.domain.collection.budgets import Amounts, Fit, maximum
@@ -140,7 +140,7 @@ def store(
             stored = _answered(connection, prepared, held, answer)
         else:
             stored = _failed(connection, prepared, held, answer, answer.error)
-    enqueue.send(broker, stored.jobs)
+    sending.send(broker, stored.jobs)
     send.decisions(broker, stored.decisions)
     return stored.again_s
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from app.domain.evaluation import OutputCheck, Trial
+from app.domain.output_checks import OutputCheck, Trial
 from app.domain.verdict import Finding, Label, Subject
 
 OWN = "own"

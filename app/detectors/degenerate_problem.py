@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from app.domain.evaluation import Correctness, Evaluation
+from app.domain.evaluation import Evaluation
+from app.domain.output_checks import Correctness
 from app.domain.verdict import Finding, Label, Subject
 
 GAINED = 1.05

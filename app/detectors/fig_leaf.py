@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from math import prod
 
 from app.detectors import base
-from app.domain.evaluation import Evaluation, OutputCheck
+from app.domain.evaluation import Evaluation
+from app.domain.output_checks import OutputCheck
 from app.domain.verdict import Finding, Label, Subject
 
 SHARE = 0.05

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Evaluation, OutputCheck
+from app.domain.evaluation import Evaluation
+from app.domain.output_checks import OutputCheck
 from app.domain.verdict import Finding, Label, Subject
 
 APART = 4.0

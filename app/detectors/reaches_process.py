@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.detectors import base
-from app.domain import process_reach
+from app.domain import process_reach, process_reach_names
 from app.domain.backend import BACKENDS
 from app.domain.verdict import Finding, Label, Subject
 
@@ -58,4 +58,4 @@ def _native(subject: Subject) -> frozenset[str]:
         subject.evaluation.environment.device_class == "cpu"
         and BACKENDS[subject.backend].interpreted_on_cpu
     )
-    return process_reach.NATIVE if interpreted else frozenset()
+    return process_reach_names.NATIVE if interpreted else frozenset()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.domain.evaluation import Correctness, OutputCheck, Trial
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.domain.verdict import Finding, Label, Subject
 
 UNWRITTEN_SHARE = 0.5

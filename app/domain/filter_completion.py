@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from app.domain.filter_fields import FIELDS, OPERATORS, FieldType
-from app.domain.filter_language import KEYWORDS, Token, WhereError, literal, tokens
+from app.domain.filter_tokens import KEYWORDS, Token, WhereError, literal, tokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from app.domain import metrics, prs, reward
 from app.domain.credit.returns import returns_to_go
 from app.domain.evaluation import Status
-from app.domain.selection import DEFAULT_TURNS, BestOf, Context, Key, Kind, PairOf, Spec, Turns
+from app.domain.inapplicable_settings import DEFAULT_TURNS
+from app.domain.selection import BestOf, Context, Key, Kind, Spec, Turns
 from app.domain.verdict import Label, is_credited
 
 Cell = tuple[str, str, str, str]
@@ -72,14 +73,6 @@ class Attempt(NamedTuple):
     def cell(self) -> Cell:
         """The attempts that this one may be compared with have the same."""
         return (self.device_class, self.backend, self.protocol, self.baseline)
-
-
-class Pair(NamedTuple):
-    """Two answers to one prompt."""
-
-    chosen: Attempt
-    rejected: Attempt
-    why: PairOf
 
 
 def score(attempt: Attempt, key: Key) -> float:
@@ -350,50 +343,6 @@ def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
         each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(attempts).values()
     )
     return allowed[: spec.max_per_problem or len(allowed)]
-
-
-def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> list[Pair]:
-    """For each chosen answer, worse answers to the same history of the same cell: of each sort at
-    most `pairs_per_chosen`, drawn by the seed.
-    """
-    found: list[Pair] = []
-    for better in chosen:
-        if better.prompt is None:
-            continue
-        rivals = [
-            one
-            for one in others
-            if one.prompt == better.prompt
-            and one.cell == better.cell
-            and one.source_sha256 != better.source_sha256
-        ]
-        drawn = sorted(
-            rivals,
-            key=lambda one: prs.uniform(spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"),
-        )
-        for why in spec.pairs:
-            found += [Pair(better, worse, why) for worse in drawn if _is_worse(worse, better, why)][
-                : spec.pairs_per_chosen
-            ]
-    return found
-
-
-def _is_worse(worse: Attempt, better: Attempt, why: PairOf) -> bool:
-    match why:
-        case PairOf.FAST_SLOW:
-            return (
-                worse.succeeded
-                and worse.label == Label.CLEAN
-                and worse.ci_high is not None
-                and better.ci_low is not None
-                and better.ci_low > worse.ci_high
-            )
-        case PairOf.CORRECT_WRONG:
-            return not worse.correct
-        case PairOf.HONEST_HACK:
-            return worse.correct and worse.label == Label.HACK
-        case PairOf.PREFERRED:  # said of two evaluations by name: see app.export.row_selection
-            return False
 
 
 def _improving(turns: Sequence[Attempt], delta: float) -> list[Attempt]:

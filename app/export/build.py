@@ -14,15 +14,12 @@ keeps two from writing one folder (`app.export.working_folder`).
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import msgspec
@@ -32,7 +29,8 @@ import pyarrow.compute as pc
 from app import formats
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.decontamination import HeldOut, Index, Match
-from app.domain.selection import Kind, Source, Spec, Stale, Turns, inapplicable
+from app.domain.inapplicable_settings import inapplicable
+from app.domain.selection import Kind, Source, Spec, Stale, Turns
 from app.export import (
     funnel_stages,
     mismatch_rejection,
@@ -42,8 +40,9 @@ from app.export import (
     turn_credits,
 )
 from app.export.plan_tables import PLAN
-from app.export.render import Job, Part, Renderer, part_path
-from app.export.render_worker import RenderWorker, frugal
+from app.export.render import Job, Part
+from app.export.render_pool import Pool
+from app.export.render_worker import frugal
 from app.export.row_selection import Selector
 from app.export.text_facts import Progress
 from app.export.working_folder import ExportError
@@ -66,8 +65,6 @@ PART_ROWS = 10_000
 """Rows of one file, and the most that each process loses if an export is killed."""
 DECISION_ROWS = 50_000
 """Rows of one file of decisions, and of its buffer in memory."""
-RENDERERS = 4
-"""Most render processes beside the selecting one: PostgreSQL needs cores as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,86 +308,6 @@ def attempts(
     )
 
 
-class Pool:
-    """Render processes that work while the selection continues; afterwards this process renders
-    its share of the remaining parts.
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._threads: ThreadPoolExecutor | None = None
-        self._workers: list[RenderWorker] = []
-        self._idle: SimpleQueue[RenderWorker] = SimpleQueue()
-        self._running: dict[int, tuple[Future[Part], str]] = {}
-        self._done: dict[int, Part] = {}
-        self._last: tuple[int, str] | None = None
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        for worker in self._workers:
-            worker.end(at_once=kind is not None)
-        if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
-
-    def start(self) -> None:
-        """Start the processes: there will be more than one part."""
-        if self._threads is not None:
-            return
-        count = min(RENDERERS, max(1, (os.cpu_count() or 1) // 2))
-        self._threads = ThreadPoolExecutor(count)
-        for _ in range(count):
-            self._workers.append(RenderWorker(self._job))
-            self._idle.put(self._workers[-1])
-
-    def add(self, number: int, plan_sha256: str) -> None:
-        """Render this part, unless it is done already."""
-        part = Part.load(part_path(self._job.root, number))
-        if part is not None and part.plan_sha256 == plan_sha256 and _is_there(self._job.root, part):
-            self._done[number] = part
-            return
-        if self._last is not None:
-            self._submit(*self._last)
-        self._last = (number, plan_sha256)
-
-    def finish(self, progress: Progress) -> list[Part]:
-        """Every part, in order."""
-        pa.default_memory_pool().release_unused()  # rows of the selection
-        total = len(self._done) + len(self._running) + (self._last is not None)
-        with Renderer(self._job) as renderer:
-            for number, plan_sha256 in self._not_begun():
-                self._done[number] = renderer.part(number, plan_sha256)
-                progress("rendering", len(self._done), total)
-        for number, (running, _) in sorted(self._running.items()):
-            self._done[number] = running.result()
-            progress("rendering", len(self._done), total)
-        return [part for _, part in sorted(self._done.items())]
-
-    def _not_begun(self) -> Iterator[tuple[int, str]]:
-        """Parts that no other process renders, the last first, because the others
-        proceed from the front.
-        """
-        if self._last is not None:
-            yield self._last
-        for number, (running, plan_sha256) in sorted(self._running.items(), reverse=True):
-            if running.cancel():
-                del self._running[number]
-                yield number, plan_sha256
-
-    def _submit(self, number: int, plan_sha256: str) -> None:
-        self.start()
-        assert self._threads is not None
-        self._running[number] = self._threads.submit(self._render, number, plan_sha256), plan_sha256
-
-    def _render(self, number: int, plan_sha256: str) -> Part:
-        worker = self._idle.get()
-        try:
-            return worker.part(number, plan_sha256)
-        finally:
-            self._idle.put(worker)
-
-
 def _select(
     connection: Any,
     root: Path,
@@ -455,10 +372,3 @@ def _write_plan(root: Path, number: int, plan: pa.Table) -> str:
         writer.write_table(plan)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_there(root: Path, part: Part) -> bool:
-    return all(
-        (root / file.path).is_file() and (root / file.path).stat().st_size == file.bytes
-        for file in part.files
-    )

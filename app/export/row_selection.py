@@ -15,7 +15,7 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from app.domain import sampling
+from app.domain import answer_pairs, sampling
 from app.domain.decontamination import Match
 from app.domain.example_texts import Extra
 from app.domain.near_duplicates import Search, Similarity
@@ -344,7 +344,7 @@ class Selector:
         self, attempts: list[Attempt], chosen: list[Attempt], decisions: Decisions
     ) -> list[Pick]:
         usable = [one for one in attempts if one.stage not in self._refused and one.teachable]
-        found = sampling.pairs(chosen, usable, self.spec)
+        found = answer_pairs.pairs(chosen, usable, self.spec)
         if PairOf.PREFERRED in self.spec.pairs and self._preferred:
             found += self._by_people(chosen, usable)
         decisions.drop(
@@ -356,10 +356,10 @@ class Selector:
         decisions.take([pair.chosen for pair in found], None)
         return [Pick(pair.chosen, pair.rejected, Extra(why=pair.why)) for pair in found]
 
-    def _by_people(self, chosen: list[Attempt], usable: list[Attempt]) -> list[sampling.Pair]:
+    def _by_people(self, chosen: list[Attempt], usable: list[Attempt]) -> list[answer_pairs.Pair]:
         by_id = {one.evaluation_id: one for one in usable}
         return [
-            sampling.Pair(better, worse, PairOf.PREFERRED)
+            answer_pairs.Pair(better, worse, PairOf.PREFERRED)
             for better in chosen
             for identifier in self._preferred.get(better.evaluation_id, ())
             if (worse := by_id.get(identifier)) is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.domain import source_text
-from app.store.browse import trajectories
+from app.store.browse import trajectory
 from app.web import rendered_markdown, safe_text
 
 SHOWN_CHARACTERS = 48 << 10
@@ -61,7 +61,7 @@ def parts(answer: str) -> tuple[str, str]:
     return before.removeprefix("<think>").strip("\n"), after.strip("\n")
 
 
-def said(turns: Sequence[trajectories.TurnText], *, as_sent: bool = False) -> list[TurnTexts]:
+def said(turns: Sequence[trajectory.TurnText], *, as_sent: bool = False) -> list[TurnTexts]:
     """The conversation up to PAGE_CHARACTERS: Markdown as HTML or, `as_sent`, as plain text."""
     room = PAGE_CHARACTERS
     show = plain if as_sent else rendered_markdown.rendered
@@ -91,7 +91,7 @@ def plain(content: str, name: str) -> Markup:
     ).format(name, name, safe_text.log(content))
 
 
-def _messages(turn: trajectories.TurnText) -> list[tuple[str, str]]:
+def _messages(turn: trajectory.TurnText) -> list[tuple[str, str]]:
     answer = source_text.display(turn.response)
     return [*((message.role, message.content) for message in turn.messages), ("assistant", answer)]
 
@@ -104,7 +104,7 @@ def message(name: str, role: str, content: str) -> Entry:
 
 
 def _entry(
-    name: str, role: str, content: str, turn: trajectories.TurnText, room: int, show: Show
+    name: str, role: str, content: str, turn: trajectory.TurnText, room: int, show: Show
 ) -> Entry:
     unread = turn.response_bytes - len(turn.response) if role == "assistant" else 0
     heading = FEEDBACK if role == "user" and turn.turn_index else ROLES.get(role, role.capitalize())

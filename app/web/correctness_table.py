@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.domain.evaluation import Correctness, OutputCheck, Trial
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.web import formatting
 
 VARIANTS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from werkzeug.exceptions import BadRequest
 
 from app.domain import speedup_ratio
-from app.store.browse import trajectories
+from app.store.browse import trajectory
 from app.web import evaluation_diff, request_context, source_view
 
 
@@ -15,7 +15,7 @@ from app.web import evaluation_diff, request_context, source_view
 class DiffView:
     """A turn against another."""
 
-    other: trajectories.TurnPage
+    other: trajectory.TurnPage
     why: str
     """Reason for the choice of the other, in words."""
     edits: source_view.Diff
@@ -23,7 +23,7 @@ class DiffView:
     kernels: list[evaluation_diff.KernelChange]
 
 
-def against(found: trajectories.TrajectoryPage, at: int) -> tuple[int | None, str]:
+def against(found: trajectory.TrajectoryPage, at: int) -> tuple[int | None, str]:
     """Turn to compare with, and the reason; None where no other turn has code."""
     asked = request_context.argument("against") or "previous"
     coded = [turn for turn in found.turns if turn.job_id is not None and turn.turn_index != at]
@@ -42,7 +42,7 @@ def against(found: trajectories.TrajectoryPage, at: int) -> tuple[int | None, st
     return int(asked), "chosen"
 
 
-def diff(turn: trajectories.TurnPage, other: trajectories.TurnPage, why: str) -> DiffView:
+def diff(turn: trajectory.TurnPage, other: trajectory.TurnPage, why: str) -> DiffView:
     """Code, figures and kernels of `turn` against those of `other`; `why` it is that one."""
     before, after = other.evaluation, turn.evaluation
     return DiffView(
@@ -61,12 +61,10 @@ def diff(turn: trajectories.TurnPage, other: trajectories.TurnPage, why: str) ->
     )
 
 
-def _compared(
-    turn: trajectories.TurnPage, other: trajectories.TurnPage
-) -> speedup_ratio.Comparison:
+def _compared(turn: trajectory.TurnPage, other: trajectory.TurnPage) -> speedup_ratio.Comparison:
     names = (f"turn {turn.turn_index}", f"turn {other.turn_index}")
     return speedup_ratio.compared(_side(turn), _side(other), names)
 
 
-def _side(turn: trajectories.TurnPage) -> speedup_ratio.Side:
+def _side(turn: trajectory.TurnPage) -> speedup_ratio.Side:
     return evaluation_diff.side(turn.evaluation, turn.believed.label, turn.baseline, None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.domain import reward, speedup_ratio
 from app.domain.verdict import Label, is_credited
-from app.store.browse import trajectories
+from app.store.browse import trajectory
 from app.web import request_context
 
 CHARACTERS_A_TOKEN = 4
@@ -17,7 +17,7 @@ CHARACTERS_A_TOKEN = 4
 class RailLine:
     """A turn in the rail."""
 
-    turn: trajectories.TurnLine
+    turn: trajectory.TurnLine
     comparison: speedup_ratio.Comparison | None
     """Against the last credited turn before it; None where this turn or all before
     it are not credited.
@@ -35,12 +35,12 @@ class RailLine:
         return None if self.parts is None else sum(self.parts.values())
 
 
-def rail_lines(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
+def rail_lines(turns: tuple[trajectory.TurnLine, ...]) -> list[RailLine]:
     """Lines of the rail, one for each turn."""
     credited = [turn.credited for turn in turns if turn.credited is not None]
     best = max(credited, default=None)
     lines: list[RailLine] = []
-    before: trajectories.TurnLine | None = None
+    before: trajectory.TurnLine | None = None
     hacked = False
     for turn in turns:
         timed = turn.credited is not None
@@ -65,7 +65,7 @@ def rail_lines(turns: tuple[trajectories.TurnLine, ...]) -> list[RailLine]:
     return lines
 
 
-def _side(turn: trajectories.TurnLine) -> speedup_ratio.Side:
+def _side(turn: trajectory.TurnLine) -> speedup_ratio.Side:
     """A turn of one trajectory, which is of one problem."""
     known = (
         turn.speedup is not None
@@ -101,6 +101,6 @@ def jumps(rail: list[RailLine]) -> list[tuple[str, int]]:
     return [(name, line.turn.turn_index) for name, line in places if line]
 
 
-def _is_correct(turn: trajectories.TurnLine) -> bool:
+def _is_correct(turn: trajectory.TurnLine) -> bool:
     """The rule of the lists: a hack is not correct."""
     return is_credited(correct=bool(turn.correct), label=turn.verdict)

@@ -23,18 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from tests import zoo
+from tests.bench.gpu_failures import disturbed, extension, faults, large
 from tests.bench.gpu_figures import (
     CANDIDATES,
     accuracy,
     compiled,
     cost,
     default_budget,
-    disturbed,
-    extension,
-    faults,
     group,
     kernelgym,
-    large,
     latency,
     memory,
     profiled,

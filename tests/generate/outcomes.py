@@ -5,19 +5,10 @@ from __future__ import annotations
 import math
 import random
 
-from app.domain.evaluation import (
-    Block,
-    Correctness,
-    Environment,
-    Evaluation,
-    EvaluationError,
-    OutputCheck,
-    Status,
-    Timing,
-    Trial,
-)
+from app.domain.evaluation import Block, Environment, Evaluation, EvaluationError, Status, Timing
 from app.domain.evidence import Testimony
 from app.domain.kernel_profile import KernelRow, Profile
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 
 SPEEDUPS = tuple(math.exp(-2.3 + 0.0135 * step) for step in range(500))
 """0.1 to 85, each 1.4 % above the one before."""

@@ -11,9 +11,11 @@ from uuid import UUID
 
 import flask
 import pytest
+from celery import Celery
 from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from app import enqueue
 from app.client import Client
 from app.domain.problem import Problem
 from app.embedded import Services
@@ -132,6 +134,12 @@ def two_runs(services: Services) -> Iterator[TwoRuns]:
     """Two runs of one model, for tests that only read."""
     with made_two_runs(services) as found:
         yield found
+
+
+@pytest.fixture
+def job_id(database: Database, broker: Celery) -> UUID:
+    """A job that waits for a worker."""
+    return enqueue.enqueue(database, broker, [fakes.request()])[0]
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from app.store.collection import workers
 from app.store.database import Database
 from tests.conftest import fresh
 from tests.integration import collecting
-from tests.integration.web_seed import Seeded, Seeder, exportable, seed
+from tests.integration.web_seed import exportable, seed
+from tests.integration.web_seeder import Seeded, Seeder
 
 NAME, PASSWORD = "ada", "correct horse battery staple"
 

@@ -16,8 +16,9 @@ from app.store.browse import evaluation, review
 from app.store.browse import evaluations as listed
 from app.store.database import Database
 from app.store.reviews import GivenReview
-from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, TRITON, cheating, passed
-from tests.integration.web_seed import Seeder
+from tests.integration.seed_environments import TRITON
+from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, cheating, passed
+from tests.integration.web_seeder import Seeder
 
 
 @dataclass

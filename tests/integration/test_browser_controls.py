@@ -12,7 +12,7 @@ from app.domain import ids
 from app.store import tables
 from app.store.database import Database
 from tests.integration.browser_site import LiveSite
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 
 
 def test_a_filter_is_a_url_without_empty_fields(page: Page, live_site: LiveSite) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from celery import Celery
 
-from app import enqueue
+from app import enqueue, sending
 from app.collect.sweep import sweep
 from app.domain.device import DeviceId
 from app.domain.job import JobState, Limits
@@ -38,7 +38,7 @@ def test_a_job_of_a_dead_worker_runs_again(database: Database, broker: Celery) -
     with database.begin() as connection:
         assert leases.claim(connection, job_id, "dead", 20) is not None
     set_back(database, (tables.jobs, "lease_until"))
-    enqueue.send_lost(database, broker, grace_s=0, limits=Limits())
+    sending.send_lost(database, broker, grace_s=0, limits=Limits())
     with database.begin() as connection:
         assert jobs.states(connection, [job_id])[job_id] is JobState.QUEUED
     set_back(database, (tables.jobs, "not_before"), (tables.jobs, "created_at"))

@@ -20,7 +20,8 @@ from app.web.charts import line_plot
 from app.web.pages import admin as admin_page
 from tests.integration.page_text import page as text
 from tests.integration.page_text import raw
-from tests.integration.web_seed import History, Seeder
+from tests.integration.web_seed import History
+from tests.integration.web_seeder import Seeder
 
 
 def run_id(pages: FlaskClient) -> str:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from app import enqueue
 from app.cli import diagnostics
-from app.cli.diagnostics import Check, CheckStatus
+from app.cli.checks import Check, CheckStatus
 from app.cli.doctor import command
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
@@ -29,7 +29,7 @@ from tests.integration import fakes
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cli.diagnostics.gpus.listed", list)
+    monkeypatch.setattr("app.cli.host_checks.gpus.listed", list)
 
 
 def examined(settings: Settings) -> dict[str, Check]:

@@ -23,6 +23,7 @@ from app.export import (
     Spec,
     build,
     render,
+    render_pool,
     render_worker,
     text_cache,
     text_facts,
@@ -80,7 +81,7 @@ def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(
     own: Database, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(build, "PART_ROWS", 5)
-    monkeypatch.setattr(build.Pool, "_submit", render_here)
+    monkeypatch.setattr(render_pool.Pool, "_submit", render_here)
     rendered: list[int] = []
     part = render.Renderer.part
 
@@ -105,7 +106,7 @@ def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
-def render_here(self: build.Pool, number: int, plan_sha256: str) -> None:
+def render_here(self: render_pool.Pool, number: int, plan_sha256: str) -> None:
     with render.Renderer(self._job) as renderer:
         self._done[number] = renderer.part(number, plan_sha256)
 

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from app import export as exporting
-from app.domain.filter_language import WhereError
+from app.domain.filter_tokens import WhereError
 from app.domain.near_duplicates import Similarity
 from app.export import ExportError, Spec, background, verify
 from app.plugins import UnknownPluginError

@@ -16,7 +16,7 @@ from app.domain.evaluation import Status
 from app.store import tables
 from app.store.database import Database
 from tests.integration.seed_evaluations import CLEAN, HACK, failed, passed
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import cast
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 from celery import Celery
 
 from app import broker as brokers
-from app import enqueue
+from app import enqueue, sending
 from app.domain.job import JobState, Limits
 from app.domain.request import Request, RequestError
 from app.domain.verdict import Label
@@ -22,11 +22,6 @@ from tests.integration import fakes
 
 LEASE_S = 30.0
 ATTEMPTS = 3
-
-
-@pytest.fixture
-def job_id(database: Database, broker: Celery) -> UUID:
-    return enqueue.enqueue(database, broker, [fakes.request()])[0]
 
 
 def claim(
@@ -222,9 +217,9 @@ def test_a_job_that_runs_again_is_sent_when_its_moment_has_come(
     with redis_of(broker) as redis:
         redis.flushall()
     later(database, job_id, 60)
-    assert enqueue.send_lost(database, broker, grace_s=1000, limits=Limits()) == 0
+    assert sending.send_lost(database, broker, grace_s=1000, limits=Limits()) == 0
     later(database, job_id, -1)
-    assert enqueue.send_lost(database, broker, grace_s=1000, limits=Limits()) == 1
+    assert sending.send_lost(database, broker, grace_s=1000, limits=Limits()) == 1
 
 
 def later(database: Database, job_id: UUID, seconds: float) -> None:
@@ -250,149 +245,6 @@ def test_a_released_job_is_queued_until_its_last_attempt(database: Database, job
         )
     failed = row(database, job_id)
     assert (failed.error_kind, failed.error_message) == ("infrastructure", "fire")
-
-
-def test_a_queued_job_is_cancelled_at_once(database: Database, job_id: UUID) -> None:
-    with database.begin() as connection:
-        assert jobs.cancel(connection, job_id) is JobState.CANCELLED
-    assert claim(database, job_id) is None
-
-
-def test_a_running_job_is_asked_to_stop(database: Database, job_id: UUID) -> None:
-    lease = must_claim(database, job_id)
-    with database.begin() as connection:
-        assert jobs.cancel(connection, job_id) is JobState.RUNNING
-    with database.begin() as connection:
-        assert leases.extend_lease(connection, lease, LEASE_S).cancel_requested
-        assert leases.stopped(connection, lease)
-    assert row(database, job_id).state == JobState.CANCELLED
-
-
-def test_a_job_whose_worker_died_is_cancelled_instead_of_run_again(
-    database: Database, job_id: UUID
-) -> None:
-    must_claim(database, job_id, lease_s=-1)
-    with database.begin() as connection:
-        jobs.cancel(connection, job_id)
-    assert claim(database, job_id) is None
-    assert row(database, job_id).state == JobState.CANCELLED
-
-
-def test_a_job_that_was_given_back_meanwhile_is_cancelled(database: Database, job_id: UUID) -> None:
-    lease = must_claim(database, job_id)
-    with database.begin() as connection:
-        jobs.cancel(connection, job_id)
-        assert (
-            leases.release(connection, lease, Limits(), "infrastructure", "fire") is JobState.QUEUED
-        )
-    assert claim(database, job_id) is None
-    assert row(database, job_id).state == JobState.CANCELLED
-
-
-def test_a_result_that_was_ready_before_the_cancellation_counts(
-    database: Database, job_id: UUID
-) -> None:
-    lease = must_claim(database, job_id)
-    with database.begin() as connection:
-        jobs.cancel(connection, job_id)
-    assert finish(database, lease) is not None
-    assert row(database, job_id).state == JobState.FINISHED
-
-
-def test_cancelling_what_is_over_or_unknown_changes_nothing(
-    database: Database, job_id: UUID
-) -> None:
-    finish(database, must_claim(database, job_id))
-    with database.begin() as connection:
-        assert jobs.cancel(connection, job_id) is JobState.FINISHED
-        assert jobs.cancel(connection, uuid4()) is None
-
-
-def test_a_shared_job_goes_on_until_its_last_submission_is_withdrawn(
-    database: Database, broker: Celery, job_id: UUID
-) -> None:
-    """Submitted once before, and twice in one call, among others."""
-    enqueue.enqueue(database, broker, [fakes.request(), fakes.request("other"), fakes.request()])
-    with database.begin() as connection:
-        for others in (2, 1):
-            assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
-                state=JobState.QUEUED, others=others
-            )
-    lease = must_claim(database, job_id)
-    enqueue.enqueue(database, broker, [fakes.request()])
-    with database.begin() as connection:
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
-            state=JobState.RUNNING, others=1
-        )
-        assert not leases.extend_lease(connection, lease, LEASE_S).cancel_requested
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
-            state=JobState.RUNNING, others=0
-        )
-        assert leases.extend_lease(connection, lease, LEASE_S).cancel_requested
-        assert leases.stopped(connection, lease) is JobState.CANCELLED
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
-            state=JobState.CANCELLED, others=0
-        )
-        assert jobs.withdraw(connection, uuid4()) is None
-
-
-def test_a_submission_during_a_cancellation_runs(
-    database: Database, broker: Celery, job_id: UUID
-) -> None:
-    """The worker has stopped the evaluation already, and says so after the submission."""
-    lease = must_claim(database, job_id)
-    with database.begin() as connection:
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
-            state=JobState.RUNNING, others=0
-        )
-    assert enqueue.enqueue(database, broker, [fakes.request()]) == [job_id]
-    with database.begin() as connection:
-        assert leases.stopped(connection, lease) is JobState.QUEUED
-    assert must_claim(database, job_id).job.attempt == 1
-
-
-def test_a_job_that_is_cancelled_for_all_is_not_kept_by_submissions(
-    database: Database, broker: Celery, job_id: UUID
-) -> None:
-    enqueue.enqueue(database, broker, [fakes.request()])
-    must_claim(database, job_id)
-    with database.begin() as connection:
-        assert jobs.cancel(connection, job_id) is JobState.RUNNING
-        assert jobs.withdraw(connection, job_id) == jobs.Withdrawal(
-            state=JobState.RUNNING, others=0
-        )
-    assert row(database, job_id).cancel_requested
-
-
-def test_a_submission_that_is_sent_again_under_its_own_key_is_one(
-    database: Database, broker: Celery
-) -> None:
-    (own,) = {
-        enqueue.enqueue(database, broker, [fakes.request(idempotency_key="k")])[0] for _ in range(2)
-    }
-    with database.begin() as connection:
-        assert jobs.withdraw(connection, own) == jobs.Withdrawal(state=JobState.CANCELLED, others=0)
-    enqueue.enqueue(database, broker, [fakes.request(idempotency_key="k")])
-    assert row(database, own).submissions == 1  # the job has a life of its own
-
-
-def test_the_same_submission_is_one_job(database: Database, broker: Celery, job_id: UUID) -> None:
-    again = enqueue.enqueue(
-        database, broker, [fakes.request(), fakes.request("other"), fakes.request()]
-    )
-    assert again[0] == again[2] == job_id != again[1]
-    assert enqueue.enqueue(database, broker, [fakes.request(fresh=True)])[0] != job_id
-    assert count(database, tables.jobs) == 3
-    assert brokers.depth(broker, "cpu") == 3
-
-
-def test_a_cancelled_job_is_queued_again_by_the_same_submission(
-    database: Database, broker: Celery, job_id: UUID
-) -> None:
-    with database.begin() as connection:
-        jobs.cancel(connection, job_id)
-    assert enqueue.enqueue(database, broker, [fakes.request()]) == [job_id]
-    assert must_claim(database, job_id).job.attempt == 1
 
 
 @pytest.mark.parametrize(
@@ -455,4 +307,4 @@ def test_one_sweep_at_a_time(database: Database, broker: Celery, job_id: UUID) -
 
 
 def sweep(database: Database, broker: Celery) -> int:
-    return enqueue.send_lost(database, broker, grace_s=0, limits=Limits())
+    return sending.send_lost(database, broker, grace_s=0, limits=Limits())

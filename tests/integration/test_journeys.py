@@ -23,7 +23,8 @@ from app.store.database import Database
 from tests.integration import fakes
 from tests.integration.browser_site import LiveSite, serving
 from tests.integration.two_runs import TwoRuns
-from tests.integration.web_seed import Seeder, exportable
+from tests.integration.web_seed import exportable
+from tests.integration.web_seeder import Seeder
 
 
 def go(page: Page, live_site: LiveSite, path: str) -> None:

@@ -15,7 +15,8 @@ from celery import Celery
 from app import enqueue
 from app.domain import ids
 from app.domain import policy as policies
-from app.domain.evaluation import Correctness, Evaluation, OutputCheck, Trial
+from app.domain.evaluation import Evaluation
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.judge import judge
 from app.settings import Settings
 from app.store import evaluations, exports, leases, stale_exports, tables

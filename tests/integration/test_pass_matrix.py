@@ -10,7 +10,8 @@ import pytest
 from click.testing import Result
 
 from app.domain import aces
-from app.domain.evaluation import Correctness, OutputCheck, Status, Trial
+from app.domain.evaluation import Status
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.domain.verdict import Label
 from app.settings import Settings
 from app.store.database import Database

@@ -8,7 +8,8 @@ from flask.testing import FlaskClient
 
 from app.store import audit
 from app.store.database import Database
-from tests.integration.web_seed import Seeder, seed
+from tests.integration.web_seed import seed
+from tests.integration.web_seeder import Seeder
 
 
 def send(empty_pages: FlaskClient, path: str, **values: str) -> int:

@@ -16,7 +16,7 @@ from app.web.identity import csrf
 from tests.integration.reviewing import World
 from tests.integration.seed_evaluations import CLEAN, by_cases
 from tests.integration.web_app import opened
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 
 LOCAL = "http://127.0.0.1:8000"
 
@@ -162,7 +162,7 @@ def test_the_fastest_come_first_and_page_both_ways(
     site: FlaskClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.web.request_context.PAGE_ROWS", 1)
-    monkeypatch.setattr("app.web.pages.candidates.TABLE_ROWS", 1)
+    monkeypatch.setattr("app.web.request_context.TABLE_ROWS", 1)
     order, path = [], "/candidates.json?sort=-speedup"
     while path:
         answer = site.get(path, base_url=LOCAL)

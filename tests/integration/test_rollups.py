@@ -19,7 +19,8 @@ from app.settings import Settings
 from app.store import evaluations, rollups, tables
 from app.store.database import Database
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, failed, passed
-from tests.integration.web_seed import Seeder, seed
+from tests.integration.web_seed import seed
+from tests.integration.web_seeder import Seeder
 
 
 def right(connection: sa.Connection) -> bool:

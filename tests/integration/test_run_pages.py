@@ -12,7 +12,7 @@ from app.store import tables
 from app.store.database import Database
 from app.web import reward_upkeep
 from tests.integration.two_runs import TwoRuns
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 from tests.waiting import until
 
 

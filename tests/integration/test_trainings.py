@@ -16,7 +16,7 @@ from app.store import tables
 from app.store.database import Database
 from app.web.pages import trainings
 from tests.integration.seed_evaluations import CLEAN, HACK, passed
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from app.domain import result, source_text
 from app.store import tables
 from app.store.database import Database
 from tests.integration.page_text import page, raw, text_of
-from tests.integration.seed_evaluations import HOSTILE
+from tests.integration.seed_environments import HOSTILE
 from tests.integration.web_seed import History
 
 

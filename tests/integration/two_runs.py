@@ -17,7 +17,7 @@ from app.store import tables
 from app.store.database import Database
 from tests.conftest import fresh
 from tests.integration.web_app import opened
-from tests.integration.web_seed import Seeder
+from tests.integration.web_seeder import Seeder
 
 WRONG = Status.INCORRECT
 RESULTS: dict[str, tuple[list[float | Status | None], list[float | Status | None]]] = {

@@ -9,17 +9,10 @@ from uuid import uuid4
 from hypothesis import strategies as st
 
 from app.domain import result
-from app.domain.evaluation import (
-    Correctness,
-    Environment,
-    Evaluation,
-    EvaluationError,
-    OutputCheck,
-    Status,
-    Trial,
-)
+from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status
 from app.domain.job import JobState
 from app.domain.kernel_profile import KernelRow, Profile
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.domain.verdict import Label, Verdict
 from app.web.compat.kernelgym import requests
 from app.web.compat.kernelgym.requests import EvaluationRequest

@@ -5,18 +5,16 @@ from dataclasses import replace
 
 from app.domain.evaluation import (
     Block,
-    Correctness,
     Environment,
     Evaluation,
     EvaluationError,
     FreshWeights,
-    OutputCheck,
     Status,
     Timing,
-    Trial,
 )
 from app.domain.evidence import Ablation, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 
 HERE = Environment(
     device_class="cpu",

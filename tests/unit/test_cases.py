@@ -8,17 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from app.domain.evaluation import (
-    CaseOutcome,
-    Correctness,
-    Environment,
-    Evaluation,
-    EvaluationError,
-    PeerRule,
-    Status,
-    Trial,
-)
+from app.domain.evaluation import CaseOutcome, Environment, Evaluation, EvaluationError, Status
 from app.domain.evidence import Ablation, Testimony
+from app.domain.output_checks import Correctness, PeerRule, Trial
 from tests.unit import measurements
 from workers.protocol import layout, problem_spec
 from workers.referee import evaluate_cases

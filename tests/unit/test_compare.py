@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from app.domain.evaluation import OutputCheck
+from app.domain.output_checks import OutputCheck
 from workers.referee.comparison import correctness, peer_rules, usual_answers
 
 

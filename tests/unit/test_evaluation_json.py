@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 
 from app.domain.evaluation import (
     Block,
-    Correctness,
     Environment,
     Evaluation,
     EvaluationError,
     FreshWeights,
-    OutputCheck,
     Status,
     Timing,
-    Trial,
 )
 from app.domain.evidence import Ablation, CompiledKernel, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.store import evaluation_json
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

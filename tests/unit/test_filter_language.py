@@ -10,18 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.domain import filter_fields, filter_language
+from app.domain import filter_fields, filter_language, filter_tokens
 from app.domain.filter_fields import FieldType
-from app.domain.filter_language import (
-    And,
-    Compare,
-    Everything,
-    Expression,
-    Not,
-    OneOf,
-    Or,
-    WhereError,
-)
+from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
+from app.domain.filter_tokens import WhereError
 
 
 def _text() -> st.SearchStrategy[str]:
@@ -202,7 +194,7 @@ def test_names_are_all_the_fields_mentioned() -> None:
 
 def test_too_long_a_filter_is_refused() -> None:
     with pytest.raises(WhereError, match="at most 4000 characters"):
-        filter_language.parse(" " * (filter_language.MAX_LENGTH + 1))
+        filter_language.parse(" " * (filter_tokens.MAX_LENGTH + 1))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from app.domain.evaluation import Element  # noqa: E402
+from app.domain.output_checks import Element  # noqa: E402
 from workers.referee.comparison import largest_excess  # noqa: E402
 
 

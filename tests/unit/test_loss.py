@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -16,84 +15,15 @@ from app import formats
 from app.domain import example as examples
 from app.domain import example_texts, sampling
 from app.domain.example_texts import Dialogue, Exchange, Extra, Text, Texts
-from app.domain.near_duplicates import Similarity, fingerprint
 from app.domain.selection import Kind, Learns, Spec
 from app.export import ExportError
 from app.export.build import kind_of
 from app.export.funnel_stages import stage_names
 from app.export.manifest import spec_of
-from app.export.plan_tables import PLAN
-from app.export.row_selection import Selector
 from app.integrations import trl
-from app.store.export_attempts import PASSED, SCHEMA
-from app.store.export_conditions import Condition
+from app.store.export_attempts import PASSED
+from tests.unit.loss_plans import CONDITIONS, CORRECT, answers, attempts, roles, select
 from tests.unit.test_formats import FACTS
-
-CONDITIONS = [
-    Condition(name=name, keeps=None, rule="")
-    for name in ("where", "valid", "judged", "correct", "clean")
-]
-CORRECT, CLEAN = 3, 4
-
-
-def attempts(*turns: str, trajectory: str = "t", problem: str = "p") -> list[dict[str, Any]]:
-    """One trajectory: a turn is `wrong`, `hack`, `suspect`, or the speedup of a right one."""
-    found = []
-    for number, what in enumerate(turns):
-        speedup = float(what) if what[0].isdigit() else 9.0 if what in ("hack", "suspect") else None
-        label = what if what in ("hack", "suspect") else "clean"
-        values: dict[str, Any] = dict.fromkeys(SCHEMA.names)
-        values |= {
-            "evaluation_id": f"{trajectory}{number}",
-            "turn_id": f"turn-{trajectory}{number}",
-            "verdict_id": "v",
-            "problem_id": problem,
-            "trajectory_id": trajectory,
-            "turn": number,
-            "family": "f",
-            "backend": "triton",
-            "source_sha256": f"s-{trajectory}{number}",
-            "source_bytes": 10,
-            "correct": speedup is not None,
-            "verdict": label,
-            "speedup": speedup,
-            "speedup_ci_low": speedup and speedup * 0.98,
-            "speedup_ci_high": speedup and speedup * 1.02,
-            "coverage_time": 0.9,
-            "teachable": True,
-            "believed": True,
-            "device_class": "h200",
-            "protocol": "assay-1",
-            "baseline": "eager",
-            "stage": CORRECT if speedup is None else PASSED if label == "clean" else CLEAN,
-            "prompt": "opening" if number == 0 else f"{trajectory} {number}",
-            "compiled": speedup is not None,
-            "status": "incorrect" if speedup is None else "passed",
-        }
-        found.append(values)
-    return found
-
-
-def select(
-    rows: list[dict[str, Any]], kind: Kind = Kind.TURN, learns: Learns = Learns.ANSWER, **spec: Any
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The planned rows, and the stage at which every attempt ended."""
-    wanted = spec_of({"similarity": Similarity.NONE} | spec)
-    chosen = Selector(wanted, kind, CONDITIONS, contaminated={}, learns=learns)
-    chunk = chosen.chunk(pa.Table.from_pylist(rows, schema=SCHEMA))
-    assert chunk.plan.schema.equals(PLAN)
-    stages = {one["evaluation_id"]: one["stage"] for one in chunk.decisions.to_pylist()}
-    assert set(stages.values()) <= {"in", *chosen.stages}
-    return chunk.plan.to_pylist(), stages
-
-
-def answers(plan: list[dict[str, Any]]) -> list[str]:
-    return sorted(row["evaluation_id"] for row in plan)
-
-
-def roles(row: Mapping[str, Any]) -> dict[str | None, str]:
-    return {one["evaluation_id"]: one["role"] for one in row["beside"]}
-
 
 # --- which rows there are
 # ---------------------------------------------------------------------------------------------
@@ -323,67 +253,6 @@ def test_a_selection_with_a_misspelt_or_impossible_field_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         spec_of(given)
-
-
-# --- near-duplicates
-# --------------------------------------------------------------------------------------------------
-
-SMALL_EDITS = [
-    f"import triton\nBLOCK = {block}\nclass ModelNew:\n"
-    + "".join(f"    field_{n} = {n}\n" for n in range(60))
-    for block in (64, 128, 256)
-]
-
-
-def edited(*turns: str, trajectory: str = "t") -> list[dict[str, Any]]:
-    rows = attempts(*turns, trajectory=trajectory)
-    for row, source in zip(rows, SMALL_EDITS, strict=False):
-        found = fingerprint(source)
-        row |= {
-            "normalised": found.normalised,
-            "renamed": found.renamed,
-            "signature": found.signature.hex(),
-        }
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("turns", "rule", "taken"),
-    [
-        (("1.0", "1.5", "2.0"), "improving", ["t0", "t1", "t2"]),
-        (("1.0", "1.5", "2.0"), "first_correct", ["t0"]),
-        (("wrong", "1.5", "2.0"), "repair", ["t1"]),
-        (("1.0", "1.5", "2.0"), "best", ["t2"]),
-    ],
-)
-def test_small_edits_of_one_trajectory_are_steps_and_no_duplicates(
-    turns: Any, rule: str, taken: list[str]
-) -> None:
-    plan, _ = select(edited(*turns), similarity=Similarity.MINHASH, turns=rule)
-    assert answers(plan) == taken
-
-
-def test_a_masked_dialogue_of_small_edits_keeps_its_marks() -> None:
-    [row], _ = select(edited("1.0", "1.5", "2.0"), Kind.MASKED, similarity=Similarity.MINHASH)
-    assert row["train"] == [0, 1, 2]
-
-
-def test_small_edits_in_two_trajectories_and_without_history_are_duplicates() -> None:
-    rows = [
-        *edited("1.0"),
-        edited("1.0", "1.5", trajectory="u")[1] | {"turn": 0, "prompt": "opening"},
-    ]
-    assert answers(select(rows, similarity=Similarity.MINHASH)[0]) == ["u1"]
-    assert answers(select(edited("1.0", "1.5"), Kind.SINGLE, similarity=Similarity.MINHASH)[0]) == [
-        "t1"
-    ]
-
-
-def test_the_same_code_twice_in_a_trajectory_is_one_row() -> None:
-    rows = attempts("1.0", "1.0")
-    for row in rows:
-        row["source_sha256"] = "same"
-    assert len(select(rows, similarity=Similarity.RAW)[0]) == 1
 
 
 # --- the rows themselves

@@ -12,9 +12,10 @@ from uuid import uuid4
 
 import pytest
 
-from app.domain.evaluation import CaseOutcome, Environment, Evaluation, Status, Trial
+from app.domain.evaluation import CaseOutcome, Environment, Evaluation, Status
 from app.domain.evidence import Traces
 from app.domain.job import Job, JobOptions
+from app.domain.output_checks import Trial
 from tests.unit.measurements import EMPTY, PASSED, TRIAL, with_trial
 from workers.protocol import worker_socket
 from workers.referee import evaluate_cases

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from triton.compiler.errors import CompilationError
 
-from app.domain.evaluation import OutputCheck, Trial
+from app.domain.output_checks import OutputCheck, Trial
 from workers.protocol import control_channel
 from workers.referee import wrong_output
 from workers.referee.comparison import unwritten

@@ -13,18 +13,9 @@ import pytest
 
 from app.domain import review, speedup_ratio
 from app.domain import roofline as domain_roofline
-from app.domain.evaluation import (
-    FLOOR_HEADROOM,
-    Block,
-    Correctness,
-    Environment,
-    Evaluation,
-    OutputCheck,
-    Status,
-    Timing,
-    Trial,
-)
+from app.domain.evaluation import FLOOR_HEADROOM, Block, Environment, Evaluation, Status, Timing
 from app.domain.kernel_profile import KernelRow, Profile
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.domain.speedup_ratio import Comparison, ComparisonResult
 from app.domain.verdict import Finding, Label
 from app.routing import DEVICE_CLASSES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import process_reach
+from app.domain import process_reach, process_reach_names
 
 HEAD = (
     "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom torch.nn import"
@@ -114,7 +114,7 @@ def test_what_honest_sources_do_is_no_way(source: str) -> None:
     ],
 )
 def test_native_code_is_a_way_where_it_has_no_account(source: str, way: str) -> None:
-    assert process_reach.ways((HEAD + source).encode(), native=process_reach.NATIVE) == (way,)
+    assert process_reach.ways((HEAD + source).encode(), native=process_reach_names.NATIVE) == (way,)
     assert process_reach.ways((HEAD + source).encode()) == ()
 
 

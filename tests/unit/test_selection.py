@@ -12,16 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import (
+    answer_pairs,
     code_extraction,
     credit,
     near_duplicates,
-    problem_family,
     prs,
     sampling,
-    secret_scan,
     tokenizer,
 )
-from app.domain.decontamination import HeldOut, Index
 from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
 from app.domain.prs import Draw, Ramp
 from app.domain.sampling import Attempt
@@ -125,13 +123,13 @@ def test_pairs_are_apart_and_answer_the_same_prompt() -> None:
         attempt(4, 9.0, label="hack"),
         attempt(5, 0.5, prompt="another"),
     )
-    found = sampling.pairs([best], [best, near, slow, wrong, hack, other], Spec())
+    found = answer_pairs.pairs([best], [best, near, slow, wrong, hack, other], Spec())
     assert {(pair.rejected.place, pair.why) for pair in found} == {
         (2, PairOf.FAST_SLOW),
         (3, PairOf.CORRECT_WRONG),
         (4, PairOf.HONEST_HACK),
     }
-    assert sampling.pairs([best._replace(prompt=None)], [slow], Spec()) == []
+    assert answer_pairs.pairs([best._replace(prompt=None)], [slow], Spec()) == []
 
 
 def test_prs_follows_equation_9() -> None:
@@ -347,109 +345,11 @@ def test_figures_of_two_devices_or_backends_are_never_compared() -> None:
     everything = [gpu, slow, cpu, plain, newer]
     best = sampling.of_problem(everything, Spec(best_of=BestOf.TOP_K, k=1))
     assert sorted(one.place for one in best) == [0, 2, 3, 4]
-    pairs = sampling.pairs([cpu, plain, newer, gpu], everything, Spec(pairs=(PairOf.FAST_SLOW,)))
+    pairs = answer_pairs.pairs(
+        [cpu, plain, newer, gpu], everything, Spec(pairs=(PairOf.FAST_SLOW,))
+    )
     assert [(pair.chosen.place, pair.rejected.place) for pair in pairs] == [(0, 1)]
     assert [one.place for one in sampling.balanced(best, Spec(max_per_problem=2))] == [2, 3]
-
-
-PROBLEM = b"""
-import torch
-class Model(torch.nn.Module):
-    def __init__(self, size):
-        super().__init__()
-        self.linear = torch.nn.Linear(size, 64)
-    def forward(self, x):
-        y = self.linear(x)
-        y = torch.nn.functional.gelu(y) * 0.5
-        return y.sum(dim=-1).clamp(min=-1.0, max=1.0)
-def get_inputs(): return [torch.randn(4, 32)]
-def get_init_inputs(): return [32]
-"""
-RESHAPED = PROBLEM.replace(b"32", b"64").replace(b"-1.0", b"-2.0")
-RENAMED = (
-    RESHAPED.replace(b"linear(", b"projection(")
-    .replace(b".linear ", b".projection ")
-    .replace(b"y ", b"out ")
-)
-RENAMED = RENAMED.replace(b"(y)", b"(out)").replace(b"y.sum", b"out.sum")
-ANOTHER = b"""
-import torch
-class Model(torch.nn.Module):
-    def forward(self, image, kernel):
-        padded = torch.nn.functional.pad(image, (1, 1, 1, 1))
-        return torch.nn.functional.conv2d(padded, kernel, stride=2).relu().flatten(1).softmax(dim=1)
-"""
-
-
-def test_families() -> None:
-    own, reshaped, renamed, another = (
-        problem_family.keys(text, "Model") for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER)
-    )
-    assert (own.exact != reshaped.exact, own.task == reshaped.task) == (True, True)
-    assert (own.task == renamed.task, own.family == renamed.family) == (True, True)
-    assert own.family != another.family
-    assert (
-        problem_family.keys(b"def", "Model").family != problem_family.keys(b"def f", "Model").family
-    )
-    cases = (
-        b"def get_cases():\n    x = torch.randn(8)\n    return [{'inputs': [x], 'outputs':"
-        b" x.exp()}]\n"
-    )
-    wider, other = (
-        cases.replace(b"8", b"64").replace(b"x", b"y").replace(b"eyp", b"exp"),
-        cases.replace(b"exp", b"log"),
-    )
-    assert (
-        problem_family.keys(cases, "Model").family
-        == problem_family.keys(wider, "Model").family
-        != problem_family.keys(other, "Model").family
-    )
-
-
-def test_decontamination_names_the_rule() -> None:
-    index = Index(held_out=[HeldOut(name="kb/1", reference=PROBLEM)])
-    found = [index.problem(text) for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER)]
-    assert [match.rule if match else None for match in found] == ["exact", "task", "task", None]
-    step = PROBLEM.replace(b"        return y", b"        y = torch.exp(y)\n        return y")
-    match = index.problem(step)
-    assert match is not None
-    assert (match.rule, match.held_out) == ("ngram", "kb/1")
-    assert index.text(f"Consider:\n{PROBLEM.decode()}\nNow yours.") is not None
-    assert index.text("Consider nothing.") is None
-
-
-FENCED = "Fine.\n```python\nclass ModelNew:\n    x = 1\n```\n"
-SOURCE = "class ModelNew:\n    x = 1\n"
-
-
-@pytest.mark.parametrize(
-    ("response", "outcome"),
-    [
-        (FENCED, "ok"),
-        ("<think>```python\nclass ModelNew: 0\n```</think>" + FENCED, "ok"),
-        (SOURCE, "ok"),
-        ("I gave up.", "no_block"),
-        ("```python\nclass ModelNew:\n    x = 1\n", "truncated"),
-        ("<think>still thinking " + FENCED, "truncated"),
-        (FENCED + "```python\nprint()\n```", "no_model"),
-        (FENCED.replace("x = 1\n", "x = 1\nclass ModelNew:\n    x = 2\n"), "several_models"),
-        (FENCED.replace("x = 1", "x = 2"), "other_source"),
-    ],
-)
-def test_extraction(response: str, outcome: str) -> None:
-    assert code_extraction.check(response, SOURCE, "Model") == outcome
-
-
-def test_secrets_are_found_by_their_form_and_code_is_none() -> None:
-    token = "hf_" + "a1B2" * 9
-    assert secret_scan.found(["x", f"export HF_TOKEN={token}"]) == "Hugging Face token"
-    assert secret_scan.found(["postgres://me:secret1@host/db"]) == "URL with a password"
-    assert secret_scan.found([KERNEL, FENCED, "https://example.org/a:b@c"]) is None
-    assert all(
-        re.search(secret_scan.TELLTALE, text)
-        for text in (token, "AKIA" + "A1" * 8, "a://b:secret1@c")
-    )
-    assert re.search(secret_scan.TELLTALE, KERNEL) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from app.store.browse.trajectories import TurnLine
+from app.store.browse.trajectory import TurnLine
 from app.web import turn_rail
 
 

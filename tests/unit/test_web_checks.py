@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.domain.evaluation import Correctness, OutputCheck, Trial
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.web import correctness_table
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from app.domain.evaluation import Trial
+from app.domain.output_checks import Trial
 from workers.referee.comparison import correctness, wrong_slices
 from workers.referee.wrong_output import describe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from app.domain.evaluation import OutputCheck, Trial
+from app.domain.output_checks import OutputCheck, Trial
 from workers.referee.comparison import correctness
 
 

@@ -17,7 +17,7 @@ from celery import Celery
 from celery.worker import state
 
 from app import broker as messages
-from app import enqueue, routing
+from app import routing, sending
 from app.broker import BrokerUnavailableError
 from app.domain.device import CLOSED, DeviceId
 from app.domain.worker_instance import WorkerInstance
@@ -147,7 +147,7 @@ class Upkeep:
             )
 
     def _sweep(self) -> None:
-        sent = enqueue.send_lost(
+        sent = sending.send_lost(
             self._database,
             self._broker,
             grace_s=GRACE_SWEEPS * self._settings.sweep_s,

@@ -12,7 +12,7 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from app import routing
-from app.domain import filter_fields, filter_language, reward
+from app.domain import filter_fields, filter_language, filter_tokens, reward
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.user import Scope
@@ -87,10 +87,10 @@ def index() -> str | tuple[str, int]:
     400, over the rows of the other fields.
     """
     view = LISTING.view("queued")
-    error: filter_language.WhereError | None = None
+    error: filter_tokens.WhereError | None = None
     try:
         expression = _expression(view.asked)
-    except filter_language.WhereError as found:
+    except filter_tokens.WhereError as found:
         error, expression = found, _expression(view.asked | {"where": ""})
     page, facets, too_broad = None, None, None
     with request_context.database().snapshot() as connection:
@@ -178,7 +178,7 @@ def table(kind: str) -> flask.Response:
         expression = _expression(view.asked)
         with request_context.database().snapshot() as connection, candidates.patience(connection):
             page = _page(connection, view, expression, TABLE_ROWS)
-    except (filter_language.WhereError, candidates.TooBroadError) as error:
+    except (filter_tokens.WhereError, candidates.TooBroadError) as error:
         raise BadRequest(str(error)) from error
     response = table_export.answer(kind, "candidates", page.rows)
     if page.has_next:

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response
 
 from app import formats
 from app.domain import filter_fields
-from app.domain.filter_language import WhereError
+from app.domain.filter_tokens import WhereError
 from app.domain.user import Scope
 from app.export import background
 from app.store import audit, export_jobs, exports

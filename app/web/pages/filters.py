@@ -7,7 +7,7 @@ from werkzeug.exceptions import BadRequest
 
 from app.detectors import DETECTORS
 from app.domain import filter_completion
-from app.domain.filter_language import MAX_LENGTH
+from app.domain.filter_tokens import MAX_LENGTH
 from app.store.browse import field_values
 from app.web import explained_findings, request_context
 from app.web.identity import requires

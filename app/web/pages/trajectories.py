@@ -18,7 +18,7 @@ from app.domain import credit, result, source_text
 from app.domain.job import JobState
 from app.domain.remark import AnnotationTarget
 from app.store import kernel_codes, remarks
-from app.store.browse import collecting, runs, trajectories
+from app.store.browse import collecting, runs, trajectories, trajectory
 from app.web import (
     conversation,
     evaluation_view,
@@ -106,18 +106,18 @@ def page(trajectory_id: UUID) -> str:
     tab = _choice("tab", TABS, FIRST_TAB)
     view = _choice("view", VIEWS, "unified")
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+        found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
         notes = remarks.of(connection, AnnotationTarget.TRAJECTORY, trajectory_id)
         at = _turn_argument(found)
-        turn = None if at is None else trajectories.turn(connection, trajectory_id, at)
+        turn = None if at is None else trajectory.turn(connection, trajectory_id, at)
         other_at, why = (
             (None, "")
             if turn is None or tab != "diff"
             else turn_diff.against(found, turn.turn_index)
         )
-        other = None if other_at is None else trajectories.turn(connection, trajectory_id, other_at)
+        other = None if other_at is None else trajectory.turn(connection, trajectory_id, other_at)
         call = (
             collecting.call_of_turn(connection, trajectory_id, turn.turn_index)
             if turn and tab == "response"
@@ -179,7 +179,7 @@ def _rail_key(trajectory_id: UUID) -> str:
 
 def _rail_body(trajectory_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+        found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
     rail, at = rail_lines(found.turns), _turn_argument(found)
@@ -201,10 +201,10 @@ def whole_conversation(trajectory_id: UUID) -> str:
     request_context.known_arguments("view")
     view = _choice("view", CONVERSATION_VIEWS, "rendered")
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+        found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
-        texts = trajectories.conversation(connection, trajectory_id)
+        texts = trajectory.conversation(connection, trajectory_id)
     rail = rail_lines(found.turns)
     return flask.render_template(
         "conversation.html",
@@ -217,7 +217,7 @@ def whole_conversation(trajectory_id: UUID) -> str:
     )
 
 
-def _attempt(turn: trajectories.TurnLine) -> attempt_plot.Attempt:
+def _attempt(turn: trajectory.TurnLine) -> attempt_plot.Attempt:
     return attempt_plot.Attempt(
         name=f"turn {turn.turn_index}",
         tick=str(turn.turn_index),
@@ -237,7 +237,7 @@ def _choice(name: str, choices: tuple[str, ...], usual: str) -> str:
     return value
 
 
-def _turn_argument(found: trajectories.TrajectoryPage) -> int | None:
+def _turn_argument(found: trajectory.TrajectoryPage) -> int | None:
     """The turn that is asked for; the first where none is."""
     asked = request_context.argument("turn")
     known = [turn.turn_index for turn in found.turns]
@@ -249,11 +249,11 @@ def _turn_argument(found: trajectories.TrajectoryPage) -> int | None:
 
 
 def _shown(
-    turn: trajectories.TurnPage,
+    turn: trajectory.TurnPage,
     tab: str,
-    other: trajectories.TurnPage | None,
+    other: trajectory.TurnPage | None,
     why: str,
-    found: trajectories.TrajectoryPage,
+    found: trajectory.TrajectoryPage,
 ) -> dict[str, Any]:
     """Data of the tab, and no more."""
     shown: dict[str, Any] = {
@@ -301,18 +301,18 @@ def _response(answer: str) -> tuple[safe_text.Capped | None, safe_text.Capped]:
 
 def _read_turn(
     trajectory_id: UUID, turn_index: int
-) -> tuple[trajectories.TrajectoryPage, trajectories.TurnPage]:
+) -> tuple[trajectory.TrajectoryPage, trajectory.TurnPage]:
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+        found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
-        turn = trajectories.turn(connection, trajectory_id, turn_index)
+        turn = trajectory.turn(connection, trajectory_id, turn_index)
     if turn is None:
         raise NotFound(f"There is no turn {turn_index} in this trajectory.")
     return found, turn
 
 
-def _as_json(found: trajectories.TrajectoryPage, turn: trajectories.TurnPage) -> dict[str, Any]:
+def _as_json(found: trajectory.TrajectoryPage, turn: trajectory.TurnPage) -> dict[str, Any]:
     measured_result = None
     if turn.job_id is not None and turn.evaluation is not None:
         measured_result = result.build(
@@ -339,7 +339,7 @@ def _as_json(found: trajectories.TrajectoryPage, turn: trajectories.TurnPage) ->
 def as_json(trajectory_id: UUID) -> flask.Response:
     """The rail: the outcome of every turn."""
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+        found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
     return flask.jsonify(vars(found) | {"turns": [vars(turn) for turn in found.turns]})
@@ -350,7 +350,7 @@ def as_json(trajectory_id: UUID) -> flask.Response:
 def as_csv(trajectory_id: UUID) -> flask.Response:
     """The same as a table."""
     with request_context.database().snapshot() as connection:
-        found = trajectories.read(connection, trajectory_id) or request_context.missing(
+        found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
     return table_export.answer("csv", f"trajectory-{trajectory_id}", found.turns)

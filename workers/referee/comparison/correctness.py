@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from app.domain.evaluation import Element, OutputCheck
+from app.domain.output_checks import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
 from workers.referee.comparison import largest_excess, wrong_slices
 from workers.referee.comparison.output_errors import AT_ONCE, finite, known, parts

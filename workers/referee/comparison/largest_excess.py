@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from app.domain.evaluation import Element
+from app.domain.output_checks import Element
 
 AT_ONCE = 1 << 24
 """Elements compared at once: they are copied in fp64."""

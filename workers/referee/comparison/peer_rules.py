@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from app.domain.evaluation import PeerRule
+from app.domain.output_checks import PeerRule
 from workers.protocol.roundoff import computable
 
 TOLERANCES = {"allclose_1e-2": 1e-2, "allclose_1e-4": 1e-4}

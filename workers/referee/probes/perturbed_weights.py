@@ -29,8 +29,9 @@ from dataclasses import replace
 import torch
 
 from app.domain.backend import BACKENDS
-from app.domain.evaluation import FreshWeights, OutputCheck
+from app.domain.evaluation import FreshWeights
 from app.domain.evidence import Ablation
+from app.domain.output_checks import OutputCheck
 from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import constant_parameters, control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from app.domain.evaluation import Correctness, OutputCheck, Trial
+from app.domain.output_checks import Correctness, OutputCheck, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness, unwritten

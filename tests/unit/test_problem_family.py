@@ -1,0 +1,73 @@
+"""Problem families, and decontamination from benchmarks."""
+
+from __future__ import annotations
+
+from app.domain import (
+    problem_family,
+)
+from app.domain.decontamination import HeldOut, Index
+
+PROBLEM = b"""
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = torch.nn.Linear(size, 64)
+    def forward(self, x):
+        y = self.linear(x)
+        y = torch.nn.functional.gelu(y) * 0.5
+        return y.sum(dim=-1).clamp(min=-1.0, max=1.0)
+def get_inputs(): return [torch.randn(4, 32)]
+def get_init_inputs(): return [32]
+"""
+RESHAPED = PROBLEM.replace(b"32", b"64").replace(b"-1.0", b"-2.0")
+RENAMED = (
+    RESHAPED.replace(b"linear(", b"projection(")
+    .replace(b".linear ", b".projection ")
+    .replace(b"y ", b"out ")
+)
+RENAMED = RENAMED.replace(b"(y)", b"(out)").replace(b"y.sum", b"out.sum")
+ANOTHER = b"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, image, kernel):
+        padded = torch.nn.functional.pad(image, (1, 1, 1, 1))
+        return torch.nn.functional.conv2d(padded, kernel, stride=2).relu().flatten(1).softmax(dim=1)
+"""
+
+
+def test_families() -> None:
+    own, reshaped, renamed, another = (
+        problem_family.keys(text, "Model") for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER)
+    )
+    assert (own.exact != reshaped.exact, own.task == reshaped.task) == (True, True)
+    assert (own.task == renamed.task, own.family == renamed.family) == (True, True)
+    assert own.family != another.family
+    assert (
+        problem_family.keys(b"def", "Model").family != problem_family.keys(b"def f", "Model").family
+    )
+    cases = (
+        b"def get_cases():\n    x = torch.randn(8)\n    return [{'inputs': [x], 'outputs':"
+        b" x.exp()}]\n"
+    )
+    wider, other = (
+        cases.replace(b"8", b"64").replace(b"x", b"y").replace(b"eyp", b"exp"),
+        cases.replace(b"exp", b"log"),
+    )
+    assert (
+        problem_family.keys(cases, "Model").family
+        == problem_family.keys(wider, "Model").family
+        != problem_family.keys(other, "Model").family
+    )
+
+
+def test_decontamination_names_the_rule() -> None:
+    index = Index(held_out=[HeldOut(name="kb/1", reference=PROBLEM)])
+    found = [index.problem(text) for text in (PROBLEM, RESHAPED, RENAMED, ANOTHER)]
+    assert [match.rule if match else None for match in found] == ["exact", "task", "task", None]
+    step = PROBLEM.replace(b"        return y", b"        y = torch.exp(y)\n        return y")
+    match = index.problem(step)
+    assert match is not None
+    assert (match.rule, match.held_out) == ("ngram", "kb/1")
+    assert index.text(f"Consider:\n{PROBLEM.decode()}\nNow yours.") is not None
+    assert index.text("Consider nothing.") is None
