@@ -255,3 +255,22 @@ def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_c
     draws._given = draws._make_room = lambda *_: None
     draws._truth_of_one([(None, 0, 1)])
     assert draws.record.own_truth_calls == 1 - by_twin
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_memory_of_comparisons_is_the_kernels_again_between_two_jobs() -> None:
+    """The heap does not shrink by itself below a block that is still in use."""
+    host: Any = object.__new__(Host)
+    host._retired, host._warm_pool = [], None
+    host.prepare_spare = lambda _: None
+    torch.ones(16 << 20, dtype=torch.uint8)  # from here on such blocks are in the heap
+    blocks = [[torch.ones(size << 20, dtype=torch.uint8) for size in (4, 1)] for _ in range(32)]
+    for pair in blocks:
+        del pair[0]
+    before = _resident_bytes()
+    host.recycle(0)
+    assert before - _resident_bytes() > 100 << 20
+    assert len(blocks) == 32

@@ -26,6 +26,7 @@ from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.reference_pool import References
 from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.timing.compiled_baselines import Baselines
+from workers.sandbox import syscalls
 from workers.sandbox.process_errors import TimedOut, ZygoteError
 from workers.sandbox.zygote_client import Zygote
 
@@ -260,9 +261,12 @@ class Host:
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """End retired processes and prepare the next candidate's: between two jobs, on the CPU."""
+        """Between two jobs, on the CPU: end retired processes, release what comparisons of outputs
+        have left in the heap (0.3 GB), and prepare the next candidate's process.
+        """
         self.reap()
         if self._warm_pool is None:
+            syscalls.release_free_heap()
             self.prepare_spare(memory_bytes)
 
     def reap(self) -> None:
