@@ -21,6 +21,15 @@ _T = TypeVar("_T")
 
 PAGE_ROWS = 50
 """Rows of one page of a list."""
+TABLE_ROWS = 2_000
+"""Rows of one `.json` or `.csv` of a list; the header Link leads to the rest."""
+
+
+def row_limit() -> int:
+    """Rows of a list: as many as a page shows, or, at a URL that ends in `.json` or `.csv`, as a
+    file has.
+    """
+    return TABLE_ROWS if "kind" in (flask.request.view_args or {}) else PAGE_ROWS
 
 
 def database() -> Database:

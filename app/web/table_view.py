@@ -137,10 +137,32 @@ class View:
 
     @property
     def links(self) -> dict[str, str]:
-        """Kind → URL of the same page as data."""
-        cursors = {name: request_context.argument(name) for name in self.listing.cursors}
-        given = {name: value for name, value in cursors.items() if value}
-        return table_export.links(self.listing.table, **self._filters(), **self._order(), **given)
+        """Kind → URL of the same list as data, from its first row."""
+        return table_export.links(self.listing.table, **self._filters(), **self._order())
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of the list as data, at most."""
+        return request_context.TABLE_ROWS
+
+    def data(
+        self,
+        kind: str,
+        name: str,
+        page: paging.Page[T],
+        place: Callable[[T], object],
+        rows: Iterable[Any] | None = None,
+    ) -> flask.Response:
+        """The rows as `kind`, or `rows` made of them; where there are more, the header Link leads
+        to these.
+        """
+        response = table_export.answer(kind, name, page.rows if rows is None else rows)
+        if page.rows and page.has_next:
+            after = {self.listing.cursors[0]: str(place(page.rows[-1]))}
+            given = self._filters() | self._order() | after
+            rest = flask.url_for(self.listing.table, kind=kind, **given)
+            response.headers["Link"] = f'<{rest}>; rel="next"'
+        return response
 
     def url(self, **changed: Any) -> str:
         """URL of the view's first page, with other parameters; None removes one."""

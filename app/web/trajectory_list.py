@@ -138,7 +138,7 @@ def _page(
         descending=view.descending,
         older_than=request_context.id_argument("older_than"),
         newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 
@@ -165,7 +165,7 @@ def _by_reward(
         backward,
         after=request_context.id_argument("older_than"),
         before=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
     rows = tuple(trajectories.of_ids(connection, list(found.rows)))
     return paging.Page(rows=rows, has_previous=found.has_previous, has_next=found.has_next)

@@ -98,7 +98,10 @@ def test_jobs_are_listed_with_state_run_attempts_worker_and_reason(
     assert empty_pages.get("/jobs?state=lost").status_code == 400
 
 
-def test_a_list_of_jobs_is_walked_both_ways(empty_pages: FlaskClient, database: Database) -> None:
+def test_a_list_of_jobs_is_walked_both_ways(
+    empty_pages: FlaskClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.web.request_context.TABLE_ROWS", 50)
     problem_id, _ = problem_of(database)
     with database.begin() as connection:
         seeder = Seeder(connection)

@@ -101,6 +101,29 @@ def link(markup: str, relation: str) -> str:
     return html.unescape(found[1]) if found else ""
 
 
+@pytest.mark.parametrize("path", [path for path in LISTS if path != "/hacks"])
+def test_a_list_as_data_has_more_rows_than_a_page_and_says_where_the_rest_is(
+    pages: FlaskClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Somebody who downloads a list of 575 rows would take its first 50 for all of them."""
+    _, name, key = LISTS[path]
+    monkeypatch.setattr("app.web.request_context.PAGE_ROWS", 1)
+    whole = pages.get(f"{path}.json").get_json()[name]
+    assert len(whole) > 1 or path in ("/runs", "/exports")
+    following = link(pages.get(path).text, "next")
+    assert bool(following) == (len(whole) > 1)
+    if following:
+        assert f'href="{path}.csv"' in pages.get(following).text, "from the first row on"
+    monkeypatch.setattr("app.web.request_context.TABLE_ROWS", 2)
+    there: list[str] = []
+    url = f"{path}.json"
+    while url and len(there) < len(whole):
+        answer = pages.get(url)
+        there += [row[key] for row in answer.get_json()[name]]
+        url = answer.headers.get("Link", "")[1:].partition(">")[0]
+    assert there == [row[key] for row in whole]
+
+
 @pytest.mark.parametrize("path", LISTS)
 def test_heads_say_the_order_have_tooltips_and_columns_are_chosen(
     pages: FlaskClient, path: str

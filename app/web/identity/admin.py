@@ -140,9 +140,11 @@ def events() -> str:
 @blueprint.get(f"/audit.<{table_export.KINDS}:kind>")
 @authentication.requires(Scope.ADMINISTER)
 def events_table(kind: str) -> flask.Response:
-    """The same page of the log as data."""
+    """The log as data."""
+    view = AUDIT.view()
     with request_context.database().snapshot() as connection:
-        return table_export.answer(kind, "events", _events(connection, AUDIT.view()).rows)
+        page = _events(connection, view)
+    return view.data(kind, "events", page, lambda event: event.audit_event_id)
 
 
 def _events(connection: Connection, view: View) -> paging.Page[audit.Event]:
@@ -152,7 +154,7 @@ def _events(connection: Connection, view: View) -> paging.Page[audit.Event]:
         descending=view.descending,
         older_than=request_context.id_argument("older_than"),
         newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 

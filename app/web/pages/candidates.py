@@ -73,8 +73,6 @@ LISTING = Listing(
         Column(name="created_at", heading="Created", sorts=True, is_number=True),
     ),
 )
-TABLE_ROWS = 2_000
-"""Rows of one `.json` or `.csv`; the header Link says where it goes on."""
 MOST_SELECTED = 500
 
 K = TypeVar("K")
@@ -170,22 +168,15 @@ def _notice() -> str | None:
 @blueprint.get(f"/candidates.<{table_export.KINDS}:kind>")
 @requires("read")
 def table(kind: str) -> flask.Response:
-    """Rows of the same filter and order with every column, at most TABLE_ROWS; the
-    header Link names the rest.
-    """
+    """Rows of the same filter and order with every column."""
     view = LISTING.view()
     try:
         expression = _expression(view.asked)
         with request_context.database().snapshot() as connection, candidates.patience(connection):
-            page = _page(connection, view, expression, TABLE_ROWS)
+            page = _page(connection, view, expression, request_context.TABLE_ROWS)
     except (filter_tokens.WhereError, candidates.TooBroadError) as error:
         raise BadRequest(str(error)) from error
-    response = table_export.answer(kind, "candidates", page.rows)
-    if page.has_next:
-        arguments = view.arguments | {"older_than": _place(view.sort, page.rows[-1])}
-        rest = flask.url_for("candidates.table", kind=kind, **arguments)
-        response.headers["Link"] = f'<{rest}>; rel="next"'
-    return response
+    return view.data(kind, "candidates", page, lambda row: _place(view.sort, row))
 
 
 @blueprint.post("/candidates/selected")

@@ -21,7 +21,7 @@ from app.store.browse import exports as browse
 from app.store.browse import paging
 from app.store.database import Connection
 from app.store.listing import Dataset
-from app.web import export_subprocess, live_updates, quick_counts, request_context, table_export
+from app.web import export_subprocess, live_updates, quick_counts, request_context
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -72,8 +72,10 @@ def live_part() -> flask.Response:
 @requires("read")
 def table(kind: str) -> flask.Response:
     """The list as data."""
+    view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        return table_export.answer(kind, "exports", _page(connection, LISTING.view()).rows)
+        page = _page(connection, view)
+    return view.data(kind, "exports", page, lambda row: row.export_id)
 
 
 @blueprint.get("/exports/new")
@@ -384,7 +386,7 @@ def _page(connection: Connection, view: View) -> paging.Page[Dataset]:
         descending=view.descending,
         older_than=request_context.id_argument("older_than"),
         newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 

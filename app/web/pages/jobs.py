@@ -98,9 +98,10 @@ def live_list() -> flask.Response:
 @blueprint.get(f"/jobs.<{table_export.KINDS}:kind>")
 @requires("read")
 def table(kind: str) -> flask.Response:
-    """The same page of the list as data."""
+    """The list as data."""
+    view = _view()
     with request_context.database().snapshot() as connection:
-        return table_export.answer(kind, "jobs", _page(connection, _view()).rows)
+        return view.data(kind, "jobs", _page(connection, view), lambda row: row.job_id)
 
 
 @blueprint.get("/jobs/new")
@@ -294,7 +295,7 @@ def _page(connection: Connection, view: View) -> paging.Page[job_list.JobRow]:
         descending=view.descending,
         older_than=request_context.id_argument("older_than"),
         newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 

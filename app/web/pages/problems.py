@@ -142,9 +142,11 @@ def index() -> str:
 @requires("read")
 def table(kind: str) -> flask.Response:
     """The same lines as data."""
+    view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, LISTING.view())
-    return table_export.answer(kind, "problems", [_line(row) for row in page.rows])
+        page = _page(connection, view)
+    lines = [_line(row) for row in page.rows]
+    return view.data(kind, "problems", page, lambda row: row.problem_id, lines)
 
 
 @blueprint.get("/problems/levels")
@@ -304,7 +306,7 @@ def _page(connection: Connection, view: View) -> paging.Page[problems.ProblemRow
         descending=view.descending,
         after=request_context.id_argument("after"),
         before=request_context.id_argument("before"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 

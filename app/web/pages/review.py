@@ -105,8 +105,10 @@ def index() -> str:
 @requires("read")
 def queue_table(kind: str) -> flask.Response:
     """The queue for programs."""
+    view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        return table_export.answer(kind, "review", _page(connection, LISTING.view()).rows)
+        page = _page(connection, view)
+    return view.data(kind, "review", page, lambda item: item.evaluation_id)
 
 
 def _page(connection: Connection, view: View) -> paging.Page[review.Item]:
@@ -117,7 +119,7 @@ def _page(connection: Connection, view: View) -> paging.Page[review.Item]:
         descending=view.descending,
         older_than=request_context.id_argument("older_than"),
         newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 

@@ -99,9 +99,10 @@ def index() -> str:
 @requires("read")
 def table(kind: str) -> flask.Response:
     """The same lines as data."""
+    view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, LISTING.view())
-    return table_export.answer(kind, "runs", run_lines.lines(page.rows))
+        page = _page(connection, view)
+    return view.data(kind, "runs", page, lambda row: row.run_id, run_lines.lines(page.rows))
 
 
 @blueprint.get("/runs/<uuid:run_id>")
@@ -287,7 +288,7 @@ def _page(connection: Connection, view: View) -> paging.Page[runs.RunRow]:
         older_than=request_context.id_argument("older_than"),
         newer_than=request_context.id_argument("newer_than"),
         reward=request_context.settings().reward,
-        limit=request_context.PAGE_ROWS,
+        limit=request_context.row_limit(),
     )
 
 

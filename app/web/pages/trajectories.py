@@ -87,7 +87,7 @@ def index() -> str:
 @blueprint.get(f"/trajectories.<{table_export.KINDS}:kind>")
 @requires("read")
 def listing(kind: str) -> flask.Response:
-    """The same page of the list, for programs."""
+    """The list, for programs."""
     with request_context.database().snapshot() as connection:
         listed = trajectory_list.read(connection, trajectory_list.LISTING.view())
     if listed.note:
@@ -95,7 +95,7 @@ def listing(kind: str) -> flask.Response:
     rows = [
         asdict(row) | {"reward": listed.rewards.get(row.trajectory_id)} for row in listed.page.rows
     ]
-    return table_export.answer(kind, "trajectories", rows)
+    return listed.view.data(kind, "trajectories", listed.page, lambda row: row.trajectory_id, rows)
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>")
