@@ -12,9 +12,10 @@ from rich.table import Table
 
 from app.cli import errors, output, services, where_option
 from app.domain import filter_language as filters
-from app.domain import metrics, quantities
+from app.domain import metric_samples, metrics, quantities
 from app.domain.intervals import Interval
-from app.domain.metrics import Counted, MetricSample, Operator, Report, Share
+from app.domain.metric_samples import Counted, MetricSample, Operator
+from app.domain.metrics import Report, Share
 from app.settings import Settings
 from app.store import metric_inputs
 from app.store.metric_inputs import Attempted
@@ -59,7 +60,7 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     "--of",
     "counted",
     type=click.Choice([str(each) for each in Counted]),
-    default=str(metrics.COUNTED),
+    default=str(metric_samples.COUNTED),
     show_default=True,
     help="Denominator: every answer, as KernelBench, or valid evaluations.",
 )

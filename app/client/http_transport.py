@@ -8,11 +8,9 @@ trajectory its id, before it is sent for the first time.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import random
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -23,20 +21,26 @@ from uuid import UUID
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from app.client.submission import Submission, as_bytes, as_problem
+from app.client.http_bodies import (
+    BATCH,
+    batches,
+    item_body,
+    problem_body,
+    read_trajectory,
+    rollout_body,
+    submission_body,
+    turn_body,
+)
+from app.client.submission import Submission
 from app.client.transport import PATIENCE_S, UnknownJobError
 from app.domain import ids, source_text
-from app.domain.job import JobOptions, JobState
+from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import MissingError, Request, RequestError, ServiceUnavailableError
 from app.domain.result import Result
 from app.domain.rollout import Rollout
-from app.domain.trajectory import Message, Run, Trajectory, Turn
+from app.domain.trajectory import Run, Trajectory, Turn
 
-BATCH = 500
-"""Submissions in one request."""
-BATCH_BYTES = 16 << 20
-"""A batch is sent when its sources are this long, at the latest."""
 WATCHED = 1_000
 RESULTS = 100
 """Ids in one request."""
@@ -97,7 +101,7 @@ class Remote:
         """
         for submission in submissions:
             submission.request()
-        return [job_id for batch in _batches(submissions) for job_id in self._submit(batch)]
+        return [job_id for batch in batches(submissions) for job_id in self._submit(batch)]
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
         """Store rollouts in batches, each as a whole.  A batch that is sent again
@@ -105,7 +109,7 @@ class Remote:
         """
         found: list[UUID] = []
         for start in range(0, len(rollouts), BATCH):
-            items = [_rollout(each) for each in rollouts[start : start + BATCH]]
+            items = [rollout_body(each) for each in rollouts[start : start + BATCH]]
             told = self._call("POST", "/v1/rollouts:batch", {"items": items})
             found += [UUID(job_id) for job_id in told["job_ids"]]
         return found
@@ -154,23 +158,16 @@ class Remote:
         """All or nothing."""
         body = {
             "trajectory_id": str(ids.new_id()),
-            "turns": [
-                {
-                    "messages": [vars(each) for each in turn.messages],
-                    "response": turn.response,
-                    "candidate": turn.candidate,
-                }
-                for turn in turns
-            ],
+            "turns": [turn_body(turn) for turn in turns],
             "label": label,
             "campaign": asdict(run) if run else None,
-            **_how(request.problem, request),
+            **submission_body(request.problem, request),
         }
-        return _trajectory(self._call("POST", "/v1/trajectories", body, missing=RequestError))
+        return read_trajectory(self._call("POST", "/v1/trajectories", body, missing=RequestError))
 
     def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
         """The trajectory as it was submitted."""
-        return _trajectory(
+        return read_trajectory(
             self._call("GET", f"/v1/trajectories/{trajectory_id}", missing=LookupError)
         )
 
@@ -195,7 +192,7 @@ class Remote:
 
     def add_problem(self, problem: Problem) -> UUID:
         """Id of a problem, by content."""
-        return UUID(self._call("POST", "/v1/problems", _problem(problem))["problem_id"])
+        return UUID(self._call("POST", "/v1/problems", problem_body(problem))["problem_id"])
 
     def collect(self, spec: Mapping[str, Any]) -> UUID:
         """Tried again after a lost answer, it is the collection that there is."""
@@ -227,7 +224,7 @@ class Remote:
         )
 
     def _submit(self, batch: Sequence[Submission]) -> list[UUID]:
-        items = [_item(submission) for submission in batch]
+        items = [item_body(submission) for submission in batch]
         told = self._call("POST", "/v1/evaluations:batch", {"items": items})["items"]
         for item in told:
             if item["error"] is not None:
@@ -291,111 +288,3 @@ def _json(data: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _batches(submissions: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
-    batch: list[Submission] = []
-    size = 0
-    for submission in submissions:
-        length = len(submission.candidate) + len(as_problem(submission.reference).reference)
-        if batch and (len(batch) == BATCH or size + length > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(submission)
-        size += length
-    if batch:
-        yield batch
-
-
-def _item(submission: Submission) -> dict[str, Any]:
-    request = submission.request()
-    item = {"candidate": _text(as_bytes(submission.candidate)), "fresh": submission.fresh}
-    if submission.fresh:
-        item["idempotency_key"] = secrets.token_hex(16)
-    return {**item, **_how(request.problem, request)}
-
-
-def _rollout(rollout: Rollout) -> dict[str, Any]:
-    usual = asdict(JobOptions())
-    problem = rollout.problem
-    return {
-        "problem_id": None if rollout.problem_id is None else str(rollout.problem_id),
-        "problem": None if problem is None else _problem(problem),
-        "candidate": _text(rollout.candidate),
-        "response": rollout.answer,
-        "campaign": asdict(rollout.run),
-        "messages": [vars(each) for each in rollout.messages],
-        "label": rollout.label,
-        "claims": dict(rollout.claims),
-        "repeatable": rollout.repeatable,
-        "backend": rollout.backend,
-        "gpu": rollout.device_class,
-        "device": rollout.device,
-        "options": {
-            name: value for name, value in asdict(rollout.options).items() if value != usual[name]
-        },
-    }
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "reference": _text(problem.reference),
-        "name": problem.name,
-        "source_set": problem.source_set,
-        "level": problem.level,
-        "entry_point": problem.entry_point,
-    }
-
-
-def _how(problem: Problem, request: Request) -> dict[str, Any]:
-    """Fields of a submission beside the candidate; those with defaults are left out,
-    for servers of another version.
-    """
-    usual = asdict(JobOptions())
-    workflow = {} if request.workflow == Request.workflow else {"workflow": request.workflow}
-    return {
-        "problem": _problem(problem),
-        "backend": request.backend,
-        "gpu": request.device_class,
-        "device": request.device,
-        "priority": str(request.priority),
-        "run": request.run,
-        "options": {
-            name: value for name, value in asdict(request.options).items() if value != usual[name]
-        },
-        **workflow,
-    }
-
-
-def _text(data: bytes) -> str | dict[str, str]:
-    """The source as JSON: text where it is one."""
-    try:
-        return source_text.decode(data)
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def _turn(turn: Turn) -> dict[str, Any]:
-    messages = [vars(each) for each in turn.messages]
-    return {"messages": messages, "response": turn.response, "candidate": turn.candidate}
-
-
-def _trajectory(told: dict[str, Any]) -> Trajectory:
-    turns = tuple(
-        Turn(
-            messages=tuple(Message(**each) for each in turn["messages"]),
-            response=turn["response"],
-            candidate=turn["candidate"],
-            turn_index=turn["turn_index"],
-            job_id=UUID(turn["job_id"]) if turn["job_id"] else None,
-        )
-        for turn in told["turns"]
-    )
-    return Trajectory(
-        trajectory_id=UUID(told["trajectory_id"]),
-        problem_id=UUID(told["problem_id"]),
-        backend=told["backend"],
-        run=told["run"],
-        label=told["label"],
-        turns=turns,
-    )

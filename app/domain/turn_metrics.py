@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.domain.metrics import MetricSample, Share, best, rank
+from app.domain.metric_samples import MetricSample
+from app.domain.metrics import Share, best, rank
 
 Turns = Sequence[MetricSample]
 """The outcomes of one trajectory, turn by turn."""

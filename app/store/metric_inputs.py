@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from app.domain import filter_language as filters
 from app.domain.filter_language import And, Expression
-from app.domain.metrics import COUNTED, Counted, MetricSample
+from app.domain.metric_samples import COUNTED, Counted, MetricSample
 from app.domain.verdict import Label, is_credited
 from app.store import evaluation_rows, filter_sql
 from app.store.tables import (

@@ -17,15 +17,16 @@ from operator import attrgetter
 from statistics import fmean
 from uuid import UUID
 
-from app.domain import intervals, metrics, turn_metrics
+from app.domain import intervals, metric_samples, metrics, turn_metrics
 from app.domain.intervals import Interval
-from app.domain.metrics import MetricSample, Share
+from app.domain.metric_samples import MetricSample
+from app.domain.metrics import Share
 from app.domain.verdict import Label, is_credited
 from app.store.browse import runs
 from app.store.database import Connection
 
 THRESHOLDS = (0.0, 1.0, 1.2, 1.5, 2.0)
-OPERATOR = metrics.Operator.MORE
+OPERATOR = metric_samples.Operator.MORE
 CURVE_TURNS = 20
 """Turns that the curves go to."""
 ECDF_POINTS = 200

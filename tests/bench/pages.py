@@ -37,7 +37,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from app import embedded
 from app.domain import ids
@@ -46,15 +46,12 @@ from app.settings import Settings
 from app.store import devices
 from app.store.database import Database
 from tests import generate
+from tests.bench.page_paint import first_content_ms, update_ms
 
 ROUNDS = 20
 """Requests of each kind of page."""
-FIRST_CONTENTS = 5
-"""Loads of each kind of page in Chromium."""
-UPDATES = 20
 LIVE_PAGES = 100
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
-PAINTED = "(performance.getEntriesByName('first-contentful-paint')[0] || {startTime: 0}).startTime"
 TARGETS = {"list": 150, "dashboard": 300, "trajectory": 200, "count": 1000}
 """Milliseconds at p95."""
 PARTS = ("count",)
@@ -304,57 +301,6 @@ def cpu_s(processes: tuple[int, ...]) -> float:
             for thread in (folder / "task").iterdir():
                 waiting += map(int, (thread / "children").read_text().split())
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def first_content_ms(
-    browser: Browser, url: str, pages: dict[str, list[str]]
-) -> dict[str, dict[str, float]]:
-    """First contentful paint by kind, as the browser reports it, each in a context of its
-    own: nothing cached.  The kinds take turns, so that a burst of other work on the
-    machine is not that of one kind.
-    """
-    times: dict[str, list[float]] = {name: [] for name in pages}
-    for number in range(FIRST_CONTENTS):
-        for name, listed in pages.items():
-            times[name].append(_painted_ms(browser, url + listed[number % len(listed)]))
-    return {
-        name: {"p50": round(statistics.median(each), 1), "max": round(max(each), 1)}
-        for name, each in times.items()
-    }
-
-
-def _painted_ms(browser: Browser, address: str) -> float:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto(address, wait_until="load")
-    while not page.evaluate(PAINTED):
-        time.sleep(0.01)
-    found = float(page.evaluate(PAINTED))
-    context.close()
-    return found
-
-
-def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float]:
-    """From the commit of a new device to its name on an overview that is open."""
-    page = browser.new_page()
-    page.goto(f"{url}/", wait_until="load")
-    page.wait_for_timeout(1500)
-    times = []
-    for _ in range(UPDATES):
-        node = f"bench-{ids.new_id().hex[-8:]}"
-        with database.begin() as connection:
-            devices.register(
-                connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}"
-            )
-        committed = time.perf_counter()
-        expect(page.locator(".devices")).to_contain_text(node, timeout=30_000)
-        times.append(1000 * (time.perf_counter() - committed))
-    page.close()
-    return {
-        "p50": round(statistics.median(times), 1),
-        "p95": round(sorted(times)[-2], 1),
-        "max": round(max(times), 1),
-    }
 
 
 def hundred(site: Site) -> dict[str, object]:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from app import cli
 from app.domain import filter_language as filters
-from app.domain.metrics import Counted
+from app.domain.metric_samples import Counted
 from app.domain.trajectory import Run
 from app.export import export, spec_of
 from app.settings import Settings

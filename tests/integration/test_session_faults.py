@@ -18,18 +18,16 @@ from app.client import Client
 from app.domain.collection.stop_reasons import StopReason
 from app.integrations.trl_rollout import KernelRollouts
 from tests.integration import tiny_trainer
-from tests.integration.test_session_trainers import (  # noqa: F401 (one is a fixture)
+from tests.integration.test_session_trainers import (
     FAILS,
     PASSES,
     REFERENCE,
     SPEC,
-    Engine,
     Script,
-    _worker,
+    _worker,  # noqa: F401 (a fixture)
     turn_trainer,
-    verl_batches,
-    verl_config,
 )
+from tests.integration.test_session_verl import Engine, verl_batches, verl_config
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),

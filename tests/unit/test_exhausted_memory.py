@@ -17,7 +17,7 @@ from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import open_device
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.failure_status import AttributeToCandidate, AttributeToProblem, Fault
-from workers.shims import calls
+from workers.shims import call_errors
 
 CERTAIN = (
     "CUDA out of memory. Tried to allocate 8.00 GiB.",
@@ -49,7 +49,7 @@ SPEC: Any = SimpleNamespace(has_dtype=lambda name: False)
 def test_a_message_says_so_or_may_mean_it(message: str) -> None:
     assert exhausted_memory.is_said_by(message) is (message in CERTAIN)
     assert message in CERTAIN or exhausted_memory.may_be_meant_by(message) is (message in POSSIBLE)
-    found = calls.outcome_of(RuntimeError(message), ReplyCode.CALL_FAILED)
+    found = call_errors.outcome_of(RuntimeError(message), ReplyCode.CALL_FAILED)
     assert found is (ReplyCode.OUT_OF_MEMORY if message in CERTAIN else ReplyCode.CALL_FAILED)
 
 

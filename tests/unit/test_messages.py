@@ -16,7 +16,7 @@ from workers.protocol import control_channel
 from workers.referee import wrong_output
 from workers.referee.comparison import unwritten
 from workers.referee.comparison.correctness import DEFAULT_RULE
-from workers.shims import calls, seeding, weights
+from workers.shims import call_errors, calls, seeding, weights
 
 
 def _mailbox() -> mmap.mmap:
@@ -42,16 +42,18 @@ def test_the_first_errors_of_a_compiler_come_first() -> None:
         "Error building extension 'kernel': [1/2] /usr/bin/nvcc -c main.cu\nmain.cu(1): warning:"
         " unused\n"
     )
-    summary, _, rest = calls.explain(RuntimeError(log + "\n".join(lines))).partition("\n")
+    summary, _, rest = call_errors.explain(RuntimeError(log + "\n".join(lines))).partition("\n")
     assert summary == 'RuntimeError: main.cu(0): error: identifier "foo0" is undefined'
-    assert rest.splitlines()[:2] == [calls.FIRST_ERRORS, lines[0]]
+    assert rest.splitlines()[:2] == [call_errors.FIRST_ERRORS, lines[0]]
     assert sum(line.startswith("main.cu(9)") for line in rest.splitlines()[:12]) == 1
 
 
 def test_an_error_of_no_compiler_stays_as_it_is() -> None:
-    summary, _, rest = calls.explain(ValueError("error: 3 is no size\nof a block")).partition("\n")
+    summary, _, rest = call_errors.explain(ValueError("error: 3 is no size\nof a block")).partition(
+        "\n"
+    )
     assert summary == "ValueError: error: 3 is no size of a block"
-    assert calls.FIRST_ERRORS not in rest
+    assert call_errors.FIRST_ERRORS not in rest
 
 
 KERNEL = """def kernel(a, b):
@@ -65,7 +67,7 @@ def _refused(line: int, reason: str | None) -> CompilationError:
 
 
 def test_the_reason_of_tritons_compiler_comes_before_the_source() -> None:
-    summary, _, rest = calls.explain(
+    summary, _, rest = call_errors.explain(
         _refused(2, "cat() got an unexpected keyword\nargument 'axis'")
     ).partition("\n")
     assert (
@@ -88,7 +90,7 @@ def test_the_reason_of_an_error_in_a_nested_function_is_its_cause(
 ) -> None:
     error = _refused(3, None)
     error.__cause__ = cause
-    summary, _, _ = calls.explain(error).partition("\n")
+    summary, _, _ = call_errors.explain(error).partition("\n")
     assert summary == f"CompilationError: {said or str(error).replace(chr(10), ' ')}"
 
 
@@ -98,7 +100,7 @@ def test_cudas_advice_is_left_to_the_log() -> None:
         "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com for more"
         " information.\nCUDA kernel errors"
     )
-    summary, _, rest = calls.explain(RuntimeError(f"{said}\n{advice}")).partition("\n")
+    summary, _, rest = call_errors.explain(RuntimeError(f"{said}\n{advice}")).partition("\n")
     assert summary == f"RuntimeError: {said}"
     assert advice in rest
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from app.domain import intervals, metrics, turn_metrics
 from app.domain.credit import returns_to_go
-from app.domain.metrics import Denominator, GeometricMean, MetricSample, Operator
+from app.domain.metric_samples import Denominator, MetricSample, Operator
+from app.domain.metrics import GeometricMean
 from app.domain.verdict import Label, is_credited
 
 speedups = st.one_of(st.none(), st.floats(0.01, 100.0))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from workers.protocol import layout
-from workers.shims import calls
+from workers.shims import call_errors
 from workers.shims.reference_problem import Problem
 
 CPU = torch.device("cpu")
@@ -238,5 +238,5 @@ def test_a_model_that_differentiates_learns_that_gradients_are_off(
     with pytest.raises(RuntimeError) as caught:
         work()
     assert (
-        "a call runs under torch.no_grad()" in calls.explain(caught.value).partition("\n")[0]
+        "a call runs under torch.no_grad()" in call_errors.explain(caught.value).partition("\n")[0]
     ) is hinted

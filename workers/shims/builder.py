@@ -28,7 +28,7 @@ from workers.backends import base
 from workers.backends.support import compiled_twins, kernel_constants
 from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
-from workers.shims import calls, warmup
+from workers.shims import call_errors, warmup
 
 _FAILED, _OK, _NOT_ATTEMPTED = 0, 1, 2
 KILLED = re.compile(
@@ -97,7 +97,7 @@ class Shim:
             return Reply(
                 ReplyCode.LOAD_FAILED,
                 0,
-                control_channel.put_text(self._mailbox, calls.explain(error)),
+                control_channel.put_text(self._mailbox, call_errors.explain(error)),
             )
 
     def _compile(self, launch: dict[str, Any], capability: int) -> bytes:

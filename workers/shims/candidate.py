@@ -35,7 +35,7 @@ from workers.protocol import (
     shared_memory,
 )
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
-from workers.shims import calls, kineto, warmup, weights
+from workers.shims import call_errors, calls, kineto, warmup, weights
 from workers.shims.stack_depth import at_random_depth
 
 _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
@@ -141,9 +141,9 @@ class Shim:
             assert self._mailbox is not None
             otherwise = failure.get(Command(command), ReplyCode.CALL_FAILED)
             return Reply(
-                calls.outcome_of(error, otherwise),
+                call_errors.outcome_of(error, otherwise),
                 0,
-                control_channel.put_text(self._mailbox, calls.explain(error)),
+                control_channel.put_text(self._mailbox, call_errors.explain(error)),
             )
 
     def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
@@ -161,11 +161,13 @@ class Shim:
             module = backend.build(path, self._recorder)
         except SyntaxError as error:
             return Reply(
-                ReplyCode.SYNTAX_ERROR, 0, control_channel.put_text(box, calls.explain(error))
+                ReplyCode.SYNTAX_ERROR, 0, control_channel.put_text(box, call_errors.explain(error))
             )
         except ImportError as error:
             return Reply(
-                ReplyCode.IMPORT_FAILED, 0, control_channel.put_text(box, calls.explain(error))
+                ReplyCode.IMPORT_FAILED,
+                0,
+                control_channel.put_text(box, call_errors.explain(error)),
             )
         self._entry = getattr(module, name, None)
         if not isinstance(self._entry, type):

@@ -13,7 +13,7 @@ import torch
 from workers.protocol import input_domain, input_variants, layout
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
-from workers.shims import calls, pieces, reaching_inputs, returned_outputs, true_answer
+from workers.shims import call_errors, pieces, reaching_inputs, returned_outputs, true_answer
 from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Answers, Session, call, seed_slot, settle, write
 
@@ -138,7 +138,7 @@ class InputSlots:
                 self._objections[variant] = found
             return found
         except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
-            if calls.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
+            if call_errors.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
                 return self._without_memory(session, error)
             return f"the reference raises {type(error).__name__}"
 

@@ -24,7 +24,15 @@ import torch
 from workers.backends.support import import_hook
 from workers.protocol import control_channel, layout, pretrained, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
-from workers.shims import calls, equivalent_answers, expected_outputs, graph_replay, warmup, weights
+from workers.shims import (
+    call_errors,
+    calls,
+    equivalent_answers,
+    expected_outputs,
+    graph_replay,
+    warmup,
+    weights,
+)
 from workers.shims.input_slots import InputSlots
 from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Session, keep_little, seed_slot, settle, write
@@ -103,8 +111,8 @@ class Shim:
             return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around the problem's code)
             assert self._mailbox is not None
-            text = control_channel.put_text(self._mailbox, calls.explain(error))
-            return Reply(calls.outcome_of(error, ReplyCode.CALL_FAILED), 0, text)
+            text = control_channel.put_text(self._mailbox, call_errors.explain(error))
+            return Reply(call_errors.outcome_of(error, ReplyCode.CALL_FAILED), 0, text)
 
     def _run(self, session: Session, first: int, count: int, delivering: int) -> Reply:
         assert session.slots is not None

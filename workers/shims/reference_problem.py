@@ -27,6 +27,7 @@ from workers.protocol import (
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.dispatch_mode import Limited
 from workers.shims import (
+    call_errors,
     calls,
     cases,
     input_sensitivity,
@@ -345,7 +346,7 @@ class Problem:
                 with self.device:
                     inputs = draw()
             except Exception as error:
-                if calls.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
+                if call_errors.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
                     raise
             else:
                 self._draws_on_host = False

@@ -15,7 +15,7 @@ from app.domain import metrics, turn_metrics
 from app.domain.collection.budgets import as_mapping
 from app.domain.collection.states import CollectionState, NodeState
 from app.domain.filter_language import Compare
-from app.domain.metrics import MetricSample, Operator
+from app.domain.metric_samples import MetricSample, Operator
 from app.store import metric_inputs, tables
 from app.store.collection.lifecycle import Collection
 

@@ -1,0 +1,108 @@
+"""Errors of calls: the reply code, and an explanation for people."""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
+
+from workers.protocol import exhausted_memory
+from workers.protocol.control_channel import ReplyCode
+from workers.shims.returned_outputs import RefusedOutputError
+
+
+def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
+    """Outcome that an exception of untrusted code means."""
+    if isinstance(error, RefusedOutputError):
+        return error.outcome
+    text = _say(error) if isinstance(error, RuntimeError) else ""
+    if isinstance(error, CompilationError | PTXASError):
+        return ReplyCode.COMPILE_FAILED
+    if isinstance(error, MemoryError) or exhausted_memory.is_said_by(text):
+        return ReplyCode.OUT_OF_MEMORY
+    return otherwise
+
+
+def explain(error: BaseException) -> str:
+    """Text of an exception: a line with the failure in a sentence, then the end of
+    the traceback.
+    """
+    said = _compilers_reason(error) or _say(error)
+    said += WITHOUT_GRADIENTS if "does not require grad" in said else ""
+    summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
+    try:
+        log = "".join(traceback.format_exception(error)[-12:])
+    except BaseException as secondary:  # noqa: BLE001 (the candidate's code)
+        log = f"the traceback could not be printed: {type(secondary).__name__}"
+    errors = _first_errors(log)
+    return "\n".join(
+        [_in_a_sentence(summary, errors), *([FIRST_ERRORS, *errors, ""] if errors else []), log]
+    )
+
+
+WITHOUT_GRADIENTS = (
+    " (a call runs under torch.no_grad(): a model that differentiates enables gradients itself)"
+)
+
+FIRST_ERRORS = "first errors:"
+NAMED_ERRORS = 10
+_ERROR_LINE = re.compile(r"\bfatal error\b|\berror\s*(?:[A-Z]?\d+)?\s*:|ptxas (?:error|fatal)")
+_COMPILER = re.compile(r"\bnvcc\b|\bninja\b|\bptxas\b|\bc\+\+ |\bg\+\+ |NVRTC")
+
+
+def _first_errors(log: str) -> list[str]:
+    """The first lines of a compiler's log that state errors; empty if the text is no
+    compiler's log.
+    """
+    if not _COMPILER.search(log):
+        return []
+    found = dict.fromkeys(
+        line.strip()[:300] for line in log.splitlines() if _ERROR_LINE.search(line)
+    )
+    return [line for line in found if not line.startswith("RuntimeError:")][:NAMED_ERRORS]
+
+
+_AT = re.compile(r"at (\d+:\d+):\n(?:.*\n)??([^\n]*)\n *\^(?:\n(.*))?", re.DOTALL)
+"""Message of Triton's compiler: a place, the source up to it, and a reason unless
+another error gives that.
+"""
+
+
+def _compilers_reason(error: BaseException) -> str:
+    """Reason of an error of Triton's compiler, with its place and line; "" for another error.
+    Triton's text begins with a dozen lines of source, and the reason of an error in a nested
+    function is in the error's cause.
+    """
+    place = line = reason = ""
+    each: BaseException | None = error if isinstance(error, CompilationError) else None
+    while each is not None and not reason:
+        found = _AT.fullmatch(_say(each)) if isinstance(each, CompilationError) else None
+        if found is None:
+            reason = f"{type(each).__name__}: {_say(each)}" if place else ""
+            break
+        place, line, reason = found[1], found[2].strip(), found[3] or ""
+        each = each.__cause__
+    return f"{reason} (at {place}: {line})" if reason else ""
+
+
+_ADVICE = re.compile(
+    r"\n(?:Search for `cuda|CUDA kernel errors might be asynchronously).*", re.DOTALL
+)
+"""The same sentences after each of CUDA's errors."""
+
+
+def _in_a_sentence(summary: str, errors: list[str]) -> str:
+    """The message on one line; for a compiler's log, its first error."""
+    if errors:
+        return f"{summary.partition(':')[0]}: {errors[0]}"[:1000]
+    return _ADVICE.sub("", summary).replace("\n", " ")[:1000]
+
+
+def _say(error: BaseException) -> str:
+    """Message of an exception.  A candidate's exception may raise when it is converted to text."""
+    try:
+        return str(error)
+    except BaseException as secondary:  # noqa: BLE001 (the candidate's code)
+        return f"an error that cannot be printed ({type(secondary).__name__})"
