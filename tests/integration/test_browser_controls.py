@@ -135,8 +135,8 @@ def test_the_keyboard_alone_reaches_everything_on_a_turn(page: Page, live_site: 
 def test_a_timeline_is_drawn_and_moves(page: Page, live_site: LiveSite) -> None:
     page.goto(live_site.url + live_site.path("timeline"))
     expect(page.locator("#timeline")).to_have_attribute("data-drawn", "yes")
-    expect(page.locator("#timeline tbody")).to_contain_text("softmax_kernel")
-    expect(page.locator("#timeline tbody")).to_contain_text(
+    expect(page.locator("#timeline-events")).to_contain_text("softmax_kernel")
+    expect(page.locator("#timeline-events")).to_contain_text(
         "ahead-of-time compilation"
     )  # `precompile` in the file
     canvas = page.locator("canvas")

@@ -34,6 +34,12 @@ EXPECTED = ("responded with a status of 400", "verbose: [DOM]")
 LOGIN = "/login"
 LAID_OUT_S = 5.0
 """Longest wait in seconds for a page's layout in another width."""
+SHIFT_LIMIT = 0.1
+"""Cumulative layout shift that Core Web Vitals calls good."""
+SHIFTS = """window.shifted = 0;
+new PerformanceObserver(list => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifted += each.value;
+}).observe({ type: "layout-shift", buffered: true });"""
 PHONE, DESK = ViewportSize(width=360, height=800), ViewportSize(width=1280, height=900)
 
 
@@ -55,6 +61,7 @@ def url(everything: Everything) -> Iterator[str]:
 def reader(browser: Browser, url: str) -> Iterator[BrowserContext]:
     """A browser that is logged in as an administrator."""
     context = browser.new_context(viewport=DESK, reduced_motion="reduce")
+    context.add_init_script(SHIFTS)
     page = context.new_page()
     page.goto(f"{url}/login")
     page.fill("#name", every_page.NAME)
@@ -112,6 +119,8 @@ def seen(page: Page, url: str, path: str) -> list[str]:
     found = [] if page.locator("main h1").count() == 1 else [f"{path} has no heading of its own"]
     page.evaluate(Axe().axe_script)
     found += faults(page, path, RULES)
+    if (shifted := page.evaluate("window.shifted || 0")) > SHIFT_LIMIT:
+        found.append(f"{path} moves by itself: layout shift {shifted:.3f}")
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     found += faults(page, f"{path} (dark)", COLOURS)
     page.set_viewport_size(PHONE)

@@ -101,10 +101,9 @@
   window.addEventListener("resize", lay);
   document.addEventListener("assay:swapped", lay);
 
-  const footer = document.querySelector("footer .inner");
-  if (footer && keyed().length) {
-    const button = element("button", "Keys: ?", { type: "button", class: "linkish" });
-    button.addEventListener("click", help);
-    footer.append(button);
+  const opener = document.querySelector("button[data-keys]");
+  if (opener && keyed().length) {
+    opener.addEventListener("click", help);
+    opener.hidden = false;
   }
 })();

@@ -4,11 +4,10 @@
 (() => {
   const root = document.getElementById("timeline");
   if (!root) return;
-  root.hidden = false;
   const canvas = root.querySelector("canvas");
   const status = root.querySelector("[data-status]");
   const detail = root.querySelector("[data-detail]");
-  const ROW = 20, HEAD = 22, LABEL = 18, TOP_NAMES = 25;
+  const ROW = 20, HEAD = 22, LABEL = 18, TOP_NAMES = 25, TICK = 90;
   let lanes = [], begin = 0, end = 1, from = 0, to = 1, hover = null;
 
   const unit = (us) => us < 1 ? `${(us * 1000).toFixed(0)} ns` : us < 1000 ? `${us.toFixed(1)} µs` : us < 1e6 ? `${(us / 1000).toFixed(2)} ms` : `${(us / 1e6).toFixed(2)} s`;
@@ -96,7 +95,7 @@
       sum.longest = Math.max(sum.longest, event.dur);
       sums.set(event.name, sum);
     }
-    const body = root.querySelector("tbody");
+    const body = document.querySelector("#timeline-events tbody");
     for (const [name, sum] of Array.from(sums).sort((a, b) => b[1].total - a[1].total).slice(0, TOP_NAMES)) {
       const row = body.insertRow();
       const head = document.createElement("th");
@@ -135,13 +134,14 @@
     pen.textBaseline = "middle";
     const [text, muted, line, card] = [colour("--text"), colour("--muted"), colour("--line"), colour("--card")];
     const fills = ["--plot-0", "--plot-1", "--plot-2", "--plot-3", "--plot-4", "--plot-5"].map(colour);
-    for (let tick = 0; tick <= 6; tick += 1) {
-      const at = canvas.clientWidth * tick / 6;
+    const ticks = Math.max(2, Math.min(6, Math.floor(canvas.clientWidth / TICK)));
+    for (let tick = 0; tick <= ticks; tick += 1) {
+      const at = canvas.clientWidth * tick / ticks;
       pen.fillStyle = line;
       pen.fillRect(at, HEAD - 4, 1, height);
       pen.fillStyle = muted;
-      pen.textAlign = tick === 0 ? "left" : tick === 6 ? "right" : "center";
-      pen.fillText(unit(from - begin + (to - from) * tick / 6), tick === 0 ? 4 : tick === 6 ? at - 4 : at, HEAD / 2);
+      pen.textAlign = tick === 0 ? "left" : tick === ticks ? "right" : "center";
+      pen.fillText(unit(from - begin + (to - from) * tick / ticks), tick === 0 ? 4 : tick === ticks ? at - 4 : at, HEAD / 2);
     }
     pen.textAlign = "left";
     let top = HEAD;
