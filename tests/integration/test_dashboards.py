@@ -156,7 +156,7 @@ def test_problems_say_why_they_are_hard(pages: FlaskClient, history: History) ->
         "compile error",
         "Best honest candidates",
         "eager",
-        "Speed of light",
+        "Roofline",
     ):
         assert expected in shown
     assert "kernel-coder-14b" in text(pages, "/problems/levels")
