@@ -90,7 +90,7 @@ class Device:
     precompiles: bool
     """True if kernels that ran are also compiled for a GPU."""
     references_kept: int
-    """Problems for which a reference process is kept; each has five of the referee's descriptors."""
+    """Problems for which a reference process is kept; each is five descriptors of this process."""
     spares: int
     """Candidate processes that are kept ready or being prepared."""
 

@@ -24,6 +24,7 @@ from workers.referee.session.batches import Batch, Delivery, Times, Truth, chang
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws, ReferenceFailedError, reference_side
 from workers.referee.session.idle_probe import IdleProbe
+from workers.referee.session.varying_outputs import held_to_the_reference
 from workers.sandbox.confined_process import Stopwatch
 
 LATER_S = 10.0
@@ -293,7 +294,8 @@ class CallRunner(Draws):
         while others may be timed.  `limits`: see Session.timed_run.
         """
         at = self.slot(batch, 0, 1)
-        with self.device_lock.apart(self.candidate.process):
+        held = held_to_the_reference(self, [(batch, 0, 1)], self.device_lock.shared)
+        with held, self.device_lock.apart(self.candidate.process):
             return Times(
                 *self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, first_call=limits)
             )
@@ -315,7 +317,10 @@ class CallRunner(Draws):
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         at, timeout_s = self.slot(batch, first, count), self.time_limit_s(self.candidate, count)
-        times = Times(*self.candidate.timed_run(at, count, delivering, timeout_s, self.stopwatch))
+        with held_to_the_reference(self, [(batch, first, count)]):
+            times = Times(
+                *self.candidate.timed_run(at, count, delivering, timeout_s, self.stopwatch)
+            )
         if self.stopwatch is not None:
             times = self._settled(times)._replace(before_ns=before_ns)
         self.quickest_s = min(self.quickest_s or math.inf, times.wall_ns / 1e9 / max(1, count))

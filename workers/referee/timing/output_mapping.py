@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from workers.protocol import layout
 from workers.protocol.control_channel import POINTERS_BYTES, Delivering
@@ -13,6 +14,7 @@ from workers.referee.processes.process_handle import FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
+from workers.referee.session.varying_outputs import held_to_the_reference
 
 
 def survey(
@@ -61,7 +63,8 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
     with runner.side_of(session), session.handle.lock:
         runner.fill(session, batch, 0, count)
         at, limit_s = runner.slot(batch, 0, count), runner.time_limit_s(session, count)
-        wall_ns, busy_ns = session.timed_run(at, count, Delivering.SURVEY, limit_s)
+        with held_to_the_reference(runner, [(batch, 0, count)]) if on_trial else nullcontext():
+            wall_ns, busy_ns = session.timed_run(at, count, Delivering.SURVEY, limit_s)
         session.process.freeze()
         addresses = session.pointers(count)
     if on_trial and not runner.verify(
