@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -312,6 +312,25 @@ def outputs(
     return ComparedOutput(
         index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows
     )
+
+
+def wrong_calls(compared: Sequence[ComparedOutput]) -> list[int]:
+    """Calls with a wrong output."""
+    right = zip(*(output.ok for output in compared), strict=True)
+    return [call for call, outputs_ok in enumerate(right) if not all(outputs_ok)]
+
+
+def located(
+    compared: list[ComparedOutput], expected: Sequence[torch.Tensor], most: int
+) -> list[ComparedOutput]:
+    """The outputs with the worst elements of wrong calls, of the first `most` of these."""
+    calls = wrong_calls(compared)
+    if not calls:
+        return compared
+    return [
+        output.located(calls[:most], exact)
+        for output, exact in zip(compared, expected, strict=True)
+    ]
 
 
 def stale(

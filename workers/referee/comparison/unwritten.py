@@ -27,6 +27,23 @@ def untouched(got: torch.Tensor, poison: torch.Tensor) -> torch.Tensor:
     return found if size > 1 else found.logical_and_(found.all())
 
 
+class UnwrittenElements:
+    """Elements of wrong outputs that were written neither in this call nor in an earlier wrong call
+    with the other poison.  A match with one poison alone may be chance.
+    """
+
+    def __init__(self) -> None:
+        self._untouched: dict[tuple[int, int], torch.Tensor] = {}
+        """By output and poison, the elements of the last wrong call that may be unwritten."""
+
+    def count(self, got: torch.Tensor, index: int, poison: torch.Tensor, batch: int) -> int:
+        """Number of unwritten elements of output `index`; batches alternate between two poisons."""
+        mask, parity = untouched(got, poison), batch % 2
+        other = self._untouched.get((index, 1 - parity))
+        self._untouched[index, parity] = mask
+        return 0 if other is None else both(mask, other)
+
+
 def both(mask: torch.Tensor, other: torch.Tensor) -> int:
     """Number of elements in both masks."""
     pairs = zip(torch.split(mask, AT_ONCE), torch.split(other, AT_ONCE), strict=True)

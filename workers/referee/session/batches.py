@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -129,6 +131,33 @@ class Truth(NamedTuple):
     """Expected outputs, one tensor a leaf, (calls, elements): in fp64, or exact by its type."""
     baseline: list[torch.Tensor]
     """Expected outputs in the reference's own precision."""
+
+
+def count_calls(deliveries: Sequence[Delivery]) -> int:
+    """Number of calls in some deliveries."""
+    return sum(delivery.count for delivery in deliveries)
+
+
+def calls_of(deliveries: Sequence[Delivery]) -> list[tuple[Delivery, int]]:
+    """Every call of some deliveries: the delivery, and the call's index in it."""
+    return [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
+
+
+def bundles(deliveries: Sequence[Delivery], at_once: int) -> Iterator[list[Delivery]]:
+    """The deliveries in parts of at most `at_once` calls."""
+    calls = calls_of(deliveries)
+    for start in range(0, len(calls), at_once):
+        yield runs(calls[start : start + at_once])
+
+
+def runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
+    """Deliveries of consecutive calls."""
+    parts = []
+    for _, group in itertools.groupby(calls, key=lambda call: id(call[0])):
+        run = list(group)
+        delivery, first = run[0]
+        parts.append(delivery.part(first, first + len(run)))
+    return parts
 
 
 def joined(parts: list[torch.Tensor]) -> torch.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +15,17 @@ from workers.referee.comparison import correctness, unwritten
 from workers.referee.comparison.nearness import Nearness
 from workers.referee.comparison.peer_rules import PeerRules
 from workers.referee.comparison.precision_class import precision_class
-from workers.referee.session.batches import Delivery, Part, Truth, joined, shown
+from workers.referee.session.batches import (
+    Delivery,
+    Part,
+    Truth,
+    bundles,
+    calls_of,
+    count_calls,
+    joined,
+    runs,
+    shown,
+)
 from workers.referee.session.second_look import SecondLooks
 
 KEPT_FIRST = 5
@@ -67,10 +76,7 @@ class Record:
         self.deterministic: bool | None = None
         self.propagates_nonfinite: bool | None = None
         self.null_answers: tuple[str, ...] = ()
-        self._untouched: dict[tuple[int, int], torch.Tensor] = {}
-        """By output and poison, the elements of the last wrong call that may be unwritten; batches
-        alternate between two poisons.
-        """
+        self._unwritten = unwritten.UnwrittenElements()
         self.second_looks: SecondLooks | None = None
         """Second looks at wrong calls."""
         self.excused: list[str] = []
@@ -108,10 +114,10 @@ class Record:
             keep
             and known is None
             and not self._arena.slots.together
-            and 0 < missing < _count(deliveries)
+            and 0 < missing < count_calls(deliveries)
         ):
-            calls = _calls(deliveries)
-            return all([self.verify(*_runs(calls[:missing])), self.verify(*_runs(calls[missing:]))])
+            calls = calls_of(deliveries)
+            return all([self.verify(*runs(calls[:missing])), self.verify(*runs(calls[missing:]))])
         beyond, near = (list(deliveries), 0) if known is not None else self._sorted(deliveries)
         compared = list(self._compared(beyond, known=known))
         right = all(all(output.ok) for _, outputs in compared for output in outputs)
@@ -134,15 +140,15 @@ class Record:
             return list(deliveries), 0
         beyond: list[tuple[Delivery, int]] = []
         near = 0
-        for parts in _bundles(deliveries, self.own_at_once):
+        for parts in bundles(deliveries, self.own_at_once):
             for (part, call), is_near in zip(
-                _calls(parts), self._nearness.are_near(*self._beside(parts)), strict=True
+                calls_of(parts), self._nearness.are_near(*self._beside(parts)), strict=True
             ):
                 if is_near and not part.changed[call] and not part.late[call]:
                     near += 1
                 else:
                     beyond.append((part, call))
-        return _runs(beyond), near
+        return runs(beyond), near
 
     def compares_own(self, *, gross: bool = False) -> bool:
         """Test whether distances from the reference's own outputs decide, where they
@@ -164,7 +170,7 @@ class Record:
             return False
         if not all(
             all(self._nearness.are_near(*self._beside(parts), gross=True))
-            for parts in _bundles([delivery], self.own_at_once)
+            for parts in bundles([delivery], self.own_at_once)
         ):
             return False
         self.calls += delivery.count
@@ -187,7 +193,7 @@ class Record:
         own; None if those do not tell.
         """
         near = True
-        for parts in _bundles([delivery], self.own_at_once):
+        for parts in bundles([delivery], self.own_at_once):
             pair = self._beside(parts)
             if any(self._nearness.are_far(*pair)):
                 return False
@@ -215,7 +221,7 @@ class Record:
         `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine
         only whether outputs are right.
         """
-        for parts in _bundles(deliveries, self.calls_at_once):
+        for parts in bundles(deliveries, self.calls_at_once):
             yield parts, self._compare(parts, rule, brief=brief, known=known)
 
     def _compare(
@@ -254,26 +260,10 @@ class Record:
                 output.by_slices(SLICED - self.calls, *pair)
                 for output, *pair in zip(compared, expected, baseline, strict=True)
             ]
-        return self._reviewed(
-            parts, compared if brief else self._located(compared, expected), expected
-        )
-
-    def _located(
-        self, compared: list[correctness.ComparedOutput], expected: list[torch.Tensor]
-    ) -> list[correctness.ComparedOutput]:
-        """The outputs with the worst elements of wrong calls, for as many calls as are kept."""
         room = max(0, KEPT_FIRST + KEPT_NOTABLE - len(self._kept))
-        calls = [
-            call
-            for call, right in enumerate(zip(*(output.ok for output in compared), strict=True))
-            if not all(right)
-        ]
-        if not calls:
-            return compared
-        return [
-            output.located(calls[:room], exact)
-            for output, exact in zip(compared, expected, strict=True)
-        ]
+        return self._reviewed(
+            parts, compared if brief else correctness.located(compared, expected, room), expected
+        )
 
     def _reviewed(
         self,
@@ -282,7 +272,7 @@ class Record:
         expected: list[torch.Tensor],
     ) -> list[correctness.ComparedOutput]:
         """The outputs after a second look at wrong calls."""
-        wrong = [call for call in range(_count(parts)) if not all(out.ok[call] for out in compared)]
+        wrong = correctness.wrong_calls(compared)
         if not wrong or self.second_looks is None:
             return compared
         alone = [part.part(call, call + 1) for part in parts for call in range(part.count)]
@@ -359,21 +349,11 @@ class Record:
         return found
 
     def _with_unwritten(self, delivery: Delivery, checks: list[OutputCheck]) -> list[OutputCheck]:
-        """Checks of one wrong call's outputs, with the number of elements that were written
-        neither in this call nor in an earlier wrong call with the other poison.  A match with
-        one poison alone may be chance.
-        """
+        """Checks of one wrong call's outputs, with the number of unwritten elements."""
+        poison, number = delivery.batch.poison, delivery.batch.number
         found = []
         for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
-            count = 0
-            if not check.ok:
-                mask, parity = (
-                    unwritten.untouched(got[0], delivery.batch.poison),
-                    delivery.batch.number % 2,
-                )
-                other = self._untouched.get((check.index, 1 - parity))
-                count = 0 if other is None else unwritten.both(mask, other)
-                self._untouched[check.index, parity] = mask
+            count = 0 if check.ok else self._unwritten.count(got[0], check.index, poison, number)
             found.append(replace(check, unwritten=count, worst=None if count else check.worst))
         return found
 
@@ -409,29 +389,3 @@ class Record:
             truth=self._spec.truth,
             excused=tuple(dict.fromkeys(self.excused)) if self._spec.case is None else (),
         )
-
-
-def _count(deliveries: Sequence[Delivery]) -> int:
-    return sum(delivery.count for delivery in deliveries)
-
-
-def _calls(deliveries: Sequence[Delivery]) -> list[tuple[Delivery, int]]:
-    """Every call of some deliveries: the delivery, and the call's index in it."""
-    return [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
-
-
-def _bundles(deliveries: Sequence[Delivery], at_once: int) -> Iterator[list[Delivery]]:
-    """The deliveries in parts of at most `at_once` calls."""
-    calls = _calls(deliveries)
-    for start in range(0, len(calls), at_once):
-        yield _runs(calls[start : start + at_once])
-
-
-def _runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
-    """Deliveries of consecutive calls."""
-    parts = []
-    for _, group in itertools.groupby(calls, key=lambda call: id(call[0])):
-        run = list(group)
-        delivery, first = run[0]
-        parts.append(delivery.part(first, first + len(run)))
-    return parts
