@@ -49,6 +49,8 @@ def malloc(size):
     failed = process.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size))
     return None if failed else pointer.value
 def free(at): process.cudaFree(ctypes.c_void_p(at))
+process.device_memory_number.restype = ctypes.c_ulonglong
+def number(at): return process.device_memory_number(ctypes.c_ulonglong(at))
 def count(name, library=driver): return ctypes.c_int.in_dll(library, name).value
 print(json.dumps(eval(sys.stdin.read())))
 """
@@ -129,3 +131,15 @@ def test_the_last_memory_of_a_device_goes_to_a_segment_of_its_own(libraries: Pat
     )
     assert small
     assert none is None
+
+
+def test_memory_at_an_address_that_was_given_back_is_another_allocation(libraries: Path) -> None:
+    """By its number, which the slices of an allocation share."""
+    numbers, releases = run(
+        libraries,
+        f"(lambda a, b, c: [[number(a), number(b) == number(a), number(c + 4096), number(5),"
+        f" (free(a), number(a))[1], (free(c), number(c))[1]], count('device_memory_releases',"
+        f" process)])(malloc({2 * MIB}), malloc({2 * MIB}), malloc({20 * MIB}))",
+    )
+    assert numbers == [1, True, 2, 0, 1, 0]
+    assert releases == 1

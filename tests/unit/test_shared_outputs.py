@@ -30,6 +30,27 @@ def test_pieces_that_touch_are_one() -> None:
     assert not shared.covers(390, 20)
 
 
+def test_segments_that_the_allocator_gives_back_by_itself_are_shared_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch frees what it has cached when memory runs out in a call, and tries again; the referee's
+    mapping of such a segment shows the memory from before.
+    """
+    numbers, releases = {100: 1, 300: 2}, [0]
+    monkeypatch.setattr(calls, "releases", lambda: releases[0])
+    monkeypatch.setattr(calls, "allocation_number", lambda at: numbers[at])
+    shared = Shared()
+    for base in numbers:
+        shared.add(Segment(base, 200))
+    assert shared.covers(100, 400)
+    numbers[300] = 3  # the same addresses, another allocation
+    releases[0] = 1
+    assert shared.covers(100, 200)
+    assert not shared.covers(300, 8)
+    shared.add(Segment(300, 200))
+    assert shared.covers(100, 400)
+
+
 @pytest.fixture
 def given_back() -> Iterator[list[str]]:
     """Names of torch's functions that were called."""

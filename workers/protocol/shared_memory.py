@@ -103,6 +103,32 @@ def share_segment(address: int) -> tuple[int, Segment]:
     return fd.value, Segment(base.value, size.value)
 
 
+@functools.cache
+def _release_counter() -> ctypes.c_ulonglong:
+    try:
+        return ctypes.c_ulonglong.in_dll(ctypes.CDLL(None), "device_memory_releases")
+    except ValueError:  # without workers/shims/device_malloc.c
+        return ctypes.c_ulonglong(0)
+
+
+def releases() -> int:
+    """Device allocations that this process has given back so far; 0 if they are not counted.
+    torch's allocator gives some back by itself when memory runs out.
+    """
+    return int(_release_counter().value)
+
+
+def allocation_number(address: int) -> int:
+    """Number of the device allocation around an address among all of this process; 0 if there is
+    none, or if they are not counted.
+    """
+    number = getattr(ctypes.CDLL(None), "device_memory_number", None)
+    if number is None:
+        return 0
+    number.restype = ctypes.c_ulonglong
+    return int(number(ctypes.c_ulonglong(address)))
+
+
 def host_file(name: str, size: int) -> int:
     """A descriptor of anonymous memory.
 

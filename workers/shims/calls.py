@@ -20,7 +20,13 @@ import torch
 from workers.backends.base import Clock, synchronise
 from workers.protocol import layout, problem_spec
 from workers.protocol.control_channel import POINTERS_AT, QUEUED_AT, Delivering, Reply, ReplyCode
-from workers.protocol.shared_memory import Memory, Segment, share_segment
+from workers.protocol.shared_memory import (
+    Memory,
+    Segment,
+    allocation_number,
+    releases,
+    share_segment,
+)
 from workers.shims import graph_capture
 from workers.shims.hidden_inputs import InputVisibility
 from workers.shims.returned_outputs import deliver, paired, write
@@ -60,17 +66,20 @@ class Shared:
 
     def __init__(self) -> None:
         """Without segments at first."""
+        self._segments: list[tuple[Segment, int]] = []
+        """Each with the number of its allocation."""
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self._releases = releases()
 
     def add(self, segment: Segment) -> None:
         """Add a segment that the referee has mapped."""
-        spans = sorted(
-            [
-                *zip(self._starts, self._ends, strict=True),
-                (segment.base, segment.base + segment.size),
-            ]
-        )
+        self._segments.append((segment, allocation_number(segment.base)))
+        self._join()
+
+    def _join(self) -> None:
+        """Join segments that touch each other."""
+        spans = sorted((each.base, each.base + each.size) for each, _ in self._segments)
         self._starts, self._ends = [], []
         for start, end in spans:
             if self._ends and start <= self._ends[-1]:
@@ -79,9 +88,23 @@ class Shared:
                 self._starts.append(start)
                 self._ends.append(end)
 
+    def _drop_released(self) -> None:
+        """Remove segments whose memory torch's allocator has given back by itself, which it does
+        when memory runs out, before it tries again.
+        """
+        if releases() != self._releases:
+            self._releases = releases()
+            self._segments = [
+                (each, number)
+                for each, number in self._segments
+                if allocation_number(each.base) == number
+            ]
+            self._join()
+
     def forget(self) -> None:
         """Remove all segments."""
-        self._starts, self._ends = [], []
+        self._segments.clear()
+        self._join()
 
     def forget_after_release(self) -> None:
         """Remove all segments whenever torch releases memory to the driver: later the same address
@@ -98,6 +121,7 @@ class Shared:
 
     def covers(self, address: int, size: int) -> bool:
         """Return whether all of the memory is shared."""
+        self._drop_released()
         index = bisect.bisect_right(self._starts, address) - 1
         return index >= 0 and address + size <= self._ends[index]
 

@@ -47,11 +47,16 @@ typedef struct Piece {
     size_t size;
     unsigned used; /* bits of the slices in use; 0 for an allocation that is not sliced */
     int device;
+    unsigned long long number; /* of this allocation among all; never 0 */
     struct Piece *next;
 } Piece;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Piece *pieces; /* allocations made here; guarded by `lock`, which no call of the driver's happens under */
+
+/* Allocations given back so far: their addresses may hold other memory later (workers/shims/calls.py). */
+unsigned long long device_memory_releases;
+static unsigned long long made; /* allocations so far; guarded by `lock` */
 
 static struct {
     Result (*create)(Handle *, size_t, const Properties *, unsigned long long);
@@ -121,7 +126,7 @@ static bool add(size_t size, int device, unsigned used, void **pointer) {
         return false;
     }
     pthread_mutex_lock(&lock);
-    *piece = (Piece){address, size, used, device, pieces};
+    *piece = (Piece){address, size, used, device, ++made, pieces};
     pieces = piece;
     pthread_mutex_unlock(&lock);
     *pointer = (void *)address;
@@ -154,6 +159,17 @@ Result cudaMalloc(void **pointer, size_t size) {
     if (rounded == UNIT && (take_slice(device, pointer) || add(SLICES * UNIT, device, 1, pointer)))
         return 0;
     return add(rounded, device, 0, pointer) ? 0 : OUT_OF_MEMORY; /* PyTorch then gives unused segments back */
+}
+
+/* Number of the allocation around the address; 0 if there is none. */
+unsigned long long device_memory_number(Address at) {
+    pthread_mutex_lock(&lock);
+    const Piece *piece = pieces;
+    while (piece && !(piece->address <= at && at - piece->address < piece->size))
+        piece = piece->next;
+    const unsigned long long number = piece ? piece->number : 0;
+    pthread_mutex_unlock(&lock);
+    return number;
 }
 
 /* Test whether the pointer is the begin of an allocation, or of one of its slices in use. */
@@ -199,6 +215,7 @@ Result cudaFree(void *pointer) {
     const Result failed = cuda.synchronize(); /* as cudaFree does: queued work may use the memory */
     Piece *unused = give_up((Address)pointer);
     if (unused) {
+        __atomic_fetch_add(&device_memory_releases, 1, __ATOMIC_SEQ_CST);
         cuda.unmap(unused->address, unused->size);
         cuda.unreserve(unused->address, unused->size);
         free(unused);
