@@ -19,7 +19,6 @@ from workers.referee.host.waiting_time import Waits
 from workers.referee.processes.process_handle import FailedError, decoding
 from workers.referee.session import variant_calls
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.draws import ReferenceFailedError, reference_side
 from workers.referee.session.failure_status import (
     AttributeToCandidate,
     AttributeToProblem,
@@ -29,6 +28,7 @@ from workers.referee.session.failure_status import (
     may_be_interpreter_fault,
     names_a_gpu,
 )
+from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut
 from workers.shims.builder import KILLED
 

@@ -17,7 +17,7 @@ from workers.referee import evaluate_cases
 from workers.referee.host.waiting_time import Waits
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.draws import ReferenceFailedError, reference_side
+from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 
 ENVIRONMENT = Environment(
     device_class="cpu", device_name="d", device_id="0", node="n", python="3", torch="2", triton="3"

@@ -11,7 +11,7 @@ from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol.problem_spec import Slots
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session import first_calls
-from workers.referee.session.draws import ReferenceFailedError
+from workers.referee.session.reference_side import ReferenceFailedError
 
 PROBLEM = """
 import torch

@@ -25,7 +25,6 @@ from workers.referee.progress import Progress
 from workers.referee.resources import Host
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.draws import ReferenceFailedError
 from workers.referee.session.failure_status import (
     AttributeToProblem,
     Fault,
@@ -35,6 +34,7 @@ from workers.referee.session.failure_status import (
     no_room,
     too_large,
 )
+from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.session.stage_timer import Stages
 from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import device_time

@@ -44,7 +44,7 @@ from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.draws import ReferenceFailedError
+from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.session.setup import fresh_session, init_seed
 
 SPREAD = 0.2

@@ -133,6 +133,43 @@ class Truth(NamedTuple):
     """Expected outputs in the reference's own precision."""
 
 
+class LastTruth(NamedTuple):
+    """Expected outputs from the last request for them, of calls of one batch."""
+
+    part: Part
+    requests: int
+    """The reference's number of requests at that time."""
+    found: Truth
+
+    def of(self, parts: Sequence[Part], requests: int) -> Truth | None:
+        """Expected outputs of some calls, if the request was for these or more, and the reference
+        has had no other since; else None.
+        """
+        if len(parts) != 1 or requests != self.requests or parts[0][0] is not self.part[0]:
+            return None
+        start, count = parts[0][1] - self.part[1], parts[0][2]
+        if not 0 <= start <= self.part[2] - count:
+            return None
+        rows = slice(start, start + count)
+        return Truth(
+            expected=[leaf[rows] for leaf in self.found.expected],
+            baseline=[leaf[rows] for leaf in self.found.baseline],
+        )
+
+
+def prepared(parts: Sequence[Part], leaves: int) -> Truth:
+    """Expected outputs that were drawn with the inputs."""
+    rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
+    return Truth(
+        expected=[
+            joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in range(leaves)
+        ],
+        baseline=[
+            joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in range(leaves)
+        ],
+    )
+
+
 def count_calls(deliveries: Sequence[Delivery]) -> int:
     """Number of calls in some deliveries."""
     return sum(delivery.count for delivery in deliveries)

@@ -22,8 +22,9 @@ from workers.referee.processes.process_session import FirstCall, Session, synchr
 from workers.referee.processes.snapshot import differ, rewrite
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.draws import Draws, ReferenceFailedError, reference_side
+from workers.referee.session.draws import Draws
 from workers.referee.session.idle_probe import IdleProbe
+from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 from workers.referee.session.varying_outputs import held_to_the_reference
 from workers.sandbox.confined_process import Stopwatch
 

@@ -10,8 +10,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 
@@ -20,12 +19,21 @@ from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.host.waiting_time import Waits
-from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError, decoding
+from workers.referee.processes.process_handle import FailedError, decoding
 from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session import memory_needs
-from workers.referee.session.batches import Batch, Delivery, Part, Truth, columns, joined, shown
+from workers.referee.session.batches import (
+    Batch,
+    Delivery,
+    LastTruth,
+    Part,
+    Truth,
+    columns,
+    prepared,
+    shown,
+)
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
+from workers.referee.session.reference_side import make_room, reference_side
 from workers.referee.session.second_look import Answer, SecondLooks
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weak_method
@@ -36,22 +44,6 @@ SLOW_TRUTH_S = 0.1
 evaluation.  A transposed convolution in three dimensions takes 0.47 s in fp64 and 41 ms
 in fp32 (KernelBench 2/78, H200).
 """
-
-
-class ReferenceFailedError(Exception):
-    """The reference's process failed: the job is invalid, and the candidate is not blamed."""
-
-
-@contextmanager
-def reference_side(waits: Waits) -> Iterator[None]:
-    """Context of requests to the reference: their time is no candidate's, and errors of the
-    reference's process become ReferenceFailedError.
-    """
-    try:
-        with waits.working():
-            yield
-    except PROCESS_ERRORS as error:
-        raise ReferenceFailedError(str(error) or "no answer in time") from error
 
 
 class Draws:
@@ -105,10 +97,7 @@ class Draws:
         self._seed = seed
         self._poisons = self._make_poisons()
         self._batches = 0
-        self._last: tuple[Part, int, Truth] | None = None
-        """The last expected outputs (of calls of one batch), and the reference's
-        number of requests at that time.
-        """
+        self._last: LastTruth | None = None
         self._call_bytes = spec.peaks.call_bytes
         self._truth_bytes = max(spec.peaks.call_bytes, spec.peaks.truth_bytes)
         self._expected: shared_memory.Kept | None = None
@@ -230,18 +219,8 @@ class Draws:
         result is valid until the next request.
         """
         if self.arena.slots.together:
-            leaves = range(len(self.arena.outputs.leaves))
-            rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
-            return Truth(
-                expected=[
-                    joined([batch.expected[leaf][row] for batch, row in rows]) for leaf in leaves
-                ],
-                baseline=[
-                    joined([batch.baseline[leaf][row] for batch, row in rows]) for leaf in leaves
-                ],
-            )
-        known = self._known(parts)
-        if known is not None:
+            return prepared(parts, len(self.arena.outputs.leaves))
+        if self._last is not None and (known := self._last.of(parts, self.reference.requests)):
             return known
         began = time.perf_counter()
         found = (
@@ -250,26 +229,9 @@ class Draws:
         self.truth_s = min(
             self.truth_s, (time.perf_counter() - began) / sum(count for _, _, count in parts)
         )
-        self._last = (parts[0], self.reference.requests, found) if len(parts) == 1 else None
+        last = LastTruth(parts[0], self.reference.requests, found)
+        self._last = last if len(parts) == 1 else None
         return found
-
-    def _known(self, parts: Sequence[Part]) -> Truth | None:
-        """Expected outputs from the last request, if it was for these calls or more; else None."""
-        if self._last is None or len(parts) != 1:
-            return None
-        (batch, first, count), requests, found = self._last
-        start = parts[0][1] - first
-        if (
-            parts[0][0] is not batch
-            or requests != self.reference.requests
-            or not 0 <= start <= count - parts[0][2]
-        ):
-            return None
-        rows = slice(start, start + parts[0][2])
-        return Truth(
-            expected=[leaf[rows] for leaf in found.expected],
-            baseline=[leaf[rows] for leaf in found.baseline],
-        )
 
     def _truth_of_some(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs, computed into the reference's slots for them."""
@@ -369,17 +331,7 @@ class Draws:
             self._make_room(self._call_bytes)
 
     def _make_room(self, need_bytes: int) -> None:
-        """Have this process and the reference's release cached memory if less than
-        `need_bytes` is free on the device.
-        """
-        if self._device.type != "cuda" or torch.cuda.mem_get_info(self._device)[0] > need_bytes:
-            return
-        torch.cuda.empty_cache()
-        if torch.cuda.mem_get_info(self._device)[0] > need_bytes:
-            return
-        with reference_side(self.device_lock.waits):
-            self.reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
-        self.reference.handle.unmap_segments()  # a mapping keeps its memory
+        make_room(self.reference, need_bytes, self.device_lock.waits)
 
     def _next_seed(self) -> bytes:
         self._batches += 1

@@ -17,7 +17,7 @@ from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session.batches import Batch, Truth
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.draws import ReferenceFailedError
+from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.wrong_output import OTHER_INPUTS
 
 COSTLY_KINDS = 3

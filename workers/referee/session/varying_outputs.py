@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.batches import Part
-from workers.referee.session.draws import Draws, ReferenceFailedError
+from workers.referee.session.draws import Draws
+from workers.referee.session.reference_side import ReferenceFailedError
 
 OTHER_OUTPUTS = frozenset(
     {

@@ -29,7 +29,7 @@ from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
-from workers.referee.session.draws import ReferenceFailedError
+from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import ORDER, as_block, hand_over, secret_size
 from workers.referee.timing.output_mapping import map_in_place

@@ -1,0 +1,45 @@
+"""Requests to the reference's process: its errors, and memory that it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from workers.protocol.control_channel import Command
+from workers.referee.host.waiting_time import Waits
+from workers.referee.processes.process_handle import PROCESS_ERRORS
+from workers.referee.processes.process_session import Session
+from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
+
+
+class ReferenceFailedError(Exception):
+    """The reference's process failed: the job is invalid, and the candidate is not blamed."""
+
+
+@contextmanager
+def reference_side(waits: Waits) -> Iterator[None]:
+    """Context of requests to the reference: their time is no candidate's, and errors of the
+    reference's process become ReferenceFailedError.
+    """
+    try:
+        with waits.working():
+            yield
+    except PROCESS_ERRORS as error:
+        raise ReferenceFailedError(str(error) or "no answer in time") from error
+
+
+def make_room(reference: Session, need_bytes: int, waits: Waits) -> None:
+    """Have this process and the reference's release cached memory if less than
+    `need_bytes` is free on the device.
+    """
+    device = reference.handle.device
+    if device.type != "cuda" or torch.cuda.mem_get_info(device)[0] > need_bytes:
+        return
+    torch.cuda.empty_cache()
+    if torch.cuda.mem_get_info(device)[0] > need_bytes:
+        return
+    with reference_side(waits):
+        reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
+    reference.handle.unmap_segments()  # a mapping keeps its memory
