@@ -14,11 +14,12 @@ from http import HTTPStatus
 from typing import Any
 
 import flask
-from werkzeug.exceptions import ClientDisconnected, HTTPException
+from werkzeug.exceptions import ClientDisconnected, HTTPException, NotFound
 
 from app.store.database import DatabaseUnavailableError, DiskFullError, ReadOnlyError
 from app.store.evaluation_json import CodecError
-from app.web.identity import authentication
+from app.web import unsent_forms
+from app.web.identity import authentication, csrf
 from app.web.job_waiter import StoppingError
 
 RETRY_S = 5
@@ -62,10 +63,12 @@ def said(error: Any) -> str:
     return f"{error['kind']}: {error['message']}" if error else ""
 
 
-def _answer(code: int, name: str, message: str) -> flask.Response:
+def _answer(
+    code: int, name: str, message: str, unsent: unsent_forms.UnsentForm | None = None
+) -> flask.Response:
     if for_programs():
         return as_json(code, re.sub(r"[^a-z]+", "_", name.lower()).strip("_"), message)
-    body = flask.render_template("error.html", code=code, name=name, message=message)
+    body = flask.render_template("error.html", code=code, name=name, message=message, unsent=unsent)
     return flask.Response(body, status=code, mimetype="text/html")
 
 
@@ -83,18 +86,27 @@ def _http(error: HTTPException) -> flask.Response:
             "body: expected it whole, got a part: it ended early, stood still, or its chunks cannot"
             " be read"
         )
-    page = _answer(error.code, error.name, description)
+    unsent = unsent_forms.refused() if isinstance(error, csrf.ForgedError) else None
+    if isinstance(error, NotFound) and error.description == NotFound.description:
+        description = f"There is no page {flask.request.path}."
+    page = _answer(error.code, error.name, description, unsent)
     page.headers.extend(header for header in error.get_headers() if header[0] in _KEPT)
     return page
 
 
 def _login_required(error: authentication.LoginRequiredError) -> flask.Response:
-    """A browser that wants a page is sent to the login, and afterwards back."""
-    if (
-        flask.request.method == "GET"
-        and not for_programs()
-        and flask.request.accept_mimetypes["text/html"]
-    ):
+    """A browser that wants a page is sent to the login, and afterwards back; one that sends a
+    form is shown what it sent.
+    """
+    by_browser = not for_programs() and bool(flask.request.accept_mimetypes["text/html"])
+    if by_browser and flask.request.method == "POST":
+        return _answer(
+            401,
+            "You are logged out",
+            "The session has ended, and nothing was stored.",
+            unsent_forms.refused(),
+        )
+    if by_browser and flask.request.method == "GET":
         wanted = flask.request.full_path.rstrip("?")
         return flask.current_app.make_response(
             flask.redirect(flask.url_for("account.login", next=wanted))

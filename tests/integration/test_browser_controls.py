@@ -56,6 +56,18 @@ def test_the_keyboard_reaches_the_content_first(page: Page, live_site: LiveSite)
     assert page.url.endswith("#content")
 
 
+def test_a_form_that_is_sent_twice_at_once_is_stored_once(page: Page, live_site: LiveSite) -> None:
+    page.goto(live_site.url + live_site.path("trajectory"))
+    page.get_by_label("Comment (Markdown)").fill("said once")
+    page.locator("form:has(textarea)").evaluate(
+        "form => { form.requestSubmit(); form.requestSubmit(); }"
+    )
+    expect(page.get_by_text("said once")).to_have_count(1)
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(page.get_by_text("said once")).to_have_count(1)
+
+
 def test_the_overview_follows_what_is_stored_until_it_is_paused(
     page: Page, live_site: LiveSite
 ) -> None:

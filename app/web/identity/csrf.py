@@ -85,9 +85,23 @@ def _check() -> None:
         or not hmac.compare_digest(sent.encode(), _derived(secret).encode())
     ):
         raise ForgedError(
-            f"expected the field {FIELD} or the header {HEADER} of the page that this was sent"
-            " from: load it again"
+            "The page that this was sent from belongs to another session; nothing was stored."
+            f" Load it again. (Expected its field {FIELD} or the header {HEADER}.)"
         )
+
+
+def is_from_own_page() -> bool:
+    """Return whether the browser says that a page of this server sent the request; without TLS
+    it names the origin alone.
+    """
+    site = flask.request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site == "same-origin"
+    return urlsplit(flask.request.headers.get("Origin", "")).netloc in _own_hosts()
+
+
+def _own_hosts() -> set[str]:
+    return {flask.request.host, urlsplit(request_context.settings().web_url).netloc}
 
 
 def _check_sender() -> None:
@@ -97,8 +111,7 @@ def _check_sender() -> None:
             f"expected a request of our own pages, got one of another site (Sec-Fetch-Site: {site})"
         )
     origin = flask.request.headers.get("Origin")
-    ours = {flask.request.host, urlsplit(request_context.settings().web_url).netloc}
-    if site is None and origin is not None and urlsplit(origin).netloc not in ours:
+    if site is None and origin is not None and urlsplit(origin).netloc not in _own_hosts():
         raise ForgedError(f"expected a request of our own pages, got one of {origin}")
 
 

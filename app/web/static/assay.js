@@ -5,6 +5,7 @@
   const LIVE_MS = 2000;
   const LISTEN_MS = 10000;
   const COUNT_MS = 350;
+  const SENT_MS = 10000;
   const CHARTS = new URL("charts.js", document.currentScript.src);
 
   // The same coarse wording as app/web/formatting.py.
@@ -84,6 +85,20 @@
     }
     window.addEventListener("pageshow", () => {
       for (const field of document.querySelectorAll("form[data-tidy] :disabled")) field.disabled = false;
+    });
+  }
+
+  // A form that changes something is sent once: a second click within the wait for its answer does nothing.
+  function sendOnce() {
+    document.addEventListener("submit", (event) => {
+      const form = event.target;
+      if (event.defaultPrevented || form.method !== "post") return;
+      if (form.dataset.sent) { event.preventDefault(); return; }
+      form.dataset.sent = "yes";
+      setTimeout(() => { delete form.dataset.sent; }, SENT_MS);
+    });
+    window.addEventListener("pageshow", () => {
+      for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
     });
   }
 
@@ -223,5 +238,6 @@
   showCurrent();
   showCurrentTurn();
   tidyForms();
+  sendOnce();
   enableLive();
 })();
