@@ -20,7 +20,7 @@ from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.failure_status import Fault, invalid
 from workers.referee.session.verification import CHECK_BYTES
-from workers.shims import reference_problem
+from workers.shims import model_checks, true_answer
 
 HOST: Any = SimpleNamespace(memory_budget=MemoryBudget(100))
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
@@ -324,4 +324,23 @@ def test_a_twin_has_no_room_in_memory_that_other_programs_keep(
         "stride": None,
     }  # 8 GiB
     gpu = torch.device("cuda", 0)
-    assert reference_problem._has_room_for_twin(gpu, [weights], 1 << 30) is has_room
+    assert model_checks.has_room_for_twin(gpu, [weights], 1 << 30) is has_room
+
+
+@pytest.mark.parametrize("truth", ["fp64", problem_spec.OWN_TRUTH])
+def test_the_twin_is_counted_once(truth: str) -> None:
+    """Its parameters are memory of the models, not of a computation; the search for the truth has
+    made a twin of its own, and has failed where there is none.
+    """
+    large = spec(1 << 28)
+    weights: dict[str, Any] = {"w": large.outputs}
+    planned = []
+    for peak in (0, 5 << 30):
+        twin = replace(large, truth=truth, parameters=weights).twin_bytes
+        found = model_checks.truth_bytes(peak + twin, [large.outputs], true_answer.Truth(truth))
+        problem = replace(
+            large, truth=truth, parameters=weights, peaks=problem_spec.Peaks(truth_bytes=found)
+        )
+        arena = problem_spec.arena(problem, problem_spec.Slots(1, 0))
+        planned.append(memory_needs.of_evaluation(problem, arena, 0, CHECK_BYTES))
+    assert planned[1] - planned[0] == (0 if truth == problem_spec.OWN_TRUTH else 2 << 30)

@@ -98,7 +98,9 @@ class Peaks:
     call_bytes: int = 0
     """During a call, with the outputs and without the inputs."""
     truth_bytes: int = 0
-    """While the fp64 outputs are computed, with the fp64 inputs and outputs."""
+    """While the fp64 outputs are computed, with the fp64 inputs and outputs and without the twin's
+    parameters (`ProblemSpec.twin_bytes`); 0 if the reference's own outputs are the expected ones.
+    """
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> Peaks:

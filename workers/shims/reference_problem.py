@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import os
 import sys
-import time
 import types
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -31,9 +29,9 @@ from workers.shims import (
     calls,
     cases,
     input_sensitivity,
+    model_checks,
     pieces,
     problem_forms,
-    rounding,
     seeding,
     tf32_convolutions,
     true_answer,
@@ -41,25 +39,12 @@ from workers.shims import (
 from workers.shims.flops import FlopCounter
 from workers.shims.iterated_inputs import Iterations
 from workers.shims.operators import OperatorTrace
-from workers.shims.reference_session import Draw, Session, call, keep_little, settle
+from workers.shims.reference_session import Draw, Session, call, keep_little
 
 Found = TypeVar("Found")
 
 WATCHED_S = 10.0
 """Time limit in seconds for a call whose operators are recorded."""
-
-COPIES = 4
-"""Copies of the parameters besides the twin's: in both arenas and in both models."""
-
-FOR_MODELS = 0.8
-"""Share of a device's memory for models, and for the inputs and outputs of calls;
-contexts take the rest.
-"""
-
-TIMED_CALLS, TIMED_S = 5, 0.1
-"""Most calls that are timed to find the fastest, and the total in seconds after
-which no further call begins.
-"""
 
 
 class Problem:
@@ -190,11 +175,11 @@ class Problem:
             (lambda: copy.deepcopy(before)) if changed else (lambda: before)
         )
         del inputs
-        call_us = _fastest_us(model, given, self.device)
+        call_us = model_checks.fastest_us(model, given, self.device)
         was_training = bool(getattr(model, "training", False))
-        training, spread = _settle_mode(model, given, outputs)
+        training, spread = model_checks.settle_mode(model, given, outputs)
         if training != was_training:
-            outputs = _kept(model, given())
+            outputs = model_checks.kept(model, given())
         others = self._others(draw, before, described)
         different = call(model, copy.deepcopy(others) if changed else others)
         problem_forms.check_constant(outputs, different)
@@ -210,7 +195,7 @@ class Problem:
         rows = (
             None if self.by_cases else pieces.rows(functools.partial(call, model), before, outputs)
         )
-        outputs_node = _contiguous(layout.describe(outputs))
+        outputs_node = model_checks.contiguous(layout.describe(outputs))
         tensors = (
             [*model.named_parameters(), *model.named_buffers()]
             if isinstance(model, torch.nn.Module)
@@ -220,7 +205,8 @@ class Problem:
         parameters = {
             name: layout.describe(tensor.detach().contiguous()) for name, tensor in tensors
         }
-        has_room = _has_room_for_twin(self.device, list(parameters.values()), given_bytes)
+        nodes = list(parameters.values())
+        has_room = model_checks.has_room_for_twin(self.device, nodes, given_bytes)
         with memory_estimate.Peak(self.device) as widening:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
             best = self._best(model, *first) if has_room else true_answer.Truth.OWN
@@ -246,7 +232,9 @@ class Problem:
             call_us=call_us,
             **watched,
             peaks=problem_spec.Peaks(
-                draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=widening.bytes
+                draw_bytes=drawing.bytes,
+                call_bytes=calling.bytes,
+                truth_bytes=model_checks.truth_bytes(widening.bytes, nodes, best),
             ),
         )
 
@@ -363,80 +351,3 @@ class Problem:
         for one, the reference's own answer.
         """
         return self._if_it_fits(lambda: true_answer.find(model, inputs, own), true_answer.Truth.OWN)
-
-
-def _has_room_for_twin(
-    device: torch.device, parameters: list[layout.Node], call_bytes: int
-) -> bool:
-    """Test whether a device holds both sides' models and arenas, and a copy of the model in fp64.
-
-    `call_bytes`: inputs and outputs of a call, and the most memory that it takes."""
-    if device.type != "cuda":
-        return True
-    total_bytes = int(os.environ["EVALUATION_MEMORY_BYTES"])  # without that of other programs
-    twin_bytes = sum(layout.size_of(layout.widened(node)) for node in parameters)
-    models_bytes = COPIES * sum(map(layout.size_of, parameters)) + twin_bytes
-    return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
-
-
-def _fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device) -> float:
-    """Microseconds of the fastest of some calls; other evaluations on the device
-    slow down some of them.
-    """
-    times_s: list[float] = []
-    while len(times_s) < TIMED_CALLS and sum(times_s) < TIMED_S:
-        inputs = given()
-        settle(device)
-        began = time.perf_counter()
-        call(model, inputs)
-        settle(device)
-        times_s.append(time.perf_counter() - began)
-    return min(times_s) * 1e6
-
-
-def _kept(model: Any, inputs: list[Any]) -> Any:
-    """Private copy of the answer to a call: some models return the same buffer every time."""
-    return copy.deepcopy(call(model, inputs))
-
-
-def _settle_mode(
-    model: Any, given: Callable[[], list[Any]], outputs: Any
-) -> tuple[bool, problem_spec.Spread]:
-    """Mode of the model, and the spread of its answers: the declared mode if the model is a
-    function of its inputs in it, else eval mode (dropout).  Sums without a fixed order cause
-    spread.  Raises ValueError for a random model.
-    """
-    torch.manual_seed(0x5EED)  # a state that differs from the first call's
-    again = _kept(model, given())
-    if rounding.differs_by_rounding(outputs, again):
-        return bool(getattr(model, "training", False)), _spread(model, given, outputs, again)
-    if isinstance(model, torch.nn.Module):
-        model.eval()
-        one, two = (_kept(model, given()) for _ in range(2))
-        if rounding.differs_by_rounding(one, two):
-            return False, _spread(model, given, one, two)
-    raise ValueError(
-        "the reference is random: two calls on the same inputs differ by more than rounding, in"
-        " eval mode too"
-    )
-
-
-def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> problem_spec.Spread:
-    """Differences between answers to the same inputs; empty if two answers are equal
-    bit for bit.
-    """
-    if layout.same(list(layout.values(one)), list(layout.values(two))):
-        return ()
-    return rounding.spread(one, lambda: _kept(model, given()))
-
-
-def _contiguous(node: layout.Node) -> layout.Node:
-    """The node without strides: outputs are delivered contiguous."""
-    plain = (
-        dict(node, items=[_contiguous(item) for item in node["items"]])
-        if "items" in node
-        else dict(node)
-    )
-    if plain["kind"] == "tensor":
-        plain["stride"] = None
-    return plain

@@ -1,0 +1,117 @@
+"""A problem's model as its description finds it: time of a call, mode, spread of its answers, and
+whether memory holds its twin.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from workers.protocol import layout, problem_spec
+from workers.shims import rounding
+from workers.shims.reference_session import call, settle
+from workers.shims.true_answer import Truth
+
+COPIES = 4
+"""Copies of the parameters besides the twin's: in both arenas and in both models."""
+
+FOR_MODELS = 0.8
+"""Share of a device's memory for models, and for the inputs and outputs of calls;
+contexts take the rest.
+"""
+
+TIMED_CALLS, TIMED_S = 5, 0.1
+"""Most calls that are timed to find the fastest, and the total in seconds after
+which no further call begins.
+"""
+
+
+def has_room_for_twin(device: torch.device, parameters: list[layout.Node], call_bytes: int) -> bool:
+    """Test whether a device holds both sides' models and arenas, and a copy of the model in fp64.
+
+    `call_bytes`: inputs and outputs of a call, and the most memory that it takes."""
+    if device.type != "cuda":
+        return True
+    total_bytes = int(os.environ["EVALUATION_MEMORY_BYTES"])  # without that of other programs
+    models_bytes = COPIES * sum(map(layout.size_of, parameters)) + _twin_bytes(parameters)
+    return models_bytes + 2 * call_bytes <= FOR_MODELS * total_bytes
+
+
+def truth_bytes(peak_bytes: int, parameters: list[layout.Node], best: Truth) -> int:
+    """Device memory that the expected outputs of a call take beside the twin.
+
+    `peak_bytes`: the most that the search for `best` took, which makes a twin of its own.
+    """
+    return 0 if best is Truth.OWN else max(0, peak_bytes - _twin_bytes(parameters))
+
+
+def _twin_bytes(parameters: list[layout.Node]) -> int:
+    return sum(layout.size_of(layout.widened(node)) for node in parameters)
+
+
+def fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device) -> float:
+    """Microseconds of the fastest of some calls; other evaluations on the device
+    slow down some of them.
+    """
+    times_s: list[float] = []
+    while len(times_s) < TIMED_CALLS and sum(times_s) < TIMED_S:
+        inputs = given()
+        settle(device)
+        began = time.perf_counter()
+        call(model, inputs)
+        settle(device)
+        times_s.append(time.perf_counter() - began)
+    return min(times_s) * 1e6
+
+
+def kept(model: Any, inputs: list[Any]) -> Any:
+    """Private copy of the answer to a call: some models return the same buffer every time."""
+    return copy.deepcopy(call(model, inputs))
+
+
+def settle_mode(
+    model: Any, given: Callable[[], list[Any]], outputs: Any
+) -> tuple[bool, problem_spec.Spread]:
+    """Mode of the model, and the spread of its answers: the declared mode if the model is a
+    function of its inputs in it, else eval mode (dropout).  Sums without a fixed order cause
+    spread.  Raises ValueError for a random model.
+    """
+    torch.manual_seed(0x5EED)  # a state that differs from the first call's
+    again = kept(model, given())
+    if rounding.differs_by_rounding(outputs, again):
+        return bool(getattr(model, "training", False)), _spread(model, given, outputs, again)
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+        one, two = (kept(model, given()) for _ in range(2))
+        if rounding.differs_by_rounding(one, two):
+            return False, _spread(model, given, one, two)
+    raise ValueError(
+        "the reference is random: two calls on the same inputs differ by more than rounding, in"
+        " eval mode too"
+    )
+
+
+def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> problem_spec.Spread:
+    """Differences between answers to the same inputs; empty if two answers are equal
+    bit for bit.
+    """
+    if layout.same(list(layout.values(one)), list(layout.values(two))):
+        return ()
+    return rounding.spread(one, lambda: kept(model, given()))
+
+
+def contiguous(node: layout.Node) -> layout.Node:
+    """The node without strides: outputs are delivered contiguous."""
+    plain = (
+        dict(node, items=[contiguous(item) for item in node["items"]])
+        if "items" in node
+        else dict(node)
+    )
+    if plain["kind"] == "tensor":
+        plain["stride"] = None
+    return plain
