@@ -22,7 +22,7 @@ from app.domain.near_duplicates import Search, Similarity
 from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Learns, PairOf, Source, Spec
 from app.domain.split import TRAIN, split_of
-from app.domain.verdict import Label
+from app.export import answerless_rows
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
 from app.export.funnel_stages import (
     BALANCE,
@@ -193,11 +193,11 @@ class Selector:
             decisions.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
             return []
         if self.spec.source is Source.PROBLEMS:
-            return self._untried(survivors, decisions)
+            return answerless_rows.untried(survivors, self.spec, self._rates, decisions)
         if self.kind is Kind.RL_PROMPTS:
-            return self._prompts(survivors, decisions)
+            return answerless_rows.prompts(survivors, self.spec, decisions)
         if self.kind is Kind.REWARDS:
-            return self._rewards(attempts, survivors)
+            return answerless_rows.rewards(attempts, survivors, self.spec)
         dialogues = sampling.trajectories(attempts)
         survivors = self._agreed(survivors, decisions)
         kept = self._sampled(dialogues, survivors)
@@ -368,69 +368,6 @@ class Selector:
 
     def _is_failure(self, attempt: Attempt) -> bool:
         return attempt.stage not in self._refused and attempt.teachable and not attempt.succeeded
-
-    def _untried(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
-        """A row for each requested language, with the pass rate of the named run in
-        this language.
-        """
-        return [pick for one in survivors if (pick := self._asked_for(one, decisions)) is not None]
-
-    def _asked_for(self, one: Attempt, decisions: Decisions) -> Pick | None:
-        right, total = self._rates.get((one.problem_id, one.backend), (0, 0))
-        rate = right / total if total else None
-        low, high = self.spec.pass_rate or (0.0, 1.0)
-        if self.spec.pass_rate is not None and (rate is None or not low <= rate <= high):
-            decisions.drop(
-                [one], CHOICE, "not tried in the run" if rate is None else f"pass rate {rate:.3f}"
-            )
-            return None
-        return Pick(one, extra=Extra(pass_rate=rate, attempts=total))
-
-    def _prompts(self, survivors: list[Attempt], decisions: Decisions) -> list[Pick]:
-        """One row per problem and backend, shown under the prompt of its first attempt.
-
-        An attempt is an answer to a prompt: a first turn, or a candidate submitted
-        alone.  Later turns answer earlier turns and are no attempts.  Answers
-        without code are failed attempts.
-        """
-        picks = []
-        later = [one for one in survivors if one.turn]
-        decisions.drop(later, CHOICE, "a later turn is no attempt of the prompt")
-        first = without(survivors, later)
-        for backend in sorted({one.backend for one in first}):
-            tried = [one for one in first if one.backend == backend]
-            rate = sum(one.correct and one.label == Label.CLEAN for one in tried) / len(tried)
-            low, high = self.spec.pass_rate or (0.0, 1.0)
-            if not low <= rate <= high:
-                decisions.drop(tried, CHOICE, f"pass rate {rate:.3f}")
-                continue
-            prompted = [one for one in tried if one.trajectory_id] or tried
-            shown = next((one for one in prompted if one.evaluation_id), prompted[0])
-            decisions.drop(without(tried, [shown]), CHOICE, "one row a problem")
-            others = tuple(("attempt", one) for one in tried if one is not shown)
-            picks.append(
-                Pick(shown, extra=Extra(pass_rate=rate, attempts=len(tried)), beside=others)
-            )
-        return picks
-
-    def _rewards(self, attempts: list[Attempt], survivors: list[Attempt]) -> list[Pick]:
-        wanted = {one.place for one in survivors}
-        picks = []
-        for turns in sampling.trajectories(attempts):
-            if not any(turn.place in wanted for turn in turns):
-                continue
-            ahead = zip(
-                *(sampling.returns(turns, self.spec.gamma, name) for name in sampling.SCORES),
-                strict=True,
-            )
-            for number, (turn, returns) in enumerate(zip(turns, ahead, strict=True)):
-                if turn.place in wanted:
-                    extra = Extra(rewards=tuple(sampling.scores(turn).values()), returns=returns)
-                    unlisted = (
-                        ("return", one) for one in turns[number + 1 :] if one.place not in wanted
-                    )
-                    picks.append(Pick(turn, extra=extra, beside=tuple(unlisted)))
-        return picks
 
     def _plan(self, table: pa.Table, picks: list[Pick], splits: list[str]) -> pa.Table:
         facts = table.select([one.name for one in FACTS])
