@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from app import passwords
-from app.cli import services
+from app.cli import errors, services
 from app.domain import choices
 from app.settings import Settings
 from app.store import users
@@ -56,7 +56,7 @@ def password(name: str, file: Path | None, generate: bool) -> tuple[str, str | N
         made = passwords.generated()
         return passwords.hashed(made, name=name), made
     if file is not None:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        text = sys.stdin.read() if str(file) == "-" else errors.text_of(file)
         return passwords.hashed(text.removesuffix("\n"), name=name), None
     if not sys.stdin.isatty():
         raise click.UsageError(

@@ -291,7 +291,7 @@ stop = _act("stop", "stopped", "End a collection for good; everything collected 
 
 def read(path: Path, changes: tuple[str, ...]) -> CollectionSpec:
     """The specification in a file, with changes.  Raises RequestError that names the key."""
-    value = specs.mapping_of(path.read_text(), toml=path.suffix.lower() != ".json")
+    value = specs.mapping_of(failures.text_of(path), toml=path.suffix.lower() != ".json")
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:

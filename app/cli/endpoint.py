@@ -184,7 +184,7 @@ def scripted(script: Path, port: int, behaviour: str) -> None:
     SCRIPT is JSON: {"scenes": [{"match": "text of the problem", "turns": [["answer",
     "alternative"], ["turn two"]]}]}.
     """
-    serving.serve(script.read_text(), behaviour, port=port)
+    serving.serve(errors.text_of(script), behaviour, port=port)
 
 
 def _show(outcome: probes.Probe) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import click
 
@@ -25,6 +26,14 @@ class InfrastructureError(click.ClickException):
     """Failure of a server, a worker or this program."""
 
     exit_code = INFRASTRUCTURE
+
+
+def text_of(path: Path) -> str:
+    """Content of a text file.  Raises BadInputError where it is no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: expected text in UTF-8: {error}") from error
 
 
 def translate(error: Exception) -> click.ClickException:

@@ -324,11 +324,7 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
     """The spec of a file, overridden by options.  BadInputError for contradictions."""
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     try:
-        spec = (
-            Spec()
-            if path is None
-            else export.spec_of(_spec_in(msgspec.json.decode(path.read_bytes())))
-        )
+        spec = Spec() if path is None else _stored_spec(path)
         known = {field.name for field in fields(Spec)}
         assert given.keys() <= known
         declared = export.spec_of(export.spec_json(replace(spec)) | given)
@@ -338,6 +334,14 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
     except (ValueError, msgspec.DecodeError) as error:
         raise errors.BadInputError(str(error)) from error
     return declared
+
+
+def _stored_spec(path: Path) -> Spec:
+    """The selection in a file.  Raises ValueError that names the file."""
+    try:
+        return export.spec_of(_spec_in(msgspec.json.decode(path.read_bytes())))
+    except (ValueError, msgspec.DecodeError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _spec_in(found: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -56,12 +57,19 @@ STYLES = {
 
 def out() -> Console:
     """Standard output, at this moment (tests replace it)."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    return Console(file=_tolerant(sys.stdout), highlight=False, soft_wrap=True)
 
 
 def err() -> Console:
     """Standard error: progress and remarks, so that standard output is the answer alone."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return Console(file=_tolerant(sys.stderr), highlight=False, soft_wrap=True)
+
+
+def _tolerant(stream: TextIO) -> TextIO:
+    """The stream; an escape takes the place of a sign that its encoding lacks, for instance ×."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
 
 
 @contextmanager
@@ -71,7 +79,7 @@ def in_place_of(path: Path) -> Iterator[TextIO]:
     """
     draft = path.with_name(f".{path.name}.new")
     try:
-        with draft.open("w") as file:
+        with draft.open("w", encoding="utf-8") as file:
             yield file
         draft.replace(path)
     finally:
@@ -125,7 +133,7 @@ def table_out(table: Table) -> None:
     """A table on standard output, never cut: a terminal that is too narrow breaks its
     lines, a pipe gets them whole.
     """
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=_WIDEST)
+    console = Console(file=_tolerant(sys.stdout), highlight=False, soft_wrap=True, width=_WIDEST)
     console.print(table)
 
 

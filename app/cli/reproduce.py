@@ -34,7 +34,7 @@ def command(ctx: click.Context, manifest: Path, out: Path, as_json: bool) -> Non
     """
     settings: Settings = ctx.obj
     try:
-        body = json.loads(manifest.read_text(encoding="utf-8"))
+        body = json.loads(errors.text_of(manifest))
         with services.client(settings) as client, Watched("exporting") as watched:
             made, differences = export.reproduce(client.database, body, out, progress=watched)
     except (export.ExportError, json.JSONDecodeError, KeyError) as error:

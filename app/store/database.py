@@ -12,7 +12,13 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.exc import InterfaceError, InternalError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    InterfaceError,
+    InternalError,
+    InvalidatePoolError,
+    OperationalError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.domain.request import RequestError, ServiceUnavailableError
@@ -103,7 +109,10 @@ class Database:
         `worker_idle_s`: limit for short transactions of a worker; the server ends a transaction
         that is idle for longer, and releases its locks.
         """
-        self.url = sa.make_url(url)
+        try:
+            self.url = sa.make_url(url)
+        except ArgumentError as error:  # which repeats the text, password and all
+            raise ValueError(f"database_url: expected {DRIVER}://…, got no URL") from error
         self._arguments: dict[str, Any] = {
             "connect_timeout": CONNECT_TIMEOUT_S,
             "application_name": "assay",

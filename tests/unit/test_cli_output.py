@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO, TextIOWrapper
+
 import pytest
 
 from app.cli import output
@@ -73,3 +75,12 @@ def test_a_line_beside_progress_is_whole_without_a_terminal(
     with output.progress("evaluating", output.out()) as bar:
         bar.console.print("x" * 200)
     assert capsys.readouterr().out == "x" * 200 + "\n"
+
+
+def test_a_sign_that_the_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation that took a minute ended with `'ascii' codec can't encode character`."""
+    there = BytesIO()
+    monkeypatch.setattr("sys.stdout", TextIOWrapper(there, encoding="ascii", write_through=True))
+    output.out().print("1.52×")
+    output.list_out("speedup", rows=[["1.52×"]])
+    assert there.getvalue().count(rb"1.52\xd7") == 2

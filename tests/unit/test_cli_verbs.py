@@ -111,6 +111,24 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["reproduce", "FILE", "--out", "x"],
+        ["collect", "start", "FILE"],
+        ["endpoint", "scripted", "FILE"],
+        ["export", "--out", "x", "--spec", "FILE"],
+    ],
+)
+def test_a_file_that_is_no_text_is_named(answering: Any, tmp_path: Path, arguments: Any) -> None:
+    answering(result())
+    file = tmp_path / "binary"
+    file.write_bytes(b"\xff\xfe\x00")
+    came = run(*(str(file) if each == "FILE" else each for each in arguments))
+    assert came.exit_code == errors.USAGE
+    assert came.stderr.startswith(f"error: {file}: ")
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["nope"], "unknown command 'nope'; expected one of demo, up, eval"),

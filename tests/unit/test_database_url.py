@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from app.embedded.os_user import Account
 from app.embedded.servers import Postgres
-from app.store.database import libpq_url
+from app.store.database import Database, libpq_url
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,12 @@ def test_a_state_folder_may_have_a_space(tmp_path: Path) -> None:
     host = str(tmp_path / "state dir" / "postgres")
     assert sa.make_url(server.url).query["host"] == host
     assert conninfo_to_dict(server._url("assay", "postgres"))["host"] == host
+
+
+@pytest.mark.parametrize("text", ["s3cret", "://s3cret", "postgresql+psycopg:/s3cret"])
+def test_a_text_that_is_no_url_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^database_url: expected postgresql\+psycopg://…"
+    ) as told:
+        Database(text)
+    assert "s3cret" not in str(told.value)
