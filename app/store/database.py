@@ -154,7 +154,7 @@ class Database:
         Raises DatabaseUnavailableError where the server cannot be reached or breaks off, and
         TooLongError for a value that an index cannot hold.
         """
-        with self._translated(), self.engine.begin() as connection:
+        with self.translated(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
@@ -162,13 +162,13 @@ class Database:
         """A connection on which every statement stands for itself: for a few short
         reads, two round trips cheaper.
         """
-        with self._translated(), self.engine.connect() as connection:
+        with self.translated(), self.engine.connect() as connection:
             yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """A read-only connection that sees the database as it was at its first statement."""
-        with self._translated(), self.engine.connect() as connection:
+        with self.translated(), self.engine.connect() as connection:
             connection.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
@@ -181,7 +181,8 @@ class Database:
             self.engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Errors of the driver as this module's, one line each."""
         try:
             yield
         except PoolTimeoutError as error:

@@ -10,6 +10,7 @@ from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 
 from app.store import revisions
+from app.store.database import Database
 
 
 class NewerDatabaseError(RuntimeError):
@@ -32,11 +33,12 @@ def config(url: str) -> Config:
 def upgrade(url: str, revision: str = "head") -> None:
     """Run the migrations that the database has not seen, one process at a time.
 
-    Raises NewerDatabaseError, with nothing changed, and ValueError for a `revision`
-    that does not exist.
+    Raises NewerDatabaseError, with nothing changed, DatabaseUnavailableError, and ValueError for a
+    `revision` that does not exist.
     """
     try:
-        command.upgrade(config(url), revision)
+        with Database(url).translated():
+            command.upgrade(config(url), revision)
     except CommandError as error:
         if not isinstance(error.__cause__, ResolutionError):
             raise

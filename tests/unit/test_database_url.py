@@ -10,7 +10,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from app.embedded.os_user import Account
 from app.embedded.servers import Postgres
-from app.store.database import Database, libpq_url
+from app.store import migrate
+from app.store.database import Database, DatabaseUnavailableError, libpq_url
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,9 @@ def test_a_text_that_is_no_url_is_refused_and_not_repeated(text: str) -> None:
     ) as told:
         Database(text)
     assert "s3cret" not in str(told.value)
+
+
+def test_a_migration_without_a_server_says_which_in_one_line() -> None:
+    with pytest.raises(DatabaseUnavailableError) as told:
+        migrate.upgrade("postgresql+psycopg://u:s3cret@127.0.0.1:1/x")
+    assert str(told.value).startswith("PostgreSQL at postgresql+psycopg://u:***@127.0.0.1:1/x: ")
