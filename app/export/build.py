@@ -244,7 +244,7 @@ def selector(
         )
     policy = text_facts.policy_of(draft.spec).key
     device = export_conditions.device_of(
-        connection, draft.spec, draft.as_of, export_matching.evaluated(only)
+        connection, draft.spec, draft.as_of, export_matching.matched(only)
     )
     prefix = export_attempts.as_it_was(draft.as_of) if draft.replay else ""
     told = None

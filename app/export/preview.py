@@ -95,7 +95,7 @@ def _parts(
     among: set[UUID] | None = None
     if not _may_need_none_left(draft):
         with database.snapshot() as connection:
-            kept = export_matching.evaluated_but_of(only, closed)
+            kept = export_matching.matched_but_of(only, closed)
             left = export_matching.surviving(
                 connection, chosen.conditions, draft.as_of, kept, AT_ONCE + 1
             )

@@ -62,6 +62,8 @@ class Matching:
 
     evaluation_ids: list[UUID]
     trajectory_ids: list[UUID]
+    matched_ids: list[UUID] | None = None
+    """Evaluations that the filter itself keeps; None: all of them."""
 
     @property
     def evaluated(self) -> sa.ColumnElement[bool]:
@@ -69,6 +71,13 @@ class Matching:
         return evaluations.c.evaluation_id == sa.any_(
             sa.literal(self.evaluation_ids, ARRAY(sa.Uuid))
         )
+
+    @property
+    def matched(self) -> sa.ColumnElement[bool]:
+        """Condition on evaluations: those that the filter itself keeps."""
+        if self.matched_ids is None:
+            return self.evaluated
+        return evaluations.c.evaluation_id == sa.any_(sa.literal(self.matched_ids, ARRAY(sa.Uuid)))
 
     @property
     def told(self) -> sa.ColumnElement[bool]:
@@ -79,6 +88,11 @@ class Matching:
 def evaluated(only: Matching | None) -> sa.ColumnElement[bool]:
     """Condition on evaluations; None keeps all."""
     return sa.true() if only is None else only.evaluated
+
+
+def matched(only: Matching | None) -> sa.ColumnElement[bool]:
+    """Condition on evaluations that the filter itself keeps; None keeps all."""
+    return sa.true() if only is None else only.matched
 
 
 def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching | None:
@@ -111,8 +125,12 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
     of_turns = beside.where(
         turns.c.trajectory_id == sa.any_(sa.literal(trajectory_ids, ARRAY(sa.Uuid)))
     )
-    evaluation_ids = {row.evaluation_id for row in found} | set(connection.scalars(of_turns))
-    return Matching(evaluation_ids=sorted(evaluation_ids), trajectory_ids=trajectory_ids)
+    matched_ids = {row.evaluation_id for row in found}
+    return Matching(
+        evaluation_ids=sorted(matched_ids.union(connection.scalars(of_turns))),
+        trajectory_ids=trajectory_ids,
+        matched_ids=sorted(matched_ids),
+    )
 
 
 def surviving(
@@ -139,10 +157,12 @@ def asked_of(problem_id: UUID) -> sa.ColumnElement[bool]:
     return jobs.c.problem_id == problem_id
 
 
-def evaluated_but_of(only: Matching | None, problem_ids: Iterable[UUID]) -> sa.ColumnElement[bool]:
-    """Condition on evaluations, None keeps all, with jobs of none of these problems."""
+def matched_but_of(only: Matching | None, problem_ids: Iterable[UUID]) -> sa.ColumnElement[bool]:
+    """Condition on evaluations that the filter itself keeps, with jobs of none of these
+    problems.
+    """
     return sa.and_(
-        evaluated(only), jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid)))
+        matched(only), jobs.c.problem_id != sa.all_(sa.literal(list(problem_ids), ARRAY(sa.Uuid)))
     )
 
 

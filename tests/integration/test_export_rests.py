@@ -19,7 +19,7 @@ from app.domain.review import Opinion
 from app.domain.trajectory import Run, Turn
 from app.domain.user import Role, user
 from app.export import verify
-from app.store import exports, reviews, tables, trajectories
+from app.store import export_matching, exports, reviews, tables, trajectories
 from app.store.database import Database
 from app.store.reviews import GivenReview
 from tests.integration import dataset_seed
@@ -216,3 +216,17 @@ def delete(connection: sa.Connection, table: sa.Table, identifier: UUID) -> None
         connection.execute(sa.text(f"ALTER TABLE {other} DROP CONSTRAINT {name}"))
     [key] = table.primary_key.columns
     connection.execute(table.delete().where(key == identifier))
+
+
+def test_siblings_of_matches_are_read_but_are_no_matches(filled: Database) -> None:
+    spec = exporting.spec_of({"format": "trl_sft", "where": "turn = 1"})
+    with filled.snapshot() as connection:
+        as_of = export_matching.snapshot(connection).as_of
+        found = export_matching.matching(connection, spec, as_of)
+        assert found is not None
+        assert found.matched_ids is not None
+        assert set(found.matched_ids) < set(found.evaluation_ids)
+        kept = sa.select(sa.func.count()).select_from(tables.evaluations)
+        assert connection.scalar(kept.where(export_matching.matched(found))) == len(
+            found.matched_ids
+        )
