@@ -110,9 +110,8 @@ def make_app(broker_url: str, *, queues: Iterable[str] = ()) -> Celery:
             **limits,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
-            "queue_order_strategy": (
-                "round_robin"
-            ),  # which queue gave the permission does not matter
+            # Any order: which queue gave the permission does not matter.
+            "queue_order_strategy": "round_robin",
             "priority_steps": [0],
             "socket_timeout": CONSUMER_SILENCE_S if queues else SENDER_SILENCE_S,
             "socket_connect_timeout": 5,

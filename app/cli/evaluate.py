@@ -93,13 +93,28 @@ def command(
             raise errors.BadInputError(
                 "--batch: expected --out, and neither REFERENCE nor CANDIDATE"
             )
-        tally = batch.run(settings, cases, out, options)
-        batch.report(tally, out, as_json=as_json)
-        ctx.exit(tally.exit_code)
+        _run_batch(ctx, cases, out, options, as_json=as_json)
     if reference is None or candidate is None or out is not None:
         raise errors.BadInputError(
             "expected REFERENCE and CANDIDATE, or --batch with --out, or --pending"
         )
+    _run_one(ctx, reference, candidate, options, as_json=as_json)
+
+
+def _run_batch(
+    ctx: click.Context, cases: Path, out: Path, options: dict[str, Any], *, as_json: bool
+) -> NoReturn:
+    """`--batch`: evaluate every line, report the counts, and exit."""
+    tally = batch.run(ctx.obj, cases, out, options)
+    batch.report(tally, out, as_json=as_json)
+    ctx.exit(tally.exit_code)
+
+
+def _run_one(
+    ctx: click.Context, reference: Path, candidate: Path, options: dict[str, Any], *, as_json: bool
+) -> NoReturn:
+    """Evaluate one candidate, print its result, and exit."""
+    settings: Settings = ctx.obj
     result = one(settings, reference, candidate, options)
     if as_json:
         output.json_out(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,14 @@ def _require_rows(funnel: list[Stage]) -> None:
         before = stage.rows
 
 
+def _hardware(rows: Mapping[str, int]) -> tuple[dict[str, Any], ...]:
+    """Devices with their numbers of rows."""
+    keys = ("device_class", "device_name", "rows")
+    return tuple(
+        dict(zip(keys, (*name.split("\t"), count), strict=True)) for name, count in rows.items()
+    )
+
+
 def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
     """The manifest; writes the files of decisions.  Raises ExportError where no row is left."""
     parts, spec = selected.parts, draft.spec
@@ -147,14 +156,7 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         policies=(text_facts.policy_of(spec).key,),
         detectors=text_facts.versions(),
         protocols=tuple(tally(parts, "protocols")),
-        hardware=tuple(
-            dict(
-                zip(
-                    ("device_class", "device_name", "rows"), (*name.split("\t"), count), strict=True
-                )
-            )
-            for name, count in counted["hardware"].items()
-        ),
+        hardware=_hardware(counted["hardware"]),
         source_sets=tally(parts, "source_sets"),
         models=tally(parts, "models"),
         licences=tally(parts, "licences"),

@@ -166,13 +166,9 @@ async def kernel_reward(
     results = await scoring.evaluated(wanted, url=url, deadline_s=deadline_s)
     found = [result for result in results if result and result["valid"]]
     if log_metric and found:
-        log_metric(
-            "kernel/correct_rate", sum(bool(result["correct"]) for result in found) / len(found)
-        )
-        log_metric(
-            "kernel/hack_rate",
-            sum(result["verdict"] == Label.HACK for result in found) / len(found),
-        )
+        hacks = sum(result["verdict"] == Label.HACK for result in found)
+        log_metric("kernel/correct_rate", sum(bool(one["correct"]) for one in found) / len(found))
+        log_metric("kernel/hack_rate", hacks / len(found))
     if log_extra:
         log_extra("kernel_url", [result["url"] if result else None for result in results])
     return [scoring.score(reward, result) for result in results]

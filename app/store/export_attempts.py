@@ -168,6 +168,14 @@ def _last_turn(trajectory_id: sa.ColumnElement[Any], as_of: datetime) -> sa.Scal
     ).scalar_subquery()
 
 
+def _kept_silences(stages: Sequence[Condition], said: sa.Subquery) -> list[sa.ColumnElement[bool]]:
+    """By stage, the condition that an answer without code is kept."""
+    return [
+        sa.true() if one.of_silence is None else _narrowed(one.of_silence, {turn_rows: said})
+        for one in stages
+    ]
+
+
 def _judged(
     stages: Sequence[Condition], as_of: datetime, *, said: sa.Subquery, only: Matching | None = None
 ) -> sa.Subquery:
@@ -199,18 +207,16 @@ def _judged(
         name: _narrowed(column, standing_in) for name, (column, _) in (_NARROW | _EXTRA).items()
     }
     unprompted = sa.or_(said.c.turn_id.is_(None), said.c.unprompted)
+    prompt = sa.case((unprompted, "template " + sources.c.backend), else_=said.c.opening)
+    believed = sa.and_(evaluations.c.valid, verdict.c.fresh)
     query = sa.select(
         *(column.label(name) for name, column in columns.items()),
         evaluations.c.created_at.label("created_at"),
         candidate_features.c.signature.label("signature"),
-        sa.case((unprompted, "template " + sources.c.backend), else_=said.c.opening).label(
-            "prompt"
-        ),
+        prompt.label("prompt"),
         sa.case(*dropped, else_=PASSED).label("stage"),
         sa.func.coalesce(sa.and_(sa.true(), *teaching), sa.false()).label("teachable"),
-        sa.func.coalesce(sa.and_(evaluations.c.valid, verdict.c.fresh), sa.false()).label(
-            "believed"
-        ),
+        sa.func.coalesce(believed, sa.false()).label("believed"),
     )
     joined: sa.FromClause = evaluation_rows.JOINED
     for table, same in _BESIDE:
@@ -222,10 +228,7 @@ def _judged(
         chosen = chosen.where(only.evaluated)
     silences = answers_without_code.attempts(
         dict(chosen.selected_columns.items()),
-        [
-            sa.true() if one.of_silence is None else _narrowed(one.of_silence, {turn_rows: said})
-            for one in stages
-        ],
+        _kept_silences(stages, said),
         said,
         FAMILY,
         _BESIDE[0][1],

@@ -121,11 +121,8 @@ def conditions(
         verdicts.c.policy == policy,
         verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type),
     )
-    stage(
-        JUDGED,
-        fresh,
-        f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors",
-    )
+    rule = f"the verdict is of policy {policy} and of this version's {len(detectors)} detectors"
+    stage(JUDGED, fresh, rule)
     if kind.takes_all:
         return stages + _teaching(spec, kind)
     if not named & filter_fields.ON_OUTCOME:
@@ -134,11 +131,19 @@ def conditions(
         clean = evaluation_rows.LABEL == Label.CLEAN
         if hacked:
             clean = sa.and_(clean, hacked_sources.is_none_of(hacked))
-        stage(
-            "clean",
-            clean,
-            "neither suspect nor hack, nor is another evaluation of the source a hack",
-        )
+        rule = "neither suspect nor hack, nor is another evaluation of the source a hack"
+        stage("clean", clean, rule)
+    return stages + _figures(spec) + _teaching(spec, kind)
+
+
+def _figures(spec: Spec) -> list[Condition]:
+    """Stages by the evaluation's figures, and by people's reviews of high speedups."""
+    measured = evaluations.c
+    stages: list[Condition] = []
+
+    def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
+        stages.append(Condition(name=name, keeps=keeps, rule=rule))
+
     if spec.reviewed_above is not None:
         looked_at = sa.or_(
             measured.human_verdict.is_not(None), measured.speedup <= spec.reviewed_above
@@ -159,7 +164,7 @@ def conditions(
         stage(
             "coverage", covered, f"own kernels take at least {spec.min_coverage:.0%} of kernel time"
         )
-    return stages + _teaching(spec, kind)
+    return stages
 
 
 def _teaching(spec: Spec, kind: Kind) -> list[Condition]:

@@ -55,6 +55,12 @@ NOT_PAGES = {
 }
 """GET routes that answer with data, a part of a page, or another page."""
 
+TABS = (
+    *("prompt", "response", "code", "diff", "compile", "correctness"),
+    *("timing", "profile", "verdict", "ir", "raw"),
+)
+"""Tabs of a turn."""
+
 FIXED = {
     "account.login": ("/login",),
     "account.page": ("/account",),
@@ -197,19 +203,6 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
     other_runs = [each for each in ids(tables.runs.c.run_id) if each != run_id]
     one, two = ids(tables.exports.c.export_id)[:2]
     evaluations, trajectory = seeded.evaluations, f"/trajectories/{seeded.trajectories[0]}"
-    tabs = (
-        "prompt",
-        "response",
-        "code",
-        "diff",
-        "compile",
-        "correctness",
-        "timing",
-        "profile",
-        "verdict",
-        "ir",
-        "raw",
-    )
     return FIXED | {
         "collecting.attempt": tuple(
             f"/attempts/{each}" for each in ids(tables.nodes.c.node_id)[:1]
@@ -245,7 +238,7 @@ def _paths(connection: sa.Connection, seeded: Seeded) -> dict[str, tuple[str, ..
         "runs.compare": ("/runs/compare", f"/runs/compare?run={run_id}&run={other_runs[0]}"),
         "runs.page": (f"/runs/{run_id}",),
         "trajectories.page": (
-            *(f"{trajectory}?turn=3&tab={tab}" for tab in tabs),
+            *(f"{trajectory}?turn=3&tab={tab}" for tab in TABS),
             f"{trajectory}?turn=3&tab=diff&view=split",
             f"/trajectories/{seeded.trajectories[1]}?turn=2&tab=verdict",
         ),

@@ -144,16 +144,10 @@ def _gym(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
 
 
-def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[str, Any]) -> int:
-    """NeMo Gym's agent over HTTP, with its resources server and a scripted policy; its port."""
+def scripted_policy(answers: Callable[[str], list[str]]) -> Any:
+    """A model server of NeMo Gym that gives scripted answers."""
     from fastapi import FastAPI
-    from nemo_gym.config_types import BaseServerConfig
     from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
-    from nemo_gym.server_utils import ServerClient
-    from omegaconf import OmegaConf
-    from responses_api_agents.gymnasium_agent.app import GymnasiumAgent, GymnasiumAgentConfig
-
-    from app.integrations.nemo_gym import KernelConfig, KernelServer
 
     policy = FastAPI()
 
@@ -180,6 +174,20 @@ def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[
             "tools": [],
             "output": [{**message, "content": content}],
         }
+
+    return policy
+
+
+def gym_agent(stack: ExitStack, answers: Callable[[str], list[str]], spec: dict[str, Any]) -> int:
+    """NeMo Gym's agent over HTTP, with its resources server and a scripted policy; its port."""
+    from nemo_gym.config_types import BaseServerConfig
+    from nemo_gym.server_utils import ServerClient
+    from omegaconf import OmegaConf
+    from responses_api_agents.gymnasium_agent.app import GymnasiumAgent, GymnasiumAgentConfig
+
+    from app.integrations.nemo_gym import KernelConfig, KernelServer
+
+    policy = scripted_policy(answers)
 
     def table(kind: str, server: str, port: int) -> dict[str, Any]:
         return {kind: {server: {"entrypoint": "app.py", "host": "127.0.0.1", "port": port}}}

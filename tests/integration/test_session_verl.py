@@ -176,12 +176,8 @@ def test_verl_gives_every_turn_its_own_credit(
     keys = [key for names, _ in batches for key in names]
     fields = [field for _, field in batches]
     versions = [field["extra_fields"][0] for field in fields]
-    assert [(each["min_global_steps"], each["max_global_steps"]) for each in versions] == [
-        (1, 1),
-        (1, 2),
-        (1, 2),
-        (1, 2),
-    ]
+    steps = [(each["min_global_steps"], each["max_global_steps"]) for each in versions]
+    assert steps == [(1, 1), (1, 2), (1, 2), (1, 2)]
     rewards = [field["rm_scores"][0] for field in fields]
     assert [[round(float(each), 4) for each in row if each] for row in rewards] == [
         [-0.1],

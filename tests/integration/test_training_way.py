@@ -168,22 +168,17 @@ def test_through_verl(connected: Client, tmp_path: Path) -> None:
         "name": "compute_score",
         "reward_kwargs": {"run": "verl", "timing_budget_s": 0.2},
     }
-    config = OmegaConf.create(
-        {
-            "actor_rollout_ref": {
-                "model": {"path": None, "tokenizer_path": str(tmp_path / "tokenizer")}
-            },
-            "reward": {
-                "reward_model": {"enable": False},
-                "custom_reward_function": function,
-                "reward_manager": {
-                    "source": "importlib",
-                    "name": "KernelRewardManager",
-                    "module": {"path": "pkg://app.integrations.verl_manager"},
-                },
-            },
-        }
-    )
+    reward = {
+        "reward_model": {"enable": False},
+        "custom_reward_function": function,
+        "reward_manager": {
+            "source": "importlib",
+            "name": "KernelRewardManager",
+            "module": {"path": "pkg://app.integrations.verl_manager"},
+        },
+    }
+    model = {"path": None, "tokenizer_path": str(tmp_path / "tokenizer")}
+    config = OmegaConf.create({"actor_rollout_ref": {"model": model}, "reward": reward})
     told = OmegaConf.create(
         {"cache_dir": str(tmp_path), "max_prompt_length": 65536, "return_raw_chat": True}
     )

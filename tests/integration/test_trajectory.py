@@ -84,11 +84,8 @@ def test_from_a_dialogue_to_a_training_row(
     )
     assert export.verify(tmp_path / "sft") == []
     assert manifest.rows == 1
-    (row,) = (
-        row
-        for file in (tmp_path / "sft" / "data").iterdir()
-        for row in pq.read_table(file).to_pylist()
-    )
+    files = (tmp_path / "sft" / "data").iterdir()
+    (row,) = (row for file in files for row in pq.read_table(file).to_pylist())
     messages = row["prompt"] + row["completion"]
     assert len(row["completion"]) == 1, "the hack is shown and not learnt"
     assert [message["role"] for message in messages] == ["user", "assistant"] * 3
@@ -96,10 +93,6 @@ def test_from_a_dialogue_to_a_training_row(
         each.messages[0].content for each in TURNS
     ]
     assert "torch.cdist" in messages[-1]["content"]
-    assert (row["turn"], row["run"], row["model"], row["sanitized"]) == (
-        2,
-        "grpo-7",
-        "org/model-x",
-        True,
-    )
+    origin = (row["turn"], row["run"], row["model"], row["sanitized"])
+    assert origin == (2, "grpo-7", "org/model-x", True)
     assert row["speedup"] == last["speedup"]

@@ -22,7 +22,8 @@ from workers.sandbox import (
     warden,
     zygote,
 )
-from workers.sandbox.confined_process import ConfinedProcess, readable
+from workers.sandbox.confined_process import ConfinedProcess
+from workers.sandbox.polling import readable
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut
 
 HELPER = """

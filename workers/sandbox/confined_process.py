@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from workers.sandbox import proc, warden, zygote
+from workers.sandbox.polling import readable
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 STDOUT_KEPT = 16 << 10
@@ -43,19 +44,6 @@ class Stopwatch(Protocol):
         the answer, stop the processes.
         """
         ...
-
-
-def readable(*files: socket.socket, timeout_s: float = 0.0) -> list[socket.socket]:
-    """The files that become readable, or are closed at the other end, within that time.
-
-    Uses poll(2): select(2) is limited to 1024 descriptors, and a worker that runs
-    for weeks may have more.
-    """
-    poll = select.poll()
-    for file in files:
-        poll.register(file, select.POLLIN)
-    ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
-    return [file for file in files if file.fileno() in ready]
 
 
 class ConfinedProcess:

@@ -29,7 +29,8 @@ from types import TracebackType
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command
 from workers.sandbox import escape_attempts, layers, toolchain, zygote_client
-from workers.sandbox.confined_process import ConfinedProcess, readable
+from workers.sandbox.confined_process import ConfinedProcess
+from workers.sandbox.polling import readable
 from workers.sandbox.process_errors import Ended, TimedOut, ZygoteError
 
 _ROLE = "workers.sandbox.escape_attempts"

@@ -96,9 +96,8 @@ class Shim:
             Command.RENEW: ReplyCode.CONSTRUCT_FAILED,
         }
         try:
-            if (
-                command == Command.RUN and self._slots is not None
-            ):  # first, because the clock is running
+            # RUN comes first, because the clock is running.
+            if command == Command.RUN and self._slots is not None:
                 if self._recorder.ablate == control_channel.AblationMode.KEEP:
                     given = layout.values(self._slots.arguments(a))
                     self._recorder.inputs = [
@@ -140,11 +139,8 @@ class Shim:
         except BaseException as error:
             assert self._mailbox is not None
             otherwise = failure.get(Command(command), ReplyCode.CALL_FAILED)
-            return Reply(
-                call_errors.outcome_of(error, otherwise),
-                0,
-                control_channel.put_text(self._mailbox, call_errors.explain(error)),
-            )
+            length = control_channel.put_text(self._mailbox, call_errors.explain(error))
+            return Reply(call_errors.outcome_of(error, otherwise), 0, length)
 
     def _load(self, fd: int, source_bytes: int, spec_bytes: int) -> Reply:
         """Execute the source by its backend's rules."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
@@ -216,6 +216,31 @@ class Stack:
     """Values of every bar, as `reading` writes them."""
 
 
+def _blocks(
+    bars: Sequence[tuple[str, Mapping[str, int]]],
+    names: Sequence[str],
+    vertical: Axis,
+    words: Callable[[str], str],
+) -> Iterator[Block]:
+    """The parts of the bars, from below; their style is the place of their name."""
+    step = ACROSS / len(bars)
+    for place, (label, counts) in enumerate(bars):
+        below = 0
+        for style, name in enumerate(names):
+            if not (number := counts.get(name, 0)):
+                continue
+            top, foot = vertical(below + number), vertical(below)
+            yield Block(
+                x=round(step * (place + 0.08), 2),
+                y=top,
+                width=round(step * 0.84, 2),
+                height=round(foot - top, 2),
+                style=style,
+                title=f"{label}: {words(name)} {number}",
+            )
+            below += number
+
+
 def stacked(
     bars: Sequence[tuple[str, Mapping[str, int]]],
     names: Sequence[str],
@@ -232,37 +257,14 @@ def stacked(
         return None
     vertical = Axis(0.0, float(most), HEIGHT - BOTTOM, TOP)
     step = ACROSS / len(bars)
-    blocks: list[Block] = []
-    for place, (label, counts) in enumerate(bars):
-        below = 0
-        for style, name in enumerate(used):
-            if not (number := counts.get(name, 0)):
-                continue
-            top, foot = vertical(below + number), vertical(below)
-            x = round(step * (place + 0.08), 2)
-            title = f"{label}: {words(name)} {number}"
-            blocks.append(
-                Block(
-                    x=x,
-                    y=top,
-                    width=round(step * 0.84, 2),
-                    height=round(foot - top, 2),
-                    style=style,
-                    title=title,
-                )
-            )
-            below += number
+    x_ticks = [
+        Tick(at=round(step * (place + 0.5), 2), label=label)
+        for place, (label, _) in enumerate(bars)
+    ]
     return Stack(
-        blocks=tuple(blocks),
+        blocks=tuple(_blocks(bars, used, vertical, words)),
         names=tuple(words(name) for name in used),
-        x_ticks=tuple(
-            spaced(
-                [
-                    Tick(at=round(step * (place + 0.5), 2), label=label)
-                    for place, (label, _) in enumerate(bars)
-                ]
-            )
-        ),
+        x_ticks=tuple(spaced(x_ticks)),
         y_ticks=tuple(Tick(at=vertical(y), label=f"{y:g}") for y in vertical.ticks(())),
         header=(x_label, *(words(name) for name in used)),
         rows=tuple((label, *(str(counts.get(name, 0)) for name in used)) for label, counts in bars),
