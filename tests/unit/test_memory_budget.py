@@ -1,6 +1,7 @@
 """Admission of several evaluations by device memory."""
 
 import threading
+import time
 import uuid
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -205,3 +206,21 @@ def test_an_evaluation_waits_for_memory_that_other_programs_have_and_then_gives_
         100, Cancellation()
     ) as among_others:  # alone it makes do with the memory there is
         assert not among_others
+
+
+def test_memory_of_waiting_evaluations_references_is_no_other_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None of them leaves before it has had its turn: waiting for them would never end."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    room, turn = MemoryBudget(100, lambda: 60), Turn(70)
+    room._queue.extend([turn, Turn(80, resident=15)])
+    assert not room._is_there(turn)
+    now[0] += room_module.SETTLING_S + 0.1
+    assert room._is_there(turn)
+    room._queue.pop()
+    assert not room._is_there(turn)
+    now[0] += room_module.FOREIGN_S
+    with pytest.raises(NoRoomError):
+        room._is_there(turn)

@@ -2,6 +2,7 @@
 evaluation that ran out of it.
 """
 
+import os
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
@@ -15,6 +16,7 @@ from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.referee import admission, evaluate, progress
+from workers.referee.host import device
 from workers.referee.host.device import open_device
 from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.session import memory_needs, setup
@@ -344,3 +346,27 @@ def test_the_twin_is_counted_once(truth: str) -> None:
         arena = problem_spec.arena(problem, problem_spec.Slots(1, 0))
         planned.append(memory_needs.of_evaluation(problem, arena, 0, CHECK_BYTES))
     assert planned[1] - planned[0] == (0 if truth == problem_spec.OWN_TRUTH else 2 << 30)
+
+
+@pytest.mark.parametrize(
+    ("gib", "slots", "share"),
+    [(139.8, 8, 0.85), (139.8, 1, 0.85), (79.1, 8, 0.78), (79.1, 1, 0.85), (14.7, 2, 0.68)],
+)
+def test_what_evaluations_may_reserve_leaves_room_for_every_context(
+    monkeypatch: pytest.MonkeyPatch, gib: float, slots: int, share: float
+) -> None:
+    """On a GPU of 80 GB, eight evaluations and twelve warm processes have contexts of 18 GB."""
+
+    class Properties:
+        total_memory = int(gib * (1 << 30))
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    found = open_device("gpu", 0, slots)
+    assert found.room_bytes is not None
+    contexts = (found.spares + 2 * slots + 1) * device.CONTEXT_BYTES
+    assert found.room_bytes + contexts <= Properties.total_memory
+    assert found.room_bytes / Properties.total_memory == pytest.approx(share, abs=0.01)
+    assert found.references_kept * device.CONTEXT_BYTES < 0.08 * Properties.total_memory
+    assert found.cache_bytes <= min(8 << 30, Properties.total_memory // 16)

@@ -34,9 +34,6 @@ REFERENCE_MEMORY_BYTES = 8 << 30
 SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first warm process: the default of a job."""
 
-KEPT_BYTES = 8 << 30
-"""GPU memory that the referee caches for its next tensors, in bytes."""
-
 SPARE_ATTEMPTS = 3
 """Processes that are tried before the candidate's job fails."""
 
@@ -276,10 +273,10 @@ class Host:
         self._retired.clear()
 
     def trim(self) -> None:
-        """Release cached GPU memory beyond KEPT_BYTES after an evaluation, because
+        """Release cached GPU memory after an evaluation if it is more than Device.cache_bytes:
         others wait for it.
         """
-        if self._on_gpu and torch.cuda.memory_reserved() > KEPT_BYTES:
+        if self._on_gpu and torch.cuda.memory_reserved() > self.device.cache_bytes:
             with self.device_lock.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
 

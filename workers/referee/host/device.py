@@ -48,13 +48,23 @@ copies of a round.
 """
 
 ROOM_SHARE = 0.85
-"""Share of a GPU's memory that evaluations in flight may reserve (memory_budget.py)."""
+"""Share of a GPU's memory that evaluations in flight may reserve (memory_budget.py), if contexts
+leave so much.
+"""
 
 CONTEXTS_SHARE = 0.2
 """Share of a GPU's memory for the contexts of warm processes."""
 
 CONTEXT_BYTES = 600 << 20
 """Memory that a process takes on a GPU before it has computed anything."""
+
+REFERENCES_SHARE, REFERENCES = 0.07, 16
+"""Share of a GPU's memory for the contexts of references that are kept, and their most number."""
+
+CACHE_SHARE, CACHE_BYTES = 0.06, 8 << 30
+"""Memory of a GPU that the referee caches for its next tensors, which no other process can take: as
+a share of the GPU's, and at most in bytes.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +93,8 @@ class Device:
     """Most input sets at a time, even if more fit, for blocks of the least duration
     (sizing.most_slots).
     """
+    cache_bytes: int
+    """Memory of a GPU that this process caches between evaluations."""
     room_bytes: int | None
     """Memory for all evaluations in flight; None if a referee has one evaluation at a time."""
     block_us: tuple[float, float]
@@ -146,6 +158,7 @@ def _cpu() -> Device:
         arena_bytes=128 << 20,
         round_bytes=128 << 20,
         max_slots=64,
+        cache_bytes=0,
         room_bytes=None,
         block_us=(3000.0, 3000.0),
         precompiles=True,
@@ -163,6 +176,7 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
     total_bytes = torch.cuda.get_device_properties(0).total_memory - kept_bytes
     slot_bytes = total_bytes / slots
     arena_bytes = int(slot_bytes * MEMORY_SHARE / ARENAS)
+    spares = _spares(slots, total_bytes)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(
         device_class=device_class,
@@ -181,12 +195,23 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
         arena_bytes=arena_bytes,
         round_bytes=ROUND_ARENAS * arena_bytes,
         max_slots=128,
-        room_bytes=int(slot_bytes * slots * ROOM_SHARE),
+        cache_bytes=min(CACHE_BYTES, int(total_bytes * CACHE_SHARE)),
+        room_bytes=_room_bytes(total_bytes, slots, spares),
         block_us=(2000.0, 8000.0),
         precompiles=False,
-        references_kept=16,
-        spares=_spares(slots, slot_bytes * slots),
+        references_kept=max(
+            1, min(REFERENCES, int(total_bytes * REFERENCES_SHARE / CONTEXT_BYTES))
+        ),
+        spares=spares,
     )
+
+
+def _room_bytes(total_bytes: int, slots: int, spares: int) -> int:
+    """Memory for all evaluations in flight, beside the contexts of warm processes, of both sides of
+    each evaluation, and of the referee.
+    """
+    contexts_bytes = (spares + 2 * slots + 1) * CONTEXT_BYTES
+    return int(min(ROOM_SHARE * total_bytes, total_bytes - contexts_bytes))
 
 
 def _spares(slots: int, memory_bytes: float) -> int:

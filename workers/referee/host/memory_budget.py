@@ -136,7 +136,8 @@ class MemoryBudget:
 
     def _is_there(self, turn: Turn) -> bool:
         """Test whether the device has that much.  Idle processes are ended first; an evaluation
-        alone on the device makes do with the memory that is free then.
+        alone on the device makes do with the memory that is free then, and so does one that
+        lacks only what the references of waiting evaluations have.
         """
         missing = turn.need - turn.resident
         if missing <= self._free_bytes() and turn.need != self.total_bytes:
@@ -151,6 +152,9 @@ class MemoryBudget:
         waited_s = time.monotonic() - turn.since
         if turn.need == self.total_bytes:
             return self._is_settled() or waited_s > SETTLING_S
+        residents = sum(other.resident for other in self._queue if other is not turn)
+        if missing <= self._free_bytes() + residents and waited_s > SETTLING_S:
+            return True  # references of waiting evaluations have it, for which none will leave
         if waited_s > FOREIGN_S:
             free = self._free_bytes()
             raise NoRoomError(
