@@ -27,7 +27,14 @@ from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
-    from workers.backends.support import block_logic, libdevice, no_gpu
+    from workers.backends.support import (
+        block_logic,
+        concurrent_programs,
+        language_names,
+        libdevice,
+        narrow_floats,
+        no_gpu,
+    )
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 """Module that launches Triton kernels for torch.compile.  To import it starts a
@@ -66,8 +73,11 @@ class TritonBackend:
         if knobs.runtime.interpret:
             _choose_the_first()
             _type_numbers()
+            language_names.supply()
             libdevice.supply()
+            narrow_floats.supply()
             block_logic.supply()
+            concurrent_programs.supply()
             no_gpu.supply()
             _count_work(recorder)
             library_work.watch_handing_out()
@@ -105,11 +115,14 @@ def _choose_the_first() -> None:
 
 def _type_numbers() -> None:
     """Give kernels a float as a compiled one gets it: a scalar in single precision, which has
-    methods, and widens half precision beside it.  The interpreter gives them Python's own.
+    methods, and widens half precision beside it; and a bool as one bit.  The interpreter gives
+    them Python's own float, and a bool of 32 bits, which it refuses.
     """
     original = interpreter._implicit_cvt
 
     def typed(value: Any) -> Any:
+        if type(value) is bool:
+            return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
         if type(value) is not float:
             return original(value)
         return tl.tensor(
