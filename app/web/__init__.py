@@ -27,6 +27,7 @@ from app.web import (
     request_metrics,
     reward_upkeep,
     security_headers,
+    static_versions,
 )
 from app.web.compat import kernelgym, trainers
 from app.web.job_waiter import Watch
@@ -135,6 +136,7 @@ def create_app(settings: Settings) -> flask.Flask:
     body_limits.install(app)
     identity.install(app)
     security_headers.install(app)
+    static_versions.install(app)
     errors.install(app)
     if proxies := settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]

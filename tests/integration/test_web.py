@@ -237,10 +237,25 @@ def test_a_database_that_hangs_is_no_healthy_server(
     assert "has not answered" in answer.json["reason"]
 
 
+def test_static_files_are_kept_under_the_address_of_their_version(
+    empty_pages: FlaskClient,
+) -> None:
+    page = empty_pages.get("/").text
+    own = re.findall(r'(?:src|href|data-charts)="(/static/[^"#]+)', page)
+    assert own
+    assert all(re.search(r"\?v=[0-9a-f]{12}$", address) for address in own), own
+    for address in own:
+        with empty_pages.get(address) as answer:
+            assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    for other in ("/static/assay.css", "/static/assay.css?v=000000000000"):
+        with empty_pages.get(other) as answer:
+            assert answer.headers["Cache-Control"] == "no-cache"
+
+
 def test_candidates_cannot_speak_to_the_browser(pages: FlaskClient, history: History) -> None:
     shown = raw(pages, f"/evaluations/{history.seeded.evaluations['hostile']}")
-    assert re.findall(r"<script[^>]*>", shown) == [
-        '<script defer src="/static/assay.js">',
+    assert re.findall(r"<script[^>]*>", re.sub(r"\?v=[0-9a-f]{12}", "", shown)) == [
+        '<script defer src="/static/assay.js" data-charts="/static/charts.js">',
         '<script defer src="/static/keys.js">',
         '<script defer src="/static/search.js">',
         '<script defer src="/static/theme.js">',

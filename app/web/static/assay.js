@@ -6,7 +6,7 @@
   const LISTEN_MS = 10000;
   const COUNT_MS = 350;
   const SENT_MS = 10000;
-  const CHARTS = new URL("charts.js", document.currentScript.src);
+  const CHARTS = document.currentScript.dataset.charts;
 
   // The same coarse wording as app/web/formatting.py.
   function ago(then) {

@@ -1,0 +1,41 @@
+"""BROWSE: addresses of static files with a digest of their bytes: a browser keeps a file until it
+changes, and a page that is opened asks for none that it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import flask
+
+FOREVER = "public, max-age=31536000, immutable"
+DIGITS = 12
+
+
+def install(app: flask.Flask) -> None:
+    """Have `url_for("static", …)` name the version, and answers to such an address be kept."""
+    versions = _versions(Path(app.static_folder or ""))
+
+    def add(endpoint: str, values: dict[str, Any]) -> None:
+        if endpoint == "static" and (version := versions.get(values.get("filename", ""))):
+            values.setdefault("v", version)
+
+    def keep(response: flask.Response) -> flask.Response:
+        if flask.request.endpoint == "static" and response.status_code in (200, 304):
+            name = (flask.request.view_args or {}).get("filename", "")
+            if flask.request.args.get("v") == versions.get(name):
+                response.headers["Cache-Control"] = FOREVER
+        return response
+
+    app.url_defaults(add)
+    app.after_request(keep)
+
+
+def _versions(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS]
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
