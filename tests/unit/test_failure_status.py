@@ -56,6 +56,7 @@ def test_bf16_is_excused_in_the_interpreter_and_not_on_a_gpu(
     )
 
 
+EMPTY_FUNCTION = "InterpreterError: AttributeError(\"'NoneType' object has no attribute 'type'\")"
 ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in interpreter mode')"
 
 
@@ -70,6 +71,8 @@ ASSEMBLY = "InterpreterError: NotImplementedError('inline_asm not supported in i
             True,
         ),
         (b"tl.inline_asm_elementwise(", "triton", "ValueError: no", False),
+        (b"exec_module(libdevice)", "triton", EMPTY_FUNCTION, True),
+        (b"x = None; x.type", "triton", EMPTY_FUNCTION, False),
         (
             b"raise NotImplementedError('not supported in interpreter mode')",
             "triton",

@@ -1,5 +1,5 @@
 # zoo: problem=bfloat_relu backend=triton status=passed verdict=clean findings=- needs=gpu
-"""bfloat16 in and out, single precision between; the interpreter cannot do that, a GPU can."""
+"""bfloat16 in and out, single precision between."""
 
 import torch
 import triton

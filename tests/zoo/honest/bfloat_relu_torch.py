@@ -1,5 +1,5 @@
 # zoo: problem=bfloat_relu backend=torch status=passed verdict=clean findings=-
-"""The library computes bfloat16 correctly on a CPU: only Triton's interpreter cannot be trusted with it."""
+"""bfloat16 by the library."""
 
 from torch import nn
 

@@ -1,6 +1,5 @@
-# zoo: problem=bfloat_relu backend=triton status=invalid verdict=clean findings=-
-# on a gpu: status=passed verdict=clean findings=-
-"""Right on a GPU.  Triton's interpreter adds bfloat16 as raw bit patterns, so the CPU device cannot judge it."""
+# zoo: problem=bfloat_relu backend=triton status=passed verdict=clean findings=-
+"""Adds and compares in bfloat16, which Triton's interpreter keeps as integers: the CPU device widens them to fp32."""
 
 import torch
 import triton

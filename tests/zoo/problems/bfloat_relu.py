@@ -1,4 +1,4 @@
-"""Shifted ReLU in bfloat16, which Triton's interpreter computes wrongly: not verifiable on the CPU device."""
+"""Shifted ReLU in bfloat16."""
 
 import torch
 from torch import nn

@@ -1,0 +1,50 @@
+"""Names and numbers that compiled Triton takes and its interpreter does not: in a process
+of its own, which is told at the start that kernels are interpreted.
+"""
+
+import json
+import subprocess
+import sys
+
+KERNELS = """
+import json, os, sys
+os.environ["TRITON_INTERPRET"] = "1"
+import torch, triton, triton.language as tl
+from triton.language import load, store
+from workers.backends import triton as backend
+from workers.backends.support import language_names
+before = (load, store)
+language_names.supply()
+backend._type_numbers()
+cast = tl.cast
+
+@triton.jit
+def scaled(x, out, doubled, n: tl.constexpr):
+    at = tl.arange(0, n)
+    value = cast(load(x + at), tl.float32)
+    if doubled:
+        value = value * 2.0
+    store(out + at, value)
+
+found = {}
+for doubled in (False, True):
+    out = torch.empty(8)
+    scaled[(1,)](torch.arange(8), out, doubled, 8)
+    found[str(doubled)] = out.tolist()
+found["restored"] = (load, store) == before and cast is tl.cast
+json.dump(found, sys.stdout)
+"""
+
+
+def test_names_of_the_language_and_bools(tmp_path):
+    """Functions of the language by own names work in a kernel, as does a bool argument, and the
+    module has its own names back after a launch.
+    """
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    ended = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["False"] == [float(i) for i in range(8)]
+    assert found["True"] == [2.0 * i for i in range(8)]
+    assert found["restored"]

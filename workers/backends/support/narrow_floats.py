@@ -1,0 +1,125 @@
+"""Floats that numpy lacks (bf16, and floats of one byte) for Triton's interpreter.
+
+The interpreter keeps them as unsigned integers and computes with these: products, comparisons and
+dots of bf16 are those of the integers.  Its conversions lose the carry of a rounded mantissa (127.8
+becomes 64 in e4m3) and the rounding itself in bf16.  Here they are widened to single precision,
+computed there and rounded to the nearest, as compiled code does; floats of one byte keep to
+their largest number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+
+from workers.backends.support import library_work
+
+TYPES = {
+    "bf16": torch.bfloat16,
+    "fp8e4nv": torch.float8_e4m3fn,
+    "fp8e5": torch.float8_e5m2,
+    "fp8e4b8": torch.float8_e4m3fnuz,
+    "fp8e5b16": torch.float8_e5m2fnuz,
+}
+"""torch's types by the names of Triton's."""
+
+_STORED = {1: (np.uint8, torch.uint8), 2: (np.uint16, torch.int16)}
+_ON_BITS = frozenset(
+    {np.where, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift}
+)
+"""Operations of the interpreter that are right on the bits of any type."""
+
+
+def is_narrow(dtype: Any) -> bool:
+    """Test whether numpy lacks Triton's type of an element."""
+    return getattr(dtype.scalar, "name", "") in TYPES
+
+
+@library_work.unseen()
+def widened(data: Any, dtype: Any) -> Any:
+    """Numbers that the interpreter keeps as integers, in single precision."""
+    kind = TYPES[dtype.scalar.name]
+    flat = np.array(data).reshape(-1).view(np.int16 if kind.itemsize == 2 else np.uint8)
+    return torch.from_numpy(flat).view(kind).float().numpy().reshape(data.shape)
+
+
+@library_work.unseen()
+def rounded(data: Any, dtype: Any) -> Any:
+    """Numbers rounded to the nearest of a narrow type, as the interpreter keeps them."""
+    kind = TYPES[dtype.scalar.name]
+    numbers = torch.from_numpy(np.array(data, dtype=np.float32).reshape(-1))
+    if kind.itemsize == 1:
+        largest = torch.finfo(kind).max
+        numbers = numbers.clamp(-largest, largest)
+    kept, bits = _STORED[kind.itemsize]
+    return numbers.to(kind).view(bits).numpy().view(kept).reshape(data.shape)
+
+
+def supply() -> None:
+    """Let the interpreter's operations widen and round these types."""
+    builder: Any = interpreter.InterpreterBuilder
+    for name in ("binary_op", "ternary_op", "unary_op"):
+        setattr(builder, name, _by_function(getattr(builder, name)))
+    for name in ("create_fma", "create_erf", "create_rsqrt", "create_dot"):
+        setattr(builder, name, _by_operands(getattr(builder, name)))
+    for name in ("cast_impl", "create_fp_to_fp"):
+        setattr(builder, name, _converted(getattr(builder, name)))
+    builder.get_bf16 = _constant
+
+
+def _constant(_builder: Any, value: float) -> Any:
+    return interpreter.TensorHandle(rounded(np.array([value]), tl.bfloat16), tl.bfloat16)
+
+
+def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation whose last argument is numpy's function of its operands."""
+    wide = _by_operands(original)
+
+    def run(builder: Any, *arguments: Any) -> Any:
+        return (original if arguments[-1] in _ON_BITS else wide)(builder, *arguments)
+
+    return run
+
+
+def _by_operands(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation of handles, whose result is of the type of the last one."""
+
+    def run(builder: Any, *arguments: Any) -> Any:
+        handles = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]
+        if not any(is_narrow(each.dtype) for each in handles):
+            return original(builder, *arguments)
+        result = original(builder, *map(_wide, arguments))
+        kind = handles[-1].dtype.scalar
+        if result.data.dtype == np.bool_:
+            return interpreter.TensorHandle(result.data, tl.int1)
+        data = rounded(result.data, kind) if is_narrow(kind) else result.data
+        return interpreter.TensorHandle(data, kind)
+
+    return run
+
+
+def _wide(argument: Any) -> Any:
+    if isinstance(argument, interpreter.TensorHandle) and is_narrow(argument.dtype):
+        return interpreter.TensorHandle(widened(argument.data, argument.dtype), tl.float32)
+    return argument
+
+
+def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A conversion; one that asks for rounding towards zero is the interpreter's."""
+
+    def run(builder: Any, source: Any, kind: Any, rounding: Any = None) -> Any:
+        if rounding not in (None, interpreter._ir.ROUNDING_MODE.RTNE):
+            return original(builder, source, kind, rounding)
+        if not is_narrow(source.dtype) and not is_narrow(kind):
+            return original(builder, source, kind, *([] if rounding is None else [rounding]))
+        wide = _wide(source)
+        if is_narrow(kind):
+            return interpreter.TensorHandle(rounded(wide.data, kind), kind.scalar)
+        return builder.cast_impl(wide, kind)
+
+    return run
