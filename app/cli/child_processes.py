@@ -8,6 +8,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -168,19 +169,24 @@ class Generator(Child):
 
 
 def stop(children: Sequence[Child]) -> None:
-    """Ask the children to end, all at once, and kill those still running after STOP_S."""
+    """Ask the children to end, all at once, and kill those still running after STOP_S, or at once
+    where Ctrl-C comes a second time: left behind, they would lose their servers.
+    """
     processes = [child.process for child in children]
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + STOP_S
-    for process in processes:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    for child in children:
-        child.stopped()
+    try:
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for child in children:
+            child.stopped()
 
 
 def _ended(code: int) -> str:

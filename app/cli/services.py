@@ -126,9 +126,12 @@ class Worker:
         self.check()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            child_processes.stop([self._child])
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._child is None:
+            return
+        if kind is KeyboardInterrupt:
+            click.echo("stopping the worker; Ctrl-C again kills it", err=True)
+        child_processes.stop([self._child])
 
     def check(self) -> None:
         """Start a worker where none is online, and restart one that this command started.
@@ -196,9 +199,9 @@ class Generators:
             self._children.append(child_processes.Generator(self._client.settings, name))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         child_processes.stop(self._children)
-        self._device.__exit__(None, None, None)
+        self._device.__exit__(kind)
 
     def check(self) -> None:
         """Restart children that have ended.  Raises InfrastructureError where

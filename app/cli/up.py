@@ -84,6 +84,7 @@ def command(settings: Settings, host: str, port: int, slots: int | None, cpu: bo
                 supervisor.keep(kept)
                 callers.keep(time.monotonic())
                 log_files.rotate(running.state_dir / "log")
+            click.echo("stopping, after the evaluations in flight")
         finally:
             child_processes.stop([*started, *callers.children])
             callers.close()

@@ -105,7 +105,7 @@ def link(markup: str, relation: str) -> str:
 def test_a_list_as_data_has_more_rows_than_a_page_and_says_where_the_rest_is(
     pages: FlaskClient, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """Somebody who downloads a list of 575 rows would take its first 50 for all of them."""
+    """The first 50 of 575 rows would pass for all of them."""
     _, name, key = LISTS[path]
     monkeypatch.setattr("app.web.request_context.PAGE_ROWS", 1)
     whole = pages.get(f"{path}.json").get_json()[name]

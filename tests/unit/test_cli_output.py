@@ -78,7 +78,7 @@ def test_a_line_beside_progress_is_whole_without_a_terminal(
 
 
 def test_a_sign_that_the_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An evaluation that took a minute ended with `'ascii' codec can't encode character`."""
+    """Without it, a terminal's encoding decides whether an evaluation has an answer."""
     there = BytesIO()
     monkeypatch.setattr("sys.stdout", TextIOWrapper(there, encoding="ascii", write_through=True))
     output.out().print("1.52×")

@@ -147,3 +147,36 @@ def test_a_child_says_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert child.how_it_ended() == "does not serve: the sandbox of this host is not enough"
     child.start_again()
     child.process.wait()
+
+
+class Hurried:
+    """A child that is still running when Ctrl-C comes a second time."""
+
+    def __init__(self) -> None:
+        self.process = self
+        self.said: list[str] = []
+
+    def terminate(self) -> None:
+        self.said.append("terminate")
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        if timeout_s is not None:
+            raise KeyboardInterrupt
+        self.said.append("wait")
+
+    def poll(self) -> int | None:
+        return 0 if "kill" in self.said else None
+
+    def kill(self) -> None:
+        self.said.append("kill")
+
+    def stopped(self) -> None:
+        self.said.append("stopped")
+
+
+def test_a_second_ctrl_c_leaves_no_child_behind() -> None:
+    """A worker left behind would run on without its servers."""
+    children = [Hurried(), Hurried()]
+    with pytest.raises(KeyboardInterrupt):
+        child_processes.stop(children)  # type: ignore[arg-type]
+    assert [child.said for child in children] == [["terminate", "kill", "wait", "stopped"]] * 2

@@ -136,7 +136,7 @@ def test_our_own_fault_is_no_answer(zoo: Any) -> None:
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit(143)])
 def test_an_interrupted_one_leaves_no_jobs_behind(zoo: Any, end: BaseException) -> None:
-    """They are fresh: the same command again would queue all of them once more."""
+    """Jobs of the zoo are fresh: the same command again would queue all of them once more."""
 
     def ends(_: bytes) -> dict[str, Any]:
         raise end
