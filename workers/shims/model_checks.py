@@ -31,6 +31,14 @@ which no further call begins.
 """
 
 
+def parameters(model: Any) -> dict[str, layout.Node]:
+    """Types and shapes of the parameters and buffers by name; empty for a model without modules."""
+    if not isinstance(model, torch.nn.Module):
+        return {}
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return {name: layout.describe(tensor.detach().contiguous()) for name, tensor in named}
+
+
 def has_room_for_twin(device: torch.device, parameters: list[layout.Node], call_bytes: int) -> bool:
     """Test whether a device holds both sides' models and arenas, and a copy of the model in fp64.
 

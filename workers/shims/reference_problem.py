@@ -157,23 +157,18 @@ class Problem:
     def _inspect(
         self, model: Any, draw: Draw, init: list[Any], seed: bytes
     ) -> problem_spec.ProblemSpec:
-        """The spec, determined by running the model: types and shapes, mode, changed
-        inputs, best truth, memory.
-        """
+        """The spec, determined by running the model: types, shapes, mode, best truth, memory."""
         case = model.described() if self.by_cases else None
         calls.seed_everything(seed, calls.DRAWING)
         with memory_estimate.Peak(self.device) as drawing:
             inputs = self.draw(draw)
-        described = layout.describe(inputs)
-        before = copy.deepcopy(inputs)
+        described, before = layout.describe(inputs), copy.deepcopy(inputs)
         with memory_estimate.Peak(self.device) as calling:
             outputs = call(model, inputs)
         changed = problem_forms.changed(before, inputs)
         problem_forms.check_outputs(outputs, is_case=case is not None, changes_inputs=bool(changed))
         outputs = copy.deepcopy(outputs)
-        given: Callable[[], list[Any]] = (
-            (lambda: copy.deepcopy(before)) if changed else (lambda: before)
-        )
+        given = functools.partial(_given, before, copies=bool(changed))
         del inputs
         call_us = model_checks.fastest_us(model, given, self.device)
         was_training = bool(getattr(model, "training", False))
@@ -181,39 +176,25 @@ class Problem:
         if training != was_training:
             outputs = model_checks.kept(model, given())
         others = self._others(draw, before, described)
-        different = call(model, copy.deepcopy(others) if changed else others)
-        problem_forms.check_constant(outputs, different)
-        output_constant = layout.same(list(layout.values(outputs)), list(layout.values(different)))
-        del different
-        # A case has no answer to inputs that are mixed from two draws.
-        ignored = (
-            ()
-            if self.by_cases
-            else input_sensitivity.insensitive_names(call, model, before, others, outputs)
-        )
+        output_constant = self._is_constant(model, outputs, others, copies=bool(changed))
+        ignored = self._ignored(model, before, others, outputs)
         del others
-        rows = (
-            None if self.by_cases else pieces.rows(functools.partial(call, model), before, outputs)
-        )
+        rows = self._piece_rows(model, before, outputs)
         outputs_node = model_checks.contiguous(layout.describe(outputs))
-        tensors = (
-            [*model.named_parameters(), *model.named_buffers()]
-            if isinstance(model, torch.nn.Module)
-            else []
-        )
-        given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
-        parameters = {
-            name: layout.describe(tensor.detach().contiguous()) for name, tensor in tensors
-        }
+        parameters = model_checks.parameters(model)
         nodes = list(parameters.values())
+        given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
         has_room = model_checks.has_room_for_twin(self.device, nodes, given_bytes)
-        with memory_estimate.Peak(self.device) as widening:
-            first = pieces.first(before, outputs, rows) if rows else (before, outputs)
-            best = self._best(model, *first) if has_room else true_answer.Truth.OWN
-        del outputs, first
+        best, widening_bytes = self._truth(model, before, outputs, rows, has_room=has_room)
+        del outputs
         watched, convolves, recurrent = self._watched(model, given())
         if convolves:
             spread = tf32_convolutions.widest(spread, self._error_in_tf32(model, given, rows))
+        peaks = problem_spec.Peaks(
+            draw_bytes=drawing.bytes,
+            call_bytes=calling.bytes,
+            truth_bytes=model_checks.truth_bytes(widening_bytes, nodes, best),
+        )
         return problem_spec.ProblemSpec(
             inputs=described,
             outputs=outputs_node,
@@ -231,12 +212,41 @@ class Problem:
             piece_rows=rows,
             call_us=call_us,
             **watched,
-            peaks=problem_spec.Peaks(
-                draw_bytes=drawing.bytes,
-                call_bytes=calling.bytes,
-                truth_bytes=model_checks.truth_bytes(widening.bytes, nodes, best),
-            ),
+            peaks=peaks,
         )
+
+    def _is_constant(self, model: Any, outputs: Any, others: list[Any], *, copies: bool) -> bool:
+        """Test whether the answer to other inputs is the same.  Raises ValueError if its shape
+        differs.
+        """
+        different = call(model, _given(others, copies=copies))
+        problem_forms.check_constant(outputs, different)
+        return layout.same(list(layout.values(outputs)), list(layout.values(different)))
+
+    def _truth(
+        self, model: Any, before: list[Any], outputs: Any, rows: int | None, *, has_room: bool
+    ) -> tuple[true_answer.Truth, int]:
+        """The best available truth, and the most memory in bytes to find it, on the first piece."""
+        with memory_estimate.Peak(self.device) as widening:
+            first = pieces.first(before, outputs, rows) if rows else (before, outputs)
+            best = self._best(model, *first) if has_room else true_answer.Truth.OWN
+        return best, widening.bytes
+
+    def _ignored(
+        self, model: Any, before: list[Any], others: list[Any], outputs: Any
+    ) -> tuple[str, ...]:
+        """Inputs and parameters that the answer does not depend on.  A case has no answer to inputs
+        that are mixed from two draws.
+        """
+        if self.by_cases:
+            return ()
+        return input_sensitivity.insensitive_names(call, model, before, others, outputs)
+
+    def _piece_rows(self, model: Any, before: list[Any], outputs: Any) -> int | None:
+        """Rows of a piece along the batch, if rows are independent; see pieces.py."""
+        if self.by_cases:
+            return None
+        return pieces.rows(functools.partial(call, model), before, outputs)
 
     def _watched(
         self, model: Any, inputs: list[Any]
@@ -351,3 +361,8 @@ class Problem:
         for one, the reference's own answer.
         """
         return self._if_it_fits(lambda: true_answer.find(model, inputs, own), true_answer.Truth.OWN)
+
+
+def _given(inputs: list[Any], *, copies: bool) -> list[Any]:
+    """Inputs for one call: a copy for a model that changes them."""
+    return copy.deepcopy(inputs) if copies else inputs

@@ -299,11 +299,8 @@ def file(export_id: UUID, name: str) -> Response:
             f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes"
             " it again."
         )
-    kind = (
-        "text/plain"
-        if path.suffix in (".md", ".json", ".jsonl", ".txt")
-        else "application/octet-stream"
-    )
+    is_text = path.suffix in (".md", ".json", ".jsonl", ".txt")
+    kind = "text/plain" if is_text else "application/octet-stream"
     return flask.send_file(path, mimetype=kind, as_attachment=True, download_name=path.name)
 
 
@@ -329,13 +326,8 @@ def describe(export_id: UUID) -> Response:
     try:
         with request_context.database().begin() as connection:
             exports.describe(connection, export_id, name=name, description=text)
-            audit.record(
-                connection,
-                current_user(),
-                "export.describe",
-                f"export {export_id}",
-                {"name": name.strip()},
-            )
+            target, facts = f"export {export_id}", {"name": name.strip()}
+            audit.record(connection, current_user(), "export.describe", target, facts)
     except ValueError as error:
         raise BadRequest(str(error)) from error
     return flask.redirect(flask.url_for("exports.page", export_id=export_id))

@@ -112,11 +112,9 @@ def page(trajectory_id: UUID) -> str:
         notes = remarks.of(connection, AnnotationTarget.TRAJECTORY, trajectory_id)
         at = _turn_argument(found)
         turn = None if at is None else trajectory.turn(connection, trajectory_id, at)
-        other_at, why = (
-            (None, "")
-            if turn is None or tab != "diff"
-            else turn_diff.against(found, turn.turn_index)
-        )
+        other_at, why = None, ""
+        if turn is not None and tab == "diff":
+            other_at, why = turn_diff.against(found, turn.turn_index)
         other = None if other_at is None else trajectory.turn(connection, trajectory_id, other_at)
         call = (
             collecting.call_of_turn(connection, trajectory_id, turn.turn_index)
@@ -147,9 +145,7 @@ def page(trajectory_id: UUID) -> str:
         ),
         turn=turn,
         call=call,
-        line=next(
-            (line for line in rail if turn and line.turn.turn_index == turn.turn_index), None
-        ),
+        line=next((one for one in rail if turn and one.turn.turn_index == turn.turn_index), None),
         tab=tab,
         tabs=TABS,
         titles=TITLES,
