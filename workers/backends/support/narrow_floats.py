@@ -4,7 +4,8 @@ The interpreter keeps them as unsigned integers and computes with these: product
 dots of bf16 are those of the integers.  Its conversions lose the carry of a rounded mantissa (127.8
 becomes 64 in e4m3) and the rounding itself in bf16.  Here they are widened to single precision,
 computed there and rounded to the nearest, as compiled code does; floats of one byte keep to
-their largest number.
+their largest number.  All of it is numpy's work: the account of the library's work would see
+torch's.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from workers.backends.support import library_work
-
 TYPES = {
     "bf16": torch.bfloat16,
     "fp8e4nv": torch.float8_e4m3fn,
@@ -28,7 +27,6 @@ TYPES = {
 }
 """torch's types by the names of Triton's."""
 
-_STORED = {1: (np.uint8, torch.uint8), 2: (np.uint16, torch.int16)}
 _ON_BITS = frozenset(
     {np.where, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift}
 )
@@ -40,24 +38,45 @@ def is_narrow(dtype: Any) -> bool:
     return getattr(dtype.scalar, "name", "") in TYPES
 
 
-@library_work.unseen()
+class _EightBits:
+    """The numbers of a float of one byte, by code: the lower half is positive and rises."""
+
+    def __init__(self, kind: torch.dtype) -> None:
+        self.numbers = torch.arange(256, dtype=torch.uint8).view(kind).float().numpy()
+        rising = self.numbers[:128]
+        self._finite = rising[np.isfinite(rising)]
+        self._halfway = (self._finite[1:] + self._finite[:-1]) / 2
+        self._nan = np.flatnonzero(np.isnan(self.numbers))[0]
+        self._has_negative_zero = not np.isnan(self.numbers[128])
+
+    def codes(self, numbers: Any) -> Any:
+        """Codes of the nearest numbers; half-way between two, of the even one."""
+        sizes = np.abs(numbers)
+        codes = np.searchsorted(self._halfway, sizes)
+        tied = self._halfway[np.minimum(codes, self._halfway.size - 1)] == sizes
+        codes += tied & (codes % 2 == 1)
+        negative = np.signbit(numbers) & (self._has_negative_zero | (codes > 0))
+        return np.where(np.isnan(numbers), self._nan, codes | (negative * 128)).astype(np.uint8)
+
+
+_OF_A_BYTE = {name: _EightBits(kind) for name, kind in TYPES.items() if kind.itemsize == 1}
+
+
 def widened(data: Any, dtype: Any) -> Any:
     """Numbers that the interpreter keeps as integers, in single precision."""
-    kind = TYPES[dtype.scalar.name]
-    flat = np.array(data).reshape(-1).view(np.int16 if kind.itemsize == 2 else np.uint8)
-    return torch.from_numpy(flat).view(kind).float().numpy().reshape(data.shape)
+    if table := _OF_A_BYTE.get(dtype.scalar.name):
+        return table.numbers[data.view(np.uint8)]
+    return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-@library_work.unseen()
 def rounded(data: Any, dtype: Any) -> Any:
     """Numbers rounded to the nearest of a narrow type, as the interpreter keeps them."""
-    kind = TYPES[dtype.scalar.name]
-    numbers = torch.from_numpy(np.array(data, dtype=np.float32).reshape(-1))
-    if kind.itemsize == 1:
-        largest = torch.finfo(kind).max
-        numbers = numbers.clamp(-largest, largest)
-    kept, bits = _STORED[kind.itemsize]
-    return numbers.to(kind).view(bits).numpy().view(kept).reshape(data.shape)
+    numbers = np.array(data, dtype=np.float32)
+    if table := _OF_A_BYTE.get(dtype.scalar.name):
+        return table.codes(numbers)
+    bits = numbers.view(np.uint32)
+    rounding = (bits >> 16 & 1) + np.uint32(0x7FFF)
+    return np.where(np.isnan(numbers), 0x7FC0, bits + rounding >> 16).astype(np.uint16)
 
 
 def supply() -> None:
