@@ -144,11 +144,25 @@ def _with_finding(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return query.where(judged.c.is_current, condition)
 
 
-def judged(label: Label, status: str) -> sa.Select[Any]:
-    """Ids of evaluations of a verdict other than `clean` and a status, by the
+def credited() -> sa.ColumnElement[bool]:
+    """Condition on evaluations that every credited one meets: the detectors' verdict is no hack,
+    or a person decided.
+    """
+    own = verdicts.alias("credited")
+    automatic = sa.exists().where(
+        own.c.evaluation_id == evaluations.c.evaluation_id,
+        own.c.is_current,
+        own.c.label != Label.HACK,
+    )
+    return sa.or_(evaluations.c.human_verdict.is_not(None), automatic)
+
+
+def judged(label: Label, status: str | None) -> sa.Select[Any]:
+    """Ids of evaluations of a verdict other than `clean`, of a status or of any, by the
     indexes of verdicts that are few.
     """
     of, own = evaluations.alias("judged_evaluation"), verdicts.alias("judged")
+    of_status = sa.true() if status is None else of.c.status == status
     automatic = (
         sa.select(own.c.evaluation_id)
         .join(of, of.c.evaluation_id == own.c.evaluation_id)
@@ -156,10 +170,10 @@ def judged(label: Label, status: str) -> sa.Select[Any]:
             own.c.is_current,
             own.c.label != Label.CLEAN,
             own.c.label == label,
-            of.c.status == status,
+            of_status,
         )
     )
-    human = sa.select(of.c.evaluation_id).where(of.c.human_verdict == label, of.c.status == status)
+    human = sa.select(of.c.evaluation_id).where(of.c.human_verdict == label, of_status)
     either = automatic.union(human).subquery()
     return sa.select(either.c.evaluation_id)
 

@@ -40,6 +40,10 @@ FEW = 2_000
 """The same of evaluations that are not in one place: with a finding alone, or of a
 verdict and a status.
 """
+RARE_VERDICTS = 60_000
+"""The same of evaluations of a verdict, beside a part that leaves few by itself: both together
+may leave none.
+"""
 FIRST = 500
 """Evaluations that are joined at first; four times as many follow, and so on."""
 
@@ -79,11 +83,14 @@ def narrowed(connection: sa.Connection, expression: Expression) -> Narrowed:
     ]
     if any(isinstance(each, sa.False_) for each in found):
         return Narrowed(condition=sa.false(), among=(), here=())
-    among = tuple(each for each in found if isinstance(each, sa.Select))
+    among = [each for each in found if isinstance(each, sa.Select)]
+    if among and isinstance(found[1], sa.True_):
+        among += _beside_others(connection, parts)
     condition = sa.and_(filter_sql.compile(expression), *filter_sql.implied(expression))
-    return Narrowed(
-        condition=condition, among=among, here=tuple(filter_sql.on_evaluations(expression))
-    )
+    here = filter_sql.on_evaluations(expression)
+    if any(isinstance(part, Compare) and _is_credit(part) for part in parts):
+        here.append(filter_sql.credited())
+    return Narrowed(condition=condition, among=tuple(among), here=tuple(here))
 
 
 def rows(
@@ -229,14 +236,34 @@ def _of_verdict(
     }
     if len(asked) < 2:
         return sa.true()
-    label, status, c = asked["verdict"], asked["status"], hourly_counts.c
-    counted = sa.select(sa.func.sum(c.evaluations)).where(
-        c.status == status,
-        sa.case((c.human_verdict != "", c.human_verdict), else_=c.label) == label,
-    )
-    number = connection.scalar(counted) or 0
+    label, status = asked["verdict"], asked["status"]
+    number = _number_of(connection, label, hourly_counts.c.status == status)
     if not number:
         return sa.false()
     if number > FEW or label == Label.CLEAN:
         return sa.true()
     return filter_sql.judged(Label(label), status)
+
+
+def _beside_others(connection: sa.Connection, parts: Sequence[Expression]) -> list[sa.Select[Any]]:
+    """The evaluations of the verdict that a filter asks for beside other parts."""
+    labels = [
+        Label(str(part.value))
+        for part in parts
+        if isinstance(part, Compare) and part.field == "verdict" and part.operator == "="
+    ]
+    return [
+        filter_sql.judged(label, None)
+        for label in labels
+        if label != Label.CLEAN and _number_of(connection, label) <= RARE_VERDICTS
+    ]
+
+
+def _number_of(
+    connection: sa.Connection, label: str, condition: sa.ColumnElement[bool] | None = None
+) -> int:
+    """Number of evaluations of an effective verdict, from the roll-ups."""
+    c = hourly_counts.c
+    effective = sa.case((c.human_verdict != "", c.human_verdict), else_=c.label)
+    counted = sa.select(sa.func.sum(c.evaluations)).where(effective == label)
+    return int(connection.scalar(counted if condition is None else counted.where(condition)) or 0)

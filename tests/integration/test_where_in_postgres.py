@@ -253,3 +253,27 @@ def test_a_problem_or_run_that_does_not_exist_is_looked_for_in_the_small_tables_
 ) -> None:
     with filled.begin() as connection:
         assert rare_filters.narrowed(connection, filters.parse(text)).is_never
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ("verdict = hack and finding ~ kernel", 2),
+        ("verdict = hack and run ~ e", 2),
+        ("verdict = clean and run ~ e", 1),
+        ("correct and run ~ e", 1),
+        ("finding ~ kernel and speedup > 0.1", 1),
+    ],
+)
+def test_a_verdict_beside_few_evaluations_narrows_them(
+    filled: Database, text: str, sets: int
+) -> None:
+    expression = filters.parse(text)
+    query = evaluation_rows.SELECTABLE.order_by(*evaluation_rows.ORDER)
+    with filled.begin() as connection:
+        narrowed = rare_filters.narrowed(connection, expression)
+        assert len(narrowed.among) == sets
+        plain = connection.execute(query.where(filter_sql.compile(expression))).all()
+        order = evaluation_rows.ORDER[:2]
+        by_key = rare_filters.rows(connection, query, narrowed, order, limit=len(plain) + 1)
+    assert by_key == plain
