@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from app import process_stat
+
 POLL_S = 0.02
 
 _children: list[subprocess.Popen[bytes]] = []
@@ -139,10 +141,8 @@ def _serves(pid: int, folder: Path) -> bool:
 
 
 def _parent(pid: int) -> int | None:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    found = process_stat.fields(pid)
+    return None if found is None else int(found[process_stat.PARENT])
 
 
 def _pids() -> list[int]:

@@ -98,14 +98,23 @@ def marked(example: Example) -> list[dict[str, Any]]:
     ]
 
 
-_TYPES: dict[object, pa.DataType] = {
+_TYPES: dict[type, pa.DataType] = {
     str: pa.string(),
-    str | None: pa.string(),
-    int | None: pa.int32(),
     bool: pa.bool_(),
-    float | None: pa.float64(),
+    int: pa.int32(),
+    float: pa.float64(),
 }
-"""Column types by the annotation of a fact."""
+"""Column types by the annotation of a fact, which may be absent (`| None`)."""
+
+
+def column_type(name: str, annotation: object) -> pa.DataType:
+    """Type of a fact's column.  Raises TypeError for an annotation that no column has."""
+    for known, column in _TYPES.items():
+        if annotation in (known, known | None):
+            return column
+    expected = ", ".join(kind.__name__ for kind in _TYPES)
+    raise TypeError(f"fact {name!r}: expected one of {expected}, or one `| None`, got {annotation}")
+
 
 _OF_FACTS = tuple(name for name in EvaluationFacts._fields if name not in INTERNAL)
 _HINTS = get_type_hints(EvaluationFacts)
@@ -113,7 +122,7 @@ _HINTS = get_type_hints(EvaluationFacts)
 PROVENANCE = (
     ("prompt_source", pa.string()),
     ("sanitized", pa.bool_()),
-    *((name, _TYPES[_HINTS[name]]) for name in _OF_FACTS),
+    *((name, column_type(name, _HINTS[name])) for name in _OF_FACTS),
 )
 """Columns that say where a row comes from; trainers that do not know them ignore them."""
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.specs import one_output
+
 if TYPE_CHECKING:
     import torch
 else:
@@ -99,20 +101,9 @@ class ReusingACache(torch.nn.Module):
 
 def _place() -> Any:
     """Arena of a problem with one input and one output."""
-    from workers.protocol import layout, problem_spec
+    from workers.protocol import problem_spec
 
-    node = layout.describe([torch.zeros(64, 33, device="cuda")])
-    spec = problem_spec.ProblemSpec(
-        inputs=node,
-        outputs=node["items"][0],
-        init=layout.describe([[], {}]),
-        parameters={},
-        truth="fp64",
-        training=False,
-        mutated_inputs=(),
-        output_constant=False,
-    )
-    return problem_spec.arena(spec, SLOTS)
+    return problem_spec.arena(one_output(torch.zeros(64, 33, device="cuda")), SLOTS)
 
 
 def test_a_failed_recording_leaves_no_work_behind() -> None:

@@ -35,6 +35,7 @@ from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
 from app.export.manifest import canonical
 from app.export.writers import ParquetTable
+from app.formats.base import column_type
 from app.plugins import UnknownPluginError
 
 ID = "0199f3c2-0000-7000-8000-00000000000{}"
@@ -380,3 +381,16 @@ def test_a_table_of_dialogues_reads_back_as_its_schema_says(tmp_path: Path) -> N
     said = sum(len(message["content"].encode()) for message in rows[0]["messages"])
     plain = pa.RecordBatch.from_pylist(rows[:1], schema=schema).nbytes
     assert 5 * said < table.memory_bytes < 5 * plain + 100
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [(float, pa.float64()), (float | None, pa.float64()), (int, pa.int32()), (str, pa.string())],
+)
+def test_facts_are_columns_with_and_without_none(annotation: object, kind: pa.DataType) -> None:
+    assert column_type("speedup", annotation) == kind
+
+
+def test_a_fact_that_no_column_holds_is_named() -> None:
+    with pytest.raises(TypeError, match=r"fact 'claims': expected one of str, bool, int, float"):
+        column_type("claims", dict[str, str])

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from workers.protocol import control_channel, layout, problem_spec, shared_memory
+from tests.specs import one_output
+from workers.protocol import control_channel, problem_spec, shared_memory
 from workers.protocol.control_channel import Delivering
 from workers.protocol.shared_memory import Segment
 from workers.shims import calls
@@ -97,17 +98,7 @@ def _left_and_copied(
     """Call by call, whether the output was left where it is; and its slot's content,
     −1 where nothing was copied.
     """
-    node = layout.describe([torch.zeros(64, dtype=dtype)])
-    spec = problem_spec.ProblemSpec(
-        inputs=node,
-        outputs=node["items"][0],
-        init=layout.describe([[], {}]),
-        parameters={},
-        truth="fp64",
-        training=False,
-        mutated_inputs=(),
-        output_constant=False,
-    )
+    spec = one_output(torch.zeros(64, dtype=dtype))
     place = problem_spec.arena(spec, CALLS)
     fd, arena = shared_memory.create(CPU, place.candidate_bytes)
     os.close(fd)

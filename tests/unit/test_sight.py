@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from workers.protocol import layout, problem_spec, shared_memory
+from tests.specs import one_output
+from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import MAILBOX_BYTES, Delivering
 from workers.shims.calls import Shared, Slots
 
@@ -17,17 +18,7 @@ SLOTS = 5
 
 @pytest.fixture
 def slots() -> Slots:
-    node = layout.describe([torch.ones(3)])
-    spec = problem_spec.ProblemSpec(
-        inputs=node,
-        outputs=layout.describe(torch.ones(3)),
-        init=layout.describe([[], {}]),
-        parameters={},
-        training=True,
-        truth="fp64",
-        mutated_inputs=(),
-        output_constant=False,
-    )
+    spec = one_output(torch.ones(3), training=True)
     place = problem_spec.arena(spec, SLOTS)
     fd, arena = shared_memory.create(torch.device("cpu"), place.reference_bytes)
     os.close(fd)

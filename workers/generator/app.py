@@ -13,9 +13,8 @@ from uuid import UUID
 
 from celery import signals
 
-from app import broker, routing
+from app import broker, routing, worker_start
 from app.settings import Settings, located
-from app.store import revisions
 from app.telemetry import logs
 from app.watchdog import Watchdog
 from workers.generator.caller import Caller
@@ -27,9 +26,6 @@ and looks again only after two seconds.
 """
 QUIET = ("celery.worker.strategy", "celery.app.trace")
 """Loggers that write two lines for every message: rows say more."""
-
-INSUFFICIENT = 3
-"""Exit code of a worker that does not serve: infrastructure, as for every command."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,11 +66,7 @@ def _log_as_configured(**_: object) -> None:
 def _check_tables(**_: object) -> None:
     """Refuse to serve tables of another version: calls would be paid for and not stored."""
     assert settings.database_url is not None
-    try:
-        revisions.await_own(settings.database_url)
-    except revisions.OtherVersionError as error:
-        _log.critical("%s", error)
-        raise SystemExit(INSUFFICIENT) from error
+    worker_start.require_own_tables(settings.database_url)
 
 
 @signals.worker_ready.connect

@@ -18,10 +18,9 @@ from typing import Any
 from billiard.process import current_process
 from celery import signals
 
-from app import broker, routing
+from app import broker, routing, worker_start
 from app.domain.device import DeviceId
 from app.settings import Settings, located
-from app.store import revisions
 from app.store.database import Database
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
@@ -31,9 +30,6 @@ from workers.worker.pulse import Pulses
 from workers.worker.tasks import Evaluator
 
 _PR_SET_PDEATHSIG = 1
-
-INSUFFICIENT = 3
-"""Exit code of a worker that does not serve: infrastructure, as for every command."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,11 +67,7 @@ def _check_tables(**_: object) -> None:
     fail their jobs for good.
     """
     assert settings.database_url is not None
-    try:
-        revisions.await_own(settings.database_url)
-    except revisions.OtherVersionError as error:
-        _log.critical("%s", error)
-        raise SystemExit(INSUFFICIENT) from error
+    worker_start.require_own_tables(settings.database_url)
 
 
 @signals.worker_init.connect
@@ -87,7 +79,7 @@ def _require_place(**_: object) -> None:
         place.require(database, _place, _instance, sweep_s=settings.sweep_s)
     except place.PlaceTakenError as error:
         _log.critical("%s", error)
-        raise SystemExit(INSUFFICIENT) from error
+        raise SystemExit(worker_start.INSUFFICIENT) from error
     finally:
         database.dispose()
 
@@ -101,7 +93,7 @@ def _try_sandbox(**_: object) -> None:
         holes = referee_client.require_sandbox(allow_weak=settings.allow_weak_sandbox)
     except referee_client.InfrastructureError as error:
         _log.critical("%s", error)
-        raise SystemExit(INSUFFICIENT) from error
+        raise SystemExit(worker_start.INSUFFICIENT) from error
     if holes:
         _log.warning("serving with a weak sandbox, as allowed: %s", "; ".join(holes))
     gc.collect()

@@ -8,6 +8,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from app import process_stat
 from app.domain.device import DeviceId
 from app.domain.worker_instance import WorkerInstance
 from app.store import rivals
@@ -92,11 +93,10 @@ def _has_ended(instance: WorkerInstance, own: WorkerInstance) -> bool:
 
 def _started(pid: int) -> str | None:
     """Start time of a process; None where there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    found = process_stat.fields(pid)
+    if found is None or found[process_stat.STATE] == "Z":
         return None
-    return None if fields[0] == "Z" else fields[19]
+    return found[process_stat.STARTED]
 
 
 def _namespace() -> str:

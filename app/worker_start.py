@@ -1,0 +1,23 @@
+"""Checks of a worker's main process before it serves."""
+
+from __future__ import annotations
+
+import logging
+
+from app.store import revisions
+
+INSUFFICIENT = 3
+"""Exit code of a worker that does not serve: infrastructure, as for every command."""
+
+_log = logging.getLogger(__name__)
+
+
+def require_own_tables(database_url: str) -> None:
+    """Exit unless the tables are of this version: results that they do not take would be lost, and
+    paid calls with them.
+    """
+    try:
+        revisions.await_own(database_url)
+    except revisions.OtherVersionError as error:
+        _log.critical("%s", error)
+        raise SystemExit(INSUFFICIENT) from error
