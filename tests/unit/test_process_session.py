@@ -34,7 +34,7 @@ def make_session(sizes: list[int], calls: int, windows: dict[int, torch.Tensor])
     handle._mapped, handle.process = MappedMemory(torch.device("cpu")), None
     handle._mapped._extents = [Extent(base, (), shown) for base, shown in sorted(windows.items())]
     session: Any = Session(handle)
-    session.arena = SimpleNamespace(outputs=region)
+    session.arena = SimpleNamespace(outputs=region, compared_inputs=())
     session._memory = noise(region.stop)
     return session
 

@@ -124,6 +124,16 @@ def _is_square(node: Node | None) -> bool:
     return len(shape) == 2 and shape[0] == shape[1]
 
 
+def _compared(fields: dict[str, Any]) -> tuple[int, ...]:
+    inputs = list(leaves(check(fields["inputs"])))
+    found = tuple(int(index) for index in fields["compared_inputs"])
+    if not all(
+        0 <= index < len(inputs) and inputs[index].get("stride", 0) is None for index in found
+    ):
+        raise UnsupportedError(f"not inputs that can be compared: {str(found)[:80]}")
+    return found
+
+
 def _rows(value: object) -> int | None:
     if value is None:
         return None
@@ -151,6 +161,10 @@ class ProblemSpec:
     """Method by which expected outputs are computed, a `workers.shims.true_answer.Truth`."""
     mutated_inputs: tuple[int, ...]
     """Leaves of the inputs that the reference itself changes."""
+    compared_inputs: tuple[int, ...] = ()
+    """Leaves of them whose content after a call belongs to its answer, such as a key-value cache
+    (workers/shims/changed_inputs.py).  They are compared like outputs, after those.
+    """
     output_constant: bool
     """True if different inputs gave the same outputs."""
     insensitive_to: tuple[str, ...] = ()
@@ -203,6 +217,7 @@ class ProblemSpec:
             truth=str(fields["truth"])[:NAME_CHARS],
             spread=checked_spread(fields["spread"]),
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
+            compared_inputs=_compared(fields),
             output_constant=bool(fields["output_constant"]),
             insensitive_to=tuple(str(name)[:NAME_CHARS] for name in fields["insensitive_to"])[
                 :MAX_LEAVES
@@ -225,19 +240,25 @@ class ProblemSpec:
         )
 
     @property
+    def answer(self) -> list[Node]:
+        """Everything of a call that is compared: what it returns, and inputs that it changes."""
+        inputs = list(leaves(self.inputs))
+        return [self.outputs, *(inputs[index] for index in self.compared_inputs)]
+
+    @property
     def input_bytes(self) -> int:
         """Bytes of an input slot: the inputs of one call."""
         return lay_out(0, 1, [self.inputs], PAGE_BYTES).slot_bytes
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of an output slot: the outputs of one call."""
-        return lay_out(0, 1, [self.outputs]).slot_bytes
+        """Bytes of an output slot: the answer to one call."""
+        return lay_out(0, 1, self.answer).slot_bytes
 
     @property
     def expected_bytes(self) -> int:
         """Bytes of a slot for the expected outputs of one call, in fp64."""
-        return lay_out(0, 1, [widened(self.outputs)]).slot_bytes
+        return lay_out(0, 1, list(map(widened, self.answer))).slot_bytes
 
     @property
     def parameter_bytes(self) -> int:
@@ -316,6 +337,10 @@ class Arena:
     """
     expected: Region
     """The outputs in fp64."""
+    compared_inputs: tuple[int, ...] = ()
+    """See ProblemSpec.compared_inputs: the last leaves of an output slot.  The candidate's are read
+    from its input slot.
+    """
 
     @property
     def candidate_bytes(self) -> int:
@@ -337,10 +362,10 @@ def arena(spec: ProblemSpec, slots: Slots | int) -> Arena:
     parameters = lay_out(0, 1, list(spec.parameters.values()))
     init = lay_out(parameters.stop, 1, [spec.init])
     inputs = lay_out(init.stop, slots.inputs, [spec.inputs], PAGE_BYTES)
-    outputs = lay_out(inputs.stop, slots.inputs, [spec.outputs])
-    exact = [widened(spec.outputs)]
+    outputs = lay_out(inputs.stop, slots.inputs, spec.answer)
+    exact = list(map(widened, spec.answer))
     if slots.together:
-        baseline = lay_out(outputs.stop, slots.expected, [spec.outputs])
+        baseline = lay_out(outputs.stop, slots.expected, spec.answer)
         expected = lay_out(baseline.stop, slots.expected, exact)
     elif slots.streamed:
         baseline, expected = replace(outputs, slots=1), lay_out(0, 1, exact)
@@ -354,4 +379,5 @@ def arena(spec: ProblemSpec, slots: Slots | int) -> Arena:
         outputs=outputs,
         baseline=baseline,
         expected=expected,
+        compared_inputs=spec.compared_inputs,
     )

@@ -171,10 +171,15 @@ class Slots:
         self._on_gpu = memory.whole.is_cuda
         self._node = spec.inputs
         self._outputs_node = spec.outputs
+        self._in_place = [0] * len(spec.compared_inputs)
+        """In place of addresses, for inputs that belong to the answer: they are read in slots."""
+        returned = len(arena.outputs.leaves) - len(spec.compared_inputs)
         self._has_numbers = any(leaf["kind"] != "tensor" for leaf in arena.inputs.leaves)
         self._inputs = [arena.inputs.views(memory, slot) for slot in range(arena.inputs.slots)]
         self._arguments = [layout.rebuild(self._node, iter(views)) for views in self._inputs]
-        self._outputs = [arena.outputs.views(memory, slot) for slot in range(arena.outputs.slots)]
+        self._outputs = [
+            arena.outputs.views(memory, slot)[:returned] for slot in range(arena.outputs.slots)
+        ]
         self._visibility = None if self._on_gpu else InputVisibility(memory, arena.inputs)
 
     def arguments(self, slot: int) -> list[Any]:
@@ -229,7 +234,8 @@ class Slots:
             self._held = []
             pointers = self._call(model, at, number, delivering)
             held, self._held = self._held, []
-            return pointers or [0] * number * len(self._outputs[at]), held
+            leaves = len(self._outputs[at]) + len(self._in_place)
+            return pointers or [0] * number * leaves, held
 
         self._held = []
         self._point(self._graphs.capture(first, count, call, self._device))
@@ -312,7 +318,7 @@ class Slots:
                 view.copy_(item)
                 address = address if delivering == Delivering.SURVEY else 0
             pointers.append(address)
-        return pointers
+        return pointers + self._in_place
 
     def _must_copy(self, address: int, view: torch.Tensor, delivering: int) -> bool:
         """Return whether an output has to be copied into its slot, although it lies

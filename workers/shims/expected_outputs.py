@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.shims import equivalent_answers, pieces, returned_outputs, true_answer
+from workers.shims import changed_inputs, equivalent_answers, pieces, true_answer
 from workers.shims.reference_session import Session, call, write
 
 
@@ -15,7 +15,7 @@ def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) ->
     """Write the reference's own outputs for these inputs, which may be changed by the call."""
     rows = session.spec.piece_rows
     if rows is None:
-        returned_outputs.deliver(call(session.model, inputs), session.spec.outputs, baseline_at)
+        changed_inputs.deliver(session.spec, call(session.model, inputs), inputs, baseline_at)
         return
     for start in range(0, baseline_at[0].shape[0], rows):
         write(
@@ -51,18 +51,15 @@ def compute(
         else None
     )
     baseline = call(session.model, inputs)
-    returned_outputs.deliver(baseline, spec.outputs, baseline_at)
+    changed_inputs.deliver(spec, baseline, inputs, baseline_at)
     if twin is None:
-        write(expected_at, baseline)
+        write(expected_at, list(baseline_at))
         return False
     del baseline
     try:
-        write(
-            expected_at,
-            true_answer.call(
-                twin, true_answer.widened(inputs, best) if early is None else early, best
-            ),
-        )
+        wide = true_answer.widened(inputs, best) if early is None else early
+        exact = true_answer.call(twin, wide, best)
+        write(expected_at, changed_inputs.joined(exact, wide, spec.compared_inputs))
     except torch.OutOfMemoryError:
         if not streamed:
             raise
@@ -79,6 +76,8 @@ def equivalent(session: Session, slot: int, until: float) -> list[equivalent_ans
     assert session.arena is not None
     assert session.memory is not None
     spec, best = session.spec, true_answer.Truth(session.spec.truth)
+    if spec.compared_inputs:
+        return None
     inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
     got = session.arena.outputs.views(session.memory, slot)
     model = session.model if session.twin is None else session.twin

@@ -13,7 +13,7 @@ import torch
 from workers.protocol import input_domain, input_variants, layout
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
-from workers.shims import call_errors, pieces, reaching_inputs, returned_outputs, true_answer
+from workers.shims import call_errors, changed_inputs, pieces, reaching_inputs, true_answer
 from workers.shims.reference_problem import Problem
 from workers.shims.reference_session import Answers, Session, call, seed_slot, settle, write
 
@@ -64,10 +64,14 @@ class InputSlots:
         best = true_answer.Truth(session.spec.truth)
         wide = true_answer.widened(inputs, best) if session.twin is not None else inputs
         baseline = call(session.model, inputs)
-        returned_outputs.deliver(baseline, session.spec.outputs, baseline_at)
+        changed_inputs.deliver(session.spec, baseline, inputs, baseline_at)
         write(
             expected_at,
-            true_answer.call(session.twin, wide, best) if session.twin is not None else baseline,
+            list(baseline_at)
+            if session.twin is None
+            else changed_inputs.joined(
+                true_answer.call(session.twin, wide, best), wide, session.spec.compared_inputs
+            ),
         )
 
     def vary(self, session: Session, first: int, wanted: int, seed: bytes) -> tuple[int, str]:

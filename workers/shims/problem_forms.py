@@ -14,8 +14,11 @@ from workers.protocol import layout
 EMPTY = "the reference's outputs have no elements: there is no answer that could be wrong"
 """Message about a problem with empty outputs."""
 
-RETURN_CHANGED = "; it changes its inputs: expected it to return what it changes"
-"""Rest of that message if the reference writes its answer into its inputs."""
+RETURN_CHANGED = (
+    "; it changes its inputs, but not in every call, or not alike for the same ones: expected it to"
+    " return what it changes"
+)
+"""Rest of that message if the reference writes into its inputs."""
 
 
 def in_order(inputs: dict[str, Any], model: Any) -> list[Any]:
@@ -54,19 +57,20 @@ def changed(before: list[Any], after: list[Any]) -> list[int]:
     ]
 
 
-def check_outputs(outputs: Any, *, is_case: bool, changes_inputs: bool) -> None:
-    """Raise ValueError for outputs that cannot be compared: of unknown types, or, unless the
-    problem is by cases, without elements.
-    """
+def has_outputs(outputs: Any) -> bool:
+    """Test whether outputs have elements.  Raises UnsupportedError for those of unknown types."""
     try:
         layout.describe(outputs)
     except layout.UnsupportedError as error:
         raise layout.UnsupportedError(f"the reference's outputs: {error}") from error
-    has_elements = any(
+    return any(
         not isinstance(value, torch.Tensor) or value.numel() > 0 for value in layout.values(outputs)
     )
-    if not is_case and not has_elements:
-        raise ValueError(f"{EMPTY}{RETURN_CHANGED if changes_inputs else ''}")
+
+
+def without_outputs(*, changes_inputs: bool) -> str:
+    """Message about a problem by a model of which nothing can be compared."""
+    return f"{EMPTY}{RETURN_CHANGED if changes_inputs else ''}"
 
 
 def check_constant(outputs: Any, others: Any) -> None:

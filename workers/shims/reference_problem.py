@@ -28,6 +28,7 @@ from workers.shims import (
     call_errors,
     calls,
     cases,
+    changed_inputs,
     input_sensitivity,
     model_checks,
     pieces,
@@ -42,6 +43,9 @@ from workers.shims.operators import OperatorTrace
 from workers.shims.reference_session import Draw, Session, call, keep_little
 
 Found = TypeVar("Found")
+
+Answer = Callable[[Any, list[Any]], Any]
+"""Function that calls a model on inputs and gives the whole answer (changed_inputs.py)."""
 
 WATCHED_S = 10.0
 """Time limit in seconds for a call whose operators are recorded."""
@@ -166,26 +170,34 @@ class Problem:
         with memory_estimate.Peak(self.device) as calling:
             outputs = call(model, inputs)
         changed = problem_forms.changed(before, inputs)
-        problem_forms.check_outputs(outputs, is_case=case is not None, changes_inputs=bool(changed))
+        has_outputs = problem_forms.has_outputs(outputs)
         outputs = copy.deepcopy(outputs)
         given = functools.partial(_given, before, copies=bool(changed))
         del inputs
         call_us = model_checks.fastest_us(model, given, self.device)
         was_training = bool(getattr(model, "training", False))
         training, spread = model_checks.settle_mode(model, given, outputs)
-        if training != was_training:
-            outputs = model_checks.kept(model, given())
         others = self._others(draw, before, described)
-        output_constant = self._is_constant(model, outputs, others, copies=bool(changed))
-        ignored = self._ignored(model, before, others, outputs)
-        del others
-        rows = self._piece_rows(model, before, outputs)
+        compared = self._compared(model, given, others, changed, has_outputs=has_outputs)
+        answer = changed_inputs.answers(compared)
+        spread += ((0.0, 0.0),) * len(compared) if spread else ()
         outputs_node = model_checks.contiguous(layout.describe(outputs))
+        if compared or training != was_training:
+            outputs = copy.deepcopy(answer(model, given()))
+        output_constant = _is_constant(answer, model, outputs, _given(others, copies=bool(changed)))
+        look = input_sensitivity.insensitive_names
+        # A case has no answer to inputs that are mixed from two draws.
+        ignored = () if self.by_cases else look(answer, model, before, others, outputs)
+        del others
+        ask = functools.partial(call, model)
+        rows = None if self.by_cases or changed else pieces.rows(ask, before, outputs)
         parameters = model_checks.parameters(model)
         nodes = list(parameters.values())
         given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
         has_room = model_checks.has_room_for_twin(self.device, nodes, given_bytes)
-        best, widening_bytes = self._truth(model, before, outputs, rows, has_room=has_room)
+        best, widening_bytes = self._truth(
+            model, before, outputs, rows, compared, has_room=has_room
+        )
         del outputs
         watched, convolves, recurrent = self._watched(model, given())
         if convolves:
@@ -204,6 +216,7 @@ class Problem:
             truth=best.value,
             spread=spread,
             mutated_inputs=tuple(changed),
+            compared_inputs=compared,
             output_constant=output_constant,
             insensitive_to=ignored,
             constants=constant_parameters.of(model, ignored, recurrent),
@@ -215,38 +228,40 @@ class Problem:
             peaks=peaks,
         )
 
-    def _is_constant(self, model: Any, outputs: Any, others: list[Any], *, copies: bool) -> bool:
-        """Test whether the answer to other inputs is the same.  Raises ValueError if its shape
-        differs.
+    def _compared(
+        self,
+        model: Any,
+        given: Callable[[], list[Any]],
+        others: list[Any],
+        changed: list[int],
+        *,
+        has_outputs: bool,
+    ) -> tuple[int, ...]:
+        """The changed inputs that belong to the answer.  Raises ValueError for a model without an
+        answer.
         """
-        different = call(model, _given(others, copies=copies))
-        problem_forms.check_constant(outputs, different)
-        return layout.same(list(layout.values(outputs)), list(layout.values(different)))
+        if self.by_cases:
+            return ()
+        found = changed_inputs.find(model, given, others, changed)
+        if not (has_outputs or found):
+            raise ValueError(problem_forms.without_outputs(changes_inputs=bool(changed)))
+        return found
 
     def _truth(
-        self, model: Any, before: list[Any], outputs: Any, rows: int | None, *, has_room: bool
+        self,
+        model: Any,
+        before: list[Any],
+        outputs: Any,
+        rows: int | None,
+        compared: tuple[int, ...],
+        *,
+        has_room: bool,
     ) -> tuple[true_answer.Truth, int]:
         """The best available truth, and the most memory in bytes to find it, on the first piece."""
         with memory_estimate.Peak(self.device) as widening:
             first = pieces.first(before, outputs, rows) if rows else (before, outputs)
-            best = self._best(model, *first) if has_room else true_answer.Truth.OWN
+            best = self._best(compared, model, *first) if has_room else true_answer.Truth.OWN
         return best, widening.bytes
-
-    def _ignored(
-        self, model: Any, before: list[Any], others: list[Any], outputs: Any
-    ) -> tuple[str, ...]:
-        """Inputs and parameters that the answer does not depend on.  A case has no answer to inputs
-        that are mixed from two draws.
-        """
-        if self.by_cases:
-            return ()
-        return input_sensitivity.insensitive_names(call, model, before, others, outputs)
-
-    def _piece_rows(self, model: Any, before: list[Any], outputs: Any) -> int | None:
-        """Rows of a piece along the batch, if rows are independent; see pieces.py."""
-        if self.by_cases:
-            return None
-        return pieces.rows(functools.partial(call, model), before, outputs)
 
     def _watched(
         self, model: Any, inputs: list[Any]
@@ -356,11 +371,25 @@ class Problem:
         with self.device:
             return draw()
 
-    def _best(self, model: Any, inputs: list[Any], own: Any) -> true_answer.Truth:
+    def _best(
+        self, compared: tuple[int, ...], model: Any, inputs: list[Any], own: Any
+    ) -> true_answer.Truth:
         """The best available truth for a model whose answer to these inputs is `own`; without room
         for one, the reference's own answer.
         """
-        return self._if_it_fits(lambda: true_answer.find(model, inputs, own), true_answer.Truth.OWN)
+        answer = functools.partial(changed_inputs.joined, compared=compared)
+        return self._if_it_fits(
+            lambda: true_answer.find(model, inputs, own, answer), true_answer.Truth.OWN
+        )
+
+
+def _is_constant(answer: Answer, model: Any, outputs: Any, others: list[Any]) -> bool:
+    """Test whether the answer to other inputs is the same.  Raises ValueError if its shape
+    differs.
+    """
+    different = answer(model, others)
+    problem_forms.check_constant(outputs, different)
+    return layout.same(list(layout.values(outputs)), list(layout.values(different)))
 
 
 def _given(inputs: list[Any], *, copies: bool) -> list[Any]:

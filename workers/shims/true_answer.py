@@ -100,15 +100,21 @@ def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
         return model(*inputs)
 
 
-def find(model: Any, inputs: list[Any], own: Any) -> Truth:
-    """The best plausible truth for a model.  `own`: its answer to these inputs in
-    its own precision.
+def find(
+    model: Any,
+    inputs: list[Any],
+    own: Any,
+    answer: Callable[[Any, list[Any]], Any] = lambda returned, _: returned,
+) -> Truth:
+    """The best plausible truth for a model.  `own`: its answer to these inputs in its own
+    precision; `answer(returned, given)`: the answer to a call, of what it returned and its inputs,
+    which it may have changed.
     """
     narrowing = Narrowing()
-    plain, plain_off = _tried(model, inputs, own, Truth.FP64, narrowing)
+    plain, plain_off = _tried(model, inputs, own, Truth.FP64, narrowing, answer=answer)
     if plain_off <= PLAUSIBLE and not narrowing.seen:
         return Truth.FP64  # there are no casts to lift
-    lifted, lifted_off = _tried(model, inputs, own, Truth.WIDENED)
+    lifted, lifted_off = _tried(model, inputs, own, Truth.WIDENED, answer=answer)
     if (
         plain is not None
         and lifted is not None
@@ -120,9 +126,8 @@ def find(model: Any, inputs: list[Any], own: Any) -> Truth:
     if plain_off <= PLAUSIBLE:
         return Truth.FP64
     if plain is None or plain_off > COULD_BE:
-        return (
-            Truth.SINGLE if _tried(model, inputs, own, Truth.SINGLE)[1] <= PLAUSIBLE else Truth.OWN
-        )
+        _, single_off = _tried(model, inputs, own, Truth.SINGLE, answer=answer)
+        return Truth.SINGLE if single_off <= PLAUSIBLE else Truth.OWN
     return Truth.FP64
 
 
@@ -132,16 +137,18 @@ def _tried(
     own: Any,
     truth: Truth,
     watching: AbstractContextManager[object] | None = None,
+    *,
+    answer: Callable[[Any, list[Any]], Any],
 ) -> tuple[Any, float]:
     """The answer under this truth, and the difference of the reference's own answer from it; None
-    and infinity if it does not run.  `watching`: context of the call.
+    and infinity if it does not run.  `watching`: context of the call; `answer`: see `find`.
     """
     try:
         with _limit(truth):
             wide, given = twin(model, truth), widened(inputs, truth)
             with watching or nullcontext():
-                answer = call(wide, given, truth)
-        mine, theirs = list(layout.values(own)), list(layout.values(answer))
+                found = answer(call(wide, given, truth), given)
+        mine, theirs = list(layout.values(own)), list(layout.values(found))
         if [_shape(each) for each in mine] != [_shape(each) for each in theirs]:
             return None, float("inf")
         pairs = list(zip(mine, theirs, strict=True))
@@ -150,7 +157,7 @@ def _tried(
             for pair in pairs
             if isinstance(pair[0], torch.Tensor) and is_inexact(pair[0].dtype)
         ]
-        return answer, max((_off(*pair) for pair in inexact or pairs), default=0.0)
+        return found, max((_off(*pair) for pair in inexact or pairs), default=0.0)
     except torch.OutOfMemoryError:
         raise
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for types that it does not expect)

@@ -241,7 +241,7 @@ class Session:
         assert self.arena is not None
         region = self.arena.outputs
         slots = self.region(region, first, count)
-        if not any(pointers):
+        if not any(pointers) and not self.arena.compared_inputs:
             copy = slots.clone()
             return Snapshot(copy, [in_words(copy, slots)], [])
         sizes = list(map(layout.size_of, region.leaves))
@@ -252,7 +252,17 @@ class Session:
         )
         runs: list[Shared] = []
         rest: list[Shared] = []
-        for leaf, (offset, size) in enumerate(zip(region.offsets, sizes, strict=True)):
+        pointers = pointers or [0] * count * len(sizes)
+        returned = len(sizes) - len(self.arena.compared_inputs)
+        if self.arena.compared_inputs:
+            given = self.region(self.arena.inputs, first, count)
+            places = zip(region.offsets[returned:], sizes[returned:], strict=True)
+            for index, (offset, size) in zip(self.arena.compared_inputs, places, strict=True):
+                at = self.arena.inputs.offsets[index]
+                runs.append(in_words(copy[:, offset : offset + size], given[:, at : at + size]))
+        for leaf, (offset, size) in enumerate(
+            zip(region.offsets[:returned], sizes[:returned], strict=True)
+        ):
             ours, theirs = (rows[:, offset : offset + size] for rows in (copy, slots))
             addresses = pointers[leaf : count * len(sizes) : len(sizes)]
             for begin, end, source in _runs(self.handle, addresses, size):

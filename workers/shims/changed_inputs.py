@@ -1,0 +1,86 @@
+"""Inputs that a reference changes beside what it returns, such as a key-value cache.
+
+Where it changes one in every call, and alike for the same inputs, what that input holds after a
+call belongs to the problem's answer (`ProblemSpec.compared_inputs`).  An input that is returned is
+compared as an output already.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from workers.protocol import layout
+from workers.protocol.problem_spec import ProblemSpec
+from workers.shims import returned_outputs, rounding
+from workers.shims.reference_session import call, write
+
+
+def find(
+    model: Any, given: Callable[[], list[Any]], others: list[Any], changed: list[int]
+) -> tuple[int, ...]:
+    """Those of the `changed` leaves that belong to the answer.
+
+    `given`: a copy of the inputs that were changed; `others`: inputs of another draw.
+    """
+    if not changed:
+        return ()
+    value, one = _after(model, given())
+    _, two = _after(model, given())
+    _, other = _after(model, copy.deepcopy(others))
+    unlike = differing(others, other)
+    returned = [_memory(each) for each in layout.values(value) if isinstance(each, torch.Tensor)]
+    return tuple(
+        index
+        for index in changed
+        if index in unlike
+        and layout.describe(one[index])["stride"] is None
+        and rounding.differs_by_rounding([one[index]], [two[index]])
+        and not any(
+            at == _memory(one[index])[0] and size >= one[index].numel() for at, size in returned
+        )
+    )
+
+
+def differing(before: list[Any], after: list[Any]) -> list[int]:
+    """Indices of tensors that differ, of two lists of leaves or nested inputs."""
+    pairs = enumerate(zip(layout.values(before), layout.values(after), strict=True))
+    return [i for i, (x, y) in pairs if isinstance(x, torch.Tensor) and not layout.same([x], [y])]
+
+
+def _after(model: Any, inputs: list[Any]) -> tuple[Any, list[Any]]:
+    """What a call returns, and the leaves of its inputs after it."""
+    value = call(model, inputs)
+    return value, list(layout.values(inputs))
+
+
+def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+    """Address of a tensor's storage, and number of its elements."""
+    return tensor.untyped_storage().data_ptr(), tensor.numel()
+
+
+def joined(value: Any, inputs: list[Any], compared: tuple[int, ...]) -> Any:
+    """The answer to a call: what it returned, with the inputs that belong to it."""
+    if not compared:
+        return value
+    leaves = list(layout.values(inputs))
+    return [value, *(leaves[index] for index in compared)]
+
+
+def answers(compared: tuple[int, ...]) -> Callable[[Any, list[Any]], Any]:
+    """Function that calls a model and gives its whole answer."""
+    return lambda model, inputs: joined(call(model, inputs), inputs, compared)
+
+
+def deliver(spec: ProblemSpec, value: Any, inputs: list[Any], views: list[torch.Tensor]) -> None:
+    """Copy the answer to a call into a slot.  Raises RefusedOutputError where what it returned
+    differs from the spec.
+    """
+    returned = len(views) - len(spec.compared_inputs)
+    returned_outputs.deliver(value, spec.outputs, views[:returned])
+    if spec.compared_inputs:
+        leaves = list(layout.values(inputs))
+        write(views[returned:], [leaves[index] for index in spec.compared_inputs])
