@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import pytest
 import torch
@@ -66,6 +67,19 @@ def test_a_tolerance_that_was_asked_for_says_how_many_elements_are_beyond_it() -
     ).check(0)
     assert (found.ok, found.beyond) == (False, 7)
     assert _check(got, exact).beyond is None, "our rule has limits of its own"
+
+
+def test_unusual_inputs_that_are_rounded_as_usual_have_closer_limits() -> None:
+    exact = _exact(1000)
+    got = exact.float() * 1.0005
+    allowed = []
+    for most in (math.inf, 60.0, 40.0):
+        rule = correctness.Rule(gross=True, most=most)
+        found = correctness.outputs(
+            got[None], exact[None], exact.float()[None], torch.zeros(1000), 0, (1000,), rule
+        )
+        allowed += found.ok
+    assert allowed == [True, True, False]
 
 
 def test_nan_and_infinity_must_be_where_the_reference_has_them() -> None:

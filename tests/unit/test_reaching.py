@@ -10,7 +10,8 @@ import torch
 
 from workers.protocol.input_variants import Variant
 from workers.shims import reaching_inputs
-from workers.shims.reaching_inputs import Plan, Scaling
+from workers.shims.input_changes import Scaling
+from workers.shims.reaching_inputs import Plan
 
 CPU = torch.device("cpu")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, layout
+from workers.protocol import input_domain, layout, local_changes
 from workers.protocol.roundoff import computable
 
 
@@ -88,6 +88,15 @@ class Variant(IntEnum):
     reference iterates.
     """
 
+    LOCAL = 19
+    """A few rows are scaled as in SCALED; in as many, the second half repeats the first; in as
+    many, every second element the one before.
+    """
+    PARTLY = 20
+    """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED and STRETCHED that the
+    problem has, each in a few rows or in a box of a tensor (workers/shims/reaching_inputs.py).
+    """
+
 
 REACHED = (
     Variant.REDRAWN,
@@ -98,6 +107,7 @@ REACHED = (
     Variant.HELD,
     Variant.DIAGONAL,
     Variant.STRETCHED,
+    Variant.PARTLY,
 )
 """Variants on which an answer must be right, and which only some problems have."""
 
@@ -108,8 +118,15 @@ CHECKED = tuple(
 )
 """Variants on which an answer must be right."""
 
-TIED = frozenset({Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED, Variant.HELD})
+TIED = frozenset(
+    {Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED, Variant.HELD, Variant.LOCAL}
+)
 """Variants with equal values: a sort or a top-k may count any of them as the first."""
+
+CLOSER = {Variant.REDRAWN: 4.0, Variant.LOCAL: 30.0}
+"""Variants on which kernels round as usual: the largest error of a right answer, in multiples of
+the least limit for its type (workers/protocol/roundoff.py).  On others it is 2 %.
+"""
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 
@@ -164,8 +181,12 @@ def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[in
 
 def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     if variant in FACTORS:
-        small = (x.min() >= 0 and x.max() <= 1) or input_domain.is_bounded(x)
-        return x / FACTORS[variant] if small else x * FACTORS[variant]
+        return x * _factor(variant, x)
+    if variant == Variant.LOCAL:
+        factor = _factor(Variant.SCALED, x)
+        x = local_changes.in_few_rows(x, lambda rows: rows * factor)
+        x = local_changes.in_few_rows(x, local_changes.with_equal_halves)
+        return local_changes.in_few_rows(x, local_changes.with_equal_pairs)
     if variant == Variant.HEAVY_TAILED:
         return x**3
     if variant == Variant.SIGN_MIXED:
@@ -192,6 +213,11 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     elif x.numel() >= 4:
         changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = float("nan")
     return changed
+
+
+def _factor(variant: Variant, x: torch.Tensor) -> float:
+    small = (x.min() >= 0 and x.max() <= 1) or input_domain.is_bounded(x)
+    return 1 / FACTORS[variant] if small else float(FACTORS[variant])
 
 
 def _with_signs_by_row(x: torch.Tensor) -> torch.Tensor:

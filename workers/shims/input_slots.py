@@ -81,7 +81,7 @@ class InputSlots:
         """
         slot, made, refused = first, 0, []
         missing = (
-            set(input_variants.REACHED) - set(self._planned(session).kinds)
+            set(input_variants.REACHED) - set(self._planned(session).all_kinds)
             if wanted >> min(input_variants.REACHED)
             else set()
         )

@@ -15,6 +15,8 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
 * Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/redrawn_inputs.py).
 * Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
   (workers/shims/iterated_inputs.py).
+* Partly: all that apply of redrawn, named, reaching, signed, unsorted and stretched in one call,
+  each in a few rows or in a quarter of an input.
 
 Planned in the reference's process, once for each problem.  This does not guard
 against limits that Python compares with (`x.max().item() > 1e4`), integers beyond a
@@ -25,16 +27,16 @@ bounded inputs that must not grow (a probability).
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, layout
+from workers.protocol import input_domain, layout, local_changes
 from workers.protocol.input_variants import Variant
-from workers.shims import iterated_inputs, redrawn_inputs
+from workers.shims import input_changes, iterated_inputs, redrawn_inputs
+from workers.shims.input_changes import Scaling
 from workers.shims.reference_limits import Limits
 
 ATTEMPTS = 3
@@ -54,14 +56,6 @@ ONE_SIDED_FACTORS = (8.0, 64.0)
 UNANIMOUS_FACTORS = (64.0, 4096.0)
 """Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
 
-SCATTERED = 1 / 256
-"""Share of scattered elements that are scaled."""
-
-NAMED_SHARE, NAN_SHARE = 1 / 8, 1 / 64
-"""Share of the elements of an input that receive a value the reference names; of
-NaN, which spreads, fewer.
-"""
-
 Call = Callable[[Any, list[Any]], Any]
 
 ITERATED: dict[Variant, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -69,17 +63,6 @@ ITERATED: dict[Variant, Callable[[torch.Tensor], torch.Tensor]] = {
     Variant.DIAGONAL: iterated_inputs.diagonal,
     Variant.STRETCHED: iterated_inputs.stretched,
 }
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Change of inputs by which values reach limits."""
-
-    factor: float
-    is_scattered: bool = False
-    """True if scattered elements are scaled, in place of every second row."""
-    leaves_bounds: bool = False
-    """True if inputs between −1 and 1 are scaled, too."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +83,12 @@ class Plan:
     """Sorted inputs that are shuffled."""
     iterated: tuple[Variant, ...] = ()
     """Kinds of inputs on which every step of an iteration tells."""
+    is_partial: bool = field(default=False, compare=False)
+    """True if the reference runs with all of these changes in a part of the inputs."""
 
     @property
     def kinds(self) -> tuple[Variant, ...]:
-        """Kinds of variants that exist for the problem."""
+        """Kinds of variants that exist for the problem, but for PARTLY."""
         wanted = (
             (Variant.REACHING, self.scaling is not None),
             (Variant.REDRAWN, bool(self.fixed)),
@@ -112,6 +97,11 @@ class Plan:
             (Variant.UNSORTED, bool(self.unsorted)),
         )
         return (*(kind for kind, there in wanted if there), *self.iterated)
+
+    @property
+    def all_kinds(self) -> tuple[Variant, ...]:
+        """Kinds of variants that exist for the problem."""
+        return (*self.kinds, *((Variant.PARTLY,) if self.is_partial else ()))
 
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
@@ -127,7 +117,7 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     given = copy.deepcopy(inputs)
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
         missed, _ = _missed(call, model, given)
-    return Plan(
+    found = Plan(
         scaling=_scaling(call, model, inputs, missed),
         fixed=fixed,
         signed=_signed(call, model, inputs, missed),
@@ -135,23 +125,61 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
         unsorted=_unsorted(call, model, inputs, missed),
         iterated=_iterated(call, model, inputs, missed) if iterations.found else (),
     )
+    is_partial = bool(found.kinds) and _reaches(call, model, _partly(found, inputs), lambda _: True)
+    return replace(found, is_partial=is_partial)
 
 
 def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
     """The inputs, changed by the plan `how`; draws from torch's seeded generator."""
+    if kind == Variant.PARTLY:
+        return _partly(how, inputs)
     if kind == Variant.REDRAWN:
         return redrawn_inputs.redrawn(inputs, how.fixed)
     if kind == Variant.SIGNED:
-        return _changed(inputs, how.signed, _negated)
+        return input_changes.changed(inputs, how.signed, input_changes.negated)
     if kind == Variant.NAMED:
-        return _with_named(inputs, how.named)
+        return input_changes.with_named(inputs, how.named)
     if kind == Variant.UNSORTED:
-        return _changed(inputs, how.unsorted, _shuffled)
+        return input_changes.changed(inputs, how.unsorted, input_changes.shuffled)
     if kind in ITERATED:
-        some = [at for at, x in enumerate(layout.values(inputs)) if _is_float(x)]
-        return _changed(inputs, some, ITERATED[kind])
+        some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
+        return input_changes.changed(inputs, some, ITERATED[kind])
     assert how.scaling is not None
-    return _scaled(inputs, how.scaling)
+    return input_changes.scaled(inputs, how.scaling)
+
+
+def _partly(how: Plan, inputs: list[Any]) -> list[Any]:
+    """All changes of a plan, each in a few rows or in a quarter of a tensor."""
+    inputs = redrawn_inputs.redrawn_in_part(inputs, how.fixed)
+    some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
+    inputs = input_changes.changed(
+        inputs, how.signed, lambda x: _in_few_rows(x, input_changes.with_signs)
+    )
+    inputs = input_changes.changed(inputs, how.unsorted, _with_few_shuffled)
+    if Variant.STRETCHED in how.iterated:
+        inputs = input_changes.changed(
+            inputs, some, lambda x: _in_few_rows(x, iterated_inputs.stretched)
+        )
+    if how.scaling is not None:
+        factor = how.scaling.factor
+        inputs = input_changes.changed(
+            inputs, some, lambda x: _in_few_rows(x, lambda rows: factor * rows)
+        )
+    return input_changes.with_named(inputs, how.named, in_part=True)
+
+
+def _in_few_rows(x: torch.Tensor, change: local_changes.Change) -> torch.Tensor:
+    """A tensor with a few rows changed, if it keeps its structure."""
+    changed = local_changes.in_few_rows(x, change)
+    return changed if input_domain.keeps_structure(x, changed, signs=False, bounds=False) else x
+
+
+def _with_few_shuffled(x: torch.Tensor) -> torch.Tensor:
+    return (
+        local_changes.in_few_rows(x, input_changes.shuffled)
+        if x.dim() > 1
+        else input_changes.shuffled(x)
+    )
 
 
 def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
@@ -167,11 +195,11 @@ def _scaling(call: Call, model: Any, inputs: list[Any], missed: Limits) -> Scali
     there is none.
     """
     leaves = list(layout.values(inputs))
-    has_bounds = any(_is_float(x) and input_domain.is_bounded(x) for x in leaves)
+    has_bounds = any(input_changes.is_float(x) and input_domain.is_bounded(x) for x in leaves)
     for how in _scalings(
         missed, (False, True) if has_bounds and not missed.needs_range else (False,)
     ):
-        scaled = _scaled(inputs, how)
+        scaled = input_changes.scaled(inputs, how)
         is_changed = any(a is not b for a, b in zip(layout.values(scaled), leaves, strict=True))
         if is_changed and _reaches(call, model, scaled, lambda now: _reach_more(now, missed)):
             return how
@@ -225,13 +253,16 @@ def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tupl
     reference has a finite answer.
     """
     several = (
-        sum(_is_float(x) and x.dim() > 1 for x in layout.values(inputs)) > iterated_inputs.MOST_HELD
+        sum(input_changes.is_float(x) and x.dim() > 1 for x in layout.values(inputs))
+        > iterated_inputs.MOST_HELD
     )
     kinds = [kind for kind in ITERATED if not (kind == Variant.HELD and several)]
     return tuple(
         kind
         for kind in (() if missed.needs_range else kinds)
-        if any(_is_float(x) and ITERATED[kind](x) is not x for x in layout.values(inputs))
+        if any(
+            input_changes.is_float(x) and ITERATED[kind](x) is not x for x in layout.values(inputs)
+        )
         and _reaches(call, model, applied(kind, Plan(), inputs), lambda _: True)
     )
 
@@ -241,13 +272,15 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
     answer finite: all, or the first of them that does alone.
     """
     leaves = list(layout.values(inputs))
-    some = frozenset(at for at, x in enumerate(leaves) if _has_one_sign(x) and _negated(x) is not x)
+    some = frozenset(
+        at for at, x in enumerate(leaves) if _has_one_sign(x) and input_changes.negated(x) is not x
+    )
     return _first_that(
         some,
         lambda these: _reaches(
             call,
             model,
-            _changed(inputs, these, _negated),
+            input_changes.changed(inputs, these, input_changes.negated),
             lambda now: now.one_sided < missed.one_sided,
         ),
         wanted=bool(missed.one_sided),
@@ -259,14 +292,14 @@ def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
     some = frozenset(
         at
         for at, x in enumerate(layout.values(inputs))
-        if _is_float(x) and input_domain.is_sorted(x)
+        if input_changes.is_float(x) and input_domain.is_sorted(x)
     )
     return _first_that(
         some - missed.searched,
         lambda these: _reaches(
             call,
             model,
-            _changed(inputs, these, _shuffled),
+            input_changes.changed(inputs, these, input_changes.shuffled),
             lambda now: now.already_sorted < missed.already_sorted,
         ),
         wanted=bool(missed.already_sorted),
@@ -293,7 +326,7 @@ def _reaches(
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
     return is_better(now) and all(
-        bool(x.isfinite().all()) for x in layout.values(answer) if _is_float(x)
+        bool(x.isfinite().all()) for x in layout.values(answer) if input_changes.is_float(x)
     )
 
 
@@ -307,67 +340,13 @@ def _named(
     twin, leaves = redrawn_inputs.on_host(model, inputs, device)
     given = redrawn_inputs.with_leaves(inputs, leaves)
     for these in (named, *((each,) for each in named if len(named) > 1)):
-        if _reaches(call, twin, _with_named(given, these), lambda _: True):
+        if _reaches(call, twin, input_changes.with_named(given, these), lambda _: True):
             return these
     return ()
 
 
-def _with_named(inputs: list[Any], named: tuple[tuple[int, float], ...]) -> list[Any]:
-    leaves = list(layout.values(inputs))
-    for at, value in named:
-        x = leaves[at].clone()
-        chosen = torch.rand(x.shape, device=x.device) < (
-            NAN_SHARE if math.isnan(value) else NAMED_SHARE
-        )
-        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
-        leaves[at] = torch.where(chosen, torch.tensor(value, device=x.device).to(x.dtype), x)
-    return redrawn_inputs.with_leaves(inputs, leaves)
-
-
-def _changed(inputs: list[Any], some: Collection[int], change: Callable[[Any], Any]) -> list[Any]:
-    leaves = [change(x) if at in some else x for at, x in enumerate(layout.values(inputs))]
-    return redrawn_inputs.with_leaves(inputs, leaves)
-
-
-def _is_float(x: Any) -> bool:
-    return (
-        isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
-    )
-
-
 def _has_one_sign(x: Any) -> bool:
-    if not _is_float(x) or input_domain.are_normed(x) or input_domain.is_whole(x):
+    if not input_changes.is_float(x) or input_domain.are_normed(x) or input_domain.is_whole(x):
         return False
     lowest, highest = x.aminmax()
     return bool(((lowest >= 0) & (highest > lowest)) | ((highest <= 0) & (lowest < highest)))
-
-
-def _negated(x: torch.Tensor) -> torch.Tensor:
-    """The tensor with half of its elements negated, if it keeps its structure."""
-    changed = torch.where(torch.rand_like(x) < 0.5, x, -x)
-    return changed if input_domain.keeps_structure(x, changed, signs=False) else x
-
-
-def _shuffled(x: torch.Tensor) -> torch.Tensor:
-    """The tensor with each row in an order of its own."""
-    return x.gather(-1, torch.rand(x.shape, device=x.device).argsort(dim=-1))
-
-
-def _scaled(inputs: list[Any], how: Scaling) -> list[Any]:
-    """The inputs with every second row of each tensor scaled, from the first row on,
-    or scattered elements.
-    """
-    return redrawn_inputs.with_leaves(inputs, [_with_scaled(x, how) for x in layout.values(inputs)])
-
-
-def _with_scaled(x: Any, how: Scaling) -> Any:
-    if not _is_float(x) or x.dim() == 0:
-        return x
-    if how.is_scattered:
-        chosen = torch.rand(x.shape, device=x.device) < SCATTERED
-        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
-        changed = torch.where(chosen, how.factor * x, x)
-    else:
-        changed = x.clone()
-        changed[::2].mul_(how.factor)
-    return changed if input_domain.keeps_structure(x, changed, bounds=not how.leaves_bounds) else x

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, layout
+from workers.protocol import input_domain, layout, local_changes
 
 REDRAWN_BYTES = 64 << 20
 """Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU
@@ -57,6 +57,25 @@ def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
     return with_leaves(
         inputs, _related(leaves, [_redrawn(x) if at in some else x for at, x in enumerate(leaves)])
     )
+
+
+def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
+    """The same for a quarter of each of these leaves that has two elements or more."""
+    leaves = list(layout.values(inputs))
+    changed = [
+        local_changes.in_a_quarter(x, _changes(x))
+        if at in some and isinstance(x, torch.Tensor) and x.numel() > 1
+        else x
+        for at, x in enumerate(leaves)
+    ]
+    return with_leaves(inputs, _related(leaves, changed))
+
+
+def _changes(x: torch.Tensor) -> local_changes.Change:
+    """Change to a part of a tensor: values are drawn if all of the tensor are equal, else moved."""
+    if _is_uniform(x):
+        return _redrawn
+    return lambda part: part if _is_uniform(part) else _permuted(part)
 
 
 def fixed(inputs: list[Any], others: list[Any]) -> frozenset[int]:
@@ -161,6 +180,8 @@ def _permuted(x: torch.Tensor) -> torch.Tensor:
     """Rows in another order; sorted integers anew, between the same ends."""
     if x.is_floating_point() or not _is_sorted(x):
         along = _varying(x)
+        if x.shape[along] == 2:  # half of the permutations would change nothing
+            return x.flip(along)
         return x.index_select(along, torch.randperm(x.shape[along], device=x.device))
     first, last, inside = int(x[0]), int(x[-1]), len(x) - 2
     strict = bool((x[1:] > x[:-1]).all())

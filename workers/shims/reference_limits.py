@@ -87,10 +87,12 @@ _SIGNS = frozenset(
         "celu",
         "elu",
         "leaky_relu",
+        "log_sigmoid_forward",
         "relu",
         "rrelu_with_noise",
         "sgn",
         "sign",
+        "softplus",
         "_prelu_kernel",
     )
     for ending in ("", "_")

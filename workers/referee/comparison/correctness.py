@@ -48,6 +48,7 @@ GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
 """See `Rule.gross`."""
 
+
 FAR_OFF, FAR_OFF_SHARE = 100.0, 0.2
 """Multiple of the limit, and share of the elements beyond it, from which on rounding
 cannot explain an error.
@@ -69,6 +70,10 @@ class Rule:
     gross: bool = False
     """Only plainly wrong outputs are refused: on unusual inputs kernels round differently at the
     edges, and the largest error over all elements proves little.
+    """
+    most: float = math.inf
+    """Limit of `gross`, in multiples of the type's floor: inputs that are unusual only in that
+    they differ from those of every other draw, or only in a few rows, are rounded as usual.
     """
     tolerance: tuple[float, float] | None = None
     """(rtol, atol) in place of the referee's limits: every |x − R| ≤ atol + rtol·|R|."""
@@ -145,6 +150,7 @@ class ComparedOutput:
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
         gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self.rule.gross else (0.0, 0.0)
         floor_l2, floor_max = FLOORS.get(self.got.dtype, (0.0, 0.0))
+        gross_l2 = min(gross_l2, self.rule.most * floor_l2) if floor_l2 else gross_l2
         close_l2, close_max = closeness(self.got.dtype)
         spread_l2, spread_max = self.rule.spread[self.index] if self.rule.spread else (0.0, 0.0)
         base_l2, base_norm = max(finite(base_l2), spread_l2), max(finite(base_norm), spread_max)

@@ -12,7 +12,7 @@ import torch
 
 from workers.protocol import layout, shared_memory
 from workers.protocol.control_channel import AblationMode, Command, Delivering
-from workers.protocol.input_variants import CHECKED, REACHED, TIED, Variant
+from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, TIED, Variant
 from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session.batches import Batch, Truth
@@ -26,7 +26,7 @@ each occupies the device for a quarter of a second or more (6 GB, H200).
 """
 
 
-UNLIMITED = frozenset({Variant.REACHING, Variant.HELD})
+UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.PARTLY})
 """Kinds of unusual inputs to which an answer may be of any size: they are scaled to
 reach what others do not.
 """
@@ -65,11 +65,13 @@ def _naming_the_inputs() -> Iterator[None]:
 
 def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
     few = runner.streams or runner.are_costly
-    wanted = secrets.SystemRandom().sample(CHECKED, COSTLY_KINDS) if few else CHECKED
+    chosen = secrets.SystemRandom().sample(CHECKED, COSTLY_KINDS) if few else CHECKED
+    wanted = [kind for kind in chosen if kind not in CLOSER]
     for start in range(0, len(wanted), runner.in_block):
         with runner.device_lock.shared():
             _try_some(runner, wanted[start : start + runner.in_block], before)
-    for kind in REACHED:  # separately, because few problems have any
+    apart = [kind for kind in chosen if kind in CLOSER]  # they have limits of their own
+    for kind in (*apart, *REACHED):  # separately, because few problems have any
         with runner.device_lock.shared():
             _try_some(runner, (kind,), before, ceiling=kind not in UNLIMITED)
 
@@ -151,7 +153,8 @@ def _try_some(
     if batch is None:
         return
     ordered = not any(map(_is_index, runner.arena.outputs.leaves))
-    if ordered and _are_near(runner, batch, before, ceiling=ceiling):
+    is_close = Variant.REDRAWN in variants  # compared more closely than nearness tells
+    if ordered and not is_close and _are_near(runner, batch, before, ceiling=ceiling):
         return
     objections, known = _objections(runner, batch, before, ceiling=ceiling)
     runner.record.excused += [

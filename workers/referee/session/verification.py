@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ import torch
 
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 from workers.protocol import problem_spec
-from workers.protocol.input_variants import Variant
+from workers.protocol.input_variants import CLOSER, Variant
 from workers.referee.comparison import correctness, unwritten
 from workers.referee.comparison.nearness import Nearness
 from workers.referee.comparison.peer_rules import PeerRules
@@ -233,7 +234,9 @@ class Record:
         known: Truth | None,
     ) -> list[correctness.ComparedOutput]:
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
-        rule = rule or (self.rule if all(usual) else replace(self.rule, gross=True))
+        most = max(CLOSER.get(part.batch.variant(part.first), math.inf) for part in parts)
+        unusual = replace(self.rule, gross=True, most=most)
+        rule = rule or (self.rule if all(usual) else unusual)
         leaves = range(len(self._arena.outputs.leaves))
         got = shown(joined([part.outputs for part in parts]), self._arena.outputs)
         expected, baseline = known or self._truth(

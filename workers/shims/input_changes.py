@@ -1,0 +1,105 @@
+"""Changes to a problem's inputs that reach branches of its reference
+(workers/shims/reaching_inputs.py): scaled, negated, shuffled, with named values.
+
+All draw from torch's seeded generator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from workers.protocol import input_domain, layout, local_changes
+from workers.shims import redrawn_inputs
+
+SCATTERED = 1 / 256
+"""Share of scattered elements that are scaled."""
+
+NAMED_SHARE, NAN_SHARE = 1 / 8, 1 / 64
+"""Share of the elements of an input that receive a value the reference names; of
+NaN, which spreads, fewer.
+"""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Change of inputs by which values reach limits."""
+
+    factor: float
+    is_scattered: bool = False
+    """True if scattered elements are scaled, in place of every second row."""
+    leaves_bounds: bool = False
+    """True if inputs between −1 and 1 are scaled, too."""
+
+
+def changed(inputs: list[Any], some: Collection[int], change: Callable[[Any], Any]) -> list[Any]:
+    """The inputs with `change` applied to the leaves at these indices."""
+    leaves = [change(x) if at in some else x for at, x in enumerate(layout.values(inputs))]
+    return redrawn_inputs.with_leaves(inputs, leaves)
+
+
+def with_named(
+    inputs: list[Any], named: tuple[tuple[int, float], ...], *, in_part: bool = False
+) -> list[Any]:
+    """The inputs with some elements of leaves replaced by values: pairs of index and value.
+    `in_part`: only in a few rows.
+    """
+    leaves = list(layout.values(inputs))
+    for at, value in named:
+        x = leaves[at].clone()
+        chosen = torch.rand(x.shape, device=x.device) < (
+            NAN_SHARE if math.isnan(value) else NAMED_SHARE
+        )
+        if in_part:
+            none = torch.zeros_like(chosen)
+            chosen &= local_changes.in_few_rows(none, torch.ones_like)
+        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
+        leaves[at] = torch.where(chosen, torch.tensor(value, device=x.device).to(x.dtype), x)
+    return redrawn_inputs.with_leaves(inputs, leaves)
+
+
+def negated(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with half of its elements negated, if it keeps its structure."""
+    changed = with_signs(x)
+    return changed if input_domain.keeps_structure(x, changed, signs=False) else x
+
+
+def with_signs(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with half of its elements negated."""
+    return torch.where(torch.rand_like(x) < 0.5, x, -x)
+
+
+def shuffled(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with each row in an order of its own."""
+    return x.gather(-1, torch.rand(x.shape, device=x.device).argsort(dim=-1))
+
+
+def scaled(inputs: list[Any], how: Scaling) -> list[Any]:
+    """The inputs with every second row of each tensor scaled, from the first row on,
+    or scattered elements.
+    """
+    return redrawn_inputs.with_leaves(inputs, [_with_scaled(x, how) for x in layout.values(inputs)])
+
+
+def _with_scaled(x: Any, how: Scaling) -> Any:
+    if not is_float(x) or x.dim() == 0:
+        return x
+    if how.is_scattered:
+        chosen = torch.rand(x.shape, device=x.device) < SCATTERED
+        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
+        changed = torch.where(chosen, how.factor * x, x)
+    else:
+        changed = x.clone()
+        changed[::2].mul_(how.factor)
+    return changed if input_domain.keeps_structure(x, changed, bounds=not how.leaves_bounds) else x
+
+
+def is_float(x: Any) -> bool:
+    """Test for a tensor of floats that torch computes in."""
+    return (
+        isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
+    )
