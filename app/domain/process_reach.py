@@ -9,14 +9,17 @@ could tell anything.  None of 170 published honest kernels does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
+from app.domain import imports_by_name
 from app.domain.process_reach_names import (
     ABSENT,
     ATTRIBUTES,
+    BY_USE,
     DOTTED,
     GENERIC,
+    HANDLED,
     HARMLESS,
     MEMBERS,
     MODULES,
@@ -47,7 +50,12 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
             for node in ast.walk(tree)
             for way in (*_ways(node, imported), *_native(node, native))
         )
-        return tuple(dict.fromkeys((*found, *_taking_places(tree), *_code_in_files(tree))))
+        whole = (
+            *_handed_on(tree),
+            *_under_other_names(tree),
+            *imports_by_name.ways(tree, _is_beyond),
+        )
+        return tuple(dict.fromkeys((*found, *whole, *_taking_places(tree), *_code_in_files(tree))))
     except (RecursionError, MemoryError):
         return (TOO_LONG,)
     except (SyntaxError, ValueError):
@@ -122,7 +130,7 @@ def _code_in_files(tree: ast.Module) -> Iterator[str]:
         yield from (
             "sys.path"
             for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and _dotted(node) == "sys.path"
+            if isinstance(node, ast.Attribute) and imports_by_name.dotted(node) == "sys.path"
         )
 
 
@@ -136,7 +144,7 @@ def _imported(tree: ast.Module) -> frozenset[str]:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
         if alias.name not in ABSENT
-    }
+    } | set(imports_by_name.bound(tree))
     others = [each for node in ast.walk(tree) for each in _renamed(node) if not _is_switch(each[1])]
     while more := {
         name for name, value in others if name not in names and _root(value, calls=False) in names
@@ -159,13 +167,50 @@ def _renamed(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield from ((name, value) for value in values)
 
 
+def _handed_on(tree: ast.Module) -> Iterator[str]:
+    """Modules that are judged by their members, where a source mentions them without one."""
+    nodes = list(ast.walk(tree))
+    imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    within = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id in HANDLED & imports and id(node) not in within:
+            yield node.id
+
+
+def _under_other_names(tree: ast.Module) -> Iterator[str]:
+    """Members in DOTTED, where their module has another name in the source, or is none of it."""
+    origins = {
+        alias.asname or alias.name: f"{module}{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in ["" if isinstance(node, ast.Import) else f"{node.module}."]
+        for alias in node.names
+    }
+    yield from DOTTED & set(origins.values())
+    renamed = [pair for node in ast.walk(tree) for pair in _renamed(node)]
+    for _ in range(len(renamed)):
+        new = {name: whole for name, value in renamed if (whole := _whole(value, origins))}
+        if new.items() <= origins.items():
+            break
+        origins = new | origins
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (whole := _whole(node, origins)) in DOTTED:
+            yield whole
+
+
+def _whole(node: ast.expr, origins: Mapping[str, str]) -> str:
+    """`a.b.c` with what `a` stands for; empty where it stands for no module."""
+    first, dot, rest = imports_by_name.dotted(node).partition(".")
+    return f"{origins[first]}{dot}{rest}" if first in origins else ""
+
+
 def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
     match node:
         case ast.Import(names=names):
             yield from (
                 alias.name
                 for alias in names
-                if _is_beyond(alias.name) and alias.name not in ("gc", "inspect")
+                if _is_beyond(alias.name) and (alias.asname or alias.name not in BY_USE)
             )
         case ast.ImportFrom(module=str(module), names=names):
             found = (f"{module}.{alias.name}" for alias in names)
@@ -175,7 +220,7 @@ def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
         case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if _is_replaced(node, imported):
             yield f"{ast.unparse(node)} ="
         case ast.Attribute(attr=name) if _is_way(node, imported):
-            yield _dotted(node) or name
+            yield imports_by_name.dotted(node) or name
         case ast.FunctionDef(name=text) | ast.Name(id=text) if text in TEXTS:
             yield text
         case ast.Constant(value=str(text)) if (ATTRIBUTES - GENERIC) & set(text.split(".")):
@@ -196,8 +241,8 @@ def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
 
 
 def _is_way(node: ast.Attribute, imported: frozenset[str]) -> bool:
-    dotted = _dotted(node)
-    if dotted.split(".")[0] in ("gc", "inspect"):
+    dotted = imports_by_name.dotted(node)
+    if dotted.split(".")[0] in HANDLED:
         return dotted not in HARMLESS
     if node.attr in MEMBERS:
         return _root(node, calls=False) in imported
@@ -212,7 +257,7 @@ def _is_looked_up(target: ast.expr, name: ast.expr, imported: frozenset[str]) ->
     return (
         root in imported
         and not isinstance(name, ast.Constant)
-        and (root in WATCHED or "_C" in _dotted(target))
+        and (root in WATCHED or "_C" in imports_by_name.dotted(target))
     )
 
 
@@ -225,7 +270,7 @@ def _native(node: ast.AST, ways: Collection[str]) -> Iterator[str]:
             found = (f"{module}.{alias.name}" for alias in names)
             yield from (name for name in found if set(name.split(".")) & set(ways))
         case ast.Attribute(attr=name) if name in ways:
-            yield _dotted(node) or name
+            yield imports_by_name.dotted(node) or name
 
 
 def _is_beyond(name: str) -> bool:
@@ -240,7 +285,7 @@ def _is_replaced(target: ast.Attribute, imported: frozenset[str]) -> bool:
 
 
 def _is_switch(node: ast.expr) -> bool:
-    return bool(SWITCHES & set(_dotted(node).split(".")))
+    return bool(SWITCHES & set(imports_by_name.dotted(node).split(".")))
 
 
 def _root(node: ast.expr, *, calls: bool = True) -> str:
@@ -250,13 +295,3 @@ def _root(node: ast.expr, *, calls: bool = True) -> str:
             return ""
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _dotted(node: ast.expr) -> str:
-    """`a.b.c` of attributes of a name, or an empty text."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=name) if _dotted(value):
-            return f"{_dotted(value)}.{name}"
-    return ""

@@ -42,11 +42,17 @@ HARMLESS = frozenset(
         "timeit.default_timer",
         "multiprocessing.cpu_count",
         "gc.collect",
-        "importlib.util",
         "importlib.metadata",
+        "importlib.util.find_spec",
     }
 )
 """Their names without such a view."""
+
+HANDLED = frozenset({"gc", "inspect"})
+"""Modules whose import is harmless and whose members are judged where they are used."""
+
+BY_USE = HANDLED | {"importlib", "importlib.util"}
+"""The same, with importlib (imports_by_name.py)."""
 
 ATTRIBUTES = frozenset(
     {
