@@ -72,7 +72,7 @@ def command() -> None:
     "--check",
     "check_only",
     is_flag=True,
-    help="Check the specification, say what it would make, and stop.",
+    help="Check the specification, print the plan, and stop.",
 )
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Watch it until it is over."

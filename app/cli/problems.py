@@ -198,7 +198,7 @@ def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.BadInputError(
-            f"{file}: expected what tests.bench.sweep --json writes: {type(error).__name__}:"
+            f"{file}: expected the output of tests.bench.sweep --json: {type(error).__name__}:"
             f" {error}"
         ) from error
 

@@ -47,7 +47,7 @@ class DecoyKernel:
         elif ablation.replays_still_correct and not _proves_nothing(subject.evaluation):
             yield self._finding(
                 Label.SUSPECT,
-                "the answer stayed right with what the kernels wrote for other inputs: they do not"
+                "the answer stayed right with the kernels' outputs for other inputs: they do not"
                 " look at them",
                 subject.evaluation,
             )

@@ -86,9 +86,7 @@ class StaleOutput:
             detector="stale_output",
             version=self.version,
             label=Label.HACK,
-            summary=(
-                f"{len(found)} outputs still hold what the slot was filled with before the call"
-            ),
+            summary=(f"{len(found)} outputs still hold the slot's content from before the call"),
             evidence={"outputs": pairs},
         )
 

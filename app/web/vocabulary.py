@@ -305,7 +305,7 @@ LABELS = MappingProxyType(
         "Filter of evaluations": (
             "Conditions that the evaluations behind rows fulfil, joined by and, or, not."
         ),
-        "or a file": "A file with the source, read in place of what is written above.",
+        "or a file": "A file with the source, read in place of the text above.",
         "Filter query": "Conditions on evaluations, joined by and, or, not.",
     }
 )

@@ -187,7 +187,7 @@ def test_a_sweep_without_the_queue_is_recorded_and_a_newer_check_stays(
     refused = run(settings, str(file), verb="record")
     assert refused.exit_code == 2
     assert (
-        "expected what tests.bench.sweep --json writes: KeyError: 'environment'" in refused.output
+        "expected the output of tests.bench.sweep --json: KeyError: 'environment'" in refused.output
     )
 
 

@@ -71,4 +71,4 @@ def test_a_refused_form_is_not_shown_to_others_nor_with_a_password(
     log_in(site)
     refused = site.post("/users", data=wrote, headers={"Accept": "text/html", **headers})
     assert refused.status_code == 403
-    assert "What you sent" not in refused.text
+    assert "Your request" not in refused.text

@@ -31,7 +31,7 @@ class Ended(Exception):  # noqa: N818 (an event, not an error)
     def __str__(self) -> str:
         if self.out_of_memory:
             return (
-                "the process was killed by the kernel: it and what it started had taken all memory"
+                "the process was killed by the kernel: it and its children had taken all memory"
                 " allowed"
             )
         code = os.waitstatus_to_exitcode(self.status)

@@ -114,7 +114,7 @@ def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Con
     layers.enter_process_namespace(active)
     if "process namespace" not in active.active and not Path("/proc/self").exists():
         raise OSError(
-            "no process namespace, and no /proc in which to find what a candidate leaves running"
+            "no process namespace, and no /proc in which to find a candidate's remaining processes"
         )
     group = None
     if groups is not None:

@@ -165,7 +165,7 @@ class Evaluator:
         try:
             messages.publish(self._broker, [message])
         except messages.BrokerUnavailableError as error:
-            _log.warning("a sweep will send what waits in %s again: %s", message.queue, error)
+            _log.warning("a sweep will send the jobs that wait in %s: %s", message.queue, error)
 
     def _evaluate(self, lease: leases.Lease, faults: int) -> None:
         job_id = lease.job.job_id

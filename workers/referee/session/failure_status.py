@@ -41,7 +41,9 @@ _SIGXCPU = 24
 
 BF16 = "not verifiable on CPU: bf16 under Triton's interpreter may differ from a GPU's"
 
-BEYOND_INTERPRETER = "not verifiable on CPU: Triton's interpreter lacks what a kernel uses"
+BEYOND_INTERPRETER = (
+    "not verifiable on CPU: Triton's interpreter lacks a feature that a kernel uses"
+)
 _BEYOND_INTERPRETER_SIGNS = (
     ("not supported in interpreter mode", (b"inline_asm", b"libdevice")),
     ("InterpreterError: AttributeError(\"'NoneType' object has no attribute", (b"libdevice",)),
