@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from app.domain.evaluation import Status
 from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol.problem_spec import Slots
+from workers.referee.comparison.correctness import DEFAULT_RULE
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session import first_calls, variant_calls
+from workers.referee.session.failure_status import Fault
+from workers.referee.wrong_output import describe
 
 CACHE = """
 import torch
@@ -68,7 +72,6 @@ def _fails(sides: TwoSides) -> list[str]:
     ("problem", "source", "wrong"),
     [
         (CACHE, HONEST, None),
-        (CACHE, LEAVES_OUT, "1 [4, 32, 16]"),
         (CACHE, OTHER_VALUE, "1 [4, 32, 16]"),
         (NOTHING, NOTHING.replace("class Model(", "class ModelNew("), None),
         (
@@ -142,3 +145,39 @@ def test_the_cost_is_a_copy_of_the_input_and_one_in_fp64(tmp_path: Path) -> None
     assert sides.spec.output_bytes == 512 + cache
     assert sides.spec.expected_bytes == 1024 + 2 * cache
     assert sides.spec.bytes_moved < 4 * cache  # the whole of it need not be written
+
+
+STEP = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, weights, gradient):
+        weights.add_(gradient, alpha=-1e-6)
+        return gradient.norm()
+def get_inputs(): return [torch.randn(512), torch.randn(512)]
+"""
+
+
+@pytest.mark.parametrize("slots", [TOGETHER, APART, STREAMED])
+@pytest.mark.parametrize(
+    ("problem", "source", "left"),
+    [(CACHE, LEAVES_OUT, 1), (STEP, STEP.replace("weights.add_(gradient, alpha=-1e-6)", ""), 0)],
+)
+def test_an_input_left_as_it_was_is_wrong_however_little_the_reference_changes_it(
+    tmp_path: Path, problem: str, source: str, left: int, slots: Slots
+) -> None:
+    source = source.replace("class Model(", "class ModelNew(")
+    with pytest.raises(Fault, match=f"leaves input {left} as it was") as raised:
+        _fails(TwoSides(tmp_path, problem, source, slots))
+    assert raised.value.status is Status.INCORRECT
+
+
+def test_a_small_step_is_right(tmp_path: Path) -> None:
+    sides = TwoSides(tmp_path, STEP, STEP.replace("class Model(", "class ModelNew("))
+    assert not _fails(sides)
+
+
+def test_a_wrong_input_is_named_as_one(tmp_path: Path) -> None:
+    sides = TwoSides(tmp_path, CACHE, OTHER_VALUE)
+    _fails(sides)
+    said = describe(sides.runner.failed[0], DEFAULT_RULE, sides.spec.compared_inputs)
+    assert "input 1, which the reference changes, after the call (float32, [4, 32, 16])" in said

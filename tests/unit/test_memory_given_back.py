@@ -252,7 +252,7 @@ def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_c
     draws.reference = SimpleNamespace(
         ask=lambda *_, **__: (by_twin, 0), region=lambda *_: torch.zeros(1, 8, dtype=torch.uint8)
     )
-    draws._given = draws._make_room = lambda *_: None
+    draws.given = draws._make_room = lambda *_: None
     draws._truth_of_one([(None, 0, 1)])
     assert draws.record.own_truth_calls == 1 - by_twin
 

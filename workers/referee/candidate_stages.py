@@ -220,9 +220,11 @@ def _require_correct(context: EvaluationContext) -> None:
     runner = context.runner
     if not runner.failed:
         return
+    compared = context.spec.compared_inputs
     if may_be_interpreter_fault(context.job, context.spec, context.host.device):
         raise invalid(
-            "not_verifiable_on_cpu", f"{BF16} ({describe(runner.failed[0], runner.record.rule)})"
+            "not_verifiable_on_cpu",
+            f"{BF16} ({describe(runner.failed[0], runner.record.rule, compared)})",
         )
     kind = (
         "stale_output"
@@ -232,7 +234,9 @@ def _require_correct(context: EvaluationContext) -> None:
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
     worst = most_informative(runner.failed)
     hint = lacking_weights(worst, runner.candidate.unmatched)
-    raise Fault(Status.INCORRECT, kind, count + describe(worst, runner.record.rule) + hint)
+    raise Fault(
+        Status.INCORRECT, kind, count + describe(worst, runner.record.rule, compared) + hint
+    )
 
 
 def _refuse_gpu_branch(context: EvaluationContext, progress: Progress) -> None:

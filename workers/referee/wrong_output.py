@@ -25,16 +25,28 @@ candidate drew itself err by more.
 """
 
 
-def describe(trial: Trial, rule: correctness.Rule) -> str:
-    """Position and error of the first wrong output of a call, for people."""
+def describe(trial: Trial, rule: correctness.Rule, compared_inputs: tuple[int, ...] = ()) -> str:
+    """Position and error of the first wrong output of a call, for people.
+
+    `compared_inputs`: inputs that belong to the answer, as its last outputs.
+    """
     check = next(output for output in trial.outputs if not output.ok)
     unusual = f" {OTHER_INPUTS}" if trial.variant != "own" else ""
     changed = ", ".join(map(str, trial.inputs_changed))
     overwritten = f"; it has overwritten input {changed}" if changed else ""
     return (
-        f"call {trial.call}{unusual}, output {check.index} ({check.dtype}, {list(check.shape)}): "
+        f"call {trial.call}{unusual}, {_name(check.index, trial, compared_inputs)}"
+        f" ({check.dtype}, {list(check.shape)}): "
         f"{_difference(check, rule)}{overwritten}"
     )
+
+
+def _name(index: int, trial: Trial, compared_inputs: tuple[int, ...]) -> str:
+    """Name of an output, or of an input that the reference changes."""
+    place = index - (len(trial.outputs) - len(compared_inputs))
+    if place < 0:
+        return f"output {index}"
+    return f"input {compared_inputs[place]}, which the reference changes, after the call"
 
 
 def lacking_weights(trial: Trial, unmatched: str) -> str:

@@ -25,6 +25,7 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws
 from workers.referee.session.idle_probe import IdleProbe
 from workers.referee.session.reference_side import ReferenceFailedError, reference_side
+from workers.referee.session.unchanged_inputs import require_changed
 from workers.referee.session.varying_outputs import held_to_the_reference
 from workers.sandbox.confined_process import Stopwatch
 
@@ -160,7 +161,10 @@ class CallRunner(Draws):
                 f" {self.deadline.work_limit_s:g} s"
             )
         with self.device_lock.waits.working():
-            return self.record.verify(*deliveries, keep=keep, known=known)
+            right = self.record.verify(*deliveries, keep=keep, known=known)
+            for delivery in deliveries if keep else ():
+                require_changed(self, delivery)
+            return right
 
     def are_right(self, delivery: Delivery) -> bool:
         """See Record.are_right."""
@@ -224,7 +228,7 @@ class CallRunner(Draws):
         session.process.freeze()
         if self.stopwatch is not None:
             self._have_device_at_rest()
-        at, given = self.slot(batch, first, count), self._given(batch, first, count)
+        at, given = self.slot(batch, first, count), self.given(batch, first, count)
         target = session.region(self.arena.inputs, at, count)
         if target.data_ptr() != given.data_ptr():
             target.copy_(given)
@@ -356,7 +360,7 @@ class CallRunner(Draws):
             synchronize(self._device)
             time.sleep(secrets.randbelow(1000) / 1000 * LINGER_S)
             self.candidate.process.freeze()
-        given = self._given(batch, first, count)
+        given = self.given(batch, first, count)
         inputs = self.candidate.region(self.arena.inputs, at, count)
         late, overwritten = torch.stack([snapshot.differs(), differ(given, inputs)]).tolist()
         none: list[tuple[int, ...]] = [()] * count

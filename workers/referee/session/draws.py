@@ -198,7 +198,7 @@ class Draws:
             self._generate(batch.seed, row, 1)
         self._drawn_row = (batch.number, row)
 
-    def _given(self, batch: Batch, first: int, count: int) -> torch.Tensor:
+    def given(self, batch: Batch, first: int, count: int) -> torch.Tensor:
         """Inputs of some calls, uint8 (count, slot_bytes)."""
         if batch.inputs is not None:
             return batch.inputs[first : first + count]
@@ -250,7 +250,7 @@ class Draws:
         self.reference.wait_for_readers()
         for batch, first, some in parts:
             self.reference.region(self.arena.inputs, count, some).copy_(
-                self._given(batch, first, some)
+                self.given(batch, first, some)
             )
             count += some
         synchronize(self._device)
@@ -263,7 +263,7 @@ class Draws:
         reference, arena = self.reference, self.arena
         if arena.slots.streamed:
             [(batch, first, count)] = parts
-            self._given(batch, first, count)
+            self.given(batch, first, count)
             self._make_room(self._truth_bytes)
         else:
             count = self._place_inputs(parts)
@@ -275,7 +275,7 @@ class Draws:
         """Expected outputs of a streamed call, computed into memory of their own."""
         [(batch, first, count)] = parts
         reference, arena = self.reference, self.arena
-        self._given(batch, first, count)
+        self.given(batch, first, count)
         self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
         self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
         with reference_side(self.device_lock.waits):
@@ -299,7 +299,7 @@ class Draws:
         reference, arena = self.reference, self.arena
         with reference_side(self.device_lock.waits), reference.handle.lock:
             reference.wait_for_readers()
-            given = self._given(delivery.batch, delivery.first, 1)
+            given = self.given(delivery.batch, delivery.first, 1)
             inputs, outputs = (
                 reference.region(arena.inputs, 0, 1),
                 reference.region(arena.outputs, 0, 1),
