@@ -301,7 +301,7 @@ def read(path: Path, changes: tuple[str, ...]) -> CollectionSpec:
 
 
 def watch(client: Client, name: str, check: Callable[[], None], *, quiet: bool) -> None:
-    """Draw a bar until the collection is over."""
+    """Draw a bar, or write lines without a terminal, until the collection is over."""
     columns = (
         TextColumn("{task.fields[state]}"),
         BarColumn(),
@@ -310,9 +310,9 @@ def watch(client: Client, name: str, check: Callable[[], None], *, quiet: bool) 
         TimeElapsedColumn(),
     )
     console = output.err()
-    with Progress(
-        *columns, console=console, transient=True, disable=quiet or not console.is_terminal
-    ) as bar:
+    drawn = console.is_terminal and not quiet
+    lines = output.Lines()
+    with Progress(*columns, console=console, transient=True, disable=not drawn) as bar:
         task = bar.add_task("", total=None, state="starting", figures="")
         while True:
             check()
@@ -326,6 +326,8 @@ def watch(client: Client, name: str, check: Callable[[], None], *, quiet: bool) 
             )
             if found["state"] != "running":
                 return
+            if not drawn and not quiet:
+                lines.tell(tables.line(found))
             time.sleep(POLL_S)
 
 

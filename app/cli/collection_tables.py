@@ -22,6 +22,12 @@ def short(found: dict[str, Any]) -> str:
     )
 
 
+def line(found: dict[str, Any]) -> str:
+    """State and progress in one line, for a log."""
+    rollouts = f"{found['rollouts_stopped']} of {found['rollouts']} rollouts"
+    return f"{found['state']}{waits(found)}: {rollouts}, {short(found)}"
+
+
 def shown_in_full(found: dict[str, Any], as_json: bool) -> None:
     """Print a collection with its cost and quality."""
     if as_json:

@@ -129,6 +129,20 @@ class _Lines(Progress):
         click.echo(line, err=True)
 
 
+class Lines:
+    """Lines of progress for a log on standard error: one in LINE_S at most, and none twice."""
+
+    def __init__(self) -> None:
+        self._told_s, self._told = time.monotonic(), ""
+
+    def tell(self, line: str) -> None:
+        """Write the line, unless it is too early or says nothing new."""
+        now_s = time.monotonic()
+        if now_s - self._told_s >= LINE_S and line != self._told:
+            click.echo(line, err=True)
+            self._told_s, self._told = now_s, line
+
+
 def table_out(table: Table) -> None:
     """A table on standard output, never cut: a terminal that is too narrow breaks its
     lines, a pipe gets them whole.

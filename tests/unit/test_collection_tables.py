@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli import collection_tables
+from app.cli import collect, collection_tables
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,33 @@ from app.cli import collection_tables
 )
 def test_faults_alone_are_no_result(state, reason, ends, expected):
     assert collection_tables.at_fault({"state": state, "reason": reason, "ends": ends}) is expected
+
+
+def test_a_collection_without_a_terminal_is_watched_in_lines(monkeypatch, capsys):
+    """The log of a collection that takes hours shows its progress."""
+    now_s = [0.0]
+    monkeypatch.setattr("app.cli.output.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(
+        "app.cli.collect.time.sleep", lambda period_s: now_s.__setitem__(0, now_s[0] + period_s)
+    )
+
+    class Client:
+        def collection(self, name):
+            assert name == "mine"
+            return {
+                "state": "running" if now_s[0] < 20 else "finished",
+                "rollouts": 4,
+                "rollouts_stopped": int(now_s[0] >= 6),
+                "waits_until": None,
+                "spent": {"calls": 7, "tokens": 1234, "usd": 0.5},
+                "attempts": {"calling": 3},
+            }
+
+    collect.watch(Client(), "mine", lambda: None, quiet=True)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""
+    now_s[0] = 0.0
+    collect.watch(Client(), "mine", lambda: None, quiet=False)  # type: ignore[arg-type]
+    assert capsys.readouterr().err.splitlines() == [
+        f"running: {stopped} of 4 rollouts, 7 calls, 1,234 tokens, $0.50, 3 calling, 0 evaluating"
+        for stopped in (0, 1)
+    ]
