@@ -110,3 +110,18 @@ def test_the_device_time_has_a_tooltip_and_can_be_asked_for(
     page.goto(f"{live_site.url}/jobs/new")
     page.get_by_text("Options of the evaluation").click()
     page.get_by_label("Device-time speedup").check()
+
+
+def test_paper_is_light_and_whole(page: Page, live_site: LiveSite) -> None:
+    page.set_viewport_size({"width": 800, "height": 600})
+    page.goto(f"{live_site.url}/candidates")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    for control in (".top nav", ".filters", "button[name=action]", "footer"):
+        expect(page.locator(control).first).to_be_hidden()
+    cut = "box => [getComputedStyle(box).overflowY, getComputedStyle(box).maxHeight]"
+    assert page.locator(".scroll").first.evaluate(cut) == ["visible", "none"]
+    card = page.locator("section.card").first.bounding_box()
+    assert card is not None
+    assert card["width"] > 700, "no column is left for the facets"

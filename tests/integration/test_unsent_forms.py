@@ -1,4 +1,6 @@
-"""Forms that are refused because their session has ended: shown, and sent again."""
+"""Refusals that a person reads: forms of an ended session, which are shown to be sent again, and
+missing roles.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,19 @@ def site(
         yield app.test_client()
 
 
-def log_in(site: FlaskClient) -> None:
+def log_in(site: FlaskClient, name: str = "ada") -> None:
     hidden = dict(re.findall(HIDDEN, site.get("/login").text))
-    answer = site.post("/login", data=hidden | {"name": "ada", "password": PASSWORD})
+    answer = site.post("/login", data=hidden | {"name": name, "password": PASSWORD})
     assert answer.status_code == 302
+
+
+def test_a_person_is_told_which_roles_may(site: FlaskClient, database: Database) -> None:
+    with database.begin() as connection:
+        users.add(connection, name="vic", role=Role.VIEWER, password_hash=STORED)
+    log_in(site, "vic")
+    refused = site.get("/admin", headers={"Accept": "text/html"})
+    assert refused.status_code == 403
+    assert "needs the role operator or admin. You are logged in as vic, viewer." in refused.text
 
 
 def test_a_form_of_an_ended_session_is_shown_and_sent_again(site: FlaskClient) -> None:

@@ -25,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 import flask
 from werkzeug.exceptions import Forbidden, Unauthorized
 
-from app.domain.user import LOCAL, Role, Scope, User
+from app.domain.user import LOCAL, SCOPES, Role, Scope, User
 from app.store import logins, tokens, users
 from app.web import request_context
 from app.web.identity import addresses
@@ -138,10 +138,22 @@ def wants(view: Callable[..., object]) -> str | None:
 def _check_may(wanted: Role | Scope) -> None:
     user = current_user()
     if not user.may(wanted):
-        raise Forbidden(
-            f"expected the {'role' if isinstance(wanted, Role) else 'scope'} {wanted.value!r}, "
-            f"got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
+        raise Forbidden(_refusal(user, wanted))
+
+
+def _refusal(user: User, wanted: Role | Scope) -> str:
+    """The reason for a person in terms of roles, for a program in terms of its token's scopes."""
+    if by_cookie():
+        needed = SCOPES[wanted] if isinstance(wanted, Role) else {wanted}
+        roles = [role.value for role, scopes in SCOPES.items() if needed <= scopes]
+        return (
+            f"This needs the role {' or '.join(roles)}. You are logged in as {user.name},"
+            f" {user.role}."
         )
+    return (
+        f"expected the {'role' if isinstance(wanted, Role) else 'scope'} {wanted.value!r}, "
+        f"got {user.name} ({user.role}: {', '.join(sorted(user.scopes))})"
+    )
 
 
 def current_user() -> User:
