@@ -255,3 +255,31 @@ def test_work_that_runs_apart_keeps_no_timer_waiting(tmp_path: Path) -> None:
         assert len(device_lock._apart) == 1
     with device_lock.exclusive():
         pass
+
+
+def test_a_load_is_paused_only_if_the_device_does_not_come_to_rest(
+    tmp_path: Path, nothing_compiles: None
+) -> None:
+    """Its compiler works on the host; a source that computes as it is executed does not stay so."""
+    lock, process, calls = DeviceLock(tmp_path, "test"), Process(), Process()
+    going, over = threading.Event(), threading.Event()
+    first_call = _all_beside(lock, [calls], over)
+
+    def load() -> None:
+        with lock.apart(process, only_if_busy=True):
+            going.set()
+            over.wait(10)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    assert going.wait(10)
+    with lock.exclusive():
+        assert (calls.said, process.said) == (["pause"], [])
+        assert lock.pause_all()
+        assert process.said == ["pause"]
+        assert not lock.pause_all()
+    assert process.said == ["pause", "resume"]
+    over.set()
+    for each in (thread, *first_call):
+        each.join()
+    assert lock.waits.seconds(thread.ident) >= 1.5, "the pause is no time of the candidate's"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,10 @@ COMPILING_S = 1.0
 """Seconds that a first call runs apart before timers pause it.  A Triton kernel compiles in a third
 of a second, on the host, while others are timed for a third of all time (small problems, H200).
 """
+
+
+_LATEST = sys.float_info.max
+"""Time by which everything may be paused that is not paused `only_if_busy`."""
 
 
 class Pausable(Protocol):
@@ -146,12 +151,13 @@ class DeviceLock:
                 self._enter()
 
     @contextmanager
-    def apart(self, process: Pausable) -> Iterator[None]:
-        """Mark a candidate's first call, for which no timer waits: it may compile
-        for a minute, and compute.
+    def apart(self, process: Pausable, *, only_if_busy: bool = False) -> Iterator[None]:
+        """Mark a candidate's first call, for which no timer waits: it may compile for a minute, and
+        compute.  `only_if_busy`: no timer pauses it unless the device does not come to rest
+        (`pause_all`).
         """
         with self._changed:
-            gone = self._go(process, COMPILING_S)
+            gone = self._go(process, math.inf if only_if_busy else COMPILING_S)
         try:
             yield
         finally:
@@ -196,7 +202,7 @@ class DeviceLock:
         begins later is paused in time, and among eight evaluations there is nearly always some.
         """
         with self.waits.waiting(), self._changed:
-            there = tuple(self._apart)
+            there = tuple(each for each in self._apart if each.paused_from < math.inf)
             self._changed.wait_for(
                 lambda: not any(each in there for each in self._apart), timeout_s
             )
@@ -214,7 +220,7 @@ class DeviceLock:
                 self._waiting_timers -= 1
             self._lock(fcntl.LOCK_EX)
             self._timing = True
-            self._paused = self._to_pause(used)
+            self._paused = self._to_pause(used, time.monotonic())
         try:
             for each in self._paused:
                 each.pause()
@@ -229,17 +235,14 @@ class DeviceLock:
                 self._changed.notify_all()
 
     def pause_all(self, *used: Pausable) -> bool:
-        """Pause everything that still runs apart, except the processes `used`, until
-        this thread releases its exclusive lock: something keeps the device busy.
-        False if nothing runs apart.
+        """Pause everything that still runs apart, except the processes `used`, until this thread
+        releases its exclusive lock: something keeps the device busy.  Processes that load a
+        candidate, which mostly compile on the host, are paused once no other is left.  False if
+        nothing runs apart.
         """
         with self._changed:
             standing = (*used, *self._paused)
-            more = [
-                each
-                for each in self._running_apart(math.inf)
-                if all(each is not one for one in standing)
-            ]
+            more = self._to_pause(standing, _LATEST) or self._to_pause(standing, math.inf)
             self._paused += more
         for each in more:
             each.pause()
@@ -286,12 +289,10 @@ class DeviceLock:
             self.waits.add(process.paused_s - gone.paused_s)
         self._changed.notify_all()
 
-    def _to_pause(self, used: tuple[Pausable, ...]) -> list[Pausable]:
-        return [
-            each
-            for each in self._running_apart(time.monotonic())
-            if all(each is not one for one in used)
-        ]
+    def _to_pause(self, standing: tuple[Pausable, ...], until: float) -> list[Pausable]:
+        """Processes that timers may pause by that time, without some."""
+        running = self._running_apart(until)
+        return [each for each in running if all(each is not one for one in standing)]
 
     def _running_apart(self, now: float) -> list[Pausable]:
         """Processes that timers may pause at that time, each once."""

@@ -149,9 +149,14 @@ class Session:
             synchronize(self.handle.device)
         try:
             inputs, expected = arena.slots
-            self.matching_constants, self.unmatched = self.ask_for_text(
-                Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd
-            )
+            with (
+                nullcontext()
+                if device_lock is None
+                else device_lock.apart(self.process, only_if_busy=True)
+            ):
+                self.matching_constants, self.unmatched = self.ask_for_text(
+                    Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd
+                )
         finally:
             os.close(fd)
 

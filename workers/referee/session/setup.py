@@ -120,11 +120,15 @@ def load(
     parameters, then the constructor.
 
     A source that is compiled on the host's cores may take as long as the deadline leaves; the
-    device is open to others meanwhile.
+    device is open to others meanwhile.  Timers pause the process only if it keeps the device busy:
+    a compiler that stood still during every block would take several times as long.
     """
     assert reference.arena is not None
     loading_s = deadline.left_s if BACKENDS[job.backend].compiled_on_host else deadline.allow()
-    candidate.handle.load_candidate(job.candidate, spec, job.entry_point, job.backend, loading_s)
+    with device_lock.apart(candidate.process, only_if_busy=True):
+        candidate.handle.load_candidate(
+            job.candidate, spec, job.entry_point, job.backend, loading_s
+        )
     arena = reference.arena
     timeout_s = deadline.allow()
     candidate.share_arena(
