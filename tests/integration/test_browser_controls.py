@@ -14,7 +14,6 @@ from app.store.database import Database
 from tests.integration.browser_site import LiveSite
 from tests.integration.web_seeder import Seeder
 
-
 TWO_CLICKS = """button => new Promise(done => {
   button.click();
   setTimeout(() => { button.click(); done(); }, 40);

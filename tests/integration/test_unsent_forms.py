@@ -56,7 +56,7 @@ def test_a_form_of_an_ended_session_is_shown_and_sent_again(site: FlaskClient) -
     ended = site.post("/users", data=wrote, headers=page)
     assert ended.status_code == 401
     assert "You are logged out" in ended.text
-    assert "Your entries" in ended.text
+    assert "Your request" in ended.text
     assert "bea &lt;b&gt;" in ended.text
     log_in(site)
     refused = site.post("/users", data=wrote, headers=page)
