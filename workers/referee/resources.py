@@ -258,8 +258,8 @@ class Host:
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
 
     def recycle(self, memory_bytes: int) -> None:
-        """Between two jobs, on the CPU: end retired processes, release what comparisons of outputs
-        have left in the heap (0.3 GB), and prepare the next candidate's process.
+        """Between two jobs, on the CPU: end retired processes, release free memory of the heap (0.3
+        GB after comparisons of outputs), and prepare the next process of a candidate.
         """
         self.reap()
         if self._warm_pool is None:

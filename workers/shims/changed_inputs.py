@@ -1,6 +1,6 @@
-"""Inputs that a reference changes beside what it returns, such as a key-value cache.
+"""Inputs that a reference changes beside its outputs, such as a key-value cache.
 
-Where it changes one in every call, and alike for the same inputs, what that input holds after a
+Where it changes one in every call, and alike for the same inputs, the content of that input after a
 call belongs to the problem's answer (`ProblemSpec.compared_inputs`).  An input that is returned is
 compared as an output already.
 """
@@ -52,7 +52,7 @@ def differing(before: list[Any], after: list[Any]) -> list[int]:
 
 
 def _after(model: Any, inputs: list[Any]) -> tuple[Any, list[Any]]:
-    """What a call returns, and the leaves of its inputs after it."""
+    """The value that a call returns, and the leaves of its inputs after it."""
     value = call(model, inputs)
     return value, list(layout.values(inputs))
 
@@ -63,7 +63,7 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def joined(value: Any, inputs: list[Any], compared: tuple[int, ...]) -> Any:
-    """The answer to a call: what it returned, with the inputs that belong to it."""
+    """The answer to a call: the returned value, with the inputs that belong to it."""
     if not compared:
         return value
     leaves = list(layout.values(inputs))
@@ -76,8 +76,8 @@ def answers(compared: tuple[int, ...]) -> Callable[[Any, list[Any]], Any]:
 
 
 def deliver(spec: ProblemSpec, value: Any, inputs: list[Any], views: list[torch.Tensor]) -> None:
-    """Copy the answer to a call into a slot.  Raises RefusedOutputError where what it returned
-    differs from the spec.
+    """Copy the answer to a call into a slot.  Raises RefusedOutputError where the returned
+    value differs from the spec.
     """
     returned = len(views) - len(spec.compared_inputs)
     returned_outputs.deliver(value, spec.outputs, views[:returned])

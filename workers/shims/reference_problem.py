@@ -41,6 +41,7 @@ from workers.shims.flops import FlopCounter
 from workers.shims.iterated_inputs import Iterations
 from workers.shims.operators import OperatorTrace
 from workers.shims.reference_session import Draw, Session, call, keep_little
+from workers.shims.true_answer import Truth
 
 Found = TypeVar("Found")
 
@@ -144,9 +145,7 @@ class Problem:
         elif isinstance(model, torch.nn.Module):
             calls.set_mode(model, training=self._specs[case].training)
         spec = self._specs[case]
-        return Session(
-            spec, draw, model, true_answer.twin(model, true_answer.Truth(spec.truth)), init
-        )
+        return Session(spec, draw, model, true_answer.twin(model, Truth(spec.truth)), init)
 
     def _constructor_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments from `get_init_inputs()`, which returns a list of
@@ -170,8 +169,7 @@ class Problem:
         with memory_estimate.Peak(self.device) as calling:
             outputs = call(model, inputs)
         changed = problem_forms.changed(before, inputs)
-        has_outputs = problem_forms.has_outputs(outputs)
-        outputs = copy.deepcopy(outputs)
+        has_outputs, outputs = problem_forms.has_outputs(outputs), copy.deepcopy(outputs)
         given = functools.partial(_given, before, copies=bool(changed))
         del inputs
         call_us = model_checks.fastest_us(model, given, self.device)
@@ -180,33 +178,23 @@ class Problem:
         others = self._others(draw, before, described)
         compared = self._compared(model, given, others, changed, has_outputs=has_outputs)
         answer = changed_inputs.answers(compared)
-        spread += ((0.0, 0.0),) * len(compared) if spread else ()
         outputs_node = model_checks.contiguous(layout.describe(outputs))
         if compared or training != was_training:
             outputs = copy.deepcopy(answer(model, given()))
         output_constant = _is_constant(answer, model, outputs, _given(others, copies=bool(changed)))
-        look = input_sensitivity.insensitive_names
-        # A case has no answer to inputs that are mixed from two draws.
-        ignored = () if self.by_cases else look(answer, model, before, others, outputs)
+        ignored = self._ignored(answer, model, before, others, outputs)
         del others
         ask = functools.partial(call, model)
         rows = None if self.by_cases or changed else pieces.rows(ask, before, outputs)
         parameters = model_checks.parameters(model)
         nodes = list(parameters.values())
         given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
-        has_room = model_checks.has_room_for_twin(self.device, nodes, given_bytes)
-        best, widening_bytes = self._truth(
-            model, before, outputs, rows, compared, has_room=has_room
-        )
-        del outputs
+        first = pieces.first(before, outputs, rows) if rows else (before, outputs)
+        best, truth_bytes = self._truth(compared, model, *first, nodes=nodes, size=given_bytes)
+        del outputs, first
         watched, convolves, recurrent = self._watched(model, given())
         if convolves:
             spread = tf32_convolutions.widest(spread, self._error_in_tf32(model, given, rows))
-        peaks = problem_spec.Peaks(
-            draw_bytes=drawing.bytes,
-            call_bytes=calling.bytes,
-            truth_bytes=model_checks.truth_bytes(widening_bytes, nodes, best),
-        )
         return problem_spec.ProblemSpec(
             inputs=described,
             outputs=outputs_node,
@@ -214,7 +202,7 @@ class Problem:
             parameters=parameters,
             training=training,
             truth=best.value,
-            spread=spread,
+            spread=spread and (*spread, *[(0.0, 0.0)] * len(compared)),
             mutated_inputs=tuple(changed),
             compared_inputs=compared,
             output_constant=output_constant,
@@ -225,8 +213,20 @@ class Problem:
             piece_rows=rows,
             call_us=call_us,
             **watched,
-            peaks=peaks,
+            peaks=problem_spec.Peaks(
+                draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=truth_bytes
+            ),
         )
+
+    def _ignored(
+        self, answer: Answer, model: Any, before: list[Any], others: list[Any], outputs: Any
+    ) -> tuple[str, ...]:
+        """Inputs and parameters that the answer does not depend on.  A case has no answer to inputs
+        that are mixed from two draws.
+        """
+        if self.by_cases:
+            return ()
+        return input_sensitivity.insensitive_names(answer, model, before, others, outputs)
 
     def _compared(
         self,
@@ -246,22 +246,6 @@ class Problem:
         if not (has_outputs or found):
             raise ValueError(problem_forms.without_outputs(changes_inputs=bool(changed)))
         return found
-
-    def _truth(
-        self,
-        model: Any,
-        before: list[Any],
-        outputs: Any,
-        rows: int | None,
-        compared: tuple[int, ...],
-        *,
-        has_room: bool,
-    ) -> tuple[true_answer.Truth, int]:
-        """The best available truth, and the most memory in bytes to find it, on the first piece."""
-        with memory_estimate.Peak(self.device) as widening:
-            first = pieces.first(before, outputs, rows) if rows else (before, outputs)
-            best = self._best(compared, model, *first) if has_room else true_answer.Truth.OWN
-        return best, widening.bytes
 
     def _watched(
         self, model: Any, inputs: list[Any]
@@ -371,16 +355,26 @@ class Problem:
         with self.device:
             return draw()
 
-    def _best(
-        self, compared: tuple[int, ...], model: Any, inputs: list[Any], own: Any
-    ) -> true_answer.Truth:
-        """The best available truth for a model whose answer to these inputs is `own`; without room
-        for one, the reference's own answer.
+    def _truth(
+        self,
+        compared: tuple[int, ...],
+        model: Any,
+        inputs: list[Any],
+        own: Any,
+        *,
+        nodes: list[layout.Node],
+        size: int,
+    ) -> tuple[Truth, int]:
+        """The best available truth for a model whose answer to these inputs is `own`, and the
+        memory in bytes that it takes beside its twin; without room for one, the reference's own
+        answer.  `nodes`: parameters; `size`: memory of a call.
         """
+        if not model_checks.has_room_for_twin(self.device, nodes, size):
+            return Truth.OWN, 0
         answer = functools.partial(changed_inputs.joined, compared=compared)
-        return self._if_it_fits(
-            lambda: true_answer.find(model, inputs, own, answer), true_answer.Truth.OWN
-        )
+        with memory_estimate.Peak(self.device) as widening:
+            best = self._if_it_fits(lambda: true_answer.find(model, inputs, own, answer), Truth.OWN)
+        return best, model_checks.truth_bytes(widening.bytes, nodes, best)
 
 
 def _is_constant(answer: Answer, model: Any, outputs: Any, others: list[Any]) -> bool:
