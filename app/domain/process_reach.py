@@ -199,7 +199,7 @@ def _under_other_names(tree: ast.Module) -> Iterator[str]:
 
 
 def _whole(node: ast.expr, origins: Mapping[str, str]) -> str:
-    """`a.b.c` with what `a` stands for; empty where it stands for no module."""
+    """`a.b.c` with the name that `a` stands for; empty where it stands for no module."""
     first, dot, rest = imports_by_name.dotted(node).partition(".")
     return f"{origins[first]}{dot}{rest}" if first in origins else ""
 

@@ -101,7 +101,7 @@ def further(fields: dict[str, Any], read: Collection[str]) -> dict[str, Any] | N
 
 
 def _as_json(value: Any) -> Any:
-    """The value with what JSON does not have (times, bytes, decimals of a Parquet file) as text."""
+    """The value; types that JSON lacks (times, bytes, decimals of a Parquet file) become text."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):

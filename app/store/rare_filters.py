@@ -54,7 +54,7 @@ _OF_RUN = frozenset({"run", "model"})
 
 @dataclass(frozen=True, kw_only=True)
 class Narrowed:
-    """A filter, and what is known of its rows."""
+    """A filter, and known facts about its rows."""
 
     condition: sa.ColumnElement[bool]
     """Condition on `evaluation_rows.JOINED`."""

@@ -1,5 +1,5 @@
 """BROWSE: size limits of request bodies: a few megabytes, and more where sources of kernels come
-in.  Compressed ones, whose size is known only when they are unpacked, are refused.
+in.  Compressed ones are refused: their size is known only when they are unpacked.
 
 Decoding holds up every other request of this process, some 0.1 s for each megabyte of the worst
 JSON; so a route that takes ids or a form takes no more than those can be.
@@ -36,7 +36,7 @@ def of(view: Callable[..., object]) -> int:
 
 
 class _Unannounced(LimitedStream):
-    """A body whose length no header names.  One that is longer than the limit is refused, and never
+    """A body without a header for its length.  A longer one than the limit is refused, and never
     cut to it: a part of a body may be valid.
     """
 

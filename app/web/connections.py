@@ -109,7 +109,7 @@ class _Timed(io.RawIOBase):
         self._socket = sock
         self.deadline = time.monotonic() + HEADER_S
         self.grows = False
-        """True while a body comes in whose length is not known: each piece of it
+        """True while a body of unknown length comes in: each piece of it
         gives the next one time.
         """
 
@@ -254,7 +254,7 @@ class Handler(pywsgi.WSGIHandler):  # type: ignore[misc]
         return refused
 
     def log_request(self) -> None:
-        """One line for each answer, whose JSON has its parts as fields."""
+        """One line for each answer; in JSON with its parts as fields."""
         path = self.path or ""
         if path.startswith(_QUIET):
             return

@@ -96,7 +96,7 @@ def _http(error: HTTPException) -> flask.Response:
 
 def _login_required(error: authentication.LoginRequiredError) -> flask.Response:
     """A browser that wants a page is sent to the login, and afterwards back; one that sends a
-    form is shown what it sent.
+    form is shown its content.
     """
     by_browser = not for_programs() and bool(flask.request.accept_mimetypes["text/html"])
     if by_browser and flask.request.method == "POST":

@@ -148,7 +148,7 @@ def _prepared(
 ) -> tuple[Session, ProblemSpec]:
     """The session with the reference, which has its arena, and the specification.  Raises Fault.
 
-    `memory` and `sessions` release what is reserved and opened.
+    `memory` and `sessions` release reservations and sessions.
     """
     if alone:
         admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)

@@ -5,8 +5,8 @@ forgets its first ones: fewer steps give the same answer.  For a reference that 
 there are three more kinds of inputs:
 
 * Held: one row for the first half of a sequence and another for the second, both eight times as
-  large: the same gates stay open for long, and what the first half put into a state can be read at
-  the end.  Only of two inputs at most: among more may be keys, and published kernels for a delta
+  large: the same gates stay open for long, and the first half's part of a state can be read at the
+  end.  Only of two inputs at most: among more may be keys, and published kernels for a delta
   rule lose all digits where keys are alike, the reference none.
 * Diagonal: matrices that are nearly diagonal, with diagonals over eight powers of two: eigenvalues
   lie close.  Of values without a sign, and of no symmetry, those above the diagonal stay, and all

@@ -11,7 +11,7 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
   elements of inputs of one sign are negated.
 * Named: a value that the reference compares an input with, and which never occurs, is
   put into some of its elements.
-* Unsorted: if the reference sorts what is sorted already, sorted inputs are shuffled.
+* Unsorted: if the reference sorts sorted inputs again, they are shuffled.
 * Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/redrawn_inputs.py).
 * Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
   (workers/shims/iterated_inputs.py).

@@ -111,7 +111,7 @@ _NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
 
 
 class Limits(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that records what a call's values miss."""
+    """Dispatch mode that records limits that a call's values miss."""
 
     def __init__(self, leaves: Iterable[Any] = ()) -> None:
         """`leaves`: the inputs of the call, in the order of layout.values."""

@@ -61,7 +61,7 @@ def paired(
 def _leaves(value: object, node: layout.Node) -> list[Any]:
     """The returned leaves, in the spec's order; containers of the wrong kind are refused.
 
-    Containers are read as what they inherit from: one with code of its own could compute when it is
+    Containers are read as their builtin base class: one with code of its own could compute when
     read, after the call and in no profile of it.
     """
     if "items" not in node:

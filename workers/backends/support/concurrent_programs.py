@@ -6,7 +6,7 @@
   others) is right in it and wrong on a GPU.  Here each launch has a random order.  A kernel that
   waits for other programs in a loop keeps the interpreter's: in another one it would wait for
   ever.
-* A program does not see what others have stored in the same launch, unless it has executed an
+* A program does not see the stores of others in the same launch, unless it has executed an
   atomic operation before, with which programs wait for each other: of two that add to one
   element by a load and a store, one is lost.
 * Products of single precision are in TF32 unless `input_precision` says otherwise.
@@ -43,7 +43,7 @@ MOST_STORES = 512
 
 
 class Launch:
-    """A launch that runs: the order of its programs, and what they have stored."""
+    """A launch that runs: the order of its programs, and their stores."""
 
     def __init__(self, sizes: tuple[int, ...], *, waits: bool) -> None:
         """`sizes`: the grid's; `waits`: programs wait for each other."""
@@ -72,7 +72,7 @@ class Launch:
                 self._stores.append(Store(self._program, pointers[kept], before[kept]))
 
     def stale(self, pointers: Any, mask: Any, loaded: Any) -> Any:
-        """Loaded values without what other programs have stored in this launch."""
+        """Loaded values without the stores of other programs in this launch."""
         if not self._stores or self._has_synchronised or not mask.any():
             return loaded
         asked = pointers[np.broadcast_to(mask, pointers.shape)]
@@ -87,7 +87,7 @@ class Launch:
 
 
 class Store:
-    """What a store of one program has overwritten."""
+    """Values that a store of one program has overwritten."""
 
     def __init__(self, program: int, addresses: Any, before: Any) -> None:
         """`before`: values at these addresses."""
@@ -184,7 +184,7 @@ _known: dict[Any, bool] = {}
 
 def waits(function: Callable[..., Any]) -> bool:
     """True if a kernel may wait for another program: a `while` that reads memory in its
-    condition, or in whose body an atomic operation, a volatile load or a function of the
+    condition, or with a body in which an atomic operation, a volatile load or a function of the
     source's own may read it.
     """
     code = getattr(function, "__code__", None)
@@ -232,7 +232,7 @@ def _round_products() -> None:
 
 
 def in_tf32(block: Any) -> Any:
-    """A block rounded to TF32, whose mantissa has ten bits."""
+    """A block rounded to TF32, with ten bits of mantissa."""
     if block.data.dtype != np.float32:
         return block
     bits = np.ascontiguousarray(block.data).view(np.uint32)

@@ -96,7 +96,7 @@ def _constant(_builder: Any, value: float) -> Any:
 
 
 def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation whose last argument is numpy's function of its operands."""
+    """An operation with numpy's function of its operands as the last argument."""
     wide = _by_operands(original)
 
     def run(builder: Any, *arguments: Any) -> Any:
@@ -106,7 +106,7 @@ def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_operands(original: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation of handles, whose result is of the type of the last one."""
+    """An operation of handles with a result of the type of the last one."""
 
     def run(builder: Any, *arguments: Any) -> Any:
         handles = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]

@@ -137,7 +137,7 @@ class MemoryBudget:
     def _is_there(self, turn: Turn) -> bool:
         """Test whether the device has that much.  Idle processes are ended first; an evaluation
         alone on the device makes do with the memory that is free then, and so does one that
-        lacks only what the references of waiting evaluations have.
+        lacks only the memory of waiting evaluations' references.
         """
         missing = turn.need - turn.resident
         if missing <= self._free_bytes() and turn.need != self.total_bytes:

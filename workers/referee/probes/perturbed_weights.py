@@ -10,7 +10,7 @@ address or a shape are gone as well.
 
 A contraction with random weights forgets its first steps, and a kernel that leaves them out is
 right.  So matrices that every step of the reference uses are replaced by orthogonal ones,
-which keep what they are given.
+which preserve their input.
 
 A candidate may use other names for its parameters: a parameter stands for the constant that it
 equals in shape and value.  If several parameters do, or a larger one could hold packed weights, the

@@ -28,7 +28,7 @@ each occupies the device for a quarter of a second or more (6 GB, H200).
 
 UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.PARTLY})
 """Kinds of unusual inputs to which an answer may be of any size: they are scaled to
-reach what others do not.
+reach limits that other inputs do not.
 """
 
 

@@ -1,8 +1,8 @@
-"""Calls whose outputs have other shapes or types than the problem's specification: the candidate's
+"""Calls with outputs of other shapes or types than the problem's specification: the candidate's
 fault, unless the reference's own outputs for the same inputs have, too.
 
-A problem is described by two draws of inputs.  Outputs whose shape depends on the inputs' values
-may differ in a third.
+A problem is described by two draws of inputs.  Outputs with a shape that depends on the inputs'
+values may differ in a third.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OTHER_OUTPUTS = frozenset(
         ReplyCode.WRONG_DTYPE,
     }
 )
-"""Failures of a call whose outputs differ from the problem's specification."""
+"""Failures of a call with outputs that differ from the problem's specification."""
 
 
 @contextmanager
