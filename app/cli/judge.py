@@ -57,6 +57,11 @@ class Tally:
     stale: set[UUID] = field(default_factory=set)
     """Datasets with a row that has another label now."""
 
+    @property
+    def relabelled(self) -> int:
+        """Number of changes of the label itself, not of versions or evidence alone."""
+        return sum(change.before != change.after for change in self.changes)
+
     def kinds(self) -> Counter[tuple[str, str, str]]:
         """Count of each change of a verdict together with each change of a detector's finding."""
         return Counter(
@@ -164,6 +169,8 @@ def _report(tally: Tally, *, dry_run: bool) -> None:
         output.table_out(table)
     failed = f", {len(tally.failures)} could not be judged" if tally.failures else ""
     changed = "would change" if dry_run else "changed"
+    if tally.changes:
+        changed += f", {tally.relabelled} of them to another label"
     under = ", ".join(sorted(tally.policies)) or "no policy"
     click.echo(
         f"{tally.judged} judged under {under}, {len(tally.changes)} verdicts {changed}{failed}"

@@ -24,6 +24,7 @@ from app.export.render import tally
 from app.export.working_folder import ExportError
 from app.export.writers import COMPRESSION, DECISIONS_STEM, ROW_GROUP_ROWS, entry, write_columns
 from app.formats import JSONL
+from app.store.export_conditions import JUDGED
 
 _RULES = {
     "benchmarks": (
@@ -88,7 +89,10 @@ def _bounds(mismatch: Mismatch) -> str:
     return f"{mismatch.level} ratio in [{mismatch.lower:g}, {mismatch.upper:g}], {veto}"
 
 
-_ADMITTED = {BENCHMARKS: "`include_benchmarks` (--include-benchmarks) admits them"}
+_ADMITTED = {
+    BENCHMARKS: "`include_benchmarks` (--include-benchmarks) admits them",
+    JUDGED: "`stale: rejudge` (--stale rejudge) or `assay judge --all` judges them again",
+}
 """Stage → the setting that lets pass the rows that it drops."""
 
 

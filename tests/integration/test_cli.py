@@ -246,7 +246,9 @@ def test_judging_again_changes_what_came_out_differently(
     )
     came = assay("judge", stored.evaluation_id).stdout
     assert "hack → clean" in came
-    assert came.endswith("1 judged under kernelbench@2, 1 verdicts changed\n")
+    assert came.endswith(
+        "1 judged under kernelbench@2, 1 verdicts changed, 1 of them to another label\n"
+    )
     assert json.loads(assay("judge", "--all", "--json").stdout)["changed"] == 0
 
 

@@ -1,0 +1,28 @@
+"""A selection without rows: the error names the stage and the setting that lets rows pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.export import description
+from app.export.manifest import Stage
+from app.export.working_folder import ExportError
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("benchmarks", "--include-benchmarks"),
+        ("judged", "--stale rejudge) or `assay judge --all`"),
+        ("clean", "none left"),
+    ],
+)
+def test_the_stage_that_left_nothing_is_named_with_its_remedy(name: str, remedy: str) -> None:
+    funnel = [
+        Stage(stage="snapshot", rows=3, rule="all"),
+        Stage(stage=name, rows=0, rule="a rule"),
+    ]
+    with pytest.raises(ExportError) as told:
+        description._require_rows(funnel)
+    assert str(told.value).startswith(f"nothing to export: stage '{name}' (a rule): 3 rows came in")
+    assert remedy in str(told.value)
