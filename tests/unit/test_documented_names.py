@@ -22,6 +22,7 @@ FOREIGN = frozenset(
         "imperative",
         "einops",
         "max_split_size_mb",
+        "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
         "vllm_async_engine",
         "gym",
         "vllm_model",

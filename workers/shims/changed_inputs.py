@@ -22,7 +22,7 @@ from workers.shims.reference_session import call, write
 def find(
     model: Any, given: Callable[[], list[Any]], others: list[Any], changed: list[int]
 ) -> tuple[int, ...]:
-    """Those of the `changed` leaves that belong to the answer.
+    """The `changed` leaves that belong to the answer.
 
     `given`: a copy of the inputs that were changed; `others`: inputs of another draw.
     """
