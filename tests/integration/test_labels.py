@@ -112,8 +112,7 @@ EVERY = expected("a0", "b0 b1")
 """Labels of layouts without a mask: a dialogue goes as far as all of it passes."""
 
 
-# --- TRL
-# --------------------------------------------------------------------------------------------------
+# --- TRL ----------------------------------------------------------------------------------------
 
 
 def trl_labels(rows: Any, tokenizer: Any, folder: Path) -> list[str]:
@@ -175,8 +174,7 @@ def test_trl_masked(make: Make, tmp_path: Path, kind: Kind, learnt: list[str]) -
     assert trl_labels(trl.masked(rows["train"], tokenizer), tokenizer, tmp_path) == learnt
 
 
-# --- verl
-# --------------------------------------------------------------------------------------------------
+# --- verl ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,8 +208,7 @@ def test_verls_own_dataset_refuses_the_masked_layout(make: Make) -> None:
         module.MultiTurnSFTDataset(files(make("verl_sft_masked")), tiny_trainer.tokenizer(), config)
 
 
-# --- LLaMA-Factory
-# --------------------------------------------------------------------------------------------------
+# --- LLaMA-Factory ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.TURN, ONE_A_TURN), (Kind.TRAJECTORY, BEST)])
@@ -243,8 +240,7 @@ def test_llamafactory(make: Make, tmp_path: Path, kind: Kind, learnt: list[str])
     ]
 
 
-# --- OpenRLHF, axolotl, OpenAI
-# ----------------------------------------------------------------------------------------
+# --- OpenRLHF, axolotl, OpenAI ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.TURN, ONE_A_TURN), (Kind.TRAJECTORY, BEST)])

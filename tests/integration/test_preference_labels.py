@@ -100,8 +100,7 @@ def text(tokenizer: Any, ids: Any, bears: Any) -> str:
     )
 
 
-# --- TRL
-# --------------------------------------------------------------------------------------------------
+# --- TRL ----------------------------------------------------------------------------------------
 
 
 def trl_batches(kind: str, rows: Any, tokenizer: Any, folder: Path) -> Iterator[Any]:
@@ -146,8 +145,7 @@ def test_trl(make: Make, tmp_path: Path, kind: str, name: str) -> None:
         assert set(found) == LABELLED
 
 
-# --- LLaMA-Factory
-# --------------------------------------------------------------------------------------------------
+# --- LLaMA-Factory ------------------------------------------------------------------------------
 
 
 def llamafactory(folder: Path, cache: Path, stage: str, dataset: str) -> tuple[Any, Any, Any]:
@@ -204,8 +202,7 @@ def test_llamafactory_labelled(make: Make, tmp_path: Path) -> None:
     }
 
 
-# --- OpenRLHF
-# --------------------------------------------------------------------------------------------------
+# --- OpenRLHF -----------------------------------------------------------------------------------
 
 
 def sum_of_logps() -> Callable[..., Any]:

@@ -212,8 +212,7 @@ def test_a_service_that_is_away_is_missing_and_not_zero(monkeypatch: pytest.Monk
         asyncio.run(verl.compute_score("k", WRONG, REFERENCE))
 
 
-# --- the real packages
-# ------------------------------------------------------------------------------------------------
+# --- the real packages --------------------------------------------------------------------------
 
 
 def test_verls_own_loader_and_manager(connected: Client, fake_worker: Popen[bytes]) -> None:
