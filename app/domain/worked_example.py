@@ -9,7 +9,8 @@ from __future__ import annotations
 PROBLEM = "diag_matmul"
 
 REFERENCE = '''\
-"""Product of a diagonal matrix with a thin one, the long way: the diagonal matrix is built."""
+"""Product of a diagonal matrix with a thin one, the long way: the diagonal matrix is built \
+and multiplied."""
 
 import torch
 from torch import nn

@@ -54,7 +54,7 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     assert {found[name].outcome for name in good} == {CheckStatus.OK}
     assert (found["workers"].outcome, found["web"].outcome) == (CheckStatus.WARN, CheckStatus.WARN)
 
-    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))  # takes two seconds
+    monkeypatch.setattr(diagnostics, "sandbox", lambda: iter(()))  # takes two seconds
     enqueue.enqueue(database, broker, [fakes.request(), fakes.request(device_class="h200")])
     with database.begin() as connection:
         devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
@@ -75,7 +75,7 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
 def test_two_hosts_of_one_name_are_named(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))
+    monkeypatch.setattr(diagnostics, "sandbox", lambda: iter(()))
     with database.begin() as connection:
         for index, machine in enumerate(("a", "b")):
             instance = WorkerInstance(machine=machine, namespace="1", pid=7, started="1")
@@ -88,7 +88,7 @@ def test_two_hosts_of_one_name_are_named(
 def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
     settings: Settings, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))
+    monkeypatch.setattr(diagnostics, "sandbox", lambda: iter(()))
     config = EndpointConfig(
         name="far", base_url="http://h/v1", dialect="chat", model="m", key_env="FAR_KEY"
     )
@@ -137,7 +137,7 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
 
 
 def test_what_cannot_be_reached_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))
+    monkeypatch.setattr(diagnostics, "sandbox", lambda: iter(()))
     nothing = Settings(state_dir=tmp_path / "none")
     assert outcomes(nothing)["services"] == "fail"
     assert not nothing.state_dir.exists()

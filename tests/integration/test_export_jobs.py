@@ -57,9 +57,10 @@ def test_a_manifest_is_a_selection(own: Database, settings: Settings, tmp_path: 
     refused = assay(
         settings, "export", "--spec", str(tmp_path / "list.json"), "--out", str(tmp_path / "none")
     )
+    expected = "spec: expected a selection or a manifest as a JSON object, got []\n"
     assert (refused.exit_code, refused.stderr) == (
         2,
-        "error: spec: expected a selection or a manifest as a JSON object, got []\n",
+        f"error: {tmp_path / 'list.json'}: {expected}",
     )
 
 

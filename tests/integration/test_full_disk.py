@@ -103,7 +103,7 @@ def disk() -> Iterator[Path]:
 
 def test_health_says_that_the_disk_is_full(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_check, "PROBED_S", 0.0)
-    monkeypatch.setattr(diagnostics, "_sandbox", lambda: iter(()))  # takes two seconds
+    monkeypatch.setattr(diagnostics, "sandbox", lambda: iter(()))  # takes two seconds
     with Services(Settings(state_dir=disk / "state")) as running, opened(running.settings) as app:
         pages = app.test_client()
         assert pages.get("/healthz").status_code == 200

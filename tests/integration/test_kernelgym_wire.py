@@ -341,7 +341,7 @@ def test_a_name_is_stored_before_the_message_leaves(
             named = kernelgym.get(connection, "", ["a"])
         sent.append(len(messages) == len(named) == 1)
 
-    monkeypatch.setattr("app.enqueue.messages.publish", publish)
+    monkeypatch.setattr("app.sending.messages.publish", publish)
     post(site, "a", wait=0)
     assert sent == [True]
 

@@ -227,7 +227,7 @@ def test_a_turn_stands_beside_what_it_changed(pages: FlaskClient, history: Histo
     )
     assert "Turn 3 → turn 2: the best of the other turns." in best
     assert re.search(r"Candidate, per call 1.25 ms 1.65 ms 1.31× more", best)
-    assert re.search(r"softmax_kernel own 40.6 µs 40.6 µs same", best)
+    assert re.search(r"softmax_kernel candidate 40.6 µs 40.6 µs same", best)
 
 
 @pytest.mark.parametrize(
