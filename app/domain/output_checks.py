@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NARROW_PRODUCTS = (1e-4, 3e-3)
+"""Relative L2 errors of fp32 outputs between which operands of products are likely to have been
+rounded to TF32 or half precision: one product errs by 2e-4 to 3e-4, published chains of three by
+1.5e-3 (H200).
+"""
+
+
+def may_be_of_narrow_products(dtype: str, rel_l2: float | None) -> bool:
+    """Test whether an output errs as if its products had been in TF32 or half precision.  Triton's
+    `tl.dot` takes TF32 for fp32 operands by default; PyTorch does not.
+    """
+    lowest, highest = NARROW_PRODUCTS
+    return dtype == "float32" and rel_l2 is not None and lowest <= rel_l2 <= highest
+
 
 @dataclass(frozen=True, kw_only=True)
 class Element:

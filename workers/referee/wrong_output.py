@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from app.domain.output_checks import OutputCheck, Trial
+from app.domain.output_checks import OutputCheck, Trial, may_be_of_narrow_products
 from workers.referee.comparison import correctness
 
 
@@ -18,6 +18,11 @@ def most_informative(failed: list[Trial]) -> Trial:
 
 
 OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
+
+NARROW = (
+    "; products in TF32, which Triton's tl.dot takes for float32 unless input_precision is given,"
+    " or in half precision err by about as much"
+)
 
 ROUNDING = 1.2e-3
 """Largest relative L2 error of rounding to TF32 or float16: parameters that the
@@ -94,7 +99,8 @@ def _error(check: OutputCheck, rule: correctness.Rule) -> str:
         )
     if check.rel_l2 is None or check.max_norm is None:
         return "the error is not finite"
+    hint = NARROW if may_be_of_narrow_products(check.dtype, check.rel_l2) else ""
     return (
         f"relative error {check.rel_l2:.2e} (at most {check.rel_l2_limit:.2e}), "
-        f"largest error {check.max_norm:.2e} × rms (at most {check.max_norm_limit:.2e})"
+        f"largest error {check.max_norm:.2e} × rms (at most {check.max_norm_limit:.2e}){hint}"
     )

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from app.domain.collection.feedback import quantities
+from app.domain.output_checks import may_be_of_narrow_products
 
 NEARLY, LOGIC = 5e-3, 0.1
 """Relative errors below and above which there is a likely kind of mistake."""
@@ -103,6 +104,11 @@ def _hint(check: Mapping[str, Any]) -> str:
                 " All elements are off by about as much: look for a factor or a term, such as n for"
                 " n - 1."
             )
+    if may_be_of_narrow_products(check["dtype"], relative):
+        return (
+            " Products in a narrower type err by about as much: half precision, or TF32, which"
+            ' Triton\'s tl.dot takes for float32 unless input_precision="ieee" is given.'
+        )
     if relative < NEARLY:
         return (
             " That is nearly right: look for arithmetic in a narrower type, or a few wrong"
