@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app import process_stat
+
 WATCHDOG = "app/watchdog.py"
 """Part of the command line of a server process's watchdog."""
 
 
 def children(pid: int) -> list[int]:
-    """Processes that the process started; none where it is gone."""
+    """Processes that the process's threads started; none where it is gone."""
     try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
         return [
-            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            int(child) for thread in threads for child in (thread / "children").read_text().split()
         ]
     except (FileNotFoundError, ProcessLookupError):
         return []
@@ -21,6 +24,12 @@ def children(pid: int) -> list[int]:
 def descendants(pid: int) -> list[int]:
     """Children, their children, and so on."""
     return [each for child in children(pid) for each in (child, *descendants(child))]
+
+
+def is_running(pid: int) -> bool:
+    """Test whether the process is there and has not ended; an ended one may wait for its parent."""
+    found = process_stat.fields(pid)
+    return found is not None and found[process_stat.STATE] not in "ZX"
 
 
 def command_line(pid: int) -> str:

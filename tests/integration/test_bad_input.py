@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
@@ -21,6 +20,7 @@ from app.embedded import Services
 from app.settings import Settings
 from tests import zoo
 from tests.conftest import fresh
+from tests.processes import descendants, is_running, pool_processes
 from tests.waiting import until
 
 WAIT_S = 800.0
@@ -175,10 +175,10 @@ def test_bad_input_ends_in_its_own_status(name: str, outcomes: dict[str, Outcome
 
 
 def test_nothing_of_it_is_left_running(outcomes: dict[str, Outcome], worker: Popen[bytes]) -> None:
-    """An idle worker has its pool process, a referee and up to two dozen processes below
+    """An idle worker has its pool process, a referee and a few warm processes below
     it; a fork bomb has a hundred.
     """
-    until(lambda: len(descendants(worker.pid)) < 30)
+    until(lambda: sum(1 + len(descendants(pool)) for pool in pool_processes(worker.pid)) < 15)
     assert worker.poll() is None
 
 
@@ -200,7 +200,7 @@ def test_a_worker_that_is_killed_takes_the_candidate_with_it_and_loses_nothing(
         below = descendants(first.pid)
         first.kill()
         first.wait()
-        until(lambda: not any(exists(pid) for pid in below))
+        until(lambda: not any(is_running(pid) for pid in below))
         second = embedded.start_worker(settings)
         try:
             result = job.wait(timeout_s=WAIT_S)
@@ -212,27 +212,3 @@ def test_a_worker_that_is_killed_takes_the_candidate_with_it_and_loses_nothing(
         finally:
             second.terminate()
             second.wait(WAIT_S)
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid`."""
-    found: list[int] = []
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        children = [
-            int(child) for task in tasks for child in (task / "children").read_text().split()
-        ]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    for child in children:
-        found += [child, *descendants(child)]
-    return found
-
-
-def exists(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat[stat.rindex(")") + 2] not in "ZX"

@@ -8,13 +8,13 @@ import contextlib
 import os
 import signal
 import threading
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from app.domain.evaluation import Status
 from app.domain.job import Job, JobOptions
+from tests.processes import children, command_line, is_running
 from tests.waiting import until
 from workers.worker import referee_client
 
@@ -54,13 +54,8 @@ def referee(device_referee: referee_client.RefereeClient) -> int:
 def helper(device_referee: referee_client.RefereeClient, which: str) -> int:
     """The process of the referee's own with all words of HELPERS in its command line."""
     words = HELPERS[which].split(" .* ")
-    direct = (
-        Path(f"/proc/{referee(device_referee)}/task/{referee(device_referee)}/children")
-        .read_text()
-        .split()
-    )
-    for pid in map(int, direct):
-        line = Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+    for pid in children(referee(device_referee)):
+        line = command_line(pid)
         if all(word in line for word in words):
             return pid
     raise AssertionError(f"no {which}")
@@ -70,8 +65,7 @@ def kill(pid: int) -> None:
     """Returns when it is dead: reaped, or waiting to be."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    stat = Path(f"/proc/{pid}/stat")
-    until(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    until(lambda: not is_running(pid))
 
 
 @pytest.mark.parametrize("which", ["builders", "stopwatch", "wakeful"])
@@ -92,11 +86,8 @@ def test_dead_wardens_harm_no_other_process(device_referee: referee_client.Refer
     """
     passes(device_referee)
     zygote = helper(device_referee, "zygote")
-    children = Path(f"/proc/{zygote}/task/{zygote}/children")
-    until(
-        lambda: len(children.read_text().split()) >= 2
-    )  # the spare is started after the evaluation
-    for warden in map(int, children.read_text().split()):
+    until(lambda: len(children(zygote)) >= 2)  # the spare is started after the evaluation
+    for warden in children(zygote):
         kill(warden)
     passes(device_referee)
     assert helper(device_referee, "zygote") == zygote

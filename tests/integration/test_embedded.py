@@ -26,6 +26,7 @@ from app.settings import ServicesNotRunningError, Settings, located
 from app.store import server_facts
 from app.store.database import libpq_url
 from tests.conftest import fast_folder
+from tests.processes import is_running
 from tests.waiting import until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user")
@@ -209,15 +210,7 @@ def test_servers_are_stopped_although_their_pid_files_are_gone(used: Settings) -
         assert len(running) == 2
         for folder, name in (("postgres/data", "postmaster.pid"), ("redis", "valkey.pid")):
             (used.state_dir / folder / name).unlink()
-    assert not any(map(_runs, running.values()))
-
-
-def _runs(pid: int) -> bool:
-    """An ended process may wait a moment for its new parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
+    assert not any(map(is_running, running.values()))
 
 
 def test_another_program_in_the_folder_of_a_server_is_left_alone(used: Settings) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from app import watchdog
+from tests.processes import children, is_running
 from tests.waiting import LIMIT_S, until
 
 SILENT_S = 0.6
@@ -48,19 +49,6 @@ def root() -> Path:
     return Path(watchdog.__file__).parents[1]
 
 
-def below(pid: int) -> list[int]:
-    """Processes that any thread of the process started."""
-    listed = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in listed for child in path.read_text().split()]
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def end(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate()
@@ -75,7 +63,7 @@ def test_a_frozen_process_is_killed_and_the_log_says_why() -> None:
         line = json.loads(process.stderr.readline())
         assert (line["level"], line["logger"]) == ("critical", "app.watchdog")
         assert f"process {process.pid}: no sign of life" in line["message"]
-        until(lambda: not runs(dog))
+        until(lambda: not is_running(dog))
     finally:
         end(process)
 
@@ -92,7 +80,7 @@ def test_a_dead_watchdog_is_replaced() -> None:
     process, dog = server()
     try:
         os.kill(dog, signal.SIGKILL)
-        until(lambda: set(below(process.pid)) - {dog})
+        until(lambda: set(children(process.pid)) - {dog})
         assert process.poll() is None
         process.send_signal(signal.SIGSTOP)
         assert process.wait(LIMIT_S) == -signal.SIGKILL, "the second watchdog watches"
@@ -103,7 +91,7 @@ def test_a_dead_watchdog_is_replaced() -> None:
 def test_the_watchdog_ends_with_its_process() -> None:
     process, dog = server()
     end(process)
-    until(lambda: not runs(dog))
+    until(lambda: not is_running(dog))
 
 
 def test_a_frozen_watchdog_stops_nothing() -> None:
