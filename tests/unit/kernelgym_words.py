@@ -27,6 +27,17 @@ KERNEL = "class ModelNew: ...\n"
 ASKED = {"backend": "triton", "num_correct_trials": 5, "num_perf_trials": 100}
 
 
+ON_H200 = Environment(
+    device_class="h200",
+    device_name="H200",
+    device_id="d",
+    node="n",
+    python="3",
+    torch="2",
+    triton="3",
+)
+
+
 def evaluated(
     status: Status = Status.PASSED,
     *,
@@ -57,15 +68,7 @@ def evaluated(
     )
     evaluation = Evaluation(
         status=status,
-        environment=Environment(
-            device_class="h200",
-            device_name="H200",
-            device_id="d",
-            node="n",
-            python="3",
-            torch="2",
-            triton="3",
-        ),
+        environment=ON_H200,
         seed="00",
         error=None if passed else EvaluationError(kind="some_kind", message="what came", log=log),
         timing=found if passed else None,

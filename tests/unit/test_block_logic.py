@@ -1,13 +1,10 @@
 """Boolean operators of interpreted kernels against those of a compiler."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import interpreted
 
 KERNELS = """
 import json
@@ -48,17 +45,7 @@ print(json.dumps(answers))
 @pytest.fixture(name="answers", scope="module")
 def _answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Outputs of the kernels, from a process in which Triton interprets."""
-    path = tmp_path_factory.mktemp("logic") / "kernels.py"
-    path.write_text(KERNELS)
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    ran = subprocess.run(
-        [sys.executable, path], env=environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(ran.stdout)
+    return interpreted.answer(tmp_path_factory.mktemp("logic"), KERNELS)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,10 @@
 """Interpreted programs of one launch: their order, what they see of each other, and products."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import interpreted
 
 KERNELS = """
 import json
@@ -89,17 +86,7 @@ print(json.dumps(found))
 @pytest.fixture(name="found", scope="module")
 def _found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Answers of the kernels, from a process in which Triton interprets."""
-    path = tmp_path_factory.mktemp("programs") / "kernels.py"
-    path.write_text(KERNELS)
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    ran = subprocess.run(
-        [sys.executable, path], env=environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(ran.stdout)
+    return interpreted.answer(tmp_path_factory.mktemp("programs"), KERNELS)
 
 
 def test_programs_run_in_a_random_order_each_once(found: Any) -> None:

@@ -9,7 +9,6 @@ from uuid import uuid4
 from app.domain import result
 from app.domain.evaluation import (
     CaseOutcome,
-    Environment,
     Evaluation,
     EvaluationError,
     Status,
@@ -17,7 +16,7 @@ from app.domain.evaluation import (
 from app.domain.job import JobState
 from app.domain.verdict import Label, Verdict
 from app.web.compat.kernelgym import responses
-from tests.unit.kernelgym_words import ASKED, CASE, by_cases, unfinished
+from tests.unit.kernelgym_words import ASKED, CASE, ON_H200, by_cases, unfinished
 
 CASES_ASKED = {
     **ASKED,
@@ -53,15 +52,7 @@ def answered(
     )
     evaluation = Evaluation(
         status=Status.INCORRECT if wrong else Status.PASSED,
-        environment=Environment(
-            device_class="h200",
-            device_name="H200",
-            device_id="d",
-            node="n",
-            python="3",
-            torch="2",
-            triton="3",
-        ),
+        environment=ON_H200,
         seed="00",
         error=EvaluationError(kind="wrong_output", message="case 'negative'") if wrong else None,
         cases=(one, two) if wrong else (one,),
