@@ -25,7 +25,8 @@ def install(app: flask.Flask) -> None:
     def keep(response: flask.Response) -> flask.Response:
         if flask.request.endpoint == "static" and response.status_code in (200, 304):
             name = (flask.request.view_args or {}).get("filename", "")
-            if flask.request.args.get("v") == versions.get(name):
+            version = versions.get(name)
+            if version is not None and flask.request.args.get("v") == version:
                 response.headers["Cache-Control"] = FOREVER
         return response
 
