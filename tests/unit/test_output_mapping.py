@@ -59,3 +59,32 @@ def test_outputs_stay_where_they_are_if_all_can(
     addresses: list[int], leaves: list[dict[str, Any]], found: list[tuple[int, int]]
 ) -> None:
     assert output_mapping._spans(addresses, leaves) == found
+
+
+@pytest.mark.parametrize(
+    ("addresses", "compared", "found"),
+    [
+        ([256, 0, 512, 0], (3,), [(256, 272), (512, 528)]),
+        ([256, 0, 0, 0], (3,), []),  # the second call's output is not in one piece
+        ([0, 0], (0, 1), []),
+        ([256, 512], (), [(256, 272), (512, 528)]),
+    ],
+)
+def test_inputs_that_belong_to_the_answer_do_not_keep_outputs_from_their_places(
+    monkeypatch: pytest.MonkeyPatch,
+    addresses: list[int],
+    compared: tuple[int, ...],
+    found: list[tuple[int, int]],
+) -> None:
+    mapped: list[list[tuple[int, int]]] = []
+
+    def note(runner: Any, session: Any, spans: list[tuple[int, int]]) -> bool:
+        mapped.append(spans)
+        return True
+
+    monkeypatch.setattr(output_mapping, "_map", note)
+    calls = 2 if len(addresses) == 4 else 1
+    outputs = SimpleNamespace(leaves=[ONE] * (len(addresses) // calls))
+    runner: Any = SimpleNamespace(arena=SimpleNamespace(outputs=outputs, compared_inputs=compared))
+    assert output_mapping.map_in_place(runner, None, addresses, calls) == bool(found)  # type: ignore[arg-type]
+    assert mapped == ([found] if found else [])

@@ -81,7 +81,11 @@ def map_in_place(runner: CallRunner, session: Session, addresses: list[int], cal
     """Map the outputs of so many calls at the addresses where they lie; False where
     they cannot be read there.
     """
-    spans = _spans(addresses, list(runner.arena.outputs.leaves) * calls)
+    leaves = list(runner.arena.outputs.leaves)
+    kept = len(leaves) - len(runner.arena.compared_inputs)
+    # Inputs that belong to the answer have no address: they are read in their slots.
+    returned = [at for index, at in enumerate(addresses) if index % len(leaves) < kept]
+    spans = _spans(returned, leaves[:kept] * calls)
     return bool(spans) and _map(runner, session, spans)
 
 
