@@ -43,6 +43,14 @@ def get_inputs(): return [torch.randn(8, 8), torch.zeros(8, 8)]
 """
 
 
+def _strided(source: str) -> str:
+    """The source with a cache whose last dimension comes first in memory."""
+    return source.replace("torch.randn(4, 32, 16)", "torch.randn(16, 4, 32).permute(1, 2, 0)")
+
+
+STRIDED, STRIDED_WRONG = _strided(CACHE), _strided(OTHER_VALUE)
+
+
 @pytest.fixture(autouse=True)
 def _here() -> Iterator[None]:
     with here():
@@ -73,6 +81,8 @@ def _fails(sides: TwoSides) -> list[str]:
     [
         (CACHE, HONEST, None),
         (CACHE, OTHER_VALUE, "1 [4, 32, 16]"),
+        (STRIDED, _strided(HONEST), None),
+        (STRIDED, STRIDED_WRONG, "1 [16, 4, 32]"),
         (NOTHING, NOTHING.replace("class Model(", "class ModelNew("), None),
         (
             NOTHING,
@@ -112,7 +122,12 @@ DRAW = "import torch\ndef get_inputs(): return [torch.randn(4, 4), torch.randn(4
             (1,),
             (),
         ),
-        (TRANSPOSED + DRAW.replace("torch.randn(4, 4)]", "torch.randn(4, 4).t()]"), (1,), ()),
+        (TRANSPOSED + DRAW.replace("torch.randn(4, 4)]", "torch.randn(4, 4).t()]"), (1,), (1,)),
+        (
+            TRANSPOSED.replace("y.t().add_(1)", "y.add_(1).t_()") + DRAW,
+            (1,),
+            (),
+        ),
     ],
 )
 def test_which_changed_inputs_belong_to_the_answer(
@@ -160,7 +175,11 @@ def get_inputs(): return [torch.randn(512), torch.randn(512)]
 @pytest.mark.parametrize("slots", [TOGETHER, APART, STREAMED])
 @pytest.mark.parametrize(
     ("problem", "source", "left"),
-    [(CACHE, LEAVES_OUT, 1), (STEP, STEP.replace("weights.add_(gradient, alpha=-1e-6)", ""), 0)],
+    [
+        (CACHE, LEAVES_OUT, 1),
+        (STRIDED, _strided(LEAVES_OUT), 1),
+        (STEP, STEP.replace("weights.add_(gradient, alpha=-1e-6)", ""), 0),
+    ],
 )
 def test_an_input_left_as_it_was_is_wrong_however_little_the_reference_changes_it(
     tmp_path: Path, problem: str, source: str, left: int, slots: Slots
@@ -176,8 +195,17 @@ def test_a_small_step_is_right(tmp_path: Path) -> None:
     assert not _fails(sides)
 
 
-def test_a_wrong_input_is_named_as_one(tmp_path: Path) -> None:
-    sides = TwoSides(tmp_path, CACHE, OTHER_VALUE)
+@pytest.mark.parametrize(
+    ("problem", "source", "named"),
+    [
+        (CACHE, OTHER_VALUE, " (float32, [4, 32, 16])"),
+        (STRIDED, STRIDED_WRONG, ", in the order of its memory (float32, [16, 4, 32])"),
+    ],
+)
+def test_a_wrong_input_is_named_as_one(
+    tmp_path: Path, problem: str, source: str, named: str
+) -> None:
+    sides = TwoSides(tmp_path, problem, source)
     _fails(sides)
-    said = describe(sides.runner.failed[0], DEFAULT_RULE, sides.spec.compared_inputs)
-    assert "input 1, which the reference changes, after the call (float32, [4, 32, 16])" in said
+    said = describe(sides.runner.failed[0], DEFAULT_RULE, sides.spec)
+    assert f"input 1, which the reference changes, after the call{named}" in said

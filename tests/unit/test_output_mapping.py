@@ -86,5 +86,5 @@ def test_inputs_that_belong_to_the_answer_do_not_keep_outputs_from_their_places(
     calls = 2 if len(addresses) == 4 else 1
     outputs = SimpleNamespace(leaves=[ONE] * (len(addresses) // calls))
     runner: Any = SimpleNamespace(arena=SimpleNamespace(outputs=outputs, compared_inputs=compared))
-    assert output_mapping.map_in_place(runner, None, addresses, calls) == bool(found)  # type: ignore[arg-type]
+    assert output_mapping.map_in_place(runner, None, addresses, calls) == bool(found)
     assert mapped == ([found] if found else [])

@@ -75,6 +75,17 @@ def test_tensors_keep_dtype_shape_and_stride() -> None:
     assert [each.dtype for each in back] == [each.dtype for each in value]
 
 
+@given(st.permutations(range(4)), st.lists(st.integers(1, 3), min_size=4, max_size=4))
+def test_a_strided_tensor_in_the_order_of_its_memory_is_contiguous(
+    order: list[int], shape: list[int]
+) -> None:
+    tensor = torch.rand(shape).permute(order)
+    node = layout.describe(tensor)
+    moved = tensor.permute(layout.memory_order(node))
+    assert moved.is_contiguous()
+    assert layout.in_memory_order(node) == layout.describe(moved)
+
+
 def test_overlapping_tensors_become_plain() -> None:
     value = torch.arange(3.0).expand(4, 3)
     back = _round_trip([value])[0]

@@ -302,6 +302,20 @@ def size_of(leaf: Node) -> int:
     return nelements(leaf) * dtype_of(leaf).itemsize
 
 
+def memory_order(leaf: Node) -> list[int]:
+    """The dimensions of a tensor in the order in which its memory holds them."""
+    stride = leaf.get("stride")
+    dimensions = range(len(leaf["shape"]))
+    return sorted(dimensions, key=lambda i: -stride[i]) if stride else list(dimensions)
+
+
+def in_memory_order(leaf: Node) -> Node:
+    """The tensor that holds the same memory with its dimensions in the order of `memory_order`,
+    without strides.
+    """
+    return {**leaf, "shape": [leaf["shape"][i] for i in memory_order(leaf)], "stride": None}
+
+
 def widened(node: Node) -> Node:
     """The node with floating-point tensors in fp64 and complex ones in complex128;
     exact types are unchanged.

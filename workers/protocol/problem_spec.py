@@ -14,6 +14,7 @@ from workers.protocol.layout import (
     UnsupportedError,
     check,
     dtype_of,
+    in_memory_order,
     lay_out,
     leaves,
     nelements,
@@ -127,9 +128,7 @@ def _is_square(node: Node | None) -> bool:
 def _compared(fields: dict[str, Any]) -> tuple[int, ...]:
     inputs = list(leaves(check(fields["inputs"])))
     found = tuple(int(index) for index in fields["compared_inputs"])
-    if not all(
-        0 <= index < len(inputs) and inputs[index].get("stride", 0) is None for index in found
-    ):
+    if not all(0 <= index < len(inputs) and inputs[index]["kind"] == "tensor" for index in found):
         raise UnsupportedError(f"not inputs that can be compared: {str(found)[:80]}")
     return found
 
@@ -241,9 +240,11 @@ class ProblemSpec:
 
     @property
     def answer(self) -> list[Node]:
-        """Everything of a call that is compared: what it returns, and inputs that it changes."""
+        """Everything of a call that is compared: what it returns, and inputs that it changes, with
+        their dimensions as their memory holds them.
+        """
         inputs = list(leaves(self.inputs))
-        return [self.outputs, *(inputs[index] for index in self.compared_inputs)]
+        return [self.outputs, *(in_memory_order(inputs[index]) for index in self.compared_inputs)]
 
     @property
     def input_bytes(self) -> int:

@@ -220,11 +220,10 @@ def _require_correct(context: EvaluationContext) -> None:
     runner = context.runner
     if not runner.failed:
         return
-    compared = context.spec.compared_inputs
     if may_be_interpreter_fault(context.job, context.spec, context.host.device):
         raise invalid(
             "not_verifiable_on_cpu",
-            f"{BF16} ({describe(runner.failed[0], runner.record.rule, compared)})",
+            f"{BF16} ({describe(runner.failed[0], runner.record.rule, context.spec)})",
         )
     kind = (
         "stale_output"
@@ -235,7 +234,7 @@ def _require_correct(context: EvaluationContext) -> None:
     worst = most_informative(runner.failed)
     hint = lacking_weights(worst, runner.candidate.unmatched)
     raise Fault(
-        Status.INCORRECT, kind, count + describe(worst, runner.record.rule, compared) + hint
+        Status.INCORRECT, kind, count + describe(worst, runner.record.rule, context.spec) + hint
     )
 
 

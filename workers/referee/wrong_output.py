@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from app.domain.output_checks import OutputCheck, Trial, may_be_of_narrow_products
+from workers.protocol import layout
+from workers.protocol.problem_spec import ProblemSpec
 from workers.referee.comparison import correctness
 
 
@@ -30,28 +32,31 @@ candidate drew itself err by more.
 """
 
 
-def describe(trial: Trial, rule: correctness.Rule, compared_inputs: tuple[int, ...] = ()) -> str:
+def describe(trial: Trial, rule: correctness.Rule, spec: ProblemSpec | None = None) -> str:
     """Position and error of the first wrong output of a call, for people.
 
-    `compared_inputs`: inputs that belong to the answer, as its last outputs.
+    `spec`: specification of a problem whose answer may include inputs, as its last outputs.
     """
     check = next(output for output in trial.outputs if not output.ok)
     unusual = f" {OTHER_INPUTS}" if trial.variant != "own" else ""
     changed = ", ".join(map(str, trial.inputs_changed))
     overwritten = f"; it has overwritten input {changed}" if changed else ""
     return (
-        f"call {trial.call}{unusual}, {_name(check.index, trial, compared_inputs)}"
+        f"call {trial.call}{unusual}, {_name(check.index, trial, spec)}"
         f" ({check.dtype}, {list(check.shape)}): "
         f"{_difference(check, rule)}{overwritten}"
     )
 
 
-def _name(index: int, trial: Trial, compared_inputs: tuple[int, ...]) -> str:
+def _name(index: int, trial: Trial, spec: ProblemSpec | None) -> str:
     """Name of an output, or of an input that the reference changes."""
-    place = index - (len(trial.outputs) - len(compared_inputs))
-    if place < 0:
+    compared = spec.compared_inputs if spec is not None else ()
+    place = index - (len(trial.outputs) - len(compared))
+    if spec is None or place < 0:
         return f"output {index}"
-    return f"input {compared_inputs[place]}, which the reference changes, after the call"
+    strided = list(layout.leaves(spec.inputs))[compared[place]]["stride"] is not None
+    order = ", in the order of its memory" if strided else ""
+    return f"input {compared[place]}, which the reference changes, after the call{order}"
 
 
 def lacking_weights(trial: Trial, unmatched: str) -> str:

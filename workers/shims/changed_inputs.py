@@ -28,7 +28,9 @@ def find(
     """
     if not changed:
         return ()
-    value, one = _after(model, given())
+    inputs = given()
+    nodes = list(layout.leaves(layout.describe(inputs)))
+    value, one = _after(model, inputs)
     _, two = _after(model, given())
     _, other = _after(model, copy.deepcopy(others))
     unlike = differing(others, other)
@@ -37,7 +39,7 @@ def find(
         index
         for index in changed
         if index in unlike
-        and layout.describe(one[index])["stride"] is None
+        and layout.describe(one[index]) == nodes[index]
         and rounding.differs_by_rounding([one[index]], [two[index]])
         and not any(
             at == _memory(one[index])[0] and size >= one[index].numel() for at, size in returned
@@ -70,6 +72,24 @@ def joined(value: Any, inputs: list[Any], compared: tuple[int, ...]) -> Any:
     return [value, *(leaves[index] for index in compared)]
 
 
+def for_slot(spec: ProblemSpec, value: Any, inputs: list[Any]) -> Any:
+    """The answer to a call as a slot holds it: inputs in the order of their memory."""
+    found = _in_memory_order(spec, inputs)
+    return [value, *found] if found else value
+
+
+def _in_memory_order(spec: ProblemSpec, inputs: list[Any]) -> list[torch.Tensor]:
+    """The inputs that belong to the answer.  The candidate's are compared as bytes of its input
+    slot, which holds a transposed tensor as it is.
+    """
+    if not spec.compared_inputs:
+        return []
+    values, nodes = list(layout.values(inputs)), list(layout.leaves(spec.inputs))
+    return [
+        values[index].permute(layout.memory_order(nodes[index])) for index in spec.compared_inputs
+    ]
+
+
 def answers(compared: tuple[int, ...]) -> Callable[[Any, list[Any]], Any]:
     """Function that calls a model and gives its whole answer."""
     return lambda model, inputs: joined(call(model, inputs), inputs, compared)
@@ -81,6 +101,4 @@ def deliver(spec: ProblemSpec, value: Any, inputs: list[Any], views: list[torch.
     """
     returned = len(views) - len(spec.compared_inputs)
     returned_outputs.deliver(value, spec.outputs, views[:returned])
-    if spec.compared_inputs:
-        leaves = list(layout.values(inputs))
-        write(views[returned:], [leaves[index] for index in spec.compared_inputs])
+    write(views[returned:], _in_memory_order(spec, inputs))

@@ -59,7 +59,7 @@ def compute(
     try:
         wide = true_answer.widened(inputs, best) if early is None else early
         exact = true_answer.call(twin, wide, best)
-        write(expected_at, changed_inputs.joined(exact, wide, spec.compared_inputs))
+        write(expected_at, changed_inputs.for_slot(spec, exact, wide))
     except torch.OutOfMemoryError:
         if not streamed:
             raise

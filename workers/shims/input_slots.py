@@ -69,8 +69,8 @@ class InputSlots:
             expected_at,
             list(baseline_at)
             if session.twin is None
-            else changed_inputs.joined(
-                true_answer.call(session.twin, wide, best), wide, session.spec.compared_inputs
+            else changed_inputs.for_slot(
+                session.spec, true_answer.call(session.twin, wide, best), wide
             ),
         )
 
