@@ -26,7 +26,7 @@ class KernelRow:
     work_bytes: int | None = None
     """On the CPU device, where an interpreted kernel's time says nothing: modelled work, the bytes
     that it moved, or those that a GPU moves in the time of its arithmetic
-    (workers/backends/support/library_work.py).
+    (workers/backends/recording/library_work.py).
     """
 
 

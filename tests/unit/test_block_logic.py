@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from workers.backends.support import block_logic
 
-block_logic.supply()
+block_logic.install()
 
 @triton.jit
 def first(out_ptr, n, N: tl.constexpr):

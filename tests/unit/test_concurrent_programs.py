@@ -15,7 +15,7 @@ import triton.language as tl
 from workers.backends.support import concurrent_programs
 
 concurrent_programs.TRACKED = 1
-concurrent_programs.supply()
+concurrent_programs.install()
 
 @triton.jit
 def arrivals(out_ptr, count_ptr):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import triton.language as tl
 
-from workers.backends.support import compiled_twins, kernel_constants
+from workers.backends.support import kernel_constants, kernel_digest
 from workers.protocol.control_channel import COMPILED_ROW
 from workers.shims.builder import Shim
 
@@ -58,7 +58,7 @@ def _launch(shim: Shim, **constants: Any) -> dict[str, Any]:
         "signature": {"x_ptr": "*fp32", "n": "i32", **dict.fromkeys(values, "constexpr")},
         "constants": {name: kernel_constants.written(value) for name, value in values.items()},
         "options": {},
-        "digest": compiled_twins.digest(shim._module.kernel),
+        "digest": kernel_digest.digest(shim._module.kernel),
     }
 
 

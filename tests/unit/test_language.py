@@ -18,7 +18,7 @@ PAGES = language.pages()
 TABLES = {
     "app/domain/source_ablation.py": 2,
     "tests/unit/judged_cases.py": 1,
-    "workers/backends/support/libdevice.py": 3,
+    "workers/backends/interpreter/libdevice.py": 3,
     "workers/protocol/pretrained.py": 1,
     "workers/sandbox/seccomp.py": 9,
 }

@@ -15,7 +15,7 @@ import json, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
 from workers.backends.support import libdevice as ours
-ours.supply()
+ours.install()
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import libdevice as of_cuda
 

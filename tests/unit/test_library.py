@@ -6,9 +6,8 @@ from collections.abc import Callable
 import numpy
 import pytest
 import torch
-
-from workers.backends.support import library_work
-from workers.backends.support.library_work import Account, Work
+from workers.backends.recording import library_work
+from workers.backends.recording.library_work import Account, Work
 
 
 def _operators(call: object) -> dict[str, int]:

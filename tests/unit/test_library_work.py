@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch._C import _profiler
 from torch.utils._python_dispatch import _disable_current_modes
-
-from workers.backends.support import execution_trace, library_work
+from workers.backends.recording import execution_trace, library_work
 
 SIDE = 64
 BYTES = SIDE * SIDE * 4

@@ -13,7 +13,7 @@ import json, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
 from workers.backends.support import narrow_floats
-narrow_floats.supply()
+narrow_floats.install()
 
 @triton.jit
 def convert(x, out, N: tl.constexpr):

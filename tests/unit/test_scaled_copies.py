@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from workers.backends.recording import scaled_copies
 
 from workers.backends.base import Recorder
-from workers.backends.support import scaled_copies
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 

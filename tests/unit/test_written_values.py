@@ -4,8 +4,7 @@ every type of element.
 
 import pytest
 import torch
-
-from workers.backends.support import written_values
+from workers.backends.recording import written_values
 
 TYPES = (
     torch.float32,

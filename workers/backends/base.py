@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from workers.backends.support import library_work, scaled_copies, written_values
+from workers.backends.recording import library_work, scaled_copies, written_values
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import MOST, Launch
 
@@ -252,7 +252,7 @@ class Recorder:
         enough; inputs may be another's by then, and its outputs are not delivered.
 
         On the CPU device the library's operators are rows, too, by the account of a dispatch mode
-        (workers.backends.support.library_work).
+        (workers.backends.recording.library_work).
         """
         operators: list[library_work.Operator] = []
         try:

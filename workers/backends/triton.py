@@ -21,13 +21,14 @@ from triton.runtime.interpreter import GridExecutor, InterpretedFunction, Interp
 from triton.runtime.jit import JITFunction
 
 from workers.backends import base
-from workers.backends.support import compiled_twins, kernel_constants, library_work
+from workers.backends.recording import library_work
+from workers.backends.support import kernel_constants, kernel_digest
 from workers.backends.support.import_hook import once_imported
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
-    from workers.backends.support import (
+    from workers.backends.interpreter import (
         block_logic,
         concurrent_programs,
         language_names,
@@ -73,12 +74,12 @@ class TritonBackend:
         if knobs.runtime.interpret:
             _choose_the_first()
             _type_numbers()
-            language_names.supply()
-            libdevice.supply()
-            narrow_floats.supply()
-            block_logic.supply()
-            concurrent_programs.supply()
-            no_gpu.supply()
+            language_names.install()
+            libdevice.install()
+            narrow_floats.install()
+            block_logic.install()
+            concurrent_programs.install()
+            no_gpu.install()
             _count_work(recorder)
             library_work.watch_handing_out()
         else:
@@ -315,7 +316,7 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         "signature": signature,
         "constants": constants,
         "options": options,
-        "digest": compiled_twins.digest(function),
+        "digest": kernel_digest.digest(function),
     }
 
 

@@ -61,7 +61,7 @@ spilled, shared (−1: unknown).
 
 ANOTHER = "another function outside the interpreter than the one that ran"
 """Message of a COMPILED_ROW: the kernel asks whether it is interpreted
-(workers.backends.support.compiled_twins).
+(workers.backends.support.kernel_digest).
 """
 
 
@@ -217,7 +217,7 @@ class AblationMode(IntEnum):
     """No operation, with unwritten memory left as it is: undetectable for the candidate."""
     SCALE = 7
     """Multiples of tensors by which the launches kept by KEEP were explained
-    (workers.backends.support.scaled_copies)."""
+    (workers.backends.recording.scaled_copies)."""
 
 
 class Delivering(IntEnum):

@@ -46,7 +46,7 @@ class Launch(NamedTuple):
     """Shared memory of one block."""
     work_bytes: int = 0
     """Work on the CPU device: bytes moved, or the bytes that a GPU moves in the time of the
-    arithmetic (workers.backends.support.library_work).
+    arithmetic (workers.backends.recording.library_work).
     """
     call: int = 0
     """Index of the profiled call, from 0."""

@@ -25,7 +25,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from workers.backends import base
-from workers.backends.support import compiled_twins, kernel_constants
+from workers.backends.support import kernel_constants, kernel_digest
 from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, warmup
@@ -138,7 +138,7 @@ class Shim:
         a helper that it calls.
         """
         return next(
-            (each for each in self._functions(name) if compiled_twins.digest(each) == digest), None
+            (each for each in self._functions(name) if kernel_digest.digest(each) == digest), None
         )
 
     def _functions(self, name: str) -> list[Any]:

@@ -16,7 +16,7 @@ HELPER = """
 import sys
 import torch
 
-sys.modules["workers.backends.support.library_work"].Account._note = lambda *given: None
+sys.modules["workers.backends.recording.library_work"].Account._note = lambda *given: None
 
 
 def by_doubling(x, decay):

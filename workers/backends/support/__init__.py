@@ -1,3 +1,1 @@
-"""Parts of the backends: import hook, dispatch mode, library accounting, libdevice,
-compiled twins.
-"""
+"""Parts that backends and shims share: import hook, kernel digests, constants of a launch."""

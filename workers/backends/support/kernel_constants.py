@@ -13,7 +13,7 @@ from typing import Any
 
 import triton.language as tl
 
-from workers.backends.support import compiled_twins
+from workers.backends.support import kernel_digest
 
 UNKNOWN = {"unknown": True}
 """Stands for a value that JSON has no form for here."""
@@ -35,7 +35,7 @@ def written(value: Any) -> Any:
         return {"tuple": [written(each) for each in value]}
     function = getattr(value, "fn", None)
     if isinstance(function, FunctionType):
-        return {"function": function.__name__, "digest": compiled_twins.digest(value)}
+        return {"function": function.__name__, "digest": kernel_digest.digest(value)}
     return UNKNOWN
 
 

@@ -8,7 +8,7 @@ timing, because it makes later launches of the process slower.  It sees several 
 with the median share of own kernels counts: other evaluations use the device meanwhile, and a
 kernel that waits for its turn looks long.  Timers do not wait for the profiler, which takes 0.2 s
 to start and to write its file, mostly on the host; they pause the process.  On the CPU device a
-dispatch mode records the library's operators (workers/backends/support/library_work.py).
+dispatch mode records the library's operators (workers/backends/recording/library_work.py).
 
 Every profiled call has fresh inputs and is verified, so a candidate that detects the
 profiler must still answer.

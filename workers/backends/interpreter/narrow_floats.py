@@ -79,7 +79,7 @@ def rounded(data: Any, dtype: Any) -> Any:
     return np.where(np.isnan(numbers), 0x7FC0, bits + rounding >> 16).astype(np.uint16)
 
 
-def supply() -> None:
+def install() -> None:
     """Let the interpreter's operations widen and round these types."""
     builder: Any = interpreter.InterpreterBuilder
     for name in ("binary_op", "ternary_op", "unary_op"):

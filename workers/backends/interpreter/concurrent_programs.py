@@ -103,7 +103,7 @@ class Store:
         return np.where(self.addresses[at] == pointers, self._before[at], loaded)
 
 
-def supply() -> None:
+def install() -> None:
     """Give the interpreter these properties."""
     _run_at_once()
     _hide_stores()

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-
-from workers.backends.support.written_values import HOST_BYTES
+from workers.backends.recording.written_values import HOST_BYTES
 
 FITTED_ELEMENTS = 1 << 14
 """Elements of a tensor that a multiple is fitted to, evenly spread."""

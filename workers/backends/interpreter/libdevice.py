@@ -21,8 +21,7 @@ import torch
 from triton.language.extra import libdevice as of_any_target
 from triton.language.extra.cuda import libdevice as of_cuda
 from triton.runtime import interpreter
-
-from workers.backends.support import library_work
+from workers.backends.recording import library_work
 
 Function = Callable[..., torch.Tensor]
 
@@ -109,7 +108,7 @@ SYMBOLS: dict[str, Function] = {
 """Functions by the symbol that the compiler would link: single precision mostly ends with f."""
 
 
-def supply() -> None:
+def install() -> None:
     """Give the interpreter these functions."""
     builder: Any = interpreter.InterpreterBuilder
     builder.create_extern_elementwise = _elementwise

@@ -15,7 +15,7 @@ NO_DEVICE = -1
 """Index with which torch leaves the current GPU as it is."""
 
 
-def supply() -> None:
+def install() -> None:
     """Let `torch.cuda.device` accept the CPU and its missing index (None)."""
     guard: Any = torch.cuda.device
     original = guard.__init__

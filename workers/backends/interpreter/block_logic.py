@@ -43,7 +43,7 @@ class _Transformer(interpreter.ASTTransformer):  # type: ignore[misc]
         return ast.Call(func=ast.Name(_NEGATED, ast.Load()), args=[node.operand], keywords=[])
 
 
-def supply() -> None:
+def install() -> None:
     """Give the interpreter these operators."""
     module: Any = interpreter
     setattr(module, _JOINED, _joined)

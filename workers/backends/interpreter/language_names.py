@@ -15,7 +15,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 
-def supply() -> None:
+def install() -> None:
     """Let the interpreter replace such names, too."""
     original = interpreter._patch_lang
 

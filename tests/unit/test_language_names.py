@@ -14,7 +14,7 @@ from triton.language import load, store
 from workers.backends import triton as backend
 from workers.backends.support import language_names
 before = (load, store)
-language_names.supply()
+language_names.install()
 backend._type_numbers()
 cast = tl.cast
 

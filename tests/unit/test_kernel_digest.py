@@ -11,7 +11,7 @@ from triton.language import constexpr
 from triton.language.extra.cuda import libdevice
 from triton.runtime.jit import JITFunction
 
-from workers.backends.support import compiled_twins
+from workers.backends.support import kernel_digest
 
 SOURCE = """
 def helper(x):
@@ -33,10 +33,10 @@ def _kernel(source: str = SOURCE, **around: Any) -> FunctionType:
 
 
 def test_the_same_source_has_the_same_digest() -> None:
-    assert compiled_twins.digest(_kernel()) == compiled_twins.digest(_kernel())
+    assert kernel_digest.digest(_kernel()) == kernel_digest.digest(_kernel())
     jitted = _kernel().__globals__["Jitted"]
-    assert compiled_twins.digest(jitted(jitted(_kernel()))) == compiled_twins.digest(_kernel())
-    assert compiled_twins.digest(_kernel("\n\n\n" + SOURCE)) == compiled_twins.digest(
+    assert kernel_digest.digest(jitted(jitted(_kernel()))) == kernel_digest.digest(_kernel())
+    assert kernel_digest.digest(_kernel("\n\n\n" + SOURCE)) == kernel_digest.digest(
         _kernel()
     )  # its place does not count
 
@@ -52,12 +52,12 @@ def test_the_same_source_has_the_same_digest() -> None:
     ],
 )
 def test_another_body_helper_or_constant_has_another(source: str, around: dict[str, Any]) -> None:
-    assert compiled_twins.digest(_kernel(source, **around)) != compiled_twins.digest(_kernel())
+    assert kernel_digest.digest(_kernel(source, **around)) != kernel_digest.digest(_kernel())
 
 
 def test_helpers_may_call_each_other() -> None:
     source = SOURCE.replace("return x + SHIFT", "return kernel(x, SHIFT) if x else x")
-    assert compiled_twins.digest(_kernel(source)) == compiled_twins.digest(_kernel(source))
+    assert kernel_digest.digest(_kernel(source)) == kernel_digest.digest(_kernel(source))
 
 
 def test_what_a_factory_closes_over_counts() -> None:
@@ -67,17 +67,15 @@ def test_what_a_factory_closes_over_counts() -> None:
 
         return kernel
 
-    assert compiled_twins.digest(made(1)) == compiled_twins.digest(made(1))
-    assert compiled_twins.digest(made(1)) != compiled_twins.digest(made(2))
+    assert kernel_digest.digest(made(1)) == kernel_digest.digest(made(1))
+    assert kernel_digest.digest(made(1)) != kernel_digest.digest(made(2))
 
 
 def test_modules_that_the_interpreter_adds_do_not_count() -> None:
     source = SOURCE.replace("+ n", "+ n.math.exp2(x)")
-    assert compiled_twins.digest(_kernel(source, math=math)) == compiled_twins.digest(
-        _kernel(source)
-    )
+    assert kernel_digest.digest(_kernel(source, math=math)) == kernel_digest.digest(_kernel(source))
     source = SOURCE.replace("+ n", "+ math.exp2(x)")
-    assert compiled_twins.digest(_kernel(source, math=math)) != compiled_twins.digest(
+    assert kernel_digest.digest(_kernel(source, math=math)) != kernel_digest.digest(
         _kernel(source, math=2)
     )
 
@@ -85,17 +83,17 @@ def test_modules_that_the_interpreter_adds_do_not_count() -> None:
 def test_a_function_of_libdevice_is_the_same_inside_the_interpreter() -> None:
     source = SOURCE.replace("+ n", "+ rsqrt(n)")
     inside = partial(libdevice.rsqrt, _semantic=None)
-    assert compiled_twins.digest(_kernel(source, rsqrt=inside)) == compiled_twins.digest(
+    assert kernel_digest.digest(_kernel(source, rsqrt=inside)) == kernel_digest.digest(
         _kernel(source, rsqrt=libdevice.rsqrt)
     )
-    assert compiled_twins.digest(
+    assert kernel_digest.digest(
         _kernel(source, rsqrt=partial(_kernel(), 1))
-    ) != compiled_twins.digest(_kernel(source, rsqrt=_kernel()))
+    ) != kernel_digest.digest(_kernel(source, rsqrt=_kernel()))
 
 
 def test_element_types_are_told_apart() -> None:
     one, other = (
-        compiled_twins.digest(_kernel(FACTOR=kind))
+        kernel_digest.digest(_kernel(FACTOR=kind))
         for kind in (triton.language.float32, triton.language.float16)
     )
     assert one != other
@@ -104,8 +102,8 @@ def test_element_types_are_told_apart() -> None:
 def test_a_kernel_whose_compiler_is_given_another_text_is_another() -> None:
     plain, changed = JITFunction(_scaled), JITFunction(_scaled)
     changed._unsafe_update_src(changed.src.replace("x", "2 * x"))
-    assert compiled_twins.digest(plain) == compiled_twins.digest(_scaled)
-    assert compiled_twins.digest(changed) != compiled_twins.digest(plain)
+    assert kernel_digest.digest(plain) == kernel_digest.digest(_scaled)
+    assert kernel_digest.digest(changed) != kernel_digest.digest(plain)
 
 
 def _scaled(x):

@@ -7,7 +7,7 @@ another constant then.  So the process that runs it and the process that compile
 and the descriptions must agree.
 
 It does not see code that a candidate puts into the interpreter itself: there the
-kernels' loads and stores are counted (workers.backends.support.library_work), and one
+kernels' loads and stores are counted (workers.backends.recording.library_work), and one
 that moves nothing is suspect.
 """
 
@@ -44,7 +44,7 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
     ):
         value = (
             value.func
-        )  # a function of libdevice's, for the interpreter (workers.backends.support.libdevice)
+        )  # a function of libdevice's, for the interpreter (workers.backends.interpreter.libdevice)
     if isinstance(value, FunctionType):
         if id(value) in seen or depth > DEEPEST or not _is_of_the_candidate(value):
             return f"function {value.__qualname__}"

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch.utils.flop_counter import flop_registry
+from workers.backends.recording import execution_trace
 
-from workers.backends.support import execution_trace
 from workers.protocol.dispatch_mode import Watching
 
 FLOPS_PER_BYTE = 20
