@@ -4,14 +4,17 @@ import threading
 import time
 import uuid
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from app.domain.job import Job
 from workers.referee.cancellation import Cancellation
 from workers.referee.host import memory_budget as room_module
+from workers.referee.host.device import open_device
 from workers.referee.host.memory_budget import OVERTAKINGS, MemoryBudget, NoRoomError, Turn
 
 GO_S = 10.0
@@ -161,6 +164,42 @@ def test_an_evaluation_with_the_device_to_itself_ends_idle_processes_whatever_is
         assert not given_back
     with room.hold(100, Cancellation()):
         assert given_back
+
+
+def test_memory_that_the_referee_caches_is_not_free_for_processes() -> None:
+    """It is released first, since ended references take seconds to start again."""
+    free, done = [40], []
+
+    def release_cache() -> None:
+        done.append("cache")
+        free[0] = max(free[0], 60)
+
+    def give_back() -> None:
+        done.append("references")
+        free[0] = max(free[0], 80)
+
+    room = MemoryBudget(100, lambda: free[0], give_back, release_cache=release_cache)
+    for need, steps in (
+        (40, []),
+        (50, ["cache"]),
+        (70, ["cache", "references"]),
+        (100, ["cache", "references"]),
+    ):
+        free[0] = 100 if need == 100 else 40
+        done.clear()
+        with room.hold(need, Cancellation()):
+            assert done == steps
+
+
+def test_free_memory_of_a_gpu_is_without_the_referees_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A cache of 8 GB admitted evaluations whose processes lacked as much."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (40, 100))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 30)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 10)
+    gpu = replace(open_device("cpu", 0, 1), torch_device=torch.device("cuda", 0))
+    assert gpu.free_bytes() == 40
 
 
 def test_memory_that_an_evaluation_has_already_need_not_be_free() -> None:

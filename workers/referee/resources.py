@@ -89,8 +89,9 @@ class Host:
         self.memory_budget = MemoryBudget(
             self.device.room_bytes,
             self.device.free_bytes,
-            self._give_back,
+            lambda: self.references.end_idle(),
             lambda: not self.unreaped,
+            self._release_cache,
         )
         self._claim = CoreClaim(lock_folder)
         bound = self.device.binds_to_core
@@ -280,11 +281,8 @@ class Host:
             with self.device_lock.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
 
-    def _give_back(self) -> None:
-        """End idle references and release this process's cached memory: another
-        evaluation needs it.
-        """
-        self.references.end_idle()
+    def _release_cache(self) -> None:
+        """Release this process's cached memory: another process needs it."""
         if self._on_gpu:
             torch.cuda.empty_cache()
 

@@ -128,11 +128,12 @@ class Device:
         )
 
     def free_bytes(self) -> int:
-        """GPU memory that this process could allocate; unlimited on the CPU."""
+        """GPU memory that any process could allocate, so without the memory that this one caches;
+        unlimited on the CPU.
+        """
         if self.torch_device.type != "cuda":
             return UNLIMITED
-        kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return int(torch.cuda.mem_get_info(self.torch_device)[0]) + kept
+        return int(torch.cuda.mem_get_info(self.torch_device)[0])
 
     def bytes_per_s(self) -> float:
         """Peak bandwidth that this process can reach."""

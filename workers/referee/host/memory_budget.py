@@ -75,11 +75,14 @@ class MemoryBudget:
         free_bytes: Callable[[], int] = lambda: UNLIMITED,
         give_back: Callable[[], None] = lambda: None,
         is_settled: Callable[[], bool] = lambda: True,
+        release_cache: Callable[[], None] = lambda: None,
     ) -> None:
         """`total_bytes`: memory for all evaluations together; None for unlimited.  `free_bytes`:
         memory free on the device now.  `give_back`: ends idle processes that hold memory.
-        `is_settled`: whether the memory of ended processes is free by now.
+        `is_settled`: whether the memory of ended processes is free by now.  `release_cache`:
+        releases memory that the referee caches, which no other process can take.
         """
+        self._release_cache = release_cache
         self._is_settled = is_settled
         self.total_bytes = total_bytes
         self._free_bytes = free_bytes
@@ -140,10 +143,12 @@ class MemoryBudget:
         lacks only the memory of waiting evaluations' references.
         """
         missing = turn.need - turn.resident
-        if missing <= self._free_bytes() and turn.need != self.total_bytes:
+        if turn.need == self.total_bytes:
+            self._release_cache()  # it may need more than it could reserve
+        elif self._has_free(missing):
             return True
         self._give_back()
-        if missing <= self._free_bytes():
+        if self._has_free(missing):
             return True
         if self._free != self.total_bytes:
             turn.since = None  # the memory may be that of other evaluations
@@ -161,6 +166,13 @@ class MemoryBudget:
                 f"expected {missing:,} bytes of device memory, other programs leave {free:,}"
             )
         return False
+
+    def _has_free(self, missing_bytes: int) -> bool:
+        """Test whether the device has that much free, if necessary without the referee's cache."""
+        if missing_bytes <= self._free_bytes():
+            return True
+        self._release_cache()
+        return missing_bytes <= self._free_bytes()
 
     def _may_overtake(self, turn: Turn, other: Turn) -> bool:
         """Test whether a turn may go before an earlier one that does not fit now; one that fits
