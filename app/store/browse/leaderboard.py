@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import metrics
 from app.domain.evaluation import FLOOR_HEADROOM
@@ -50,25 +51,33 @@ def by_problem(
     }
 
 
-def fastest(connection: sa.Connection, problem_ids: list[UUID]) -> dict[tuple[UUID, str], Best]:
-    """Problem and model → the fastest credited attempt, found along the index of speedups."""
-    models = sa.select(runs.c.model).where(runs.c.model.is_not(None)).distinct().subquery()
-    wanted = (
-        sa.select(problems.c.problem_id).where(problems.c.problem_id.in_(problem_ids)).subquery()
+def fastest(
+    connection: sa.Connection, pairs: list[tuple[UUID, str]]
+) -> dict[tuple[UUID, str], Best]:
+    """The fastest credited attempt of each pair of problem and model, found along the index
+    of speedups.
+
+    A pair without one costs a walk over all credited attempts of its problem: ask for those
+    that have one (`Counts.timed`).
+    """
+    listed = sa.func.unnest(
+        sa.literal([problem for problem, _ in pairs], ARRAY(sa.Uuid)),
+        sa.literal([model for _, model in pairs], ARRAY(sa.Text)),
     )
+    wanted = listed.table_valued("problem_id", "model", name="wanted").render_derived()
     best = (
         sa.select(attempts.c.speedup, attempts.c.evaluation_id)
         .join(runs, runs.c.run_id == attempts.c.run_id)
-        .where(attempts.c.problem_id == wanted.c.problem_id, runs.c.model == models.c.model)
+        .where(attempts.c.problem_id == wanted.c.problem_id, runs.c.model == wanted.c.model)
         .where(credited.FASTEST)
         .order_by(attempts.c.speedup.desc())
         .limit(1)
-        .correlate(wanted, models)
+        .correlate(wanted)
         .lateral()
     )
     query = sa.select(
-        wanted.c.problem_id, models.c.model, best.c.speedup, best.c.evaluation_id
-    ).select_from(wanted.join(models, sa.true()).join(best, sa.true()))
+        wanted.c.problem_id, wanted.c.model, best.c.speedup, best.c.evaluation_id
+    ).select_from(wanted.join(best, sa.true()))
     found = connection.execute(query).all()
     shares = _shares_of_light(connection, [row.evaluation_id for row in found])
     return {
