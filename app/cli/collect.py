@@ -25,6 +25,7 @@ from app.client import Client
 from app.domain import atif as documents
 from app.domain.collection import spec as specs
 from app.domain.collection.spec import CollectionSpec
+from app.domain.request import MissingError
 from app.export import turn_credits
 from app.settings import Settings, located
 from app.store.collection import dialogues, lifecycle, token_rows
@@ -92,7 +93,8 @@ def start(
     Where no server is given, the services of this machine are started, with a worker for the
     endpoint and one for the CPU; the endpoint's key is read from the environment here.
 
-    Exit code 3: every rollout ended with a fault of the endpoint or the evaluator,
+    Started again, a collection that an endpoint has paused is resumed; one that a user has paused
+    stays so.  Exit code 3: every rollout ended with a fault of the endpoint or the evaluator,
     or an endpoint paused it.
     """
     spec = read(path, changes)
@@ -101,7 +103,7 @@ def start(
             _planned(client, spec, path, as_json)
             return
         with services.Generators(settings, client, spec.models, spec.device_class) as workers:
-            name = str(client.collect(spec.as_json(), folder=path.parent))
+            name = _started(client, spec, path.parent)
             if not wait:
                 _show(client.collection(name), as_json)
                 return
@@ -271,10 +273,18 @@ def _act(action: str, done: str, doc: str) -> click.Command:
     def change(settings: Settings, name: str, as_json: bool) -> None:
         with services.client(settings) as client:
             found = client.change_collection(name, action, by=getpass.getuser())
+            alone = services.unserved(client, found["endpoints"]) if action == "resume" else []
         if as_json:
             output.json_out(found)
         else:
             click.echo(f"{output.safe(found['name'])} is {done}")
+        for endpoint in alone:
+            click.echo(
+                f"no worker for the endpoint {output.safe(endpoint)} is online: calls wait for one"
+                f" (`assay up`, `assay collect serve {output.safe(endpoint)}`, or `assay collect"
+                " start` with the specification again)",
+                err=True,
+            )
 
     change.__doc__ = doc
     return command.command(action)(change)
@@ -341,6 +351,19 @@ def _planned(client: Client, spec: CollectionSpec, path: Path, as_json: bool) ->
         f" {found['attempts_each']} attempts; endpoints {', '.join(found['endpoints'])}; prompts"
         f" {', '.join(found['prompts'].values())}"
     )
+
+
+def _started(client: Client, spec: CollectionSpec, folder: Path) -> str:
+    """Id of the collection, started, or resumed where an endpoint has paused it."""
+    try:
+        paused = tables.paused_by_endpoint(before := client.collection(spec.name))
+    except MissingError:
+        paused = False
+    name = str(client.collect(spec.as_json(), folder=folder))
+    if paused:
+        click.echo(f"resumed; paused before by {output.safe(before['reason'])}", err=True)
+        client.change_collection(name, "resume", by=getpass.getuser())
+    return name
 
 
 def _show(found: dict[str, Any], as_json: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 from typing import Any
 
+import click
 from rich.table import Table
 
 from app.cli import output
@@ -71,13 +73,17 @@ def shown_in_full(found: dict[str, Any], as_json: bool) -> None:
     for name, text in rows:
         table.add_row(name, text)
     output.table_out(table)
+    if found["state"] == CollectionState.PAUSED:
+        click.echo(f"to go on: assay collect resume {shlex.quote(found['name'])}")
 
 
 def waits(found: dict[str, Any]) -> str:
-    """Time of the next call, where an endpoint has asked to wait."""
+    """Time of the next call and its reason, where an endpoint has asked to wait, or is away."""
     if found["waits_until"] is None:
         return ""
-    return f", waits until {datetime.fromisoformat(found['waits_until']).astimezone():%H:%M:%S}"
+    until = datetime.fromisoformat(found["waits_until"]).astimezone()
+    told = f", waits until {until:%H:%M:%S}"
+    return f"{told} for {output.safe(found['waits_for'][:120])}" if found["waits_for"] else told
 
 
 def _last_errors(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -87,9 +93,16 @@ def _last_errors(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 def at_fault(found: dict[str, Any]) -> bool:
     """True if faults of the infrastructure are all that came out."""
-    if found["state"] == CollectionState.PAUSED and found["reason"].startswith("endpoint "):
+    if paused_by_endpoint(found):
         return True
     return bool(found["ends"]) and found["ends"].keys() <= FAULTS
+
+
+def paused_by_endpoint(found: dict[str, Any]) -> bool:
+    """True if an endpoint paused the collection, and no user."""
+    return bool(
+        found["state"] == CollectionState.PAUSED and found["reason"].startswith("endpoint ")
+    )
 
 
 def _answers(quality: dict[str, Any]) -> str:

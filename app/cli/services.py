@@ -166,6 +166,13 @@ class Worker:
             self._broker_seen_s = now
 
 
+def unserved(client: Client, endpoints: Sequence[str]) -> list[str]:
+    """Those of the endpoints without a live worker."""
+    with client.database.begin() as connection:
+        alive = {each.endpoint for each in endpoint_workers.online(connection)}
+    return [name for name in endpoints if name not in alive]
+
+
 class Generators:
     """Ensures workers for endpoints, and one for the device class, while open: those that are
     online, else ones started here, under the same rule as Worker.

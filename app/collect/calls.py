@@ -47,12 +47,14 @@ that many do not come at once.
 AWAY_S = 3600.0
 """An endpoint that has answered a call of the collection so lately, and refuses calls or
 connections now, restarts or has a limit: it is waited for.  Otherwise a restart of some
-minutes would end every rollout.
+minutes would end every rollout.  One that has not may load its model still, or have a wrong
+address: once the tries of an answer are used up, the collection is paused.
 """
 AWAY = frozenset({ErrorKind.TIMEOUT_CONNECT, ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED})
 MOST_TRIES = 100
-"""Calls at most for one answer of an endpoint that is waited for: more than an hour with the
-longest pauses.  A server may refuse one call for ever and answer all others.
+"""Calls at most for one answer that an endpoint refuses while it is waited for: more than an hour
+with the longest pauses.  A server may refuse one call for ever and answer all others; a connection
+is refused to all of them alike.
 """
 EVER_S = 1e9
 """Longer ago than any collection began."""
@@ -77,6 +79,18 @@ class NotNow(Enum):
     NOTHING_DUE = "nothing due"
     NO_BUDGET = "no budget"
     """An attempt was due, and a budget has no room for it, now or ever.  Others may be due."""
+
+
+class NextStep(Enum):
+    """Step of an attempt after its call has failed."""
+
+    GIVEN_UP = "given up"
+    TRIED_AGAIN = "tried again"
+    """One of the answer's tries is used up."""
+    WAITED_FOR = "waited for"
+    """The endpoint is away for a while: the call is no try."""
+    PAUSED = "paused"
+    """The collection is paused, and the attempt is tried again once it is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,33 +302,47 @@ def _failed(
 ) -> StoredAnswer:
     ready, most = prepared.claimed.ready, prepared.claimed.most
     calls.record(connection, prepared.claimed, answer)
-    used = spent_by(answer, most)
-    waited_for = _is_waited_for(connection, ready, error)
-    again = (
-        error.retry is not Retry.NEVER
-        and not held.stopped
-        and (waited_for or held.faults + 1 < ready.spec.tries)
-    )
-    pauses = not held.stopped and _meets_every_call(connection, ready, error)
-    again = again or pauses  # the attempt is tried again after the collection is resumed
-    pause_s = pause(ready.claims, error)
-    if again:
-        counts = error.retry is not Retry.NEVER and not waited_for
-        calls.again(connection, ready.node_id, pause_s=pause_s, counts=counts, spent=used)
-    else:
+    next_step = _after(connection, ready, held, error)
+    used = Amounts() if _is_away(error) else spent_by(answer, most)
+    if next_step is NextStep.GIVEN_UP:
         tokens, cost_usd = held.tokens + used.tokens, held.cost_usd + used.usd
         outcome = outcomes.failed(error, tokens=tokens, cost_usd=cost_usd)
         if held.stopped:
             outcome = AttemptResult(fault=StopReason.STOPPED, tokens=tokens, cost_usd=cost_usd)
         calls.failed(connection, ready.node_id, outcome, spent=used)
         return _over(connection, ready, most, used)
+    pause_s, counts = pause(ready.claims, error), next_step is NextStep.TRIED_AGAIN
+    calls.again(connection, ready.node_id, pause_s=pause_s, counts=counts, spent=used)
     _settle(connection, ready, most, used, Amounts())
-    if pauses:
+    if next_step is NextStep.PAUSED:
         lifecycle.pause(
             connection, ready.collection_id, f"endpoint {ready.endpoint}: {error.message[:300]}"
         )
         return StoredAnswer()
     return StoredAnswer(again_s=pause_s)
+
+
+def _after(connection: Connection, ready: Ready, held: Held, error: CallError) -> NextStep:
+    """The step after a failed call."""
+    if held.stopped:
+        return NextStep.GIVEN_UP
+    if _meets_every_call(connection, ready, error):
+        return NextStep.PAUSED
+    again, away = error.retry is not Retry.NEVER, _is_away(error)
+    answers = away and calls.answered_within(
+        connection, ready.collection_id, ready.endpoint, AWAY_S
+    )
+    endless = error.kind is ErrorKind.TIMEOUT_CONNECT or ready.claims + 1 < MOST_TRIES
+    if again and answers and endless:
+        return NextStep.WAITED_FOR
+    if again and held.faults + 1 < ready.spec.tries:
+        return NextStep.TRIED_AGAIN
+    return NextStep.PAUSED if away and not answers else NextStep.GIVEN_UP
+
+
+def _is_away(error: CallError) -> bool:
+    """True if the endpoint took no request: the call costs no budget."""
+    return error.kind in AWAY and not error.paid
 
 
 def _meets_every_call(connection: Connection, ready: Ready, error: CallError) -> bool:
@@ -324,13 +352,6 @@ def _meets_every_call(connection: Connection, ready: Ready, error: CallError) ->
     if error.kind is not ErrorKind.BAD_REQUEST:
         return error.kind in outcomes.CAMPAIGN
     return not calls.answered_within(connection, ready.collection_id, ready.endpoint, EVER_S)
-
-
-def _is_waited_for(connection: Connection, ready: Ready, error: CallError) -> bool:
-    """True if the error is of an endpoint that is away: no try of its answer."""
-    if error.kind not in AWAY or error.paid or ready.claims + 1 >= MOST_TRIES:
-        return False
-    return calls.answered_within(connection, ready.collection_id, ready.endpoint, AWAY_S)
 
 
 def pause(earlier: int, error: CallError) -> float:

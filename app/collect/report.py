@@ -65,6 +65,7 @@ def _told(connection: Connection, collection: Collection) -> dict[str, Any]:
         "deadline_at": None if found.deadline_at is None else found.deadline_at.isoformat(),
         "finished_at": None if found.finished_at is None else found.finished_at.isoformat(),
         "waits_until": None if found.waits_until is None else found.waits_until.isoformat(),
+        "waits_for": found.waits_for,
         "seconds": (end - found.created_at).total_seconds(),
         "spec_sha256": collection.spec.sha256,
     }

@@ -19,6 +19,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, LocationValueError, ReadTimeoutError
 
 from app.domain.collection.call import (
+    BROKEN_OFF,
     CallError,
     End,
     EndpointConfig,
@@ -285,6 +286,9 @@ class _Call:
             status = self.status or 200
             error = errors.classified(status, reading.error, self.advice, paid=True)
         end = finish.normal(reading.finish_reason, refused=reading.refused)
+        if error is None and end in BROKEN_OFF:
+            message = f"the server broke the answer off: finish reason {reading.finish_reason}"
+            error = errors.failed(ErrorKind.BROKEN_STREAM, message, paid=True)
         return replace(
             self._failed(error),
             text=reading.text,

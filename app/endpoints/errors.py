@@ -38,6 +38,8 @@ _WORDS = {
 }
 """Part of a stated kind → the status that it has elsewhere, for errors inside HTTP 200."""
 
+NOT_REACHED = frozenset({502, 521, 522, 523})
+"""Statuses of a proxy that reaches no server behind it, for example while that one restarts."""
 _RETRY = {
     ErrorKind.RATE_LIMITED: Retry.WAIT,
     ErrorKind.OVERLOADED: Retry.WAIT,
@@ -60,7 +62,9 @@ def classified(
     status: int, stated: StatedError, advice: Advice, *, paid: bool = False
 ) -> CallError:
     """The error of a call with that HTTP status and stated error."""
-    kind = _kind(_status(status, stated), f"{stated.kind} {stated.message}", stated, advice)
+    kind = ErrorKind.OVERLOADED
+    if status not in NOT_REACHED:
+        kind = _kind(_status(status, stated), f"{stated.kind} {stated.message}", stated, advice)
     retry = _RETRY.get(kind, Retry.AGAIN)
     if advice.should_retry is False and kind is not ErrorKind.RATE_LIMITED:
         retry = Retry.NEVER

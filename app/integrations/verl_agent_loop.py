@@ -40,6 +40,8 @@ from app.integrations.scoring import NoScoreError
 
 _log = logging.getLogger(__name__)
 
+ABORTED = "aborted"
+"""verl's word for an answer that its server broke off, as it does to load new weights."""
 PREFIX = "assay_"
 """Names of the advantage estimators that see turns."""
 
@@ -137,6 +139,8 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl has no types
         played.ends.append(len(played.mask) - 1)
         text = self.tokenizer.decode(said.token_ids, skip_special_tokens=True)
         end = End.LENGTH if len(said.token_ids) >= most else End.STOP
+        if said.stop_reason == ABORTED:
+            end = End.ABORT
         with simple_timer("compute_score", metrics):
             await session.answer_async(text, end=end, tokens=(len(before), len(said.token_ids)))
 

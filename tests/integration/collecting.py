@@ -118,10 +118,14 @@ class Site:
         return bool(waiting)
 
     def run(self) -> None:
+        self.run_until(lambda: False)
+
+    def run_until(self, reached: Callable[[], bool]) -> None:
+        """Go on until nothing moves, or this is reached."""
         for _ in range(200):
             self.hurry()
             moved = [self.decide(), self.call(), self.evaluate()]
-            if not any(moved):
+            if not any(moved) or reached():
                 return
         raise AssertionError("no end")
 

@@ -255,7 +255,7 @@ EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
             ErrorKind.BROKEN_STREAM,
         ),
         ([b"not http at all\r\n\r\n"], ErrorKind.BROKEN_STREAM),
-        ([b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<h1>"], ErrorKind.SERVER_ERROR),
+        ([b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<h1>"], ErrorKind.OVERLOADED),
         ([b"HTTP/1.1 307 T\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n"], ErrorKind.NOT_FOUND),
         ([HEAD, EVENT], ErrorKind.BROKEN_STREAM),
         ([HEAD, EVENT, b"data: {broken\n\n"], ErrorKind.BAD_ANSWER),
@@ -300,6 +300,16 @@ def test_a_stream_under_another_content_type_is_read():
     with raw(HEAD.replace(b"text/event-stream", b"text/plain"), EVENT, EVENT, end) as address:
         answer = caller.call(endpoint(address), request())
     assert (answer.error, answer.text, answer.end) == (None, "aa", End.STOP)
+
+
+@pytest.mark.parametrize("reason", ["abort", "cancelled", "error"])
+def test_an_answer_that_the_server_breaks_off_is_none_of_the_model(reason):
+    """vLLM and SGLang end every answer so, in order to load new weights."""
+    event = EVENT.replace(b"}}]", b'},"finish_reason":"' + reason.encode() + b'"}]')
+    with raw(HEAD, event, b"data: [DONE]\n\n") as address:
+        answer = caller.call(endpoint(address), request())
+    assert (answer.error.kind, answer.error.retry) == (ErrorKind.BROKEN_STREAM, Retry.AGAIN)
+    assert (answer.end, answer.text, answer.finish_reason) == (End.ERROR, "a", reason)
 
 
 def test_faults_of_a_request_end_and_counts_tell(address):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from app.domain.collection.call import EndpointConfig, Prices
 from app.domain.problem import Problem
 from app.domain.request import ConflictError, MissingError, RequestError
 from app.domain.user import Role, Scope
+from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
 from app.endpoints.scripted.script import Scene, Script
 from app.settings import Settings
@@ -191,6 +193,43 @@ def test_workers_bring_a_collection_to_its_end_although_one_is_killed(
     assert (found["quality"]["answers"], found["quality"]["correct"]) == (12, 12)
     assert found["attempts"] == {"done": 12}
     assert sum(each["answered"] for each in found["calls"]) == 12
+    assert not any(found["reserved"].values())
+
+
+@pytest.mark.timeout(120)
+def test_a_server_that_comes_late_and_restarts_in_the_middle_costs_no_answer(
+    settings: Settings, client: Client, start_worker: Callable[..., Popen[bytes]]
+) -> None:
+    """vLLM loads its model for minutes, and again with new weights."""
+    scene = Scene(match="class Model", turns=((CODE.format(1),), (CODE.format(2),)))
+    script, slow = Script(scenes=(scene,)), Behaviour(first_token_s=0.3)
+    spec = SPEC | {
+        "tries": 2,
+        "strategy": {"name": "sequential", "samples": 4, "turns": 2},
+        "budgets": {"collection": {"calls": 12}},
+    }
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    store(client.database, f"http://127.0.0.1:{port}/v1")
+    start_worker(module=fakes.WORKER)
+    worker = embedded.start_generator(replace(settings, calls=2), endpoint="local")
+    try:
+        name = client.collect(spec)
+        wait(client, lambda: client.collection(name)["state"] == "paused")
+        assert f"port={port}" in client.collection(name)["reason"]
+        with running(script, slow, port=port):
+            client.change_collection(name, "resume")
+            wait(client, lambda: client.collection(name, full=True)["quality"]["answers"] > 2)
+        wait(client, lambda: f"port={port}" in (client.collection(name)["waits_for"] or ""))
+        with running(script, slow, port=port):
+            wait(client, lambda: client.collection(name)["state"] == "finished")
+    finally:
+        worker.kill()
+        worker.wait()
+    found = client.collection(name, full=True)
+    assert (found["ends"], found["attempts"]) == ({"max_turns": 4}, {"done": 8})
+    assert (found["quality"]["answers"], found["quality"]["correct"]) == (8, 8)
+    assert found["calls"][0]["errors"]["timeout_connect"] > 2
     assert not any(found["reserved"].values())
 
 

@@ -322,7 +322,7 @@ def test_status_tells_the_last_error_and_until_when_an_endpoint_is_waited_for(si
         told = report.summary(connection, "a")
     waits = datetime.fromisoformat(told["waits_until"]) - datetime.now(UTC)
     assert 600 < waits.total_seconds() <= 900
-    assert told["calls"][0]["last_error"] == "no"
+    assert (told["calls"][0]["last_error"], told["waits_for"]) == ("no", "endpoint local: no")
     site.hurry()
     with site.database.begin() as connection:
         assert report.progress(connection, "a")["waits_until"] is None

@@ -74,13 +74,57 @@ def test_a_server_that_fails_is_not_waited_for(site: Site) -> None:
 
 
 def test_an_endpoint_that_goes_on_failing_stops_the_rollout_as_a_fault(site: Site) -> None:
-    site.model = lambda request: refused(ErrorKind.OVERLOADED)
+    site.model = lambda request: refused(ErrorKind.SERVER_ERROR)
     site.start(specification(tries=3))
     site.run()
     (rollout,) = site.rows("collection_rollouts")
     assert rollout.stop_reason == StopReason.ENDPOINT_ERROR
     assert len(site.asked) == 3
     assert not site.rows("turns")
+
+
+@pytest.mark.parametrize("kind", sorted(calls.AWAY))
+def test_an_endpoint_that_has_never_answered_pauses_the_collection(
+    site: Site, kind: ErrorKind
+) -> None:
+    """Its server loads a model for minutes: nothing is lost, and every try is left."""
+    site.model = lambda request: refused(kind)
+    budget = {"collection": {"calls": 4}}
+    collection_id = site.start(specification(tries=3, budgets=budget))
+    site.run()
+    found = site.collection(collection_id)
+    assert (found.state, found.spent.calls) == (CollectionState.PAUSED, 0)
+    assert (found.reason, len(site.asked)) == ("endpoint local: no", 3)
+    broken = [refused(ErrorKind.SERVER_ERROR)] * 2
+    answers = iter([*broken, *[said(CODE)] * 2])
+    site.model = lambda request: next(answers)
+    with site.database.begin() as connection:
+        lifecycle.resume(connection, collection_id)
+    site.run()
+    (rollout,) = site.rows("collection_rollouts")
+    assert (rollout.stop_reason, len(site.rows("turns"))) == (StopReason.BUDGET, 2)
+
+
+def test_an_endpoint_that_stays_away_pauses_the_collection(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused connections are counted against no answer, however many they are."""
+    monkeypatch.setattr(calls, "MOST_TRIES", 8)
+    away = refused(ErrorKind.TIMEOUT_CONNECT)
+    answers = iter([said(CODE), *[away] * 12])
+    site.model = lambda request: next(answers, away)
+    collection_id = site.start(specification(tries=3))
+    site.run_until(lambda: len(site.asked) == 13)
+    assert site.collection(collection_id).state is CollectionState.RUNNING
+    monkeypatch.setattr(calls, "AWAY_S", 0.0)  # the hour is over
+    site.run()
+    assert site.collection(collection_id).state is CollectionState.PAUSED
+    with site.database.begin() as connection:
+        lifecycle.resume(connection, collection_id)
+    site.model = lambda request: said(CODE)
+    site.run()
+    (rollout,) = site.rows("collection_rollouts")
+    assert (rollout.stop_reason, len(site.rows("turns"))) == (StopReason.MAX_TURNS, 3)
 
 
 @pytest.mark.parametrize("kind", [ErrorKind.QUOTA, ErrorKind.UNAUTHORISED])

@@ -187,6 +187,10 @@ def test_faults_have_no_reward_and_end_the_session(client: Client, database: Dat
     assert session.unfinished
     late = KernelSession(client, deadline_s=0.1).open(PROBLEM)
     assert late.answer(FAILS).stop_reason == StopReason.EVALUATOR_ERROR, "nothing evaluates"
+    broken = begun(client)
+    step = broken.answer(PASSES[:9], end="abort")
+    assert (step.reward, broken.stop_reason) == (None, StopReason.ENDPOINT_ERROR)
+    assert (broken.unfinished, broken.trajectory_ids) == (True, [])
     full = begun(client)
     assert full.overflow().stop_reason == StopReason.CONTEXT_OVERFLOW
     assert full.rewards == [None]

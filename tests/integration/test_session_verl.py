@@ -129,10 +129,12 @@ def verl_batches(
 
 
 @pytest.mark.usefixtures("_worker")
-def test_verl_leaves_out_a_trajectory_with_an_answer_without_tokens(
+def test_verl_leaves_out_trajectories_with_an_answer_that_was_broken_off(
     connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its reward would be put on a token of the turn before."""
+    """Without tokens its reward would be put on a token of the turn before; a part of an
+    answer says nothing about the model.
+    """
     pytest.importorskip("verl")
     pytest.importorskip("transfer_queue")
     from verl.workers.rollout.replica import TokenOutput
@@ -141,12 +143,14 @@ def test_verl_leaves_out_a_trajectory_with_an_answer_without_tokens(
 
     verl_plugin.register()
     tokenizer = tiny_trainer.tokenizer()
-    engine, calls = Engine(tokenizer), iter([FAILS, None, None, PASSES])
+    cut = FAILS[:20]
+    engine, calls = Engine(tokenizer), iter([FAILS, None, cut, PASSES])
 
     async def generate(**_: Any) -> Any:
         text = next(calls)
         ids = [] if text is None else [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
-        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
+        reason = "aborted" if text in (None, cut) else "completed"
+        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), stop_reason=reason)
 
     monkeypatch.setattr(engine, "generate", generate)
     [(keys, fields)] = verl_batches(verl_config(tmp_path, tokenizer), engine, 3, monkeypatch)

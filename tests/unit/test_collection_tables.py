@@ -36,6 +36,7 @@ def test_a_collection_without_a_terminal_is_watched_in_lines(monkeypatch, capsys
                 "rollouts": 4,
                 "rollouts_stopped": int(now_s[0] >= 6),
                 "waits_until": None,
+                "waits_for": None,
                 "spent": {"calls": 7, "tokens": 1234, "usd": 0.5},
                 "attempts": {"calling": 3},
             }
@@ -48,3 +49,8 @@ def test_a_collection_without_a_terminal_is_watched_in_lines(monkeypatch, capsys
         f"running: {stopped} of 4 rollouts, 7 calls, 1,234 tokens, $0.50, 3 calling, 0 evaluating"
         for stopped in (0, 1)
     ]
+
+
+def test_a_line_names_the_endpoint_that_is_waited_for():
+    found = {"waits_until": "2026-11-24T19:00:00+00:00", "waits_for": "endpoint local: refused"}
+    assert collection_tables.waits(found).endswith(":00 for endpoint local: refused")

@@ -30,6 +30,12 @@ class End(StrEnum):
     """No answer: `ModelAnswer.error` says why."""
 
 
+BROKEN_OFF = frozenset({End.ABORT, End.ERROR})
+"""Ends of an answer that the server broke off, as vLLM and SGLang do where they load new weights:
+the part that came says nothing about the model.
+"""
+
+
 class ErrorKind(StrEnum):
     """Classes of failed calls.  All of them are infrastructure faults: none says
     anything about the model.

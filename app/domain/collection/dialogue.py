@@ -14,7 +14,13 @@ from app.domain import reward
 from app.domain.collection import answers, outcomes, texts
 from app.domain.collection.budgets import Amounts, Fit, evaluated, fits, maximum
 from app.domain.collection.budgets import spent as spent_by
-from app.domain.collection.call import CallError, EndpointConfig, ModelAnswer, ModelRequest
+from app.domain.collection.call import (
+    BROKEN_OFF,
+    CallError,
+    EndpointConfig,
+    ModelAnswer,
+    ModelRequest,
+)
 from app.domain.collection.conversation import continues
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
@@ -41,7 +47,9 @@ class EndedAttempt:
     result: Result | None
     """None without a candidate, and where there is no result."""
     turn: Turn | None
-    """The answer with the messages that are new before it; None where no answer came."""
+    """The answer with the messages that are new before it; None where no whole answer
+    came.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +107,12 @@ class Dialogue:
         return self._attempt.seed
 
     def read(self, answer: ModelAnswer) -> Request | None:
-        """The evaluation that an answer needs; None where it has no code.  `judge` follows."""
+        """The evaluation that an answer needs; None where it has no code, or was broken off.
+        `judge` follows.
+        """
         self._sent = self.messages
-        found = answers.candidate_of(
-            answer.text, entry_point=self.problem.entry_point, end=answer.end
-        )
+        text = "" if answer.end in BROKEN_OFF else answer.text
+        found = answers.candidate_of(text, entry_point=self.problem.entry_point, end=answer.end)
         self._said = _Said(answer=answer, found=found, used=spent_by(answer, self._most()))
         return (
             None
@@ -129,7 +138,7 @@ class Dialogue:
             )
             later = texts.shown_later(self.spec, said.answer.text, said.answer.reasoning)
             self._shown[attempt.key] = (later, told)
-        turn = self._turn(said)
+        turn = None if said.answer.end in BROKEN_OFF else self._turn(said)
         self._end(outcome)
         return EndedAttempt(
             outcome=outcome, feedback=told.content if told else None, result=result, turn=turn
@@ -154,6 +163,10 @@ class Dialogue:
 
     def _outcome(self, said: _Said, result: Result | None) -> AttemptResult:
         reward_name, tokens = self.spec.reward, said.used.tokens
+        if said.answer.end in BROKEN_OFF:
+            return AttemptResult(
+                fault=StopReason.ENDPOINT_ERROR, end=said.answer.end, tokens=tokens
+            )
         if said.found.source is None:
             return outcomes.without_code(
                 end=said.answer.end, scored_by=reward_name, tokens=tokens, cost_usd=0.0

@@ -16,8 +16,8 @@ from app.endpoints.scripted.script import Script
 
 
 @contextmanager
-def running(script: Script, behaviour: Behaviour | None = None) -> Iterator[str]:
-    """The base address of a server that runs while the context is open."""
+def running(script: Script, behaviour: Behaviour | None = None, *, port: int = 0) -> Iterator[str]:
+    """The base address of a server that runs while the context is open; `port` 0: any free one."""
     with tempfile.TemporaryDirectory(prefix="assay-scripted-") as folder:
         path = Path(folder) / "script.json"
         path.write_text(scripts.written(script))
@@ -27,6 +27,7 @@ def running(script: Script, behaviour: Behaviour | None = None) -> Iterator[str]
             "app.endpoints.scripted",
             str(path),
             behaviours.written(behaviour or Behaviour()),
+            str(port),
         ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:

@@ -49,7 +49,11 @@ class Progress:
     deadline_at: datetime | None
     finished_at: datetime | None
     waits_until: datetime | None
-    """Time of the next call, where nothing else is on its way: an endpoint has asked to wait."""
+    """Time of the next call, where nothing else is on its way: an endpoint has asked to wait, or
+    is away.
+    """
+    waits_for: str | None
+    """Endpoint that is waited for, with the error of the last call."""
 
     @property
     def over(self) -> bool:
@@ -111,6 +115,7 @@ def progress(connection: sa.Connection, collection: Collection) -> Progress:
     """The counts as they are now."""
     rollouts = connection.execute(_ROLLOUTS, {"collection_id": collection.collection_id}).all()
     states = connection.execute(_ATTEMPTS, {"collection_id": collection.collection_id}).all()
+    waits_until = _waits_until(collection.state, states)
     return Progress(
         collection_id=collection.collection_id,
         name=collection.spec.name,
@@ -133,7 +138,8 @@ def progress(connection: sa.Connection, collection: Collection) -> Progress:
         created_at=collection.created_at,
         deadline_at=collection.deadline_at,
         finished_at=collection.finished_at,
-        waits_until=_waits_until(collection.state, states),
+        waits_until=waits_until,
+        waits_for=None if waits_until is None else _waits_for(connection, collection),
     )
 
 
@@ -146,6 +152,11 @@ def _waits_until(state: CollectionState, states: Sequence[sa.Row[Any]]) -> datet
     }:
         return None
     return first_due.get(NodeState.READY)
+
+
+def _waits_for(connection: sa.Connection, collection: Collection) -> str | None:
+    row = connection.execute(_NEXT_AGAIN, {"collection_id": collection.collection_id}).one_or_none()
+    return None if row is None else f"endpoint {row.endpoint}: {row.error_message}"
 
 
 def spending(connection: sa.Connection, collection_id: UUID) -> list[Spending]:
@@ -222,6 +233,12 @@ SELECT state, count(*) AS rows_, nullif(greatest(min(due_at), now() + interval '
 FROM nodes WHERE collection_id = :collection_id GROUP BY 1
 """)
 """`first_due` is null where an attempt is due within a second."""
+_NEXT_AGAIN = sa.text("""
+SELECT k.endpoint, k.error_message FROM nodes n
+  JOIN model_calls k ON k.node_id = n.node_id AND k.claim = n.claims
+WHERE n.collection_id = :collection_id AND n.state = 'ready' AND k.error_message IS NOT NULL
+ORDER BY n.due_at LIMIT 1
+""")
 _SPENDING = sa.text("""
 SELECT k.endpoint, count(*) AS calls,
   count(*) FILTER (WHERE k.state = 'answered') AS answered,

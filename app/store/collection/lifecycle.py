@@ -147,16 +147,17 @@ def pause(connection: sa.Connection, collection_id: UUID, reason: str) -> Collec
 
 
 def resume(connection: sa.Connection, collection_id: UUID) -> CollectionState:
-    """Paused → running, with all that waits due for a message; the state after that."""
+    """Paused → running, with all that waits due for a message and every try of its answers left;
+    the state after that.
+    """
     state = _change(
         connection, collection_id, CollectionState.RUNNING, "", (CollectionState.PAUSED,)
     )
     if state is CollectionState.RUNNING:
         ready = sa.and_(_n.collection_id == collection_id, _n.state == NodeState.READY)
         due = sa.and_(_r.collection_id == collection_id, _r.due_at.is_not(None))
-        connection.execute(
-            sa.update(tables.nodes).where(ready).values(sent_at=None, due_at=sa.func.now())
-        )
+        again = {"sent_at": None, "due_at": sa.func.now(), "faults": 0}
+        connection.execute(sa.update(tables.nodes).where(ready).values(**again))
         connection.execute(sa.update(tables.collection_rollouts).where(due).values(sent_at=None))
     return state
 

@@ -66,7 +66,11 @@ class CollectionAnswer(Struct, kw_only=True):
     deadline_at: str | None
     finished_at: str | None
     waits_until: str | None
-    """Time of the next call, where an endpoint has asked to wait and nothing else is on its way."""
+    """Time of the next call, where an endpoint has asked to wait, or is away, and nothing else is
+    on its way.
+    """
+    waits_for: str | None
+    """Endpoint that is waited for, with the error of the last call."""
     seconds: float
     spec_sha256: str
 
