@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from app.domain import source_ablation
-from workers.backends import base, triton
+from workers.backends import triton
+from workers.backends.recording import recorder as recording
+from workers.backends.recording.recorder import Recorder, copy_first
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
@@ -73,7 +75,7 @@ def test_a_copy_in_place_of_a_kernel() -> None:
         torch.zeros(5),
         torch.zeros(6).half(),
     )
-    base.copied((first, second, other, half, 6, None))
+    copy_first((first, second, other, half, 6, None))
     assert torch.equal(second, torch.ones(6))
     assert not other.any()
     assert not half.any()
@@ -81,13 +83,13 @@ def test_a_copy_in_place_of_a_kernel() -> None:
 
 def test_a_copy_takes_bytes_for_bytes_and_may_be_the_beginning() -> None:
     first, bits, padded = torch.ones(64), torch.zeros(64, dtype=torch.int32), torch.zeros(100)
-    base.copied((first, bits, padded))
+    copy_first((first, bits, padded))
     assert torch.equal(bits.view(torch.float32), first)
     assert torch.equal(padded[:64], first)
     assert not padded[64:].any()
 
 
-def _launch(recorder: base.Recorder, run: Callable[[], Any], *tensors: torch.Tensor) -> None:
+def _launch(recorder: Recorder, run: Callable[[], Any], *tensors: torch.Tensor) -> None:
     recorder.launch(run, _described, {}, tensors)
 
 
@@ -96,10 +98,10 @@ def _described(_kernel: Any) -> Launch:
 
 
 def test_what_a_launch_wrote_is_replayed_and_nothing_else() -> None:
-    recorder, target = base.Recorder(), torch.zeros(4)
-    recorder.pretend(AblationMode.KEEP)
+    recorder, target = Recorder(), torch.zeros(4)
+    recorder.substitute(AblationMode.KEEP)
     _launch(recorder, lambda: target[:2].fill_(7), target)
-    recorder.pretend(AblationMode.REPLAY)
+    recorder.substitute(AblationMode.REPLAY)
     target.copy_(torch.arange(4))
     _launch(recorder, lambda: pytest.fail("ran"), target)
     assert target.tolist() == [7, 7, 2, 3]
@@ -108,23 +110,23 @@ def test_what_a_launch_wrote_is_replayed_and_nothing_else() -> None:
 
 
 def test_too_much_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "KEPT_BYTES", 15)
-    recorder, target = base.Recorder(), torch.zeros(4)
-    recorder.pretend(AblationMode.KEEP)
+    monkeypatch.setattr(recording, "KEPT_BYTES", 15)
+    recorder, target = Recorder(), torch.zeros(4)
+    recorder.substitute(AblationMode.KEEP)
     _launch(recorder, lambda: target.fill_(7), target)
     assert target.tolist() == [7, 7, 7, 7]
-    recorder.pretend(AblationMode.REPLAY)
+    recorder.substitute(AblationMode.REPLAY)
     target.zero_()
     _launch(recorder, lambda: pytest.fail("ran"), target)
     assert not target.any()
 
 
 def test_a_recorder_counts_what_it_does_not_run() -> None:
-    recorder = base.Recorder(ablate=AblationMode.COPY)
+    recorder = Recorder(ablate=AblationMode.COPY)
     source, target = torch.ones(3), torch.zeros(3)
     assert recorder.launch(lambda: pytest.fail("ran"), _described, {}, (source, target)) is None
     assert torch.equal(target, source)
-    recorder.pretend(AblationMode.NOTHING)
+    recorder.substitute(AblationMode.NOTHING)
     target.zero_()
     recorder.launch(lambda: pytest.fail("ran"), _described, {}, (source, target))
     assert not target.any()
@@ -155,12 +157,12 @@ def test_a_launch_that_is_left_out_returns_what_it_returned_before(
             return compiled
 
     monkeypatch.setattr(triton, "_signature", lambda *_: {})
-    compiled, kernel, recorder = object(), Kernel(), base.Recorder()
-    triton._record(Kernel, recorder)
+    compiled, kernel, recorder = object(), Kernel(), Recorder()
+    triton._record_run(Kernel, recorder)
     recorder.profiled = torch.device("cpu")
     assert kernel.run(grid=(1,), warmup=False) is compiled
     recorder.profiled = None
-    recorder.pretend(left_out)
+    recorder.substitute(left_out)
     assert kernel.run(grid=(2,), warmup=False) is compiled
     assert (len(ran), recorder.total) == (1, 2)
 

@@ -11,7 +11,7 @@ import json
 import torch
 import triton
 import triton.language as tl
-from workers.backends.support import block_logic
+from workers.backends.interpreter import block_logic
 
 block_logic.install()
 

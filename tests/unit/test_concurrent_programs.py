@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from workers.backends.support import concurrent_programs
+from workers.backends.interpreter import concurrent_programs
 
 concurrent_programs.TRACKED = 1
 concurrent_programs.install()

@@ -43,11 +43,12 @@ INLINED = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from workers.backends import base, triton
+from workers.backends import triton
+from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
 
 assert triton.INDUCTOR not in sys.modules
-recorder = base.Recorder()
+recorder = Recorder()
 triton.TritonBackend().build(Path(sys.argv[1]), recorder)
 import torch._inductor.runtime.triton_heuristics as heuristics
 ran = []
@@ -62,7 +63,7 @@ def kernel(name, custom):
 kernel("own", True).run(1, stream=0)
 kernel("triton_poi_fused_0", False).run(2, stream=0)
 assert (recorder.total, recorder.names, ran) == (1, {"own"}, [(1,), (2,)]), (recorder, ran)
-recorder.pretend(AblationMode.NOTHING)
+recorder.substitute(AblationMode.NOTHING)
 kernel("own", True).run(3, stream=0)
 kernel("triton_poi_fused_0", False).run(4, stream=0)
 assert (recorder.total, ran) == (2, [(1,), (2,), (4,)]), (recorder, ran)
@@ -81,18 +82,19 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from triton.compiler import CompiledKernel
-from workers.backends import base, triton
+from workers.backends import triton
+from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
 
 ran = []
 CompiledKernel.__getitem__ = lambda self, grid: lambda *args, **kwargs: ran.append((grid, args))
-recorder = base.Recorder()
+recorder = Recorder()
 triton.TritonBackend().build(Path(sys.argv[1]), recorder)
 kernel = object.__new__(CompiledKernel)
 kernel.name = "own"
 kernel[(3, 1, 1)](1, 2)
 assert (recorder.total, recorder.names, ran) == (1, {"own"}, [((3, 1, 1), (1, 2))]), (recorder, ran)
-recorder.pretend(AblationMode.NOTHING)
+recorder.substitute(AblationMode.NOTHING)
 kernel[(3, 1, 1)](1, 2)
 assert (recorder.total, len(ran)) == (2, 1), (recorder, ran)
 """

@@ -12,10 +12,10 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
 from triton.language import load, store
 from workers.backends import triton as backend
-from workers.backends.support import language_names
+from workers.backends.interpreter import language_names
 before = (load, store)
 language_names.install()
-backend._type_numbers()
+backend._convert_scalars()
 cast = tl.cast
 
 @triton.jit

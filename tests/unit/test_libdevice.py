@@ -14,7 +14,7 @@ KERNELS = '''
 import json, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
-from workers.backends.support import libdevice as ours
+from workers.backends.interpreter import libdevice as ours
 ours.install()
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import libdevice as of_cuda

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy
 import pytest
 import torch
+
 from workers.backends.recording import library_work
 from workers.backends.recording.library_work import Account, Work
 
@@ -39,17 +40,17 @@ def test_products_count_by_their_arithmetic() -> None:
 
 def test_memory_that_numpy_is_given_is_charged() -> None:
     x = torch.ones(1000)
-    assert _operators(lambda: x.numpy()) == {"numpy": library_work.HANDED_OUT * 4000}
+    assert _operators(lambda: x.numpy()) == {"numpy": library_work.EXPORT_PASSES * 4000}
     assert isinstance(x.numpy().sum(), object)
 
 
-library_work.watch_handing_out()
+library_work.watch_exports()
 BOUND_EARLY = torch.Tensor.numpy
 """The method as bound by a candidate that is loaded later."""
 
 
 @pytest.mark.parametrize(
-    "hand_out",
+    "export",
     [
         BOUND_EARLY,
         torch._C._to_dlpack,
@@ -60,10 +61,10 @@ BOUND_EARLY = torch.Tensor.numpy
     ],
 )
 def test_elements_that_leave_torch_are_charged_on_every_way(
-    hand_out: Callable[[torch.Tensor], object],
+    export: Callable[[torch.Tensor], object],
 ) -> None:
     x = torch.ones(1000)
-    assert _operators(lambda: hand_out(x)).get("numpy", 0) >= library_work.HANDED_OUT * 4000
+    assert _operators(lambda: export(x)).get("numpy", 0) >= library_work.EXPORT_PASSES * 4000
 
 
 def test_memory_of_others_that_is_only_read_or_was_given_is_not_charged() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch._C import _profiler
 from torch.utils._python_dispatch import _disable_current_modes
+
 from workers.backends.recording import execution_trace, library_work
 
 SIDE = 64
@@ -78,7 +79,7 @@ def test_views_are_free_where_only_the_trace_sees_them():
 
 @pytest.mark.parametrize("call", [lambda x: x.numpy(), np.from_dlpack])
 def test_memory_that_is_handed_out_counts_as_many_passes(call):
-    assert charged(call, torch.randn(SIDE, SIDE)) == [("numpy", library_work.HANDED_OUT * BYTES)]
+    assert charged(call, torch.randn(SIDE, SIDE)) == [("numpy", library_work.EXPORT_PASSES * BYTES)]
 
 
 def test_messages_of_the_trace_are_no_output_of_the_candidate(capfd):

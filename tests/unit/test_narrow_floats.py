@@ -12,7 +12,7 @@ KERNELS = """
 import json, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
-from workers.backends.support import narrow_floats
+from workers.backends.interpreter import narrow_floats
 narrow_floats.install()
 
 @triton.jit

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from workers.backends import base
-from workers.backends.base import LEAD_NS, LONGEST_LEAD_NS, Recorder
+from workers.backends.recording import recorder as recording
+from workers.backends.recording.recorder import LEAD_NS, LONGEST_LEAD_NS, Recorder
 from workers.protocol import control_channel, launch_records
 from workers.protocol.launch_records import Launch
 from workers.referee.probes import call_profile
@@ -34,8 +34,8 @@ class FakeGpu:
         self.queued: list[FakeEvent] = []
 
     def sleep(self, cycles: int) -> None:
-        self.leads_ns.append(cycles // base.CYCLES_PER_NS)
-        self.clock_ms += cycles / base.CYCLES_PER_NS / 1e6
+        self.leads_ns.append(cycles // recording.CYCLES_PER_NS)
+        self.clock_ms += cycles / recording.CYCLES_PER_NS / 1e6
 
     def launch(self) -> None:
         self.clock_ms += 1.0
@@ -75,7 +75,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpu]:
     monkeypatch.setattr(torch.cuda, "_sleep", FakeEvent.gpu.sleep)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: FakeEvent.gpu.capturing)
     monkeypatch.setattr(
-        base, "time", SimpleNamespace(perf_counter_ns=lambda: FakeEvent.gpu.host_ns)
+        recording, "time", SimpleNamespace(perf_counter_ns=lambda: FakeEvent.gpu.host_ns)
     )
     yield FakeEvent.gpu
     del FakeEvent.gpu

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from workers.backends.recording import scaled_copies
 
-from workers.backends.base import Recorder
+from workers.backends.recording import scaled_copies
+from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
@@ -64,11 +64,11 @@ def _launch(recorder: Recorder, run: Callable[[], object], *tensors: torch.Tenso
 
 def test_launches_that_were_kept_are_applied_to_another_call() -> None:
     recorder = Recorder(inputs=[X])
-    recorder.pretend(AblationMode.KEEP)
+    recorder.substitute(AblationMode.KEEP)
     half, out, norm = MADE / 2, torch.zeros(50, 40), torch.zeros(50)
     _launch(recorder, lambda: torch.norm(X, dim=1, out=norm), X, norm)
     _launch(recorder, lambda: torch.mul(half, 2, out=out), half, out)
-    recorder.pretend(AblationMode.SCALE)
+    recorder.substitute(AblationMode.SCALE)
     other, into = torch.rand(50, 40), torch.zeros(50, 40)
     _launch(recorder, lambda: pytest.fail("ran"), X, norm.zero_())
     _launch(recorder, lambda: pytest.fail("ran"), other, into)

@@ -4,6 +4,7 @@ every type of element.
 
 import pytest
 import torch
+
 from workers.backends.recording import written_values
 
 TYPES = (

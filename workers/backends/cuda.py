@@ -8,11 +8,12 @@ from pathlib import Path
 from types import ModuleType
 
 from workers.backends import base
+from workers.backends.recording.recorder import Recorder
 
 
 class CudaBackend:
     """Executes the source, which compiles its extension while it is imported."""
 
-    def build(self, path: Path, recorder: base.Recorder) -> ModuleType:  # noqa: ARG002 (not recorded yet)
+    def build(self, path: Path, recorder: Recorder) -> ModuleType:  # noqa: ARG002 (the profiler records)
         """See base.Backend."""
         return base.execute(path)

@@ -22,12 +22,13 @@ from triton.runtime.jit import JITFunction
 
 from workers.backends import base
 from workers.backends.recording import library_work
+from workers.backends.recording.recorder import Recorder
 from workers.backends.support import kernel_constants, kernel_digest
 from workers.backends.support.import_hook import once_imported
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch, Three
 
-if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays as it was measured
+if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of them
     from workers.backends.interpreter import (
         block_logic,
         concurrent_programs,
@@ -38,12 +39,12 @@ if knobs.runtime.interpret:  # on a GPU it is not needed, and its zygote stays a
     )
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
-"""Module that launches Triton kernels for torch.compile.  To import it starts a
-thread, so that no zygote does.
+"""Module that launches Triton kernels for torch.compile.  A zygote does not import it, because that
+starts a thread.
 """
 
 WARP = 32
-"""Threads."""
+"""Threads of a warp."""
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _TYPES = {
@@ -63,17 +64,17 @@ _TYPES = {
 
 
 class TritonBackend:
-    """Executes the source with every launch going through the recorder: interpreted ones under
-    TRITON_INTERPRET=1, compiled ones otherwise.
+    """Executes the source, with every launch recorded: interpreted kernels if TRITON_INTERPRET is
+    1, compiled ones otherwise.
     """
 
-    def build(self, path: Path, recorder: base.Recorder) -> ModuleType:
+    def build(self, path: Path, recorder: Recorder) -> ModuleType:
         """See base.Backend."""
         for kind in (InterpretedFunction, JITFunction):
-            _record(kind, recorder)
+            _record_run(kind, recorder)
         if knobs.runtime.interpret:
-            _choose_the_first()
-            _type_numbers()
+            _use_first_configuration()
+            _convert_scalars()
             language_names.install()
             libdevice.install()
             narrow_floats.install()
@@ -81,7 +82,7 @@ class TritonBackend:
             concurrent_programs.install()
             no_gpu.install()
             _count_work(recorder)
-            library_work.watch_handing_out()
+            library_work.watch_exports()
         else:
             _record_compiled(recorder)
             once_imported(INDUCTOR, partial(_record_inlined, recorder))
@@ -89,8 +90,8 @@ class TritonBackend:
 
 
 def _host_part(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> None:
-    """All of a launch but the kernel: its hooks and the function that gives its
-    grid, which may do anything.
+    """Run the parts of a launch other than the kernel: its hooks and its grid function, which may
+    have side effects.
     """
     for hook in function.pre_run_hooks:
         hook(*args, **kwargs)
@@ -102,22 +103,22 @@ def _host_part(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gri
         grid({**defaults, **dict(zip(function.arg_names, args, strict=False)), **kwargs})
 
 
-def _choose_the_first() -> None:
-    """Let autotuning choose its first configuration: without a GPU there is nothing to compare them
-    by, and Triton's autotuner asks the driver for a clock.
+def _use_first_configuration() -> None:
+    """Make autotuning use its first configuration: without a GPU configurations cannot be compared,
+    and Triton's autotuner requires the driver's clock.
     """
 
-    def as_fast_as_any(*args: Any, **kwargs: Any) -> list[float]:  # noqa: ARG001 (Autotuner._bench's)
+    def equal_times(*args: Any, **kwargs: Any) -> list[float]:  # noqa: ARG001 (Autotuner._bench's)
         return [0.0, 0.0, 0.0]
 
     unbound: Any = Autotuner
-    unbound._bench = as_fast_as_any
+    unbound._bench = equal_times
 
 
-def _type_numbers() -> None:
-    """Give kernels a float as a compiled one gets it: a scalar in single precision, which has
-    methods, and widens half precision beside it; and a bool as one bit.  The interpreter gives
-    them Python's own float, and a bool of 32 bits, which it refuses.
+def _convert_scalars() -> None:
+    """Pass floats and bools to interpreted kernels in the types of compiled ones: fp32 scalars,
+    which have methods and promote fp16 operands, and one bit.  The interpreter passes Python's
+    float, and a bool of 32 bits, which it refuses.
     """
     original = interpreter._implicit_cvt
 
@@ -133,8 +134,8 @@ def _type_numbers() -> None:
     interpreter._implicit_cvt = typed
 
 
-def _record(kind: Any, recorder: base.Recorder) -> None:
-    """The ordinary way: a function with a grid."""
+def _record_run(kind: Any, recorder: Recorder) -> None:
+    """Record launches of the form `kernel[grid](…)`, which call `kind.run`."""
     original = kind.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -146,7 +147,7 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
             _host_part(self, args, kwargs, grid)
             result = recorder.returned.get(self.fn)
         else:
-            sized = Sized(grid, recorder.kernel_begins)
+            sized = ObservedGrid(grid, recorder.kernel_begins)
             result = recorder.launch(
                 lambda: original(self, *args, grid=sized, warmup=warmup, **kwargs),
                 lambda kernel: _launch(self.fn.__name__, kernel, sized.grid),
@@ -161,15 +162,15 @@ def _record(kind: Any, recorder: base.Recorder) -> None:
 
 
 def _count(mask: Any) -> int:
-    """Elements that a mask lets through; of a block pointer's with bounds the
-    interpreter makes a bare array.
+    """Number of elements that a mask selects.  The interpreter represents the mask of a block
+    pointer with bounds as a bare array.
     """
     return int(np.count_nonzero(mask if isinstance(mask, np.ndarray) else mask.data))
 
 
-def _count_work(recorder: base.Recorder) -> None:
-    """Have the interpreter tell the recorder the bytes and products of a profiled
-    call's kernels.
+def _count_work(recorder: Recorder) -> None:
+    """Make the interpreter report the bytes and products of a profiled call's kernels to the
+    recorder.
     """
     builder: Any = InterpreterBuilder
     load, store, dot = builder.create_masked_load, builder.create_masked_store, builder.create_dot
@@ -206,8 +207,8 @@ def _count_work(recorder: base.Recorder) -> None:
     builder.create_atomic_rmw, builder.create_dot = counting_rmw, counting_dot
 
 
-def _record_compiled(recorder: base.Recorder) -> None:
-    """The other way: the result of `warmup` takes a grid, too."""
+def _record_compiled(recorder: Recorder) -> None:
+    """Record launches of a kernel that `warmup` has compiled: `compiled[grid](…)`."""
     unbound: Any = CompiledKernel
     original = unbound.__getitem__
 
@@ -227,10 +228,9 @@ def _record_compiled(recorder: base.Recorder) -> None:
     unbound.__getitem__ = with_grid
 
 
-def _record_inlined(recorder: base.Recorder, module: Any) -> None:
-    """Kernels of its own in a function that torch.compile has compiled: Inductor
-    copies their source into its own, and launches them as it launches those that it
-    wrote itself.  `module`: INDUCTOR.
+def _record_inlined(recorder: Recorder, module: Any) -> None:
+    """Record the candidate's kernels in functions under torch.compile: Inductor copies their source
+    into its own, and launches them like the kernels that it generates.  `module`: INDUCTOR.
     """
     original = module.CachingAutotuner.run
 
@@ -251,30 +251,30 @@ def _record_inlined(recorder: base.Recorder, module: Any) -> None:
     module.CachingAutotuner.run = run
 
 
-class Sized:
-    """A launch's grid, which remembers its value: it may be a function of the kernel's options."""
+class ObservedGrid:
+    """A launch's grid that stores its value, which may be a function of the kernel's options."""
 
     def __init__(self, grid: Any, known: Callable[[], None] = lambda: None) -> None:
-        """`grid`: one to three numbers, or a function that returns them; `known`: called once it is
-        known, which is after all that the host does for a launch.
+        """`grid`: one to three numbers, or a function that returns them; `known`: called when the
+        grid is evaluated, the last step of the host in a launch.
         """
         self._asked = grid
         self._known = known
         self.grid: tuple[int, ...] = ()
 
     def __call__(self, options: dict[str, Any]) -> tuple[int, ...]:
-        """The grid, which Triton asks for when it launches."""
+        """The evaluated grid; Triton calls this when it launches."""
         asked = self._asked(options) if callable(self._asked) else self._asked
         self.grid = tuple(
             map(operator.index, asked)
-        )  # the interpreter's options are scalars of its own
+        )  # the interpreter's options are scalars of its own type
         self._known()
         return self.grid
 
 
 def _launch(name: str, kernel: Any, grid: tuple[int, ...]) -> Launch:
-    """Name, origin and sizes of a launch.  `kernel`: triton's compiled one, None
-    from the interpreter.
+    """Name, origin and sizes of a launch.  `kernel`: the compiled kernel, None for an interpreted
+    one.
     """
     metadata = getattr(kernel, "metadata", None)
     warps = getattr(metadata, "num_warps", None)
@@ -289,7 +289,7 @@ def _launch(name: str, kernel: Any, grid: tuple[int, ...]) -> Launch:
 
 
 def _three(grid: tuple[int, ...]) -> Three:
-    """Sizes that are not given are 1."""
+    """The grid in three dimensions; missing sizes are 1."""
     x, y, z, *_ = (*grid, 1, 1)
     return x, y, z
 
@@ -306,7 +306,7 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         value = bound.get(name, _default(function.fn, name))
         kind = "constexpr" if "constexpr" in str(annotations.get(name, "")) else _type_of(value)
         if type(value) is int and value == 1 and name not in kept and index not in kept:
-            kind = "constexpr"  # a stride of 1 is a constant, for Triton as well
+            kind = "constexpr"  # Triton treats the value 1 as a constant, too
         signature[name] = kind
         if kind == "constexpr":
             constants[name] = kernel_constants.written(value)
@@ -321,8 +321,8 @@ def _signature(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _not_specialized(function: Any) -> Sequence[str | int]:
-    """Names and positions of arguments that never become constants, of a compiled
-    function or an interpreted one.
+    """Names and positions of the arguments that never become constants.  `function`: a compiled or
+    an interpreted function.
     """
     options = getattr(function, "kwargs", None) or vars(function)
     return options.get("do_not_specialize") or ()

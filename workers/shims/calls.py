@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 import torch
 
-from workers.backends.base import Clock, synchronise
+from workers.backends.recording.recorder import Clock, synchronise
 from workers.protocol import layout, problem_spec
 from workers.protocol.control_channel import POINTERS_AT, QUEUED_AT, Delivering, Reply, ReplyCode
 from workers.protocol.shared_memory import (

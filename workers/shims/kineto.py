@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from workers.backends.base import synchronise
+from workers.backends.recording.recorder import synchronise
 from workers.protocol.launch_records import MOST, Launch, Three, busy_ns
 
 if os.environ.get("EVALUATION_DEVICE", "cpu") != "cpu":

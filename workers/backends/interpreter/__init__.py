@@ -1,3 +1,4 @@
-"""Changes to Triton's interpreter, so that a kernel has the properties on the CPU device that it has
-on a GPU.  Each module has an `install`, called before a candidate's source is executed.
+"""Changes to Triton's interpreter, so that kernels have properties of a GPU on the CPU device.
+
+Each module has an `install`, which is called before a candidate's source is executed.
 """

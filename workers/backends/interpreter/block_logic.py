@@ -1,8 +1,7 @@
-"""`and`, `or` and `not` of blocks for Triton's interpreter, as its compiler does
-them: element by element.
+"""`and`, `or` and `not` of blocks in Triton's interpreter, element by element as in compiled code.
 
-Python asks for one truth value of the first block, which is that of its first element, and
-gives back one of the two: a mask of rows and columns would lose one of both, and loads
+Python evaluates these operators by the truth value of the first block, which is that of its first
+element, and returns one operand: a mask of rows and columns would lose one of them, and loads
 beyond the tensor end the process.
 """
 
@@ -16,19 +15,19 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 _JOINED, _NEGATED = "_assay_joined", "_assay_negated"
-"""Names in Triton's module, which gives its own to the functions that it rewrites."""
+"""Names of `_joined` and `_negated` in Triton's module, whose globals rewritten functions see."""
 
 
 class _Transformer(interpreter.ASTTransformer):  # type: ignore[misc]
-    """Calls in place of boolean operators, beside Triton's own changes."""
+    """Replaces boolean operators by calls, in addition to Triton's own changes."""
 
     def visit_Assign(self, node: ast.Assign) -> Any:  # noqa: N802 (ast names it)
-        """Triton's does not look into the value."""
+        """Visit the value, which Triton's transformer does not."""
         node.value = self.visit(node.value)
         return super().visit_Assign(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.Call:  # noqa: N802 (ast names it)
-        """Operands are functions, so that a number that decides ends the rest, as in Python."""
+        """Pass operands as functions, so that a number that decides ends the evaluation."""
         self.generic_visit(node)
         method = ast.Constant("logical_or" if isinstance(node.op, ast.Or) else "logical_and")
         nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
@@ -36,7 +35,7 @@ class _Transformer(interpreter.ASTTransformer):  # type: ignore[misc]
         return ast.Call(func=ast.Name(_JOINED, ast.Load()), args=[method, *operands], keywords=[])
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:  # noqa: N802 (ast names it)
-        """`not`; others are methods of a block."""
+        """Replace `not`; the other unary operators are methods of a block."""
         self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
             return node
@@ -44,7 +43,7 @@ class _Transformer(interpreter.ASTTransformer):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Give the interpreter these operators."""
+    """Install these operators in the interpreter."""
     module: Any = interpreter
     setattr(module, _JOINED, _joined)
     setattr(module, _NEGATED, _negated)

@@ -1,17 +1,16 @@
-"""Interpreted kernels with properties that compiled ones have on a GPU.
+"""Concurrency of a GPU's programs, and TF32 products, in Triton's interpreter.
 
-* Programs of a launch run in no order.  The interpreter runs them one after another, from the
-  first to the last, so that a kernel which needs that order (a carry that the program before
-  left in memory, sums without atomic operations, a last program that adds up the parts of the
-  others) is right in it and wrong on a GPU.  Here each launch has a random order.  A kernel that
-  waits for other programs in a loop keeps the interpreter's: in another one it would wait for
-  ever.
-* A program does not see the stores of others in the same launch, unless it has executed an
-  atomic operation before, with which programs wait for each other: of two that add to one
-  element by a load and a store, one is lost.
-* Products of single precision are in TF32 unless `input_precision` says otherwise.
+* The programs of a launch run in no defined order on a GPU.  The interpreter runs them from first
+  to last, so that a kernel which depends on that order (a carry left in memory by the previous
+  program, sums without atomic operations, a last program that adds up the parts of the others) is
+  right in the interpreter only.  Here each launch has a random order.  A kernel that waits for
+  other programs in a loop keeps the interpreter's order: in another one it would wait for ever.
+* A program does not see the stores of others in the same launch until it executes an atomic
+  operation, by which programs synchronise: if two programs add to one element by a load and a
+  store, one addition is lost.
+* Products of fp32 are in TF32 unless `input_precision` is given.
 
-It does not guard against lanes of one program that read what other lanes have just stored.
+This does not guard against lanes of one program that read what other lanes have just stored.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ from triton._C.libtriton import ir
 from triton.runtime.interpreter import GridExecutor, InterpreterBuilder, TensorHandle
 
 DROPPED_BITS = 13
-"""Bits of a single-precision number that TF32 does not have."""
+"""Bits of the significand of fp32 that TF32 lacks."""
 
 _random = random.SystemRandom()
 
 
 TRACKED = 1 / 2
-"""Share of the launches in which stores of other programs are hidden, which takes time."""
+"""Share of the launches in which stores of other programs are hidden; hiding takes time."""
 
 MOST_STORES = 512
-"""Stores of a launch that are hidden; later ones are seen."""
+"""Most stores of a launch that are hidden; later ones are visible."""
 
 
-class Launch:
-    """A launch that runs: the order of its programs, and their stores."""
+class RunningLaunch:
+    """The launch in progress: the order of its programs, and their stores."""
 
     def __init__(self, sizes: tuple[int, ...], *, waits: bool) -> None:
-        """`sizes`: the grid's; `waits`: programs wait for each other."""
+        """`sizes`: of the grid; `waits`: whether programs wait for each other."""
         several = not waits and int(np.prod(sizes)) > 1
         self.order = drawn_order(int(np.prod(sizes))) if several else None
         self._tracks = several and _random.random() < TRACKED
@@ -55,15 +54,15 @@ class Launch:
         self._program = 0
 
     def begin(self, program: int) -> None:
-        """Begin with the next program."""
+        """Begin a program."""
         self._program, self._has_synchronised = program, False
 
     def synchronise(self) -> None:
-        """Note an atomic operation."""
+        """Record that the program has executed an atomic operation."""
         self._has_synchronised = True
 
     def note_store(self, pointers: Any, value: Any, mask: Any) -> None:
-        """Keep the values at the addresses of a store that follows."""
+        """Keep the values that the next store overwrites."""
         if self._tracks and len(self._stores) < MOST_STORES:
             shape = pointers.shape
             kept, old = np.broadcast_to(mask, shape), value.dtype
@@ -72,7 +71,7 @@ class Launch:
                 self._stores.append(Store(self._program, pointers[kept], before[kept]))
 
     def stale(self, pointers: Any, mask: Any, loaded: Any) -> Any:
-        """Loaded values without the stores of other programs in this launch."""
+        """Loaded values as they were before the stores of other programs in this launch."""
         if not self._stores or self._has_synchronised or not mask.any():
             return loaded
         asked = pointers[np.broadcast_to(mask, pointers.shape)]
@@ -87,7 +86,7 @@ class Launch:
 
 
 class Store:
-    """Values that a store of one program has overwritten."""
+    """Values overwritten by a store of one program."""
 
     def __init__(self, program: int, addresses: Any, before: Any) -> None:
         """`before`: values at these addresses."""
@@ -96,7 +95,7 @@ class Store:
         self.lowest, self.highest = self.addresses[0], self.addresses[-1]
 
     def undone(self, pointers: Any, loaded: Any) -> Any:
-        """Loaded values, at the addresses of this store those before it."""
+        """Loaded values, with those before this store at its addresses."""
         if loaded.dtype != self._before.dtype:
             return loaded
         at = np.minimum(np.searchsorted(self.addresses, pointers), len(self.addresses) - 1)
@@ -104,13 +103,13 @@ class Store:
 
 
 def install() -> None:
-    """Give the interpreter these properties."""
-    _run_at_once()
+    """Install these properties in the interpreter."""
+    _shuffle_programs()
     _hide_stores()
     _round_products()
 
 
-def _run_at_once() -> None:
+def _shuffle_programs() -> None:
     builder: Any = InterpreterBuilder
     executor: Any = GridExecutor
     run, set_sizes, set_index = executor.__call__, builder.set_grid_dim, builder.set_grid_idx
@@ -124,7 +123,7 @@ def _run_at_once() -> None:
 
     def sizing(self: Any, *sizes: int) -> None:
         set_sizes(self, *sizes)
-        builder.launch = Launch(sizes, waits=builder.waits)
+        builder.launch = RunningLaunch(sizes, waits=builder.waits)
 
     def indexing(self: Any, x: int, y: int, z: int) -> None:
         _, rows, columns = self.grid_dim
@@ -170,7 +169,7 @@ def _hide_stores() -> None:
 
 
 def _bare(mask: Any) -> Any:
-    """The array of a mask; of a block pointer's with bounds the interpreter makes a bare one."""
+    """The array of a mask; the mask of a block pointer with bounds is a bare array already."""
     return mask if isinstance(mask, np.ndarray) else mask.data
 
 
@@ -232,7 +231,7 @@ def _round_products() -> None:
 
 
 def in_tf32(block: Any) -> Any:
-    """A block rounded to TF32, with ten bits of mantissa."""
+    """The block rounded to TF32, with ten bits of significand."""
     if block.data.dtype != np.float32:
         return block
     bits = np.ascontiguousarray(block.data).view(np.uint32)

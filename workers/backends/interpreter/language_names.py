@@ -1,9 +1,9 @@
-"""Triton's functions by names of the candidate's own (`cast = tl.cast`, `from triton.language
-import load`) for Triton's interpreter.
+"""Triton's functions under names of the candidate's own (`cast = tl.cast`, `from triton.language
+import load`) in Triton's interpreter.
 
-The interpreter replaces the members of `triton.language` while a kernel runs, so a name that
-was bound before keeps the function that asks for a compiler.  Here such names of a kernel's module
-are bound to the replacements for as long.
+The interpreter replaces the members of `triton.language` while a kernel runs.  A name that was
+bound before still refers to the original function, which needs a compiler.  Such names in a
+kernel's module are bound to the replacements while the kernel runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from triton.runtime import interpreter
 
 
 def install() -> None:
-    """Let the interpreter replace such names, too."""
+    """Make the interpreter replace these names as well."""
     original = interpreter._patch_lang
 
     def patched(function: Callable[..., Any]) -> Any:
@@ -32,13 +32,13 @@ def install() -> None:
         for name, value in names.items():
             module, member = places[id(value)]
             function.__globals__[name] = getattr(module, member)
-        scope.restore = _both(scope.restore, lambda: function.__globals__.update(names))
+        scope.restore = _in_turn(scope.restore, lambda: function.__globals__.update(names))
         return scope
 
     interpreter._patch_lang = patched
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+def _in_turn(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         first()
         second()

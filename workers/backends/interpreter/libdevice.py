@@ -1,13 +1,13 @@
-"""NVIDIA's library of mathematical functions (libdevice) for Triton's interpreter,
-which has none: done by torch's.
+"""NVIDIA's library of mathematical functions (libdevice) for Triton's interpreter, by torch's
+functions.
 
-Kernels import it as `triton.language.extra.libdevice`, with functions that are empty because a
-compiler puts those of its target in their place, or as `triton.language.extra.cuda.libdevice`, with
-functions that ask the compiler for a symbol. Under the interpreter both ask us: types of arguments
-are checked as for a GPU, and the symbol is looked up here.
+Kernels import it as `triton.language.extra.libdevice`, whose functions are empty because a compiler
+replaces them by those of its target, or as `triton.language.extra.cuda.libdevice`, whose functions
+request a symbol from the compiler.  Under the interpreter both forms check the types of arguments
+as for a GPU and look the symbol up in SYMBOLS.
 
-A function that is not in the table is not supported in interpreter mode, and says so; see
-failure_status.py for the effect.
+A function that is not in the table raises NotImplementedError (attributed in
+workers/referee/session/failure_status.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from triton.language.extra import libdevice as of_any_target
 from triton.language.extra.cuda import libdevice as of_cuda
 from triton.runtime import interpreter
+
 from workers.backends.recording import library_work
 
 Function = Callable[..., torch.Tensor]
@@ -72,7 +73,7 @@ _OF_SEVERAL: dict[str, Function] = {
     "rhypot": lambda x, y: 1 / torch.hypot(x, y),
 }  # fmt: skip
 _BY_HARDWARE = ("cos", "exp", "exp10", "log", "log10", "log2", "sin", "tan")
-"""Functions that in single precision have quick variants, too, which are less exact than these."""
+"""Functions with fast fp32 variants in hardware, which are less exact than the ones used here."""
 
 _TO_NEAREST: dict[str, Function] = {
     "add": torch.add, "div": torch.div, "mul": torch.mul, "rcp": torch.reciprocal,
@@ -105,11 +106,11 @@ SYMBOLS: dict[str, Function] = {
     "__nv_powif": torch.pow,
     "__nv_saturatef": lambda x: torch.clamp(x, 0, 1),
 }
-"""Functions by the symbol that the compiler would link: single precision mostly ends with f."""
+"""Functions by the symbol that a compiler links; those in fp32 mostly end with f."""
 
 
 def install() -> None:
-    """Give the interpreter these functions."""
+    """Install these functions in the interpreter."""
     builder: Any = interpreter.InterpreterBuilder
     builder.create_extern_elementwise = _elementwise
     for name, function in list(vars(of_cuda).items()):
@@ -129,7 +130,7 @@ def _elementwise(
     kind: Any,
     _pure: bool,
 ) -> Any:
-    """Triton's create_extern_elementwise.  Arguments are of one shape, or single numbers."""
+    """Replacement of create_extern_elementwise; arguments have one shape or are scalars."""
     function = SYMBOLS.get(symbol)
     if function is None:
         raise NotImplementedError(f"libdevice's {symbol} not supported in interpreter mode")

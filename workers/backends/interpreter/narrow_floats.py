@@ -1,11 +1,11 @@
-"""Floats that numpy lacks (bf16, and floats of one byte) for Triton's interpreter.
+"""Floats that numpy lacks (bf16, and floats of one byte) in Triton's interpreter.
 
-The interpreter keeps them as unsigned integers and computes with these: products, comparisons and
-dots of bf16 are those of the integers.  Its conversions lose the carry of a rounded mantissa (127.8
-becomes 64 in e4m3) and the rounding itself in bf16.  Here they are widened to single precision,
-computed there and rounded to the nearest, as compiled code does; floats of one byte keep to
-their largest number.  All of it is numpy's work: the account of the library's work would see
-torch's.
+The interpreter represents them as unsigned integers and computes with the integers: products,
+comparisons and dots of bf16 are wrong.  Its conversions lose the carry of a rounded significand
+(127.8 becomes 64 in e4m3) and do not round to bf16 at all.  Here operands are widened to fp32 and
+results rounded to nearest, as in compiled code; floats of one byte saturate at their largest
+number. numpy computes all of it, because torch's operators would count as the library's work
+(workers/backends/recording/library_work.py).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ TYPES = {
     "fp8e4b8": torch.float8_e4m3fnuz,
     "fp8e5b16": torch.float8_e5m2fnuz,
 }
-"""torch's types by the names of Triton's."""
+"""torch's types by Triton's names."""
 
 _ON_BITS = frozenset(
     {np.where, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift}
 )
-"""Operations of the interpreter that are right on the bits of any type."""
+"""Operations of the interpreter that are right on the integer representation of any type."""
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Test whether numpy lacks Triton's type of an element."""
+    """Test whether numpy lacks the element type of a Triton type."""
     return getattr(dtype.scalar, "name", "") in TYPES
 
 
-class _EightBits:
-    """The numbers of a float of one byte, by code: the lower half is positive and rises."""
+class _OneByteFloat:
+    """Values of a one-byte float by code; the lower half of the codes is positive and ascends."""
 
     def __init__(self, kind: torch.dtype) -> None:
         self.numbers = torch.arange(256, dtype=torch.uint8).view(kind).float().numpy()
@@ -50,7 +50,7 @@ class _EightBits:
         self._has_negative_zero = not np.isnan(self.numbers[128])
 
     def codes(self, numbers: Any) -> Any:
-        """Codes of the nearest numbers; half-way between two, of the even one."""
+        """Codes of the nearest values; ties go to the even code."""
         sizes = np.abs(numbers)
         codes = np.searchsorted(self._halfway, sizes)
         tied = self._halfway[np.minimum(codes, self._halfway.size - 1)] == sizes
@@ -59,18 +59,18 @@ class _EightBits:
         return np.where(np.isnan(numbers), self._nan, codes | (negative * 128)).astype(np.uint8)
 
 
-_OF_A_BYTE = {name: _EightBits(kind) for name, kind in TYPES.items() if kind.itemsize == 1}
+_OF_A_BYTE = {name: _OneByteFloat(kind) for name, kind in TYPES.items() if kind.itemsize == 1}
 
 
 def widened(data: Any, dtype: Any) -> Any:
-    """Numbers that the interpreter keeps as integers, in single precision."""
+    """Values in fp32 of the integers that represent them in the interpreter."""
     if table := _OF_A_BYTE.get(dtype.scalar.name):
         return table.numbers[data.view(np.uint8)]
     return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def rounded(data: Any, dtype: Any) -> Any:
-    """Numbers rounded to the nearest of a narrow type, as the interpreter keeps them."""
+    """Integers that represent the values, rounded to the nearest of a narrow type."""
     numbers = np.array(data, dtype=np.float32)
     if table := _OF_A_BYTE.get(dtype.scalar.name):
         return table.codes(numbers)
@@ -80,7 +80,7 @@ def rounded(data: Any, dtype: Any) -> Any:
 
 
 def install() -> None:
-    """Let the interpreter's operations widen and round these types."""
+    """Make the interpreter's operations widen and round these types."""
     builder: Any = interpreter.InterpreterBuilder
     for name in ("binary_op", "ternary_op", "unary_op"):
         setattr(builder, name, _by_function(getattr(builder, name)))
@@ -96,7 +96,7 @@ def _constant(_builder: Any, value: float) -> Any:
 
 
 def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation with numpy's function of its operands as the last argument."""
+    """Wrapper of an operation whose last argument is the numpy function of its operands."""
     wide = _by_operands(original)
 
     def run(builder: Any, *arguments: Any) -> Any:
@@ -106,7 +106,7 @@ def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_operands(original: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation of handles with a result of the type of the last one."""
+    """Wrapper of an operation whose result has the type of its last tensor handle."""
 
     def run(builder: Any, *arguments: Any) -> Any:
         handles = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]
@@ -129,7 +129,7 @@ def _wide(argument: Any) -> Any:
 
 
 def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A conversion; one that asks for rounding towards zero is the interpreter's."""
+    """Wrapper of a conversion; the interpreter's own rounds towards zero on request."""
 
     def run(builder: Any, source: Any, kind: Any, rounding: Any = None) -> Any:
         if rounding not in (None, interpreter._ir.ROUNDING_MODE.RTNE):

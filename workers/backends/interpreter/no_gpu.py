@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 NO_DEVICE = -1
-"""Index with which torch leaves the current GPU as it is."""
+"""Index for which torch does not change the current GPU."""
 
 
 def install() -> None:
-    """Let `torch.cuda.device` accept the CPU and its missing index (None)."""
+    """Make `torch.cuda.device` accept the CPU, and the index None of a tensor there."""
     guard: Any = torch.cuda.device
     original = guard.__init__
 

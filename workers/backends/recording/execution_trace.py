@@ -1,10 +1,9 @@
-"""Operators of a call that a dispatch mode does not see, by torch's own execution
-trace, on the CPU device.
+"""Operators of a call that a dispatch mode does not see, from torch's execution trace (CPU device).
 
-A mode sees the operators of its thread, down to the first that Python implements; the trace has
-those of other threads, of custom operators' bodies, and of code that switches modes off.  It costs
-2 ms for each operator, so that it is for one profiled call.  Operators that a mode accounts for are
-marked (`accounted`), and left out here.
+A mode sees the operators of its thread, down to the first that Python implements.  The trace also
+has those of other threads, of custom operators' bodies, and of code that disables modes.  It costs
+2 ms for each operator, so only profiled calls are traced.  Operators that the mode has counted are
+marked (`accounted`) and omitted here.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from torch._C import _profiler
 from torch.utils.flop_counter import flop_registry
 
 MOST_BYTES = 64 << 20
-"""Longest trace that is read: 12,000 operators."""
+"""Largest trace that is read; it has 12,000 operators."""
 
 MULTIPLYING = frozenset(
     {"linear", "rnn", "lstm", "gru", "cdist", "trilinear", "linalg", "solve", "inverse", "cholesky"}
 )
-"""Parts of the names of operators that multiply."""
+"""Parts of the names of operators that multiply matrices."""
 
 OPERATOR_BYTES = 5_000
-"""Length of an operator's part of a trace."""
+"""Bytes of one operator in a trace."""
 
 LAUNCH_BYTES = 5_000_000
-"""Bytes that a GPU moves in the time of its shortest kernel: least work of operators
-that are too many to be read.
+"""Bytes that a GPU moves in the time of its shortest kernel: work assumed for each operator of a
+trace that is too large to be read.
 """
 
 _MARK = f"assay.{secrets.token_hex(8)}"
@@ -51,7 +50,7 @@ _parse = json.loads
 
 
 class Unseen(NamedTuple):
-    """One operator that no mode accounted for."""
+    """One operator that the dispatch mode has not counted."""
 
     name: str
     moved_bytes: int
@@ -59,21 +58,20 @@ class Unseen(NamedTuple):
 
 
 def accounted() -> Any:
-    """A context for operators that are counted elsewhere."""
+    """Context of operators that are counted elsewhere."""
     return _Noted(_MARK)
 
 
 @contextmanager
 def trace(found: list[Unseen], free: Collection[str]) -> Iterator[None]:
-    """Trace all that runs inside, in every thread, and add to `found` the operators
-    that were not marked.
+    """Trace all threads while the context is open, and add unmarked operators to `found`.
 
-    `free`: names of operators that touch no element.
+    `free`: names of operators that access no element.
     """
     number, path = tempfile.mkstemp(suffix=".json")
     with os.fdopen(number, "rb") as file:
         with _without_messages():
-            _remove()  # another's, in whose place this one would not be
+            _remove()  # an observer of the candidate: there can be only one
             is_on = _add(path)
             _enable()
         Path(path).unlink()
@@ -87,7 +85,7 @@ def trace(found: list[Unseen], free: Collection[str]) -> Iterator[None]:
 
 
 def _read(file: BinaryIO, free: Collection[str], *, is_on: bool) -> list[Unseen]:
-    """Operators of the trace in this file; where it cannot be read, more than any call needs."""
+    """Operators of the trace in a file; if it cannot be read, more work than any call has."""
     length = os.fstat(file.fileno()).st_size
     if is_on and length <= MOST_BYTES:
         with suppress(ValueError):
@@ -103,7 +101,7 @@ def _read(file: BinaryIO, free: Collection[str], *, is_on: bool) -> list[Unseen]
 
 @contextmanager
 def _without_messages() -> Iterator[None]:
-    """Standard error is the candidate's, and the observer writes a line there."""
+    """Suppress the line that the observer writes to standard error, which is the candidate's."""
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     try:
@@ -115,9 +113,9 @@ def _without_messages() -> Iterator[None]:
 
 
 def unmarked(nodes: Iterable[dict[str, Any]], free: Collection[str] = ()) -> list[Unseen]:
-    """The operators of a trace that touch memory and were not marked; of those that call others,
-    the others; but of products both, because only they know their arithmetic.  `free`: names of
-    operators that touch no element.
+    """The unmarked operators of a trace that access memory.  Of operators that call others only the
+    called ones count; of products both, because only the outer one has the arithmetic.  `free`:
+    names of operators that access no element.
     """
     by_number = {node["id"]: node for node in nodes}
     above = {number: node["ctrl_deps"] for number, node in by_number.items()}
@@ -143,7 +141,7 @@ def unmarked(nodes: Iterable[dict[str, Any]], free: Collection[str] = ()) -> lis
 
 
 def _around(numbers: set[int], above: Mapping[int, int]) -> set[int]:
-    """These nodes, and all that they were called by."""
+    """These nodes, and all of their callers."""
     around: set[int] = set()
     for each in numbers:
         number = each
@@ -154,8 +152,8 @@ def _around(numbers: set[int], above: Mapping[int, int]) -> set[int]:
 
 
 def _at_and_around(marks: set[int], above: Mapping[int, int]) -> set[int]:
-    """The marks, all that they were called by, and all that they called; a node has a
-    higher number than its parent.
+    """The marks, all of their callers, and all nodes that they call.  A node's number is higher
+    than its parent's.
     """
     around, below = _around(marks, above), set(marks)
     for number in sorted(above):
@@ -165,9 +163,7 @@ def _at_and_around(marks: set[int], above: Mapping[int, int]) -> set[int]:
 
 
 def _moved(node: dict[str, Any]) -> int:
-    """Bytes of the tensors that an operator reads and writes; 0 of one that only
-    looks at memory in another way.
-    """
+    """Bytes of the tensors that an operator reads and writes; 0 for one that only makes a view."""
     given, returned = (
         list(_tensors(node["inputs"]["values"])),
         list(_tensors(node["outputs"]["values"])),
@@ -207,10 +203,10 @@ def _formula(name: str) -> Callable[..., int] | None:
 
 
 def arithmetic(name: str, given: Iterable[int], written: Iterable[int]) -> int:
-    """Operations of an operator that torch has no formula for: as many as a product of matrices of
-    these sizes takes, where its name says that it multiplies; else 0.
+    """Operations of an operator for which torch has no formula: those of a matrix product of these
+    sizes if its name is that of a product, else 0.
 
-    `given`, `written`: elements of the tensors that it reads and writes.
+    `given`, `written`: numbers of elements of the tensors that it reads and writes.
     """
     parts = re.split(r"[:_.]+", name)
     if not any(

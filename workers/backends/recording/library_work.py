@@ -1,16 +1,14 @@
-"""The library's work in one call on the CPU device, by the account of a dispatch
-mode, beside that of the kernels.
+"""Account of the library's work in one call on the CPU device, kept by a dispatch mode.
 
-There no profiler knows a device's work: kernels are interpreted, a thousand times slower than the
-library beside them, so that their time says nothing.  So the work of both is modelled in one
-unit, the bytes that a GPU moves in the same time: of an operator, the bytes that it reads and
-writes, or its arithmetic; of an interpreted kernel, the sum of its loads, stores and products.
-Operators are seen wherever they are called: in the host's code, in a launch's hook or grid, in
-the body of an interpreted kernel.
+Interpreted kernels are a thousand times slower than the library, so their time is no measure.  The
+work of both is modelled in one unit, the bytes that a GPU moves in the same time: for an operator
+the bytes that it reads and writes, or its arithmetic; for an interpreted kernel its loads, stores
+and products.  Operators count wherever they are called: in host code, in a launch's hook or grid
+function, in the body of an interpreted kernel.
 
-Work that is done without torch is not seen: numpy over a tensor's memory, and Python over a list
-of its elements, is charged when they are handed out, and so are writes of an operator or a kernel
-into memory that torch did not allocate. It does not guard against another thread, or a custom
+Work outside of torch is not seen.  numpy on a tensor's memory, and Python on its elements, are
+charged when the memory is exported (`EXPORTS`), and so are writes of an operator or a kernel into
+memory that torch did not allocate.  This does not guard against another thread, or a custom
 operator's body, that writes there.
 """
 
@@ -23,19 +21,19 @@ from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch.utils.flop_counter import flop_registry
-from workers.backends.recording import execution_trace
 
+from workers.backends.recording import execution_trace
 from workers.protocol.dispatch_mode import Watching
 
 FLOPS_PER_BYTE = 20
-"""Single-precision operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
+"""fp32 operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
-HANDED_OUT = 60
-"""Passes over a tensor that is handed out to numpy: its use there is not seen, and two kernels that
-read and write as much once are a token beside it (app/detectors/lazy_optimisation.py).
+EXPORT_PASSES = 60
+"""Passes that are charged for a tensor whose memory is exported: its use by numpy is not seen.  Two
+kernels that read and write as much once are below the limit of app/detectors/lazy_optimisation.py.
 """
 
-HANDING_OUT = (
+EXPORTS = (
     (torch.Tensor, "numpy"),
     (torch.Tensor, "tolist"),
     (torch.Tensor, "__dlpack__"),
@@ -45,10 +43,10 @@ HANDING_OUT = (
     (torch.utils.dlpack, "to_dlpack"),
     (torch, "to_dlpack"),
 )
-"""Functions that hand out a tensor's memory, or its elements."""
+"""Functions that export a tensor's memory or its elements out of torch."""
 
 MOST_OPERATORS = 4000
-"""Rows that are kept; later rows are added to the last."""
+"""Most operators that are kept; work of later ones is added to the last."""
 
 FREE = frozenset(
     {
@@ -119,14 +117,16 @@ _storage = torch.Tensor.untyped_storage
 """Bound at import, before a candidate could replace it."""
 
 _unseen: list[frozenset[str] | None] = []
-"""Names of operators that are not charged, None: of all, while the interpreter does
-something of its own.
+"""Innermost last: names of operators that are not charged because the interpreter itself calls
+them; None for all operators.
 """
 
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Work that is not charged: the interpreter computes a function of a kernel's with torch."""
+    """Context of operators that are not charged: the interpreter computes a kernel's function by
+    them.
+    """
     _unseen.append(None)
     try:
         with execution_trace.accounted():
@@ -137,9 +137,9 @@ def unseen() -> Iterator[None]:
 
 @contextmanager
 def copying() -> Iterator[None]:
-    """The same of copies alone: the interpreter takes a kernel's arguments to and fro,
-    and asks them for their memory; an argument may be an object of the candidate's,
-    that computes when it is asked.
+    """Context in which copies alone are not charged: the interpreter copies a kernel's arguments to
+    the host and back.  An argument may be an object of the candidate that computes when it is
+    accessed.
     """
     _unseen.append(COPIES)
     try:
@@ -149,43 +149,43 @@ def copying() -> Iterator[None]:
 
 
 _entered: list[Account] = []
-"""Accounts that look at present."""
+"""Active accounts, innermost last."""
 
 _watched: list[str] = []
-"""Functions of HANDING_OUT that tell the accounts."""
+"""Functions of EXPORTS that have been wrapped."""
 
 
-def watch_handing_out() -> None:
-    """Have the functions that hand out a tensor's memory charge it to the account that looks, under
-    whichever name a candidate knows them: called before its source is run.
+def watch_exports() -> None:
+    """Make the functions in EXPORTS charge the tensor to the active account.  Called before the
+    candidate's source is executed, so that it finds only the wrapped functions.
     """
-    for place, name in HANDING_OUT:
+    for place, name in EXPORTS:
         if hasattr(place, name) and f"{place} {name}" not in _watched:
             _watched.append(f"{place} {name}")
             setattr(place, name, _charged(getattr(place, name)))
 
 
 def _charged(original: Callable[..., Any]) -> Callable[..., Any]:
-    def handed_out(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def exported(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if not _entered or not isinstance(tensor, torch.Tensor):
             return original(tensor, *args, **kwargs)
         account = _entered.pop()  # one such function calls another
         try:
-            account.hand_out(tensor)
+            account.charge_export(tensor)
             return original(tensor, *args, **kwargs)
         finally:
             _entered.append(account)
 
-    return handed_out
+    return exported
 
 
 class Account(Watching):  # type: ignore[no-untyped-call]
-    """Every operator while it is entered."""
+    """Dispatch mode that counts every operator while it is active."""
 
     def __init__(self, *, beyond: bool = True, arena: range = range(0)) -> None:
-        """Nothing seen.  `beyond`: look beyond this mode, too, which costs 2 ms for each
-        operator: not worth it where no kernel has a share.  `arena`: addresses of memory
-        that was given to the candidate.
+        """`beyond`: also count operators that this mode does not see (execution_trace.py), at 2 ms
+        for each operator; needed only if the candidate has kernels of its own.  `arena`: addresses
+        of the memory that the candidate was given.
         """
         super().__init__()
         self._beyond = beyond
@@ -194,8 +194,8 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         self._within = ExitStack()
 
     def __enter__(self) -> Account:
-        """Begin to look."""
-        watch_handing_out()
+        """Activate the mode."""
+        watch_exports()
         _entered.append(self)
         if self._beyond:
             self._within.enter_context(self._traced())
@@ -203,34 +203,34 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Look no more."""
+        """Deactivate the mode."""
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._within.close()
         _entered.remove(self)
 
-    def hand_out(self, tensor: torch.Tensor) -> None:
-        """Charge a tensor with elements that are known outside of torch from here on."""
+    def charge_export(self, tensor: torch.Tensor) -> None:
+        """Charge a tensor whose elements code outside of torch can access from here on."""
         self._note(
-            "numpy", time.perf_counter_ns(), HANDED_OUT * tensor.numel() * tensor.element_size()
+            "numpy", time.perf_counter_ns(), EXPORT_PASSES * tensor.numel() * tensor.element_size()
         )
 
     @contextmanager
     def launching(self, tensors: Iterable[object]) -> Iterator[None]:
-        """A launch of a kernel that is given these: those in memory of others that
-        it writes to are handed out.
+        """Context of a kernel's launch with these arguments.  Arguments in memory that torch did
+        not allocate are charged as exported if the kernel changes them.
         """
         with unseen():
-            others = [(each, _copied(each)) for each in tensors if self._is_of_others(each)]
+            others = [(each, _copied(each)) for each in tensors if self._is_foreign(each)]
         yield
         for tensor, before in others:
             with unseen():
                 is_changed = not torch.equal(before, _copied(tensor))
             if is_changed:
-                self.hand_out(tensor)
+                self.charge_export(tensor)
 
-    def _is_of_others(self, value: object) -> TypeGuard[torch.Tensor]:
-        """Return whether a tensor's memory was not allocated by torch for this
-        process alone, nor given to it.
+    def _is_foreign(self, value: object) -> TypeGuard[torch.Tensor]:
+        """Test whether a tensor's memory was neither allocated by torch for this process alone, nor
+        given to the candidate.
         """
         if not isinstance(value, torch.Tensor) or not value.numel():
             return False
@@ -243,7 +243,7 @@ class Account(Watching):  # type: ignore[no-untyped-call]
 
     @contextmanager
     def _traced(self) -> Iterator[None]:
-        """Operators that this mode does not see are added when it is left."""
+        """Context after which operators that this mode does not see are added."""
         unseen: list[execution_trace.Unseen] = []
         with execution_trace.trace(unseen, FREE):
             yield
@@ -258,19 +258,19 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         with execution_trace.accounted():
             result = func(*args, **kwargs)
         if func._schema.name not in FREE:
-            if func._schema.is_mutable and not self._is_hidden(func._schema.name):
-                for tensor in filter(self._is_of_others, _written(func, args, kwargs)):
-                    self.hand_out(tensor)
+            if func._schema.is_mutable and not self._is_uncharged(func._schema.name):
+                for tensor in filter(self._is_foreign, _written(func, args, kwargs)):
+                    self.charge_export(tensor)
             work = _work(func, args, kwargs, result)
             if work:
                 self._note(func._schema.name, began, work)
         return result
 
-    def _is_hidden(self, name: str) -> bool:
+    def _is_uncharged(self, name: str) -> bool:
         return bool(_unseen) and (_unseen[-1] is None or name in _unseen[-1])
 
     def _note(self, name: str, began: int, work: int) -> None:
-        if self._is_hidden(name):
+        if self._is_uncharged(name):
             return
         if len(self.operators) < MOST_OPERATORS:
             self.operators.append(Operator(name, began, time.perf_counter_ns() - began, work))
@@ -280,7 +280,7 @@ class Account(Watching):  # type: ignore[no-untyped-call]
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    """Bytes of a tensor, safe from later writes to it."""
+    """Private copy of a tensor's bytes."""
     return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
 
@@ -297,10 +297,10 @@ def _written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
 
 
 def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    """Modelled bytes of one operator; 0 of one that only looks at memory in another way."""
+    """Modelled bytes of one operator; 0 for one that only makes a view."""
     given, returned = _tensors([*args, *kwargs.values()]), _tensors([result])
-    places = set(map(_place, given))
-    new = [tensor for tensor in returned if _place(tensor) not in places]
+    known = set(map(_identity, given))
+    new = [tensor for tensor in returned if _identity(tensor) not in known]
     if not new and returned and not func._schema.is_mutable:
         return 0
     # A tensor that is written in place is among the arguments: it is read and written.
@@ -332,7 +332,7 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 
 def _bytes(tensor: torch.Tensor) -> int:
-    """Bytes of the distinct elements: a tensor that is expanded is read once."""
+    """Bytes of the distinct elements: an expanded tensor is read once."""
     size = int(tensor.numel() * tensor.element_size())
     try:
         return min(size, _storage(tensor).nbytes())
@@ -340,8 +340,8 @@ def _bytes(tensor: torch.Tensor) -> int:
         return size
 
 
-def _place(tensor: torch.Tensor) -> int:
-    """A number that tensors over the same memory have in common."""
+def _identity(tensor: torch.Tensor) -> int:
+    """A number that all tensors over the same memory share."""
     try:
         return _storage(tensor).data_ptr()
     except (RuntimeError, NotImplementedError):

@@ -1,12 +1,11 @@
-"""Launches that only scale: each tensor that a kernel wrote is a multiple of one of
-the library's, plus a number.
+"""Launches that only scale: each tensor that the kernel wrote is a multiple of a tensor that the
+library computed, plus a constant.
 
-Found for one call of a candidate and applied to another in place of its launches
-(AblationMode.SCALE): where the answer is right all the same, the library had computed it.  A tensor
-with the values of an input, or with these in another order, counts as no computation: to scale an
-input may be the whole problem.
+The multiples are found in one call and applied in another one in place of its launches
+(AblationMode.SCALE): if the answer is still right, the library had computed it.  A source with the
+values of an input, in any order, does not count as computed: to scale an input may be the problem.
 
-It does not guard against a kernel that adds two tensors, or undoes a function of one.
+This does not guard against a kernel that adds two tensors, or inverts a function of one.
 """
 
 from __future__ import annotations
@@ -15,20 +14,21 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
+
 from workers.backends.recording.written_values import HOST_BYTES
 
 FITTED_ELEMENTS = 1 << 14
-"""Elements of a tensor that a multiple is fitted to, evenly spread."""
+"""Evenly spaced elements of a tensor to which a multiple is fitted."""
 
 MOST_ELEMENTS = 1 << 20
-"""Elements of a tensor whose values are compared with an input's, evenly spread."""
+"""Evenly spaced elements of a tensor that are compared with an input's."""
 
 ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
 """Largest deviation from a multiple, as a share of the largest value."""
 
 SAME_VALUES = 2e-3
-"""Relative difference of least, largest and squared values up to which two tensors
-hold the same ones.
+"""Relative difference of the least, largest and mean squared value up to which two tensors count as
+holding the same values.
 """
 
 
@@ -48,11 +48,11 @@ def found(
     changed: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
 ) -> tuple[Scaled, ...]:
-    """Multiples by which a launch is explained, one for each tensor that it changed;
-    none where one of them has none.
+    """Multiples that explain a launch, one for each tensor that it changed; empty if one of the
+    tensors has none.
 
-    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`:
-    tensors of the call.
+    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: tensors of the
+    call.
 
     The arithmetic is done on the host: a process takes milliseconds for each operation that it uses
     on a GPU for the first time (0.3 s for all of these, H200), and timers wait meanwhile.
@@ -119,7 +119,7 @@ class _Values:
         self._count = flat.numel()
 
     def are_those_of(self, tensor: torch.Tensor) -> bool:
-        """Return whether the tensor holds about the same values, in whichever order."""
+        """Test whether the tensor holds about the same values, in any order."""
         if not tensor.is_floating_point() or not tensor.numel():
             return False
         theirs = _Values(tensor)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 HOST_BYTES = 32 << 20
-"""Bytes of a call's launches up to which their tensors are copied to the host."""
+"""Bytes of the tensors of a call's launches up to which they are copied to the host."""
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -1,4 +1,4 @@
-"""Changes to a module, made as soon as any code has imported it, and not before."""
+"""Import hook: changes to a module as soon as any code imports it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def once_imported(name: str, change: Callable[[ModuleType], None]) -> None:
-    """Call `change` with the module of that name: now, if it is there already."""
+    """Call `change` with the module of that name once it is imported: now, if it is already."""
     module = sys.modules.get(name)
     if module is not None:
         change(module)
@@ -21,7 +21,7 @@ def once_imported(name: str, change: Callable[[ModuleType], None]) -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """The first that is asked where a module is."""
+    """Finder, first in the search order, that waits for one module."""
 
     def __init__(self, name: str, change: Callable[[ModuleType], None]) -> None:
         self._name = name

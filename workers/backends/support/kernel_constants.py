@@ -1,8 +1,8 @@
-"""Constants of an interpreted launch as JSON, and back for the compiler: numbers, texts, Triton's
-element types, functions under `jit`, and tuples of these.
+"""Constants of an interpreted launch as JSON, from which the builder restores them for the
+compiler: numbers, texts, Triton's element types, functions under `jit`, and tuples of these.
 
-Any other object is left out, and the launch is not compiled: a compiler that is given a text in
-place of an object would refuse a kernel for it.
+A launch with any other object is not compiled: the compiler would refuse the kernel for a text in
+place of the object.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import triton.language as tl
 from workers.backends.support import kernel_digest
 
 UNKNOWN = {"unknown": True}
-"""Stands for a value that JSON has no form for here."""
+"""JSON form of a value that has none."""
 
 
 class UnknownConstantError(ValueError):
-    """A value that was left out."""
+    """Error: a constant without a JSON form."""
 
 
 def written(value: Any) -> Any:
-    """A JSON form; UNKNOWN where there is none."""
+    """The JSON form of a constant; UNKNOWN if it has none."""
     if isinstance(value, tl.constexpr):
         return written(value.value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -40,8 +40,8 @@ def written(value: Any) -> Any:
 
 
 def read(form: Any, function: Callable[[str, str], Any]) -> Any:
-    """The value of such a form.  `function` finds a function under `jit` by its name and digest, or
-    returns None. Raises UnknownConstantError.
+    """The constant of a JSON form.  `function(name, digest)` returns a function under `jit`, or
+    None. Raises UnknownConstantError.
     """
     if not isinstance(form, dict):
         return form

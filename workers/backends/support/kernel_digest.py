@@ -1,14 +1,13 @@
-"""A kernel's twins: whether the function that the interpreter ran is the one that a
-compiler would be given.
+"""Digest of a kernel, by which a builder knows that it compiles the function that was interpreted.
 
-A candidate can ask whether kernels are interpreted, and define another kernel, another helper or
-another constant then.  So the process that runs it and the process that compiles it
-(workers.shims.builder) each describe a kernel by its compiled code, with all that it refers to,
-and the descriptions must agree.
+A candidate can test whether kernels are interpreted, and define another kernel, helper or constant
+in that case.  So the process that runs the candidate and the one that compiles it
+(workers/shims/builder.py) each describe a kernel by its byte code, with everything that it refers
+to, and the digests must agree.
 
-It does not see code that a candidate puts into the interpreter itself: there the
-kernels' loads and stores are counted (workers.backends.recording.library_work), and one
-that moves nothing is suspect.
+This does not guard against code that a candidate puts into the interpreter itself.  The
+interpreter's loads and stores are counted (workers/backends/recording/library_work.py), and a
+kernel that moves nothing is suspect.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from triton.language import constexpr, dtype
 from triton.runtime.jit import JITFunction
 
 DEEPEST = 20
-"""Helpers that call helpers: deeper ones are known by their names."""
+"""Depth of helpers that call helpers; deeper ones are described by their names only."""
 
 
 def digest(function: Any) -> str:
-    """A description of a Python function, or of the object that `triton.jit` made of one."""
+    """Digest of a Python function, or of the object that `triton.jit` makes from one."""
     return hashlib.sha256(_described(function, set(), 0).encode()).hexdigest()[:32]
 
 
 def _described(value: Any, seen: set[int], depth: int) -> str:
-    """The same text for values that do the same in a kernel."""
+    """Description of a value; the same text for values with the same effect in a kernel."""
     while not isinstance(value, FunctionType) and hasattr(value, "fn"):
         if _is_rewritten(value):
             return "a function whose compiler is given another source"
@@ -42,9 +41,7 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
         and isinstance(value.func, FunctionType)
         and not _is_of_the_candidate(value.func)
     ):
-        value = (
-            value.func
-        )  # a function of libdevice's, for the interpreter (workers.backends.interpreter.libdevice)
+        value = value.func  # a function of libdevice (workers/backends/interpreter/libdevice.py)
     if isinstance(value, FunctionType):
         if id(value) in seen or depth > DEEPEST or not _is_of_the_candidate(value):
             return f"function {value.__qualname__}"
@@ -63,13 +60,13 @@ def _described(value: Any, seen: set[int], depth: int) -> str:
 
 
 def _is_rewritten(function: Any) -> bool:
-    """Return whether the compiler would be given another text than the function's own."""
+    """Test whether the compiler would receive another text than the function's own."""
     return isinstance(function, JITFunction) and function.src != JITFunction(function.fn).src
 
 
 def _is_of_the_candidate(function: FunctionType) -> bool:
-    """Triton's own functions are patched while the interpreter runs, and are the
-    same in every process.
+    """Test whether a function is the candidate's.  Functions of Triton and torch are patched while
+    the interpreter runs, and are the same in every process.
     """
     return function.__module__.partition(".")[0] not in ("triton", "torch")
 
@@ -87,9 +84,9 @@ def _function(function: FunctionType, seen: set[int], depth: int) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Global names that it reads.  Names of attributes are none: the interpreter puts modules of
-    its own among a kernel's globals, so that the `math` of `tl.math.exp2` would be found there,
-    and outside the interpreter not.
+    """Global names that the code reads, without names of attributes: the interpreter adds modules
+    of its own to a kernel's globals, so that the `math` of `tl.math.exp2` would be found there, but
+    not outside of the interpreter.
     """
     read = {
         each.argval

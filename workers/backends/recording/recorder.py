@@ -1,0 +1,320 @@
+"""Recorder of a candidate's launches: counts, times and arguments, and substitutes for ablation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from workers.backends.recording import library_work, scaled_copies, written_values
+from workers.protocol.control_channel import AblationMode
+from workers.protocol.launch_records import MOST, Launch
+
+MAX_KERNELS = 64
+"""Distinct ways of launching a kernel that are recorded."""
+
+KEPT_BYTES = 1 << 30
+"""Most bytes of launches' writes that are kept for replays."""
+
+LEAD_NS = 5_000_000
+"""Nanoseconds for which a GPU is kept busy before a profiled call (the lead), so that the host can
+launch everything meanwhile.
+"""
+
+LONGEST_LEAD_NS = 40_000_000
+"""Nanoseconds of launching from which on a longer lead does not help: the host waits for the device
+in the call, or has filled its queue of some thousand launches.
+"""
+
+CYCLES_PER_NS = 2
+"""Clock cycles of a GPU: 1.98 on an H100 or H200; on a GPU with fewer the lead is longer."""
+
+synchronise: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", lambda: None)
+"""Function that waits until every stream of this process is done.  Bound at import,
+before a candidate could replace it.
+"""
+
+
+class Clock:
+    """Time between two moments of the device: events on a GPU, the processor's clock otherwise."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Records no moment yet."""
+        self._on_gpu = device.type == "cuda"
+        self._moments: list[Any] = []
+
+    def mark(self) -> None:
+        """Record the moment at which all work so far in the current stream is done."""
+        if not self._on_gpu:
+            self._moments.append(time.perf_counter_ns())
+            return
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self._moments.append(event)
+
+    def begin_again(self) -> None:
+        """Discard the recorded moments and record the present one."""
+        self._moments.clear()
+        self.mark()
+
+    def since(self, moment_ns: int) -> int:
+        """Nanoseconds from the first moment to a reading of the processor's clock;
+        on the CPU device.
+        """
+        return max(0, moment_ns - int(self._moments[0]))
+
+    def nanoseconds(self) -> int:
+        """Nanoseconds between the two moments; waits for the device."""
+        return self._between(*self._moments)
+
+    def after(self, other: Clock) -> int:
+        """Nanoseconds from the other's first moment to this one's."""
+        return self._between(other._moments[0], self._moments[0])
+
+    def _between(self, began: Any, ended: Any) -> int:
+        if not self._on_gpu:
+            return int(ended - began)
+        ended.synchronize()
+        return max(0, int(began.elapsed_time(ended) * 1e6))
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """Record of the launches of a candidate's own kernels: their number in all calls, and times and
+    arguments in the profiled call.
+    """
+
+    total: int = 0
+    """Launches in all calls."""
+    names: set[str] = field(default_factory=set)
+    """Names of the kernels that were launched in any call."""
+    ablate: AblationMode = AblationMode.HONEST
+    rows: list[Launch] = field(default_factory=list)
+    """Launches of the profiled call."""
+    signatures: list[dict[str, Any]] = field(default_factory=list)
+    """Distinct signatures of the profiled call's launches, as JSON; a builder compiles the kernels
+    for another target from them.
+    """
+    compiled: dict[str, Any] = field(default_factory=dict)
+    """Compiled kernels that the profiled call launched, by name: Triton's CompiledKernel."""
+    returned: dict[Any, Any] = field(default_factory=dict)
+    """Result of the last launch in the profiled call, by function.  An omitted launch returns it,
+    so that a candidate does not notice.
+    """
+    profiled: torch.device | None = None
+    """Device while a call is profiled; None otherwise."""
+    work: library_work.Work = field(default_factory=library_work.Work)
+    """Work of interpreted kernels in profiled calls."""
+    arena: range = range(0)
+    """Addresses of the arena, which holds the inputs; empty on a GPU."""
+    _account: library_work.Account | None = None
+    """Account of the profiled call, on the CPU device."""
+    _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
+    _kept: list[list[written_values.Written]] = field(default_factory=list)
+    """Per launch of the call in mode KEEP, the tensors that it wrote."""
+    _kept_bytes: int = 0
+    inputs: list[torch.Tensor] = field(default_factory=list)
+    """Input tensors of the call in mode KEEP."""
+    _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
+    """Per launch of that call, the multiples that explain it; empty if none do, and the launch is
+    omitted in mode SCALE.
+    """
+    _replayed: int = 0
+    _clock: Clock | None = None
+    """Clock of the innermost launch in progress."""
+
+    @property
+    def idle(self) -> bool:
+        """True if launches are only counted, as in timed calls."""
+        return self.profiled is None and self.ablate == AblationMode.HONEST
+
+    def substitute(self, mode: AblationMode) -> None:
+        """Replace launches as `mode` says from here on; they are still counted."""
+        self.ablate, self._replayed = mode, 0
+        if mode == AblationMode.KEEP:
+            self._kept, self._scaled, self._kept_bytes = [], [], 0
+
+    def count(self, name: str) -> None:
+        """Count one launch that succeeded."""
+        self.total += 1
+        self.names.add(name)
+
+    def launch(
+        self,
+        run: Callable[[], Any],
+        described: Callable[[Any], Launch],
+        signature: dict[str, Any] | None,
+        arguments: Iterable[object] = (),
+        function: object = None,
+    ) -> Any:
+        """Time one launch of the profiled call, or replace it by the substitute of the mode.
+
+        `described`: function that describes the launch, given its result; `signature`: None for a
+        kernel that is compiled ahead of its launch; `function`: the kernel's Python function.
+        """
+        if self.ablate != AblationMode.HONEST or self.profiled is None:
+            tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+            return (
+                self._keep(run, tensors)
+                if self.ablate == AblationMode.KEEP
+                else self._substituted(tensors, function)
+            )
+        if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return run()  # recorded into a graph: it does not run now, and its events have no time
+        with self._account.launching(arguments) if self._account else nullcontext():
+            before = self.work
+            result, clock = self._timed(run, self.profiled)
+        if function is not None:
+            self.returned[function] = result
+        if len(self._spans) < MOST:
+            self._spans.append(
+                (described(result)._replace(work_bytes=self.work.since(before)), clock)
+            )
+            self._note_code(result)
+        if (
+            signature is not None
+            and len(self.signatures) < MAX_KERNELS
+            and signature not in self.signatures
+        ):
+            self.signatures.append(signature)
+        return result
+
+    def _timed(self, run: Callable[[], Any], device: torch.device) -> tuple[Any, Clock]:
+        outer, clock = self._clock, Clock(device)
+        self._clock = clock
+        clock.mark()
+        try:
+            result = run()
+        finally:
+            self._clock = outer
+        clock.mark()
+        return result, clock
+
+    def _note_code(self, result: Any) -> None:
+        """Keep the compiled kernel of a launch; the interpreter has none."""
+        if isinstance(getattr(result, "asm", None), dict) and len(self.compiled) < MAX_KERNELS:
+            self.compiled.setdefault(str(result.name), result)
+
+    def kernel_begins(self) -> None:
+        """Restart the clock of the launch in progress: its hooks and its grid function, which are
+        host code and may launch other kernels, have run.
+        """
+        if self._clock is not None:
+            self._clock.begin_again()
+
+    def _substituted(self, tensors: list[torch.Tensor], function: object) -> Any:
+        if self.ablate in (AblationMode.COPY, AblationMode.COPY_BACK):
+            copy_first(tensors if self.ablate == AblationMode.COPY else reversed(tensors))
+        elif self.ablate == AblationMode.REPLAY and self._replayed < len(self._kept):
+            written_values.replay(self._kept[self._replayed], tensors)
+            self._replayed += 1
+        elif self.ablate == AblationMode.SCALE and self._replayed < len(self._scaled):
+            scaled_copies.apply(self._scaled[self._replayed], tensors)
+            self._replayed += 1
+        return self.returned.get(function)
+
+    def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
+        """Run a launch and keep its writes, up to KEPT_BYTES in a call."""
+        kept_bytes = self._kept_bytes + sum(tensor.nbytes for tensor in tensors)
+        if kept_bytes > KEPT_BYTES:
+            return run()
+        self._kept_bytes = kept_bytes
+        on_host = kept_bytes <= written_values.HOST_BYTES
+        before = written_values.copies(tensors, on_host=on_host)
+        result = run()
+        written = written_values.compared(before, written_values.copies(tensors, on_host=on_host))
+        self._kept.append(written)
+        after, changed = [each.values for each in written], [each.changed for each in written]
+        self._scaled.append(scaled_copies.found(before, after, changed, self.inputs))
+        return result
+
+    def profile(
+        self,
+        device: torch.device,
+        call: Callable[[], object],
+        deliver: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Make one call and time every launch of it; returns the nanoseconds of the whole call.
+
+        `call` does not wait for the device, so that on a GPU the event after it is recorded when
+        its last kernel ends; `deliver` delivers the outputs and is not timed.
+
+        If the host was still launching when the device began with the call, the gaps between
+        kernels are the host's.  The call is then repeated with a lead that is long enough; its
+        inputs may have changed by then, so its outputs are not delivered.
+
+        On the CPU device the rows include the library's operators (library_work.py).
+        """
+        operators: list[library_work.Operator] = []
+        try:
+            if device.type == "cuda":
+                whole, host_ns = self._queued(device, call, LEAD_NS)
+                deliver()
+                if LEAD_NS < host_ns < LONGEST_LEAD_NS:
+                    whole, _ = self._queued(device, call, 2 * host_ns)
+            else:
+                with library_work.Account(beyond=bool(self.names), arena=self.arena) as account:
+                    self._account = account
+                    whole, _ = self._queued(device, call, LEAD_NS)
+                deliver()
+                operators = account.operators
+        finally:
+            self.profiled = self._account = None
+        # Read first, because that waits for the device: on a stream of its own a kernel may end
+        # before the event at the call's beginning, from which starts are counted.
+        total_ns = whole.nanoseconds()
+        self.rows = [
+            launch._replace(start_ns=clock.after(whole), duration_ns=clock.nanoseconds())
+            for launch, clock in self._spans
+        ]
+        self.rows += [
+            Launch(
+                name=each.name,
+                origin="torch",
+                start_ns=whole.since(each.began_ns),
+                duration_ns=each.taken_ns,
+                work_bytes=each.work_bytes,
+            )
+            for each in operators[: MOST - len(self.rows)]
+        ]
+        return total_ns
+
+    def _queued(
+        self, device: torch.device, call: Callable[[], object], lead_ns: int
+    ) -> tuple[Clock, int]:
+        """Make one call whose launches queue up behind the lead, so that gaps between kernels are
+        not the host's.  Returns the call's clock, and the nanoseconds that the host took to launch.
+        """
+        self.profiled, self._spans = device, []
+        if device.type == "cuda":
+            torch.cuda._sleep(CYCLES_PER_NS * lead_ns)
+        whole = Clock(device)
+        whole.mark()
+        began = time.perf_counter_ns()
+        call()
+        host_ns = time.perf_counter_ns() - began
+        whole.mark()
+        return whole, host_ns
+
+
+def copy_first(arguments: Iterable[object]) -> None:
+    """Copy the first tensor's bytes into every later one of its size, or to the beginning of one
+    that is up to twice as large: the least work of a kernel (AblationMode.COPY).
+    """
+    sources: list[torch.Tensor] = []
+    for tensor in arguments:
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
+            continue
+        source = next((each for each in sources if _fits(each, tensor)), None)
+        if source is None:
+            sources.append(tensor)
+        else:
+            tensor.flatten()[: source.numel()].copy_(source.flatten().view(tensor.dtype))
+
+
+def _fits(source: torch.Tensor, into: torch.Tensor) -> bool:
+    return source.itemsize == into.itemsize and source.numel() <= into.numel() < 2 * source.numel()
