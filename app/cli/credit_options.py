@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from app.cli.errors import BadInputError
+from app.cli.number_range import NumberRange
 from app.domain.credit import Alone, Declared, MethodOptions, MismatchRejection, Recipe, Shaping
 from app.domain.credit.rejection import Level, Mismatch, Profiling
 from app.export import mismatch_rejection
@@ -33,9 +34,7 @@ def options(prefix: str = "") -> Callable[[Decorated], Decorated]:
     listed = (
         option("run", multiple=True, help="Name of a run; may be repeated; by default all runs."),
         option("reward", help="Reward of a turn; by default ASSAY_REWARD."),
-        option(
-            "gamma", type=click.FloatRange(0, 1), show_default=True, help="Discount between turns."
-        ),
+        option("gamma", type=NumberRange(0, 1), show_default=True, help="Discount between turns."),
         option(
             "shaping",
             type=click.Choice([str(one) for one in Shaping]),
@@ -113,7 +112,7 @@ def mismatch_options(prefix: str, about: str) -> Callable[[Decorated], Decorated
         click.option(
             f"{flag}-veto",
             f"{name}_veto",
-            type=click.FloatRange(0),
+            type=NumberRange(0),
             help=f"Least ratio of a token; by default {usual.veto}, 0: none.",
         ),
         click.option(

@@ -156,6 +156,8 @@ def command(
         summary(tally, folder, trajectory_id, served=serve)
         if serve:
             _serve(client.settings, worker, host, port)
+    if serve:
+        click.echo("stopped")
     ctx.exit(_exit_code(tally, problems))
 
 
@@ -224,6 +226,7 @@ def _serve(settings: Settings, worker: services.Worker, host: str, port: int) ->
             while not stopped.wait(supervisor.WATCH_S):
                 web.watch()
                 worker.check()
+            click.echo("stopping, after the evaluations in flight")
         finally:
             child_processes.stop([web])
 

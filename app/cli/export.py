@@ -13,6 +13,7 @@ from rich.table import Table
 from app import export, formats
 from app.cli import credit_options, errors, output, services, where_option
 from app.cli.group import Renamed
+from app.cli.number_range import NumberRange
 from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
@@ -125,7 +126,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-speedup", type=float, help="Least low end of the speedup's 95 % interval.")
 @click.option("--max-speedup", type=float, help="Greatest measured speedup that is believed.")
 @click.option(
-    "--min-coverage", type=click.FloatRange(0, 1), help="Least share of kernel time in own kernels."
+    "--min-coverage", type=NumberRange(0, 1), help="Least share of kernel time in own kernels."
 )
 @click.option(
     "--extraction/--no-extraction",
@@ -159,7 +160,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option(
     "--jaccard",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=NumberRange(0, 1, min_open=True),
     help="Similarity threshold of minhash; by default 0.8.",
 )
 @credit_options.mismatch_options(
@@ -174,7 +175,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--prs-tau", type=float, help="Coverage below which no turn stays; by default 0.3.")
 @click.option(
     "--prs-scale",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     help="Width of the soft ramp; by default 0.1.",
 )
 @click.option(
@@ -198,7 +199,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-return", type=float, help="With --turns return_to_go: least return.")
 @click.option(
     "--gamma",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     help="Discount of returns; by default 0.4 of Kevin's score, 1 of others.",
 )
 @click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
@@ -217,7 +218,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option(
     "--pass-rate",
     nargs=2,
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     default=None,
     help="Pass rates of rl_prompts: LOW HIGH.",
 )
@@ -236,7 +237,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     "--max-per-family", type=click.IntRange(1), help="Most rows of a family of equivalent problems."
 )
 @click.option(
-    "--balance", type=click.FloatRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem."
+    "--balance", type=NumberRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem."
 )
 @click.option(
     "--reasoning", type=_choice(Reasoning), help="Reasoning shown in rows; by default keep."
@@ -250,7 +251,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--seed", type=int, help="Seed of the split and of every draw; by default 0.")
 @click.option(
     "--val-fraction",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=NumberRange(0, 1, max_open=True),
     help="Share of operator families held out; by default 0.05.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the funnel; write nothing.")

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from app.cli import output, services
 from app.cli.errors import BadInputError
+from app.cli.number_range import NumberRange
 from app.domain.credit import Declared, Turn, mismatch
 from app.domain.credit.mismatch import BOUNDS, Pair, Rejected
 from app.domain.credit.rejection import Level
@@ -80,7 +81,7 @@ class ComparedRun:
 )
 @click.option(
     "--veto",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=1e-4,
     show_default=True,
     help="Least ratio of a token; a turn with one below it is dropped.",

@@ -18,6 +18,7 @@ from rich.table import Table
 from app import enqueue, routing
 from app.cli import errors, output, services, submit_options
 from app.cli.group import Group
+from app.cli.number_range import NumberRange
 from app.client import Client
 from app.domain import kernelbench, problem_folder, sweep
 from app.domain.job import REWARD_BUDGET_S, JobOptions, Priority
@@ -76,7 +77,7 @@ def command() -> None:
 @click.option(
     "--timing-budget",
     "budget_s",
-    type=click.FloatRange(0, 600),
+    type=NumberRange(0, 600),
     default=REWARD_BUDGET_S,
     show_default=True,
     help="Seconds for timing each problem; 0 checks correctness only.",

@@ -8,6 +8,7 @@ from uuid import UUID
 import click
 
 from app.cli import output, services, submit_options
+from app.cli.number_range import NumberRange
 from app.settings import Settings
 
 
@@ -16,7 +17,7 @@ from app.settings import Settings
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0, 86_400),
+    type=NumberRange(0, 86_400),
     default=0,
     show_default=True,
     help="Longest wait for the job's end, in seconds.",

@@ -136,9 +136,23 @@ def alive(ctx: click.Context) -> None:
         ctx.exit(errors.NO)
 
 
+def _reason(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("expected a reason, got none")
+    return value.strip()
+
+
+_REASON = click.option(
+    "--reason",
+    required=True,
+    callback=_reason,
+    help="Reason, shown in lists and in the history.",
+)
+
+
 @command.command("drain")
 @click.argument("name", metavar="NODE[.INDEX]")
-@click.option("--reason", required=True, help="Reason, shown in lists and in the history.")
+@_REASON
 @output.json_option("Print the devices as JSON.")
 @click.pass_obj
 def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
@@ -155,7 +169,7 @@ def drain(settings: Settings, name: str, reason: str, as_json: bool) -> None:
 
 @command.command("quarantine")
 @click.argument("name", metavar="NODE[.INDEX]")
-@click.option("--reason", required=True, help="Reason, shown in lists and in the history.")
+@_REASON
 @output.json_option("Print the devices as JSON.")
 @click.pass_obj
 def quarantine(settings: Settings, name: str, reason: str, as_json: bool) -> None:

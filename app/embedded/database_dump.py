@@ -28,6 +28,10 @@ class DumpError(RuntimeError):
     """pg_dump or pg_restore failed; the message is theirs."""
 
 
+class DamagedDumpError(ValueError):
+    """The file is no whole dump; the message is pg_restore's."""
+
+
 def backup(url: str, file: Path) -> int:
     """Write all of the database to the file, whole or not at all; its size in bytes.
 
@@ -49,8 +53,9 @@ def backup(url: str, file: Path) -> int:
 def restore(url: str, file: Path) -> None:
     """Restore the database's state at the time the file was written, in one transaction.
 
-    Raises DumpError: on any error nothing has changed.  The caller makes sure that the database may
-    be replaced; TakenError where other processes are connected to it.
+    Raises DumpError, and DamagedDumpError where the file is at fault: on any error nothing has
+    changed.  The caller makes sure that the database may be replaced; TakenError where other
+    processes are connected to it.
     """
     if not file.exists():
         raise FileNotFoundError(f"{file}: expected a backup, found nothing")
@@ -59,16 +64,28 @@ def restore(url: str, file: Path) -> None:
             f"expected no other connection to the database, found {others}: stop workers and web"
             " before"
         )
-    _run(
-        url,
-        "pg_restore",
-        "--clean",
-        "--if-exists",
-        "--no-owner",
-        "--single-transaction",
-        "--dbname=",
-        str(file),
-    )
+    try:
+        _run(
+            url,
+            "pg_restore",
+            "--clean",
+            "--if-exists",
+            "--no-owner",
+            "--single-transaction",
+            "--dbname=",
+            str(file),
+        )
+    except DumpError:
+        _check_whole(url, file)
+        raise
+
+
+def _check_whole(url: str, file: Path) -> None:
+    """Read the whole file without a database.  Raises DamagedDumpError."""
+    try:
+        _run(url, "pg_restore", f"--file={os.devnull}", str(file))
+    except DumpError as error:
+        raise DamagedDumpError(f"{file}: expected a whole backup: {error}") from error
 
 
 def _run(url: str, tool: str, *arguments: str) -> None:

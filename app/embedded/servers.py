@@ -250,10 +250,10 @@ class Valkey:
     def _launch(self, binary: Path) -> subprocess.Popen[bytes]:
         lines = [
             "port 0",
-            f'unixsocket "{self._socket}"',
+            f"unixsocket {_quoted(self._socket)}",
             "unixsocketperm 700",
-            f'dir "{self._home}"',
-            f'pidfile "{self._pid_file}"',
+            f"dir {_quoted(self._home)}",
+            f"pidfile {_quoted(self._pid_file)}",
             "appendonly yes",
             'save ""',
             "maxmemory-policy noeviction",
@@ -276,7 +276,7 @@ class Valkey:
                 **self._account.popen(),
             )
         assert process.stdin is not None
-        process.stdin.write("\n".join(lines).encode())
+        process.stdin.write(os.fsencode("\n".join(lines)))
         process.stdin.close()
         return process_lookup.adopt(process)
 
@@ -288,6 +288,12 @@ class Valkey:
             return False
         finally:
             client.close()
+
+
+def _quoted(path: Path) -> str:
+    """A path as a value in Valkey's configuration."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _is_refused(error: psycopg.OperationalError) -> bool:

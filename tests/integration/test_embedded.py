@@ -58,10 +58,13 @@ def stopped(module_folder: Path) -> Path:
 
 
 @pytest.fixture
-def used(own: Settings, stopped: Path) -> Settings:
-    """A copy of it: copying is quicker than `initdb`."""
-    subprocess.run(["cp", "-a", stopped, own.state_dir], check=True)
-    return own
+def used(own_folder: Path, stopped: Path) -> Settings:
+    """A copy of it: copying is quicker than `initdb`.  Every server's own syntax has to quote its
+    name.
+    """
+    settings = Settings(state_dir=own_folder / 'a "b" \\ %41 #é\'s')
+    subprocess.run(["cp", "-a", stopped, settings.state_dir], check=True)
+    return settings
 
 
 def pids(settings: Settings) -> dict[str, int]:

@@ -127,10 +127,12 @@ def test_a_backup_comes_back_as_it_was(
     assert rows(other) == before
     other.dispose()
 
-    (tmp_path / "broken.dump").write_bytes(file.read_bytes()[:2000])
+    broken = tmp_path / "broken.dump"
     database.dispose()
-    with pytest.raises(database_dump.DumpError, match="pg_restore ended with 1"):
-        database_dump.restore(settings.database_url, tmp_path / "broken.dump")
+    for content in (file.read_bytes()[:2000], file.read_bytes()[:-100], b"CREATE TABLE a;", b""):
+        broken.write_bytes(content)
+        with pytest.raises(database_dump.DamagedDumpError, match="expected a whole backup"):
+            database_dump.restore(settings.database_url, broken)
     assert rows(database) == before
 
 
