@@ -1,4 +1,4 @@
-"""Values on the command line that look like one and are none: refused before any server is asked."""
+"""Values on the command line that look like one and are none: refused before a server starts."""
 
 from __future__ import annotations
 
