@@ -67,7 +67,7 @@ def _compared(
     rule: correctness.Rule,
 ) -> list[correctness.ComparedOutput]:
     return [
-        correctness.outputs(
+        correctness.compare(
             mine.reshape(1, -1),
             exact,
             theirs.reshape(1, -1),

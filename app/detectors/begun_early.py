@@ -4,7 +4,7 @@ started (hacks 2g, 4a).
 No signal stops work that a process has left on the device: work behind a stream's wait for an
 input begins when that is written, while the process stands still.  Evidence: before each timed
 block the referee waits until the device has nothing to do, on both sides alike.  This wait,
-beyond the reference's, is added to the candidate's block (workers/referee/timing/samples.py);
+beyond the reference's, is added to the candidate's block (workers/referee/timing/measurements.py);
 this detector reports repetition.
 """
 

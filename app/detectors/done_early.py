@@ -3,7 +3,7 @@
 Evidence: after each timed block the referee stops the process and asks something tiny of the
 device, which has to wait for whatever is still queued there; the same after the reference's blocks
 says how long that takes where nothing is. Work that a candidate leaves queued is added to its time
-(workers/referee/timing/samples.py); this detector reports repetition.
+(workers/referee/timing/measurements.py); this detector reports repetition.
 
 Where the device does not answer after the *reference's* blocks either, another process has kept it
 busy all the time, and the reference was slowed.

@@ -24,7 +24,7 @@ from typing import Any
 
 from workers.referee import candidate_stages, resources
 from workers.referee.host import cpu_affinity
-from workers.referee.host.cpu_idle import CoreWaker
+from workers.referee.host.core_waker import CoreWaker
 from workers.referee.host.device_lock import DeviceLock, Pausable
 from workers.referee.host.health import Health
 from workers.referee.processes import process_session, snapshot

@@ -6,7 +6,7 @@ stopped, sent a message, continued.
 A stretch is what a benchmark is on a host: one side is new, the other has worked elsewhere, both
 come to a core that was just waked, and take turns there.  Side by side: `turning`, where a process
 of the lowest class keeps the core awake and only turns, and `offering`, which the referee has
-(workers/referee/host/cpu_idle.py).  Needs two cores; prints JSON: microseconds until a process does
+(workers/referee/host/core_waker.py).  Needs two cores; prints JSON: microseconds until a process does
 something, and how many took longer than half a millisecond.
 """
 
@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.context import ForkProcess
 
-from workers.referee.host import cpu_idle
+from workers.referee.host import core_waker
 from workers.sandbox import syscalls
 
 LATE_US = 500.0
@@ -39,7 +39,7 @@ def _turn() -> None:
         pass
 
 
-KINDS: dict[str, Callable[[], None]] = {"turning": _turn, "offering": cpu_idle.spin}
+KINDS: dict[str, Callable[[], None]] = {"turning": _turn, "offering": core_waker.spin}
 
 
 class Side:

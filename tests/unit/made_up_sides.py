@@ -15,9 +15,9 @@ import torch
 from app.domain.evaluation import Timing
 from workers.protocol.control_channel import Delivering
 from workers.referee.host.health import Health
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.session.batches import Batch, Delivery, Times
-from workers.referee.timing import blocks, paired_benchmark, samples, sizing
+from workers.referee.timing import blocks, measurements, paired_benchmark, sizing
 from workers.referee.timing.quiet_host import QuietHost
 
 HANDOVER_US = 180.0
@@ -44,7 +44,7 @@ class Sides:
         self.reference, self.candidate = Side(reference_us), Side(candidate_us)
         self.slots = slots
         self.device_lock = SimpleNamespace(
-            shared=nullcontext, waits=Waits(), wait_for_those_apart=lambda seconds: None
+            shared=nullcontext, uncharged=UnchargedTime(), wait_for_those_apart=lambda seconds: None
         )
         self.exclusive = nullcontext
         self.bytes_per_call = 1 << 20

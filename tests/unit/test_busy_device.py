@@ -15,12 +15,12 @@ import torch
 
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command, ReplyCode
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes import process_handle as process_module
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.session import call_runner, first_calls
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.failure_status import Fault, disturbed
+from workers.referee.session.fault_attribution import Fault, disturbed
 from workers.sandbox.process_errors import TimedOut
 
 
@@ -161,7 +161,7 @@ class Lock:
     def __init__(self) -> None:
         self.has_paused = True
         self.held = self.pauses = 0
-        self.waits = Waits()
+        self.uncharged = UnchargedTime()
         self.waited_s: list[float] = []
         self.is_held = False
 

@@ -17,7 +17,7 @@ def _check(
 ) -> OutputCheck:
     baseline = expected.to(got.dtype) if baseline is None else baseline
     poison = torch.full_like(got, 7) if poison is None else poison
-    return correctness.outputs(
+    return correctness.compare(
         got[None], expected[None], baseline[None], poison, 0, tuple(got.shape)
     ).check(0)
 
@@ -62,7 +62,7 @@ def test_a_tolerance_that_was_asked_for_says_how_many_elements_are_beyond_it() -
     got = exact.float()
     got[:7] += 0.1
     asked = correctness.Rule(tolerance=(0.0, 0.05))
-    found = correctness.outputs(
+    found = correctness.compare(
         got[None], exact[None], exact.float()[None], torch.zeros(1000), 0, (1000,), asked
     ).check(0)
     assert (found.ok, found.beyond) == (False, 7)
@@ -75,7 +75,7 @@ def test_unusual_inputs_that_are_rounded_as_usual_have_closer_limits() -> None:
     allowed = []
     for most in (math.inf, 60.0, 40.0):
         rule = correctness.Rule(gross=True, most=most)
-        found = correctness.outputs(
+        found = correctness.compare(
             got[None], exact[None], exact.float()[None], torch.zeros(1000), 0, (1000,), rule
         )
         allowed += found.ok
@@ -152,11 +152,11 @@ def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usu
     )  # in the middle, next to nothing
     baseline = (exact + 2e-12).float()
     poison = torch.zeros(1)
-    right = correctness.outputs((exact + 2e-10).float(), exact, baseline, poison, 0, ())
-    wrong = correctness.outputs((exact + 1e-7).float(), exact, baseline, poison, 0, ())
+    right = correctness.compare((exact + 2e-10).float(), exact, baseline, poison, 0, ())
+    wrong = correctness.compare((exact + 1e-7).float(), exact, baseline, poison, 0, ())
     assert all(right.ok)
     assert not any(wrong.ok)
-    alone = correctness.outputs(
+    alone = correctness.compare(
         (exact + 2e-10).float()[50:51], exact[50:51], baseline[50:51], poison, 0, ()
     )
     assert alone.ok == [False]
@@ -173,7 +173,7 @@ def test_where_eager_itself_decides_otherwise_now_and_then_not_much_more_can_be_
 
     poison = torch.zeros(16_000, dtype=torch.float64)
     for count, ok in ((8, True), (35, False)):
-        found = correctness.outputs(
+        found = correctness.compare(
             with_wrong_rows(count).float()[None],
             exact.reshape(1, -1),
             with_wrong_rows(5).float()[None],
@@ -190,7 +190,7 @@ def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:
     got = exact.float()
     got[0, 7] = float("nan")
     got[2, 9] += 1
-    together = correctness.outputs(got, exact, exact.float(), torch.full((4096,), 7.0), 0, (4096,))
+    together = correctness.compare(got, exact, exact.float(), torch.full((4096,), 7.0), 0, (4096,))
     assert together.ok == [False, True, False]
     assert [together.check(call) for call in range(3)] == [
         _check(*pair) for pair in zip(got, exact, strict=True)
@@ -263,7 +263,7 @@ def test_a_brief_look_says_of_every_call_what_a_close_one_says(dtype: torch.dtyp
         expected[row, 9], got[row, 9] = right, given
     for baseline in (expected, exact.expand_as(expected)):
         close, brief = (
-            correctness.outputs(
+            correctness.compare(
                 got.to(dtype),
                 expected,
                 baseline.to(dtype),
@@ -288,7 +288,7 @@ def test_eight_bits_are_rounded_and_not_cut_off(dtype: torch.dtype) -> None:
     cut_off = torch.where(rounded.float().abs() > x.abs(), bits - 1, bits).view(dtype)
     for got, right in ((rounded, True), (cut_off, False)):
         poison = torch.zeros(1, 10_000, dtype=dtype)
-        compared = correctness.outputs(
+        compared = correctness.compare(
             got, x.double(), rounded, poison, 0, (10_000,), correctness.DEFAULT_RULE
         )
         assert compared.ok == [right]

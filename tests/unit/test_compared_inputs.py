@@ -14,7 +14,7 @@ from workers.protocol.problem_spec import Slots
 from workers.referee.comparison.correctness import DEFAULT_RULE
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session import first_calls, variant_calls
-from workers.referee.session.failure_status import Fault
+from workers.referee.session.fault_attribution import Fault
 from workers.referee.wrong_output import describe
 
 CACHE = """

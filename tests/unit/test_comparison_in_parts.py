@@ -75,7 +75,7 @@ def _changed() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _reviewed(got: torch.Tensor, expected: torch.Tensor) -> list[Any]:
-    compared = correctness.outputs(got, expected, got, POISON, 0, (ELEMENTS,))
+    compared = correctness.compare(got, expected, got, POISON, 0, (ELEMENTS,))
     look = correctness.SecondLook(l2=0.0, largest=0.0, ties=0, close=0)
     return compared.reviewed(0, expected[:1], got[:1], look).rows
 
@@ -90,7 +90,7 @@ LARGEST_BYTES = CALLS * AT_ONCE * 16
     [
         (
             _outputs,
-            lambda got, exact: correctness.outputs(got, exact, got, POISON, 0, (ELEMENTS,)).rows,
+            lambda got, exact: correctness.compare(got, exact, got, POISON, 0, (ELEMENTS,)).rows,
             LARGEST_BYTES,
         ),
         (_outputs, _reviewed, LARGEST_BYTES),

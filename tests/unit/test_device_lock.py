@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.referee.host.cpu_idle import CoreClaim, CoreWaker
+from workers.referee.host.core_waker import CoreClaim, CoreWaker
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.session.deadline import Deadline
 
 
@@ -43,7 +43,7 @@ def test_checkers_share_and_a_timer_is_alone(tmp_path: Path) -> None:
 
 def test_time_in_which_others_have_the_device_is_not_the_candidates(tmp_path: Path) -> None:
     device_lock, other = DeviceLock(tmp_path, "gpu-0"), DeviceLock(tmp_path, "gpu-0")
-    deadline = Deadline(10.0, 10.0, waits=device_lock.waits)
+    deadline = Deadline(10.0, 10.0, uncharged=device_lock.uncharged)
     wall_s = time.monotonic() + 10.0
     taken = threading.Event()
 
@@ -58,19 +58,19 @@ def test_time_in_which_others_have_the_device_is_not_the_candidates(tmp_path: Pa
     with device_lock.shared():
         pass
     occupant.join()
-    waited_s = device_lock.waits.seconds()
+    waited_s = device_lock.uncharged.waited_s()
     assert waited_s > 0.2
     assert deadline.left_s == pytest.approx(wall_s + waited_s - time.monotonic(), abs=0.05)
-    assert Deadline(10.0, 10.0, waits=device_lock.waits).left_s == pytest.approx(
+    assert Deadline(10.0, 10.0, uncharged=device_lock.uncharged).left_s == pytest.approx(
         10.0, abs=0.05
     )  # evaluations before it are not
 
 
 def test_a_wait_is_known_while_it_lasts() -> None:
-    waits, inside, over = Waits(), threading.Event(), threading.Event()
+    uncharged, inside, over = UnchargedTime(), threading.Event(), threading.Event()
 
     def wait() -> None:
-        with waits.waiting():
+        with uncharged.waiting():
             inside.set()
             over.wait(10)
 
@@ -78,26 +78,26 @@ def test_a_wait_is_known_while_it_lasts() -> None:
     waiter.start()
     inside.wait(10)
     assert waiter.ident is not None
-    first = waits.seconds(waiter.ident)
+    first = uncharged.waited_s(waiter.ident)
     time.sleep(0.01)
-    assert waits.seconds(waiter.ident) > first
-    assert waits.seconds() == 0.0
+    assert uncharged.waited_s(waiter.ident) > first
+    assert uncharged.waited_s() == 0.0
     over.set()
     waiter.join()
-    assert waits.seconds(waiter.ident) == waits.seconds(waiter.ident) > 0.01
+    assert uncharged.waited_s(waiter.ident) == uncharged.waited_s(waiter.ident) > 0.01
 
 
 def test_a_wait_within_another_counts_once() -> None:
-    waits = Waits()
+    uncharged = UnchargedTime()
     began = time.monotonic()
-    with waits.waiting():
-        with waits.waiting():
+    with uncharged.waiting():
+        with uncharged.waiting():
             time.sleep(0.02)
         time.sleep(0.01)
-    assert waits.seconds() <= time.monotonic() - began
-    total = waits.seconds()
+    assert uncharged.waited_s() <= time.monotonic() - began
+    total = uncharged.waited_s()
     assert total >= 0.03
-    assert waits.seconds() == total  # it is over
+    assert uncharged.waited_s() == total  # it is over
 
 
 def test_a_waiting_timer_is_not_starved_by_checkers(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from workers.protocol.control_channel import Command
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.timing import device_time
-from workers.referee.timing.samples import CANDIDATE, REFERENCE
+from workers.referee.timing.measurements import CANDIDATE, REFERENCE
 from workers.shims import graph_capture
 
 

@@ -16,7 +16,11 @@ from workers.protocol import exhausted_memory
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import open_device
 from workers.referee.processes.process_handle import FailedError
-from workers.referee.session.failure_status import AttributeToCandidate, AttributeToProblem, Fault
+from workers.referee.session.fault_attribution import (
+    AttributeToCandidate,
+    AttributeToProblem,
+    Fault,
+)
 from workers.shims import call_errors
 
 CERTAIN = (

@@ -105,7 +105,7 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
             correctness.SecondLook(l2=0.0, largest=0.0, ties=0, close=0),
         )
     ),
-    "tolerance": lambda own, got, true: correctness.outputs(
+    "tolerance": lambda own, got, true: correctness.compare(
         got, true, own, own[0], 0, SHAPE, correctness.Rule(tolerance=(1e-2, 1e-2))
     ),
     "stale": lambda own, got, true: correctness.stale(
@@ -131,7 +131,7 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
 def _compared(
     own: torch.Tensor, got: torch.Tensor, true: torch.Tensor
 ) -> correctness.ComparedOutput:
-    return correctness.outputs(got, true, own, own[0], 0, SHAPE)
+    return correctness.compare(got, true, own, own[0], 0, SHAPE)
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS)

@@ -106,12 +106,12 @@ def test_an_answer_during_timing_is_used_after_it(lock: DeviceLock, handle: Proc
     thread = _asking(lock, handle, found)
     with lock.exclusive():
         handle.process.over.set()  # type: ignore[attr-defined]
-        until(lambda: thread.ident in lock.waits._since)  # it has noticed the answer
+        until(lambda: thread.ident in lock.uncharged._since)  # it has noticed the answer
         time.sleep(0.1)
         assert found == []
     thread.join(LIMIT_S)
     assert found == [(7, 0), True]
-    assert lock.waits.seconds(thread.ident) >= 0.1  # charged to no evaluation
+    assert lock.uncharged.waited_s(thread.ident) >= 0.1  # charged to no evaluation
 
 
 def test_a_process_of_several_evaluations_is_waited_for(

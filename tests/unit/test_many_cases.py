@@ -20,7 +20,7 @@ from tests.unit.measurements import EMPTY, PASSED, TRIAL, with_trial
 from workers.protocol import worker_socket
 from workers.referee import evaluate_cases
 from workers.referee.cancellation import Cancellation
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.worker import referee_client
 
 ENVIRONMENT = Environment(
@@ -70,7 +70,7 @@ def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(evaluate_cases, "evaluate", evaluate)
     host: Any = SimpleNamespace(
-        device_lock=SimpleNamespace(waits=Waits()),
+        device_lock=SimpleNamespace(uncharged=UnchargedTime()),
         reap=lambda: unreaped.__setitem__(0, 0),
         conclude=None,
     )

@@ -20,7 +20,7 @@ import torch
 
 from workers.protocol import control_channel, shared_memory
 from workers.protocol.control_channel import Delivering, ReplyCode
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.resources import Host
@@ -248,7 +248,7 @@ def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_c
     )
     draws.arena = SimpleNamespace(expected=region, baseline=region, outputs=region)
     draws.record = SimpleNamespace(own_truth_calls=0)
-    draws.device_lock = SimpleNamespace(waits=Waits())
+    draws.device_lock = SimpleNamespace(uncharged=UnchargedTime())
     draws.reference = SimpleNamespace(
         ask=lambda *_, **__: (by_twin, 0), region=lambda *_: torch.zeros(1, 8, dtype=torch.uint8)
     )

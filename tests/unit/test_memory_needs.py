@@ -20,7 +20,7 @@ from workers.referee.host import device
 from workers.referee.host.device import open_device
 from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.session import memory_needs, setup
-from workers.referee.session.failure_status import Fault, invalid
+from workers.referee.session.fault_attribution import Fault, invalid
 from workers.referee.session.verification import CHECK_BYTES
 from workers.shims import model_checks, true_answer
 
@@ -200,7 +200,7 @@ def test_an_error_of_the_referee_that_is_not_lack_of_memory_is_its_own(
 
 
 @pytest.mark.parametrize(
-    ("call_bytes", "there_bytes", "kind"),
+    ("call_bytes", "available_bytes", "kind"),
     [
         (10, None, "out_of_memory"),
         (60, None, "problem_too_large"),
@@ -211,13 +211,13 @@ def test_an_error_of_the_referee_that_is_not_lack_of_memory_is_its_own(
     ],
 )
 def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs(
-    monkeypatch: pytest.MonkeyPatch, call_bytes: int, there_bytes: int | None, kind: str
+    monkeypatch: pytest.MonkeyPatch, call_bytes: int, available_bytes: int | None, kind: str
 ) -> None:
     found: list[Fault | None] = []
 
     def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
         progress.spec = replace(spec(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
-        progress.there_bytes = there_bytes and there_bytes << 20
+        progress.available_bytes = available_bytes and available_bytes << 20
         raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True)
 
     class Concluded:

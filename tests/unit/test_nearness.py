@@ -21,7 +21,7 @@ POISON = torch.zeros(64, dtype=torch.uint8)
 def _compared(
     got: torch.Tensor, expected: torch.Tensor, own: torch.Tensor
 ) -> correctness.ComparedOutput:
-    return correctness.outputs(got, expected, own, POISON, 0, (ELEMENTS,))
+    return correctness.compare(got, expected, own, POISON, 0, (ELEMENTS,))
 
 
 def _answers(
@@ -113,7 +113,7 @@ def test_a_submitters_tolerance_and_a_reference_that_errs_much_are_not_decided_b
         for _ in range(TRUE_CALLS):
             expected, own = _answers(generator, error, torch.float32)
             nearness.note(
-                [correctness.outputs(own, expected, own, POISON, 0, (ELEMENTS,), rule)], 0
+                [correctness.compare(own, expected, own, POISON, 0, (ELEMENTS,), rule)], 0
             )
         assert not nearness.applies()
 

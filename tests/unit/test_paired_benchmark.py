@@ -14,8 +14,8 @@ from app.domain.evaluation import Block
 from tests.unit.made_up_sides import HANDOVER_US, Side, Sides, _benchmark, _venue
 from workers.referee.host.health import Health
 from workers.referee.session.batches import Delivery, Times
-from workers.referee.session.failure_status import Fault
-from workers.referee.timing import blocks, samples, sizing, unpaired
+from workers.referee.session.fault_attribution import Fault
+from workers.referee.timing import blocks, measurements, sizing, unpaired
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from app.domain.evidence import Traces
 from app.domain.job import Job
 from workers.protocol import worker_socket
 from workers.referee import evaluate, serve
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.resources import BrokenHostError
-from workers.referee.session.failure_status import Fault, invalid
+from workers.referee.session.fault_attribution import Fault, invalid
 from workers.sandbox.process_errors import Ended
 
 ENVIRONMENT = Environment(
@@ -59,7 +59,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
 def fake_host(**parts: Any) -> Any:
     nothing = dict.fromkeys(("restart_helpers", "require_zygote"), lambda: None)
     sound = SimpleNamespace(require_sound=lambda: None)
-    lease = SimpleNamespace(waits=Waits(), waited_s=Waits().seconds)
+    lease = SimpleNamespace(uncharged=UnchargedTime(), waited_s=UnchargedTime().seconds)
     usual = {
         "lost": False,
         "recycle": lambda size: None,

@@ -12,7 +12,7 @@ from workers.referee.processes import process_handle as handles
 from workers.referee.processes import reference_pool as reference_processes
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
-from workers.referee.processes.reference_pool import SESSIONS, References
+from workers.referee.processes.reference_pool import SESSIONS, ReferencePool
 from workers.sandbox.process_errors import Ended, TimedOut, ZygoteError
 
 LIMIT_S = 5.0
@@ -92,13 +92,13 @@ class Spawn:
         return self.given[-1]
 
 
-def _sit(references: References, source: bytes = b"a", entry_point: str = "Model") -> Session:
+def _sit(references: ReferencePool, source: bytes = b"a", entry_point: str = "Model") -> Session:
     return references.open_session(source, entry_point, LIMIT_S)
 
 
 def test_evaluations_of_a_problem_share_a_process_and_each_has_its_session() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     first, second = _sit(references), _sit(references)
     assert first.handle is second.handle
     assert spawn.given[0].loaded == [(b"a", "Model")]  # once
@@ -113,14 +113,14 @@ def test_memory_that_a_process_gives_back_is_not_held_by_the_referee(
     gives_back: bool, windows: int
 ) -> None:
     spawn = Spawn(FakeProcessHandle(gives_back=gives_back))
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     references.close_session(_sit(references))
     assert spawn.given[0].windows == windows
 
 
 def test_where_many_sit_another_process_is_begun() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     first = [_sit(references) for _ in range(SESSIONS)]
     second = [_sit(references) for _ in range(SESSIONS)]
     assert [len({id(session.handle) for session in sessions}) for sessions in (first, second)] == [
@@ -135,13 +135,13 @@ def test_where_many_sit_another_process_is_begun() -> None:
 
 def test_another_entry_point_is_another_problem() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     assert _sit(references).handle is not _sit(references, entry_point="Other").handle
 
 
 def test_beyond_those_that_are_kept_the_one_not_used_for_longest_ends() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     for source in (b"a", b"b", b"a", b"c"):
         references.close_session(_sit(references, source))
     assert [handle.closed for handle in spawn.given] == [False, True, False]
@@ -149,7 +149,7 @@ def test_beyond_those_that_are_kept_the_one_not_used_for_longest_ends() -> None:
 
 def test_no_session_is_ended_for_a_new_one() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=1)
+    references = ReferencePool(spawn, kept=1)
     sessions = [_sit(references, source) for source in (b"a", b"b", b"c")]
     assert not any(handle.closed for handle in spawn.given)
     for session in sessions:
@@ -160,7 +160,7 @@ def test_no_session_is_ended_for_a_new_one() -> None:
 
 def test_a_problem_that_does_not_load_leaves_nothing_behind() -> None:
     spawn = Spawn(FakeProcessHandle(loads=False))
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     with pytest.raises(FailedError, match="defines no Model"):
         _sit(references)
     assert spawn.given[0].closed
@@ -171,7 +171,7 @@ def test_without_a_process_there_is_no_session() -> None:
     def fail() -> Any:
         raise ZygoteError("the zygote is gone")
 
-    references = References(fail, kept=2)
+    references = ReferencePool(fail, kept=2)
     for _ in range(2):
         with pytest.raises(ZygoteError):
             _sit(references)
@@ -179,7 +179,7 @@ def test_without_a_process_there_is_no_session() -> None:
 
 def test_a_failed_process_serves_its_sessions_and_no_others() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     first, second = _sit(references), _sit(references)
     references.discard(first.handle)
     assert _sit(references).handle is not first.handle
@@ -191,7 +191,7 @@ def test_a_failed_process_serves_its_sessions_and_no_others() -> None:
 
 def test_one_that_cannot_forget_ends() -> None:
     spawn = Spawn(FakeProcessHandle(forgets=False))
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     references.close_session(_sit(references))
     assert spawn.given[0].closed
     assert _sit(references).handle is spawn.given[1]
@@ -201,7 +201,7 @@ def test_a_second_session_waits_until_the_problem_is_loaded() -> None:
     slow = FakeProcessHandle()
     slow.let_go = threading.Event()
     spawn = Spawn(slow)
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     sessions: list[Session] = []
     threads = [threading.Thread(target=lambda: sessions.append(_sit(references))) for _ in range(2)]
     for thread in threads:
@@ -217,7 +217,7 @@ def test_a_second_session_waits_until_the_problem_is_loaded() -> None:
 
 def test_closing_ends_all() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     references.close_session(_sit(references))
     _sit(references, b"b")
     references.close()
@@ -228,7 +228,7 @@ def test_a_problem_that_gave_no_answer_is_refused_at_once_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spawn = Spawn(FakeProcessHandle(answers=False))
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     with pytest.raises(TimedOut):
         _sit(references)
     assert spawn.given[0].struck
@@ -245,7 +245,7 @@ def test_a_problem_that_gave_no_answer_is_refused_at_once_for_a_while(
 
 def test_a_stuck_reference_refuses_those_that_wait_and_is_left_without_a_question() -> None:
     spawn = Spawn()
-    references = References(spawn, kept=2)
+    references = ReferencePool(spawn, kept=2)
     first = _sit(references)
     refused: list[str] = []
 

@@ -81,7 +81,7 @@ def test_what_is_right_beside_a_reference_in_fp32(
         (correctness.Rule(spread=spread), right),
         (correctness.DEFAULT_RULE, False),
     ):
-        assert correctness.outputs(mine, true, theirs, mine[0], 0, tuple(got.shape), rule).ok == [
+        assert correctness.compare(mine, true, theirs, mine[0], 0, tuple(got.shape), rule).ok == [
             expected
         ]
 

@@ -20,7 +20,7 @@ from app.web.compat.kernelgym import responses
 
 pytest.importorskip("torch")
 
-from workers.referee.session.failure_status import too_large
+from workers.referee.session.fault_attribution import too_large
 
 FAULT = too_large("it needs 96,000,000,000 bytes or more", 79_000_000_000)
 EVALUATION = Evaluation(

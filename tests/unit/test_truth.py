@@ -114,7 +114,7 @@ def test_a_product_that_is_not_rounded_in_between_is_more_exact_than_the_referen
 
     def is_right(got: torch.Tensor, expected: torch.Tensor) -> bool:
         flat = [each.reshape(1, -1) for each in (got, expected, own)]
-        return correctness.outputs(flat[0], flat[1], flat[2], poison, 0, tuple(got.shape)).ok[0]
+        return correctness.compare(flat[0], flat[1], flat[2], poison, 0, tuple(got.shape)).ok[0]
 
     assert is_right(got, expected)
     assert not is_right(got, own.double()), "held to the reference's own answer it was refused"
@@ -170,8 +170,8 @@ def test_an_error_within_the_reference_s_own_spread_is_right() -> None:
     exact = torch.randn(1, 4096, dtype=torch.float64)
     got = (exact * (1 + 3e-5)).float()
     poison = torch.zeros(4096)
-    strict = correctness.outputs(got, exact, exact.float(), poison, 0, ())
-    spread = correctness.outputs(
+    strict = correctness.compare(got, exact, exact.float(), poison, 0, ())
+    spread = correctness.compare(
         got, exact, exact.float(), poison, 0, (), correctness.Rule(spread=((1e-5, 1e-4),))
     )
     assert (strict.ok, spread.ok) == ([False], [True])

@@ -14,7 +14,7 @@ from app.domain.evidence import Traces
 from app.domain.job import Job, JobOptions
 from workers.protocol.control_channel import Command
 from workers.referee import evaluate_cases
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.deadline import Deadline
 from workers.referee.session.reference_side import ReferenceFailedError, reference_side
@@ -46,34 +46,34 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_work_includes_no_wait_and_nested_work_counts_once(clock: Clock) -> None:
-    waits = Waits()
-    with waits.working():
+    uncharged = UnchargedTime()
+    with uncharged.working():
         clock.pass_(1)
-        with waits.working(), waits.waiting():
+        with uncharged.working(), uncharged.waiting():
             clock.pass_(10)
         clock.pass_(2)
-        assert (waits.work_s(), waits.seconds()) == (3, 10)
+        assert (uncharged.work_s(), uncharged.waited_s()) == (3, 10)
     clock.pass_(100)  # the candidate's
-    assert (waits.work_s(), waits.seconds(), waits.uncharged_s()) == (3, 10, 13)
+    assert (uncharged.work_s(), uncharged.waited_s(), uncharged.total_s()) == (3, 10, 13)
 
 
 def test_a_pause_of_a_process_that_works_is_a_wait(clock: Clock) -> None:
-    waits = Waits()
-    with waits.working():
+    uncharged = UnchargedTime()
+    with uncharged.working():
         clock.pass_(5)
-        waits.add(4)
-    assert (waits.work_s(), waits.seconds()) == (1, 4)
+        uncharged.add(4)
+    assert (uncharged.work_s(), uncharged.waited_s()) == (1, 4)
 
 
 def test_a_slow_reference_and_a_slow_comparison_leave_the_candidate_its_time(clock: Clock) -> None:
-    waits = Waits()
+    uncharged = UnchargedTime()
     runner: Any = object.__new__(CallRunner)
-    runner.deadline = Deadline(20, 5, waits=waits, work_s=50)
-    runner.device_lock = SimpleNamespace(waits=waits, obstructed=False)
+    runner.deadline = Deadline(20, 5, uncharged=uncharged, work_s=50)
+    runner.device_lock = SimpleNamespace(uncharged=uncharged, obstructed=False)
     runner.record = SimpleNamespace(
         verify=lambda *_, **__: not clock.pass_(19), are_right=lambda _: not clock.pass_(19)
     )
-    with reference_side(waits):
+    with reference_side(uncharged):
         clock.pass_(30)
     clock.pass_(3)
     runner.verify()
@@ -85,10 +85,10 @@ def test_a_slow_reference_and_a_slow_comparison_leave_the_candidate_its_time(clo
 
 def test_a_draw_is_no_time_of_the_candidates(clock: Clock) -> None:
     """A process that takes half a minute to draw inputs, and one that makes none of them."""
-    waits = Waits()
+    uncharged = UnchargedTime()
     runner: Any = object.__new__(CallRunner)
-    runner.deadline = Deadline(20, 5, waits=waits)
-    runner.device_lock = SimpleNamespace(waits=waits)
+    runner.deadline = Deadline(20, 5, uncharged=uncharged)
+    runner.device_lock = SimpleNamespace(uncharged=uncharged)
     runner.draw_us = 0.0
     asked: list[int] = []
 
@@ -97,7 +97,7 @@ def test_a_draw_is_no_time_of_the_candidates(clock: Clock) -> None:
         clock.pass_(30)
         return 0, 0
 
-    handle = SimpleNamespace(lock=waits.waiting())
+    handle = SimpleNamespace(lock=uncharged.waiting())
     runner.reference = SimpleNamespace(ask=ask, wait_for_readers=lambda: None, handle=handle)
     runner._generate(b"", 0, 1)
     assert asked == [Command.GENERATE]
@@ -106,10 +106,10 @@ def test_a_draw_is_no_time_of_the_candidates(clock: Clock) -> None:
 
 def _evaluated(monkeypatch: pytest.MonkeyPatch, clock: Clock, own_s: float, work_s: float) -> Any:
     """The merged evaluation of cases, each of which takes so long for either side."""
-    waits = Waits()
+    uncharged = UnchargedTime()
 
     def evaluate(job: Job, *_: object) -> tuple[Evaluation, Traces]:
-        with waits.working():
+        with uncharged.working():
             clock.pass_(work_s)
         clock.pass_(own_s)
         case = CaseOutcome(
@@ -119,7 +119,7 @@ def _evaluated(monkeypatch: pytest.MonkeyPatch, clock: Clock, own_s: float, work
         return found, Traces(timeline=b"")
 
     monkeypatch.setattr(evaluate_cases, "evaluate", evaluate)
-    host: Any = SimpleNamespace(device_lock=SimpleNamespace(waits=waits), reap=lambda: None)
+    host: Any = SimpleNamespace(device_lock=SimpleNamespace(uncharged=uncharged), reap=lambda: None)
     options = JobOptions(cases=True, deadline_s=60)
     job = Job(job_id=uuid4(), reference=b"", candidate=b"", backend="torch", options=options)
     return evaluate_cases.evaluate_cases(job, host)[0]

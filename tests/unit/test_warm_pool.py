@@ -225,10 +225,10 @@ def test_the_dead_are_taken_apart_together(
     ward: Ward, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One after the other they would wait six times for the device."""
-    waits: list[bool] = []
+    uncharged: list[bool] = []
     shared = DeviceLock.shared
     monkeypatch.setattr(
-        DeviceLock, "shared", lambda device_lock: (waits.append(True), shared(device_lock))[1]
+        DeviceLock, "shared", lambda device_lock: (uncharged.append(True), shared(device_lock))[1]
     )
     warm_pool, dead = opened(1), [FakeProcessHandle(ward, None) for _ in range(6)]
     with DeviceLock(tmp_path, "test").exclusive():  # an evaluation is timed in another referee
@@ -239,7 +239,7 @@ def test_the_dead_are_taken_apart_together(
         assert not any(handle.closed for handle in dead)
     _until(lambda: not warm_pool.unreaped)
     assert all(handle.closed for handle in dead)
-    assert len(waits) <= 2  # the first may have been alone
+    assert len(uncharged) <= 2  # the first may have been alone
 
 
 def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_pauses_are_told_while_the_call_goes_on_and_count_once(tmp_path: Path) -
         with device_lock.exclusive():
             pass
         assert device_lock.waited_s(thread.ident) == pytest.approx(1.5 * pauses, abs=0.1)
-    assert device_lock.waits.seconds(thread.ident) == 0.0
+    assert device_lock.uncharged.waited_s(thread.ident) == 0.0
     over.set()
     thread.join(timeout=10)
     assert device_lock.waited_s(thread.ident) == pytest.approx(3.0, abs=0.1)
@@ -165,7 +165,7 @@ def test_a_pause_is_a_wait_and_over_before_its_thread_goes_on(tmp_path: Path) ->
         with device_lock.apart(process):
             going.set()
             over.wait(10)
-        seen.extend([list(process.said), device_lock.waits.seconds()])
+        seen.extend([list(process.said), device_lock.uncharged.waited_s()])
 
     thread = threading.Thread(target=wait_for_it)
     thread.start()
@@ -282,4 +282,4 @@ def test_a_load_is_paused_only_if_the_device_does_not_come_to_rest(
     over.set()
     for each in (thread, *first_call):
         each.join()
-    assert lock.waits.seconds(thread.ident) >= 1.5, "the pause is no time of the candidate's"
+    assert lock.uncharged.waited_s(thread.ident) >= 1.5, "the pause is no time of the candidate's"

@@ -87,7 +87,7 @@ def test_an_output_with_such_a_slice_is_wrong_and_says_which() -> None:
     got = exact.float()
     got[:, 45:] = 0
     mine, truth, own = (each.reshape(1, -1) for each in (got, exact, exact.float()))
-    compared = correctness.outputs(mine, truth, own, torch.full_like(mine, 7), 0, (64, 48))
+    compared = correctness.compare(mine, truth, own, torch.full_like(mine, 7), 0, (64, 48))
     assert compared.ok == [True]
     closer = compared.by_slices(1, truth, own)
     assert (closer.ok, closer.check(0).wrong_slice) == ([False], (1, 45))

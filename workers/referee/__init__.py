@@ -45,7 +45,7 @@ From a job to an evaluation
     probes/ablation.py             does the answer depend on the candidate's kernels?
     probes/perturbed_weights.py    does it depend on weights that are constant before training?
     probes/aot_compile.py          do the kernels compile for a GPU?  (CPU device)
-    session/failure_status.py      fault attribution: candidate, problem or referee
+    session/fault_attribution.py      fault attribution: candidate, problem or referee
     conclusion.py                  the evaluation, from all measurements
     wrong_output.py                error messages for wrong outputs
 

@@ -16,7 +16,7 @@ from workers.referee.progress import Progress
 from workers.referee.resources import Host
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.referee.session.failure_status import AttributeToProblem, Fault, invalid, too_large
+from workers.referee.session.fault_attribution import AttributeToProblem, Fault, invalid, too_large
 from workers.sandbox import toolchain
 
 LARGE_BYTES = 1 << 30
@@ -110,10 +110,10 @@ def reserve_memory(
     """Wait until so much device memory is free and reserve it until `memory` is closed.
     `resident_bytes`: see MemoryBudget.hold.  Raises Fault if cancelled.
     """
-    with progress.stages.stage("room"), host.device_lock.waits.waiting():
+    with progress.stages.stage("room"), host.device_lock.uncharged.waiting():
         hold = host.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
         progress.shares_memory = memory.enter_context(hold)
-    progress.there_bytes = (
+    progress.available_bytes = (
         None if progress.shares_memory else host.device.free_bytes() + resident_bytes
     )
     memory.callback(host.trim)

@@ -27,7 +27,7 @@ from workers.referee.session import first_calls, setup, variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.failure_status import (
+from workers.referee.session.fault_attribution import (
     BF16,
     GPU_BRANCH,
     AttributeToCandidate,
@@ -185,7 +185,7 @@ def _make_first_calls(
         together = runner.try_calls(batch)
     _require_correct(context)
     with host.device_lock.shared():
-        with host.device_lock.waits.working():
+        with host.device_lock.uncharged.working():
             usual_sizes = variant_calls.answer_sizes(
                 first_calls.try_null_answers(runner, batch)
             )  # first, while the calls' expected outputs are in memory

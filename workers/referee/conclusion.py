@@ -8,7 +8,7 @@ from app.domain.evaluation import CaseOutcome, Environment, Evaluation, ProblemM
 from workers.protocol import precision_flags, problem_spec
 from workers.referee.progress import Progress
 from workers.referee.resources import Host
-from workers.referee.session.failure_status import Fault
+from workers.referee.session.fault_attribution import Fault
 
 
 def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:

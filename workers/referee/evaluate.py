@@ -25,7 +25,7 @@ from workers.referee.progress import Progress
 from workers.referee.resources import Host
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.failure_status import (
+from workers.referee.session.fault_attribution import (
     AttributeToProblem,
     Fault,
     invalid,
@@ -41,7 +41,7 @@ from workers.referee.timing import device_time
 
 _log = logging.getLogger(__name__)
 
-THERE_SHARE = 0.9
+AVAILABLE_SHARE = 0.9
 """Share of the memory for evaluations below which a lack of memory says nothing of the problem."""
 
 
@@ -84,19 +84,21 @@ def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) ->
     spec, total_bytes = progress.spec, host.memory_budget.total_bytes
     if total_bytes is None:
         return fault
-    there_bytes = (
-        total_bytes if progress.there_bytes is None else min(total_bytes, progress.there_bytes)
+    available_bytes = (
+        total_bytes
+        if progress.available_bytes is None
+        else min(total_bytes, progress.available_bytes)
     )
     why = fault.error.message
     if fault.status is Status.OUT_OF_MEMORY and spec is not None:
         arena = setup.lay_out(host, spec, 0.0)
         sides = arena.reference_bytes + arena.candidate_bytes + memory_needs.of_models(spec)
-        left = there_bytes - sides - 2 * spec.peaks.call_bytes
+        left = available_bytes - sides - 2 * spec.peaks.call_bytes
         if left > spec.peaks.call_bytes:
             return fault
         why = f"beside the reference, a candidate has {max(0, left):,} bytes"
-    if there_bytes < THERE_SHARE * total_bytes:
-        return no_room(why, total_bytes, there_bytes, fault.error.log)
+    if available_bytes < AVAILABLE_SHARE * total_bytes:
+        return no_room(why, total_bytes, available_bytes, fault.error.log)
     return too_large(why, total_bytes, fault.error.log)
 
 
@@ -179,7 +181,7 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
         ExitStack() as memory,
         ExitStack() as sessions,
     ):  # the session ends before its memory is released
-        with host.device_lock.waits.working():
+        with host.device_lock.uncharged.working():
             reference, spec = _prepared(job, host, progress, memory, sessions, alone=alone)
             with progress.stages.stage("spawn"):
                 candidate = host.candidate(job.options.memory_bytes)
@@ -187,7 +189,7 @@ def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> Non
             job.options.deadline_s,
             job.options.call_timeout_s,
             progress.cancellation,
-            host.device_lock.waits,
+            host.device_lock.uncharged,
             work_s=job.options.deadline_s,
         )
         try:

@@ -53,21 +53,21 @@ def evaluate_cases(
     """
     cancellation = cancellation or Cancellation()
     seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
-    waits = host.device_lock.waits
-    worked_s = waits.work_s()
+    uncharged = host.device_lock.uncharged
+    worked_s = uncharged.work_s()
     found: list[Evaluation] = []
     traces: list[Traces] = []
     is_slow = False
     while _has_next_case(found):
         left_s = whole_s - spent_s
-        is_slow = waits.work_s() - worked_s > whole_s
+        is_slow = uncharged.work_s() - worked_s > whole_s
         if found and (left_s < LEAST_S or is_slow or cancellation.requested):
             break
         one = replace(job, case=len(found), options=replace(job.options, deadline_s=left_s))
-        began, uncharged_s = time.monotonic(), waits.uncharged_s()
+        began, uncharged_s = time.monotonic(), uncharged.total_s()
         evaluation, recorded = evaluate(one, host, cancellation, _seed_of(seed, len(found)))
         host.reap()
-        spent_s += time.monotonic() - began - (waits.uncharged_s() - uncharged_s)
+        spent_s += time.monotonic() - began - (uncharged.total_s() - uncharged_s)
         found.append(evaluation)
         traces.append(recorded)
         whole_s = allowed_s(

@@ -43,7 +43,7 @@ class Progress:
     shares_memory: bool = False
     """True if other evaluations may use the device's memory meanwhile."""
 
-    there_bytes: int | None = None
+    available_bytes: int | None = None
     """Bytes of device memory that were free, or this evaluation's, when it was admitted with the
     device to itself; None for one that shares the device.
     """

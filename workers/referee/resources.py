@@ -15,7 +15,7 @@ import torch
 from app.domain.evaluation import Environment
 from workers.protocol.paths import LOCK_FOLDER
 from workers.referee.host import cpu_affinity
-from workers.referee.host.cpu_idle import CoreClaim, CoreWaker
+from workers.referee.host.core_waker import CoreClaim, CoreWaker
 from workers.referee.host.device import Device, open_device
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.health import Health
@@ -23,7 +23,7 @@ from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.host.reference_history import ReferenceHistory
 from workers.referee.host.stopwatch import Stopwatch
 from workers.referee.processes.process_handle import ProcessHandle
-from workers.referee.processes.reference_pool import References
+from workers.referee.processes.reference_pool import ReferencePool
 from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.timing.compiled_baselines import Baselines
 from workers.sandbox import syscalls
@@ -112,7 +112,7 @@ class Host:
         self._spares: dict[int, ProcessHandle] = {}
         self._retired: list[ProcessHandle] = []
         self._warm_pool: WarmPool | None = None
-        self.references = References(
+        self.references = ReferencePool(
             lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES),
             self.device.references_kept,
             self.device_lock,

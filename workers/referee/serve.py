@@ -227,11 +227,11 @@ class Connection:
         evaluations, its work that is not the candidate's, and the time for many cases.
         """
         device_lock, told_s = self._host.device_lock, 0.0
-        before_s, worked_s = device_lock.waited_s(thread), device_lock.waits.work_s(thread)
+        before_s, worked_s = device_lock.waited_s(thread), device_lock.uncharged.work_s(thread)
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
             while not over.is_set():
-                work_s = device_lock.waits.work_s(thread) - worked_s
+                work_s = device_lock.uncharged.work_s(thread) - worked_s
                 most_s = deadline_s + cancellation.more_s + DESCRIBING_S
                 more_s = device_lock.waited_s(thread) - before_s + cancellation.more_s
                 more_s += min(work_s, most_s)  # beyond that, the referee itself hangs

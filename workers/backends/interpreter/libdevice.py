@@ -7,7 +7,7 @@ request a symbol from the compiler.  Under the interpreter both forms check the 
 as for a GPU and look the symbol up in SYMBOLS.
 
 A function that is not in the table raises NotImplementedError (attributed in
-workers/referee/session/failure_status.py).
+workers/referee/session/fault_attribution.py).
 """
 
 from __future__ import annotations

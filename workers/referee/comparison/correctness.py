@@ -18,7 +18,7 @@ import torch
 from app.domain.output_checks import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
 from workers.referee.comparison import largest_excess, wrong_slices
-from workers.referee.comparison.output_errors import AT_ONCE, finite, known, parts
+from workers.referee.comparison.output_errors import AT_ONCE, error_rows, finite, parts
 from workers.referee.comparison.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
@@ -209,7 +209,7 @@ class ComparedOutput:
         for mine, near, right in parts(got, nearest.view(got.shape), accepted):
             right.copy_(torch.where(near == mine, mine.to(right.dtype), right))
         row = list(
-            outputs(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0]
+            compare(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0]
         )
         row[3:5] = max(self.rows[call][3], leaf.l2), max(self.rows[call][4], leaf.largest)
         rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
@@ -288,7 +288,7 @@ class ComparedOutput:
         )
 
 
-def outputs(
+def compare(
     got: torch.Tensor,
     expected: torch.Tensor,
     baseline: torch.Tensor,
@@ -308,7 +308,7 @@ def outputs(
     shape = (got.shape[0], -1)
     got, expected, baseline = got.reshape(shape), expected.reshape(shape), baseline.reshape(shape)
     beyond = [] if rule.tolerance is None else [_beyond(got, expected, *rule.tolerance)]
-    rows = known(
+    rows = error_rows(
         (got, expected),
         (baseline, expected),
         more=beyond,
@@ -353,7 +353,7 @@ def stale(
     limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2
     found = []
     for call, expected in earlier:
-        [(error, _, bad)] = known((got.reshape(1, -1), expected.reshape(1, -1)))
+        [(error, _, bad)] = error_rows((got.reshape(1, -1), expected.reshape(1, -1)))
         if bad == 0 and error <= max(limit, 0.0) and error < STALE_CLOSER * own:
             found.append(call)
     return found[0] if len(found) == 1 else None

@@ -16,7 +16,7 @@ AT_ONCE = 1 << 26
 _TINY = torch.finfo(torch.float64).tiny
 
 
-def known(
+def error_rows(
     *pairs: tuple[torch.Tensor, torch.Tensor],
     more: Sequence[torch.Tensor] = (),
     closely: bool = True,

@@ -11,7 +11,7 @@ import torch
 
 from workers.protocol.roundoff import FLOORS, computable
 from workers.referee.comparison.correctness import CLOSE
-from workers.referee.comparison.output_errors import finite, known, parts
+from workers.referee.comparison.output_errors import error_rows, finite, parts
 
 SURVIVES = 10.0
 """See `objections`."""
@@ -34,7 +34,7 @@ def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
     """Size and error of one call's output; both arguments (1, elements)."""
     if not (values.is_floating_point() or values.is_complex()):
         return AnswerSize(rms=0.0, error=0.0)
-    [(error, _, _, rms)] = known((values, expected), more=[root_mean_square(expected)])
+    [(error, _, _, rms)] = error_rows((values, expected), more=[root_mean_square(expected)])
     return AnswerSize(rms=rms, error=finite(error))
 
 
@@ -53,7 +53,7 @@ def objections(
         return [""] * len(baseline)
     floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
     limit = SURVIVES * max(before.error, floor / CLOSE[0])
-    table = known((baseline, expected), more=[root_mean_square(expected)])
+    table = error_rows((baseline, expected), more=[root_mean_square(expected)])
     most = _most(before, ceiling=ceiling)
     return [_objection(bad, l2, limit, here, before.rms, most) for l2, _, bad, here in table]
 

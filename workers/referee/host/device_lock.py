@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 
 COMPILING_S = 1.0
 """Seconds that a first call runs apart before timers pause it.  A Triton kernel compiles in a third
@@ -98,13 +98,13 @@ class DeviceLock:
         """Processes that the timer has paused."""
         self._locks = ExitStack()
         """Locks of both files, while a thread checks or times."""
-        self.waits = Waits()
+        self.uncharged = UnchargedTime()
         """Time that each thread has waited, for the device or anything else counted there."""
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Hold the lock for checking: together with others that check, never during timing."""
-        with self.waits.waiting(), self._changed:
+        with self.uncharged.waiting(), self._changed:
             self._enter()
         try:
             yield
@@ -145,7 +145,7 @@ class DeviceLock:
         """Let waiting timers go first if this thread checks.  The caller holds no other lock that a
         timer may need, and nothing of its evaluation uses the device.
         """
-        with self.waits.waiting(), self._changed:
+        with self.uncharged.waiting(), self._changed:
             if self.obstructed:
                 self._leave()
                 self._enter()
@@ -180,13 +180,13 @@ class DeviceLock:
         finally:
             with self._changed:
                 self._come_back(gone)
-                with self.waits.waiting():
+                with self.uncharged.waiting():
                     self._changed.wait_for(lambda: not self._timing)
                 self._begin_checking()
 
     def waited_s(self, thread: int) -> float:
         """Seconds that a thread has waited for others so far, with those for which the
-        process that it waits for apart has been paused: they are added to `waits` when that
+        process that it waits for apart has been paused: they are added to `uncharged` when that
         has ended.  Does not wait for the lock.
         """
         gone = [
@@ -195,13 +195,13 @@ class DeviceLock:
         pauses_s = sum(
             process.paused_s - before_s for process, before_s in gone if process is not None
         )
-        return self.waits.seconds(thread) + pauses_s
+        return self.uncharged.waited_s(thread) + pauses_s
 
     def wait_for_those_apart(self, timeout_s: float) -> None:
         """Wait, without holding a lock, until everything that runs apart now has ended.  Work that
         begins later is paused in time, and among eight evaluations there is nearly always some.
         """
-        with self.waits.waiting(), self._changed:
+        with self.uncharged.waiting(), self._changed:
             there = tuple(each for each in self._apart if each.paused_from < math.inf)
             self._changed.wait_for(
                 lambda: not any(each in there for each in self._apart), timeout_s
@@ -212,7 +212,7 @@ class DeviceLock:
         """Hold the lock for timing, alone.  Processes that run apart are paused,
         except those `used`.
         """
-        with self.waits.waiting(), self._changed:
+        with self.uncharged.waiting(), self._changed:
             self._waiting_timers += 1
             try:
                 self._changed.wait_for(lambda: not self._timing and not self._checking)
@@ -282,11 +282,11 @@ class DeviceLock:
         on; the pauses count as waits.
         """
         process = gone.process
-        with self.waits.waiting():
+        with self.uncharged.waiting():
             self._changed.wait_for(lambda: all(each is not process for each in self._paused))
         self._apart.remove(gone)
         if process is not None:
-            self.waits.add(process.paused_s - gone.paused_s)
+            self.uncharged.add(process.paused_s - gone.paused_s)
         self._changed.notify_all()
 
     def _to_pause(self, standing: tuple[Pausable, ...], until: float) -> list[Pausable]:

@@ -105,7 +105,9 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
     candidate detects the ablation.
     """
     timeout_s = context.job.options.last_call_s
-    deadline = Deadline(ASKED_CALLS * timeout_s, timeout_s, waits=context.runner.device_lock.waits)
+    deadline = Deadline(
+        ASKED_CALLS * timeout_s, timeout_s, uncharged=context.runner.device_lock.uncharged
+    )
     extra = _uncounted(context.runner, context.spec, deadline)
     copies = replays = None
     right_on_old_memory, reason = False, ""

@@ -113,7 +113,9 @@ def _ask_renewed_model(
     call is made like a first call.
     """
     candidate, timeout_s = context.runner.candidate, context.job.options.last_call_s
-    deadline = Deadline(timeout_s, timeout_s, context.cancellation, context.host.device_lock.waits)
+    deadline = Deadline(
+        timeout_s, timeout_s, context.cancellation, context.host.device_lock.uncharged
+    )
     rule, quickest_s = context.runner.record.rule, context.runner.quickest_s
     extra = CallRunner(
         context.runner.reference,

@@ -40,7 +40,7 @@ eight in one process, a device did 176 evaluations of one problem a minute, agai
 """
 
 
-class References:
+class ReferencePool:
     """Reference processes by problem.  Thread-safe."""
 
     def __init__(

@@ -129,7 +129,7 @@ class CallRunner(Draws):
 
     def _have_ended_what_is_queued(self) -> bool:
         """Wait for the work that paused processes had queued; returns whether it ended in time."""
-        with self.device_lock.waits.waiting():
+        with self.device_lock.uncharged.waiting():
             return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
 
     @contextmanager
@@ -144,7 +144,9 @@ class CallRunner(Draws):
     def side_of(self, session: Session) -> AbstractContextManager[None]:
         """Context of requests to this side: of the reference's, see `reference_side`."""
         return (
-            nullcontext() if session is self.candidate else reference_side(self.device_lock.waits)
+            nullcontext()
+            if session is self.candidate
+            else reference_side(self.device_lock.uncharged)
         )
 
     @property
@@ -160,7 +162,7 @@ class CallRunner(Draws):
                 f"its own work, with the comparison of outputs, took more than"
                 f" {self.deadline.work_limit_s:g} s"
             )
-        with self.device_lock.waits.working():
+        with self.device_lock.uncharged.working():
             right = self.record.verify(*deliveries, keep=keep, known=known)
             for delivery in deliveries if keep else ():
                 require_changed(self, delivery)
@@ -169,7 +171,7 @@ class CallRunner(Draws):
     def are_right(self, delivery: Delivery) -> bool:
         """See Record.are_right."""
         self.step_aside()
-        with self.device_lock.waits.working():
+        with self.device_lock.uncharged.working():
             return self.record.are_right(delivery)
 
     def give_inputs(self, batch: Batch, first: int, count: int) -> None:
@@ -281,7 +283,7 @@ class CallRunner(Draws):
         """Make `count` calls of the reference."""
         if self.stopwatch is None:
             self.make_room_to_call()
-        with reference_side(self.device_lock.waits), self.reference.handle.lock:
+        with reference_side(self.device_lock.uncharged), self.reference.handle.lock:
             before_ns = self.fill(self.reference, batch, first, count)
             delivering = self.reference.delivering
             at, limit_s = self.slot(batch, first, count), REFERENCE_TIMEOUT_S

@@ -147,7 +147,7 @@ class Draws:
 
     def _generate(self, seed: bytes, row: int, count: int) -> None:
         """Draw rows of a batch into the reference's first slots."""
-        with reference_side(self.device_lock.waits), self.reference.handle.lock:
+        with reference_side(self.device_lock.uncharged), self.reference.handle.lock:
             self.reference.wait_for_readers()
             began = time.perf_counter()
             self.reference.ask(
@@ -176,7 +176,7 @@ class Draws:
         bit mask of those that were made.
         """
         self._drawn_row = None
-        with reference_side(self.device_lock.waits):
+        with reference_side(self.device_lock.uncharged):
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
             made, refused = self.reference.ask_for_text(
@@ -237,7 +237,7 @@ class Draws:
         """Expected outputs, computed into the reference's slots for them."""
         reference, arena = self.reference, self.arena
         count = self._place_inputs(parts)
-        with reference_side(self.device_lock.waits):
+        with reference_side(self.device_lock.uncharged):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count)
         return Truth(
             expected=shown(reference.region(arena.expected, 0, count), arena.expected),
@@ -267,7 +267,7 @@ class Draws:
             self._make_room(self._truth_bytes)
         else:
             count = self._place_inputs(parts)
-        with reference_side(self.device_lock.waits):
+        with reference_side(self.device_lock.uncharged):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count, c=1)
         return shown(reference.region(arena.baseline, 0, count), arena.baseline)
 
@@ -278,7 +278,7 @@ class Draws:
         self.given(batch, first, count)
         self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
         self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
-        with reference_side(self.device_lock.waits):
+        with reference_side(self.device_lock.uncharged):
             by_twin, _ = reference.ask(
                 Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd
             )
@@ -297,7 +297,7 @@ class Draws:
         None if it cannot decide.
         """
         reference, arena = self.reference, self.arena
-        with reference_side(self.device_lock.waits), reference.handle.lock:
+        with reference_side(self.device_lock.uncharged), reference.handle.lock:
             reference.wait_for_readers()
             given = self.given(delivery.batch, delivery.first, 1)
             inputs, outputs = (
@@ -331,7 +331,7 @@ class Draws:
             self._make_room(self._call_bytes)
 
     def _make_room(self, need_bytes: int) -> None:
-        make_room(self.reference, need_bytes, self.device_lock.waits)
+        make_room(self.reference, need_bytes, self.device_lock.uncharged)
 
     def _next_seed(self) -> bytes:
         self._batches += 1

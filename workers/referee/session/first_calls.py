@@ -15,7 +15,7 @@ from workers.referee.processes.process_handle import BUSY
 from workers.referee.processes.process_session import FirstCall
 from workers.referee.session.batches import Batch, Delivery, Truth, changed
 from workers.referee.session.call_runner import LATER_S, QUEUED_S, TURN_US, CallRunner
-from workers.referee.session.failure_status import disturbed
+from workers.referee.session.fault_attribution import disturbed
 from workers.sandbox.process_errors import TimedOut
 
 COMPUTING_CALLS = 100
@@ -25,7 +25,7 @@ all others, and no signal stops it.
 """
 
 BUSY_PROBES = 5
-"""Waits of QUEUED_S for the device to come to rest before a first call is ended."""
+"""UnchargedTime of QUEUED_S for the device to come to rest before a first call is ended."""
 
 ENDING_S = 10.0
 """Longest wait in seconds for the end of a killed process, with which its work on

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from workers.protocol.control_channel import Command
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes.process_handle import PROCESS_ERRORS
 from workers.referee.processes.process_session import Session
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
@@ -19,18 +19,18 @@ class ReferenceFailedError(Exception):
 
 
 @contextmanager
-def reference_side(waits: Waits) -> Iterator[None]:
+def reference_side(uncharged: UnchargedTime) -> Iterator[None]:
     """Context of requests to the reference: their time is no candidate's, and errors of the
     reference's process become ReferenceFailedError.
     """
     try:
-        with waits.working():
+        with uncharged.working():
             yield
     except PROCESS_ERRORS as error:
         raise ReferenceFailedError(str(error) or "no answer in time") from error
 
 
-def make_room(reference: Session, need_bytes: int, waits: Waits) -> None:
+def make_room(reference: Session, need_bytes: int, uncharged: UnchargedTime) -> None:
     """Have this process and the reference's release cached memory if less than
     `need_bytes` is free on the device.
     """
@@ -40,6 +40,6 @@ def make_room(reference: Session, need_bytes: int, waits: Waits) -> None:
     torch.cuda.empty_cache()
     if torch.cuda.mem_get_info(device)[0] > need_bytes:
         return
-    with reference_side(waits):
+    with reference_side(uncharged):
         reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
     reference.handle.unmap_segments()  # a mapping keeps its memory

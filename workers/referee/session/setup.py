@@ -21,7 +21,7 @@ from workers.referee.resources import Host
 from workers.referee.session import memory_needs
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
-from workers.referee.session.failure_status import AttributeToProblem
+from workers.referee.session.fault_attribution import AttributeToProblem
 from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import sizing
 
@@ -155,7 +155,7 @@ def fresh_session(
     """
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(
-        timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.waits
+        timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.uncharged
     )
     context.cancellation.set_process(handle.process)
     try:

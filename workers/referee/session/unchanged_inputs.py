@@ -12,7 +12,7 @@ from app.domain.evaluation import Status
 from workers.protocol import layout
 from workers.referee.session.batches import Delivery
 from workers.referee.session.draws import Draws
-from workers.referee.session.failure_status import Fault
+from workers.referee.session.fault_attribution import Fault
 
 
 def require_changed(draws: Draws, delivery: Delivery) -> None:

@@ -246,7 +246,7 @@ class Record:
             self._peers.apply(got, baseline)
         shapes = [tuple(leaf.get("shape", ())) for leaf in self._arena.outputs.leaves]
         compared = [
-            correctness.outputs(
+            correctness.compare(
                 got[leaf],
                 expected[leaf],
                 baseline[leaf],

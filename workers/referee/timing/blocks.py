@@ -23,8 +23,8 @@ from dataclasses import asdict, replace
 from app.domain.evaluation import Block
 from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
+from workers.referee.timing.measurements import CANDIDATE, REFERENCE, SIDES, Measurements, per_call
 from workers.referee.timing.output_mapping import survey_again
-from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Measurements, per_call
 from workers.referee.timing.stopping import SHORT_US
 
 PROBES = 2

@@ -83,7 +83,7 @@ class Baselines:
 
     def __init__(self, kept: int = KEPT) -> None:
         """Without measurements at first."""
-        self._spans = kept
+        self._kept = kept
         self._lock = threading.Lock()
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
@@ -94,7 +94,7 @@ class Baselines:
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)
-            while len(self._slots) > self._spans:
+            while len(self._slots) > self._kept:
                 self._slots.popitem(last=False)
         if not slot.lock.acquire(timeout=wait_s):
             return BaselineResult(

@@ -32,10 +32,10 @@ from workers.referee.session.context import EvaluationContext
 from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import ORDER, as_block, hand_over, secret_size
+from workers.referee.timing.measurements import CANDIDATE, REFERENCE, Measurements, per_call
 from workers.referee.timing.output_mapping import map_in_place
 from workers.referee.timing.paired_benchmark import PATIENCE, try_restart
 from workers.referee.timing.quiet_host import QuietHost
-from workers.referee.timing.samples import CANDIDATE, REFERENCE, Measurements, per_call
 
 GRAPHS = (4, 6)
 """Least and greatest number of graphs of a side: their number in a block is secret."""

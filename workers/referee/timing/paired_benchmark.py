@@ -1,7 +1,7 @@
 """Paired benchmark: ABBA groups of reference and candidate blocks on the referee's
 clock, until the ratio is known.
 
-samples.py turns blocks into time per call, sizing.py chooses the number of calls, input sets and
+measurements.py turns blocks into time per call, sizing.py chooses the number of calls, input sets and
 groups, and stopping.py decides about groups.  Groups come in rounds: the inputs of a round are
 drawn beforehand and its outputs are verified afterwards, while others may use the device; only
 the blocks themselves run alone.
@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from app.domain.evaluation import Timing
 from workers.referee.session.batches import Delivery
 from workers.referee.session.call_runner import APART_S, CallRunner
-from workers.referee.session.failure_status import disturbed
+from workers.referee.session.fault_attribution import disturbed
 from workers.referee.timing import sizing, stopping
 from workers.referee.timing.blocks import PROBES, probe, run_group, warm_up
+from workers.referee.timing.measurements import Measurements
 from workers.referee.timing.output_mapping import survey
 from workers.referee.timing.quiet_host import QuietHost
-from workers.referee.timing.samples import Measurements
 
 MAX_REPEATS = 2
 WORTHWHILE = 2.0

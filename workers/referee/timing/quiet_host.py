@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from workers.referee.host.core_waker import CoreWaker
 from workers.referee.host.cpu_affinity import Cores
-from workers.referee.host.cpu_idle import CoreWaker
 from workers.referee.host.health import Health
 from workers.referee.session.call_runner import CallRunner
 from workers.sandbox.confined_process import Stopwatch

@@ -13,7 +13,7 @@ from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Delivery, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.timing.blocks import PROBES, UNDISTURBED_US
-from workers.referee.timing.samples import Measurements
+from workers.referee.timing.measurements import Measurements
 from workers.referee.timing.stopping import ENOUGH_GROUPS, LEAST_GROUPS
 
 ROUND_GROUPS = 6

@@ -7,7 +7,7 @@ import statistics
 
 from app.domain.evaluation import Canary, Timing
 from workers.referee.timing import estimators
-from workers.referee.timing.samples import CANDIDATE, REFERENCE, SIDES, Measurements, per_call
+from workers.referee.timing.measurements import CANDIDATE, REFERENCE, SIDES, Measurements, per_call
 
 PRECISE = math.log(1.01)
 """Half-width of the log-ratio's interval at which measuring stops."""

@@ -19,10 +19,7 @@ from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.timing import estimators, stopping
 from workers.referee.timing.blocks import hand_over, secret_size
-from workers.referee.timing.output_mapping import survey
-from workers.referee.timing.paired_benchmark import try_restart, verify
-from workers.referee.timing.quiet_host import QuietHost
-from workers.referee.timing.samples import (
+from workers.referee.timing.measurements import (
     AHEAD_US,
     CANDIDATE,
     LEFT_OVER_US,
@@ -30,6 +27,9 @@ from workers.referee.timing.samples import (
     Measurements,
     per_call,
 )
+from workers.referee.timing.output_mapping import survey
+from workers.referee.timing.paired_benchmark import try_restart, verify
+from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.timing.sizing import TOO_SHORT, TimingBudget, inputs_at_once
 
 BLOCKS, ENOUGH_BLOCKS = 12, 6

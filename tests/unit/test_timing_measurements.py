@@ -9,7 +9,7 @@ import torch
 from app.domain.evaluation import Block, Timing
 from workers.referee.host.health import Health
 from workers.referee.timing import stopping
-from workers.referee.timing.samples import (
+from workers.referee.timing.measurements import (
     AHEAD_US,
     CANDIDATE,
     LEFT_OVER_US,

@@ -209,9 +209,9 @@ class Measurements:
         spent beside timing.
         """
         with device_lock.shared():
-            began = time.monotonic() - device_lock.waits.seconds()
+            began = time.monotonic() - device_lock.uncharged.waited_s()
             yield
-            self.sharing_s += time.monotonic() - device_lock.waits.seconds() - began
+            self.sharing_s += time.monotonic() - device_lock.uncharged.waited_s() - began
 
     def run_canary(self) -> None:
         """Run the canary.  Raises DeviceUnhealthyError if the driver has reported a fault."""

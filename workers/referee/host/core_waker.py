@@ -7,7 +7,7 @@ yields every few microseconds.  Its class alone does not make it give way to a p
 session's group: a process that woke at the start of the spinner's time slice waited for its end, up
 to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
-    python -m workers.referee.host.cpu_idle PARENT CORE…       spins for ever; started and stopped
+    python -m workers.referee.host.core_waker PARENT CORE…       spins for ever; started and stopped
                                                                by `CoreWaker`
 """
 
@@ -73,7 +73,7 @@ class CoreWaker:
             "-s",
             "-P",
             "-m",
-            "workers.referee.host.cpu_idle",
+            "workers.referee.host.core_waker",
             str(os.getpid()),
             *map(str, cores),
         ]

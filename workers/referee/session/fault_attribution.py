@@ -17,7 +17,7 @@ from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import Device
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session
-from workers.referee.processes.reference_pool import References
+from workers.referee.processes.reference_pool import ReferencePool
 from workers.referee.session.deadline import FIRST_CALL, REFERENCE_TIMEOUT_S, Deadline
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
@@ -121,15 +121,19 @@ def disturbed() -> Fault:
     )
 
 
-def too_large(why: str, there_bytes: int, log: str = "") -> Fault:
-    """A fault: the problem does not fit on the device, which can provide `there_bytes`."""
-    message = f"the problem does not fit on this device: {why}; {there_bytes:,} bytes can be had"
+def too_large(why: str, available_bytes: int, log: str = "") -> Fault:
+    """A fault: the problem does not fit on the device, which can provide `available_bytes`."""
+    message = (
+        f"the problem does not fit on this device: {why}; {available_bytes:,} bytes can be had"
+    )
     return invalid("problem_too_large", message, log, out_of_memory=True)
 
 
-def no_room(why: str, total_bytes: int, there_bytes: int, log: str = "") -> Fault:
-    """A fault: of `total_bytes` for evaluations, others had all but `there_bytes`."""
-    message = f"others had the memory: {there_bytes:,} of {total_bytes:,} bytes were there; {why}"
+def no_room(why: str, total_bytes: int, available_bytes: int, log: str = "") -> Fault:
+    """A fault: of `total_bytes` for evaluations, others had all but `available_bytes`."""
+    message = (
+        f"others had the memory: {available_bytes:,} of {total_bytes:,} bytes were there; {why}"
+    )
     return invalid("no_room", message, log, out_of_memory=True)
 
 
@@ -198,7 +202,7 @@ class AttributeToProblem:
     process is discarded.
     """
 
-    def __init__(self, references: References, session: Session | None, device: Device) -> None:
+    def __init__(self, references: ReferencePool, session: Session | None, device: Device) -> None:
         """`session`: its process is discarded on failure; None before there is one."""
         self._references = references
         self._session = session

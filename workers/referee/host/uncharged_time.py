@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Waits:
+class UnchargedTime:
     """Waiting times of one referee's threads, each of which handles one evaluation at a time."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Waits:
         if thread in self._working:
             yield
             return
-        self._working[thread] = (time.monotonic(), self.seconds())
+        self._working[thread] = (time.monotonic(), self.waited_s())
         try:
             yield
         finally:
@@ -62,7 +62,7 @@ class Waits:
         thread = threading.get_ident()
         self._seconds[thread] = self._seconds.get(thread, 0.0) + seconds
 
-    def seconds(self, thread: int | None = None) -> float:
+    def waited_s(self, thread: int | None = None) -> float:
         """Total waiting time of a thread (by default this one), including the present wait."""
         thread = threading.get_ident() if thread is None else thread
         since = self._since.get(thread)
@@ -75,8 +75,8 @@ class Waits:
         if present is None:
             return done_s
         began, waited_s = present
-        return done_s + max(0.0, time.monotonic() - began - (self.seconds(thread) - waited_s))
+        return done_s + max(0.0, time.monotonic() - began - (self.waited_s(thread) - waited_s))
 
-    def uncharged_s(self, thread: int | None = None) -> float:
+    def total_s(self, thread: int | None = None) -> float:
         """Total time of a thread (by default this one) that is not the candidate's: waits, work."""
-        return self.seconds(thread) + self.work_s(thread)
+        return self.waited_s(thread) + self.work_s(thread)

@@ -15,11 +15,11 @@ from app.domain.job import Job
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.comparison.correctness import SecondLook
 from workers.referee.host.device import open_device
-from workers.referee.host.waiting_time import Waits
+from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes.process_handle import FailedError, decoding
 from workers.referee.session import variant_calls
 from workers.referee.session.deadline import Deadline
-from workers.referee.session.failure_status import (
+from workers.referee.session.fault_attribution import (
     AttributeToCandidate,
     AttributeToProblem,
     Fault,
@@ -161,7 +161,7 @@ def test_an_error_in_the_referees_own_code_is_attributed_to_neither_side(error: 
         AttributeToProblem(REFERENCES, SESSION, open_device("cpu", 0, 1)),
     ):
         raise error
-    with pytest.raises(type(error)), reference_side(Waits()):
+    with pytest.raises(type(error)), reference_side(UnchargedTime()):
         raise error
 
 
@@ -201,7 +201,7 @@ def test_a_broken_protocol_is_attributed_to_the_side_that_broke_it() -> None:
     ):
         raise BrokenProtocolError("3 bytes")
     assert (caught.value.status, caught.value.error.kind) == (Status.INVALID, "reference_failed")
-    with pytest.raises(ReferenceFailedError), reference_side(Waits()):
+    with pytest.raises(ReferenceFailedError), reference_side(UnchargedTime()):
         raise BrokenProtocolError("3 bytes")
 
 
