@@ -33,6 +33,17 @@ def product(x, y, out, N: tl.constexpr):
     at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
     tl.store(out + at, tl.dot(tl.load(x + at), tl.load(y + at)))
 
+@triton.jit
+def summed(x, out, AXIS: tl.constexpr, KEPT: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    total = tl.sum(tl.load(x + at), AXIS, keep_dims=KEPT)
+    tl.store(out + tl.arange(0, N), tl.reshape(total, (N,)))
+
+@triton.jit
+def summed_whole(x, out, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out, tl.sum(tl.load(x + at)))
+
 def same(a, b):
     return bool(torch.equal(a.double().nan_to_num(7e77), b.double().nan_to_num(7e77)))
 
@@ -67,6 +78,21 @@ for name in ("bfloat16", "float8_e4m3fn"):
     p, q = (torch.randn(16, 16).to(getattr(torch, name)) for _ in range(2))
     product[(1,)](p, q, out := torch.empty(16, 16), 16)
     found[f"dot of {name}"] = bool(torch.allclose(out, p.float() @ q.float(), atol=1e-5))
+for name in ("bfloat16", "float8_e5m2"):
+    whole = torch.randint(-1, 2, (16, 16)).float()
+    whole[:, 3:] = 0
+    whole[3:, :] = 0
+    kind = getattr(torch, name)
+    for axis in (0, 1):
+        for kept in (False, True):
+            summed[(1,)](whole.to(kind), out := torch.empty(16, dtype=kind), axis, kept, 16)
+            found[f"sum of {name} along {axis}, kept: {kept}"] = same(out, whole.sum(axis).to(kind))
+    summed_whole[(1,)](whole.to(kind), out := torch.empty(1, dtype=kind), 16)
+    found[f"sum of {name}"] = same(out, whole.sum()[None].to(kind))
+small = torch.full((16, 16), 2.0**-8)
+small[0] = 1.0
+summed[(1,)](small.bfloat16(), out := torch.empty(16).bfloat16(), 0, False, 16)
+found["sum rounds after each addition"] = same(out, torch.full((16,), 1.0546875))
 json.dump(found, sys.stdout)
 """
 
@@ -97,6 +123,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
         "arithmetic",
         "dot of bfloat16",
         "dot of float8_e4m3fn",
+        *(
+            f"sum of {kind}{along}"
+            for kind in ("bfloat16", "float8_e5m2")
+            for along in (
+                "",
+                *(f" along {axis}, kept: {kept}" for axis in (0, 1) for kept in (False, True)),
+            )
+        ),
+        "sum rounds after each addition",
     ],
 )
 def test_as_torch_computes(found: dict[str, bool], name: str) -> None:

@@ -89,6 +89,8 @@ def install() -> None:
     for name in ("cast_impl", "create_fp_to_fp"):
         setattr(builder, name, _converted(getattr(builder, name)))
     builder.get_bf16 = _constant
+    reductions: Any = interpreter.ReduceOps
+    reductions.sum = _summed(reductions.sum)
 
 
 def _constant(_builder: Any, value: float) -> Any:
@@ -140,5 +142,30 @@ def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
         if is_narrow(kind):
             return interpreter.TensorHandle(rounded(wide.data, kind), kind.scalar)
         return builder.cast_impl(wide, kind)
+
+    return run
+
+
+def _summed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrapper of a sum along an axis, or of all elements.  Halves are added to each other, and each
+    sum is rounded, as in a kernel that is compiled; its order of additions is another one.
+    """
+
+    def run(reduction: Any, block: Any) -> Any:
+        if not is_narrow(block.dtype):
+            return original(reduction, block)
+        numbers = widened(block.handle.data, block.dtype)
+        axis, shape = reduction.axis, list(numbers.shape)
+        if axis is None:
+            numbers, kept = numbers.reshape(-1), [1] * len(shape)
+        else:
+            numbers, kept = np.moveaxis(numbers, axis, 0), [*shape[:axis], 1, *shape[axis + 1 :]]
+        while (count := len(numbers)) > 1:
+            sums = numbers[: count // 2] + numbers[count // 2 :]
+            numbers = widened(rounded(sums, block.dtype), block.dtype)
+        codes = rounded(numbers[0], block.dtype)
+        return reduction.to_tensor(
+            codes.reshape(kept) if reduction.keep_dims else codes, block.dtype
+        )
 
     return run
