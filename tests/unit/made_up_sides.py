@@ -193,7 +193,7 @@ def _benchmark(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paired_benchmark, "time", clock)
         patch.setattr(paired_benchmark, "survey", Sides.looked_through)
-        patch.setattr(samples, "time", clock)
+        patch.setattr(measurements, "time", clock)
         patch.setattr(blocks, "secrets", SimpleNamespace(randbelow=random.Random(0).randrange))
         patch.setattr(blocks, "time", SimpleNamespace(sleep=sides.pass_by))
         guess = guess or sizing.guess(sides, few, reference_us)  # type: ignore[arg-type]

@@ -209,12 +209,12 @@ def test_a_wrong_timed_call_ends_it() -> None:
 def test_a_time_without_an_opponent_says_what_its_hand_over_may_be_off_by() -> None:
     widths = []
     for spread_us in (0.0, 60.0):
-        benchmark = samples.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
+        benchmark = measurements.Measurements(block_us=2000.0, health=Health(torch.device("cpu")))
         benchmark.handovers = [
             Block(
                 group=-1, side=side, calls=0, wall_us=200.0 + spread_us * number, claimed_us=200.0
             )
-            for side in samples.SIDES
+            for side in measurements.SIDES
             for number in range(6)
         ]
         found = unpaired._summed(

@@ -7,8 +7,8 @@ yields every few microseconds.  Its class alone does not make it give way to a p
 session's group: a process that woke at the start of the spinner's time slice waited for its end, up
 to 5 ms (Linux 6.18; tests/bench/wakeups.py).
 
-    python -m workers.referee.host.core_waker PARENT CORE…       spins for ever; started and stopped
-                                                               by `CoreWaker`
+    python -m workers.referee.host.core_waker PARENT CORE…     spins for ever; started and stopped
+                                                                by `CoreWaker`
 """
 
 from __future__ import annotations

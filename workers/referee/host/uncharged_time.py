@@ -1,7 +1,7 @@
-"""Time of an evaluation that is not its candidate's: waits for other evaluations, for the
+"""Time of an evaluation that is not charged to its candidate: waits for other evaluations, for the
 device's lock and for memory, and work of the reference and of the referee.
 
-It extends every deadline that runs meanwhile, and the worker is told of it.
+It extends every deadline that runs meanwhile, and is reported to the worker.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 
 class UnchargedTime:
-    """Waiting times of one referee's threads, each of which handles one evaluation at a time."""
+    """Uncharged time of a referee's threads, each of which handles one evaluation at a time."""
 
     def __init__(self) -> None:
-        """Without waits at first."""
+        """Starts at zero."""
         self._seconds: dict[int, float] = {}
         self._since: dict[int, float] = {}
         self._worked: dict[int, float] = {}

@@ -33,8 +33,8 @@ class Deadline:
         work_s: float = math.inf,
     ) -> None:
         """`seconds`: total, from now on; `call_timeout_s`: for one call.  A cancellation ends the
-        time at once.  `uncharged`: records this thread's time that is not the candidate's; `work_s`:
-        limit for the work of the reference and the referee in it, from now on.
+        time at once.  `uncharged`: records this thread's time that is not the candidate's;
+        `work_s`: limit for the work of the reference and the referee in it, from now on.
         """
         self._cancellation = cancellation or Cancellation()
         self._uncharged = uncharged or UnchargedTime()

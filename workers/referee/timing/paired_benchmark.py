@@ -1,10 +1,10 @@
-"""Paired benchmark: ABBA groups of reference and candidate blocks on the referee's
-clock, until the ratio is known.
+"""Paired benchmark: ABBA groups of reference and candidate blocks on the referee's clock, until the
+ratio is known.
 
-measurements.py turns blocks into time per call, sizing.py chooses the number of calls, input sets and
-groups, and stopping.py decides about groups.  Groups come in rounds: the inputs of a round are
-drawn beforehand and its outputs are verified afterwards, while others may use the device; only
-the blocks themselves run alone.
+measurements.py turns blocks into time per call, sizing.py chooses the number of calls, input sets
+and groups, and stopping.py decides about groups.  Groups come in rounds: the inputs of a round are
+drawn beforehand and its outputs are verified afterwards, while others may use the device; only the
+blocks themselves run alone.
 """
 
 from __future__ import annotations
