@@ -16,7 +16,7 @@ from app.domain.verdict import Label, Subject
 from app.judge import judge
 from tests import zoo
 from workers.referee.measure import measure
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 
 SMALL = (
     "row_softmax",
@@ -113,7 +113,9 @@ class Fleet:
     ) -> None:
         torch.set_num_threads(1)
         self.slots = slots
-        self.host = Host(device_class, "bench", slots=slots, steady=steady, kept_bytes=kept_bytes)
+        self.host = Resources(
+            device_class, "bench", slots=slots, steady=steady, kept_bytes=kept_bytes
+        )
         self.environment = asdict(self.host.wait_ready())
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:

@@ -56,9 +56,9 @@ def get_init_inputs(): return [name, config]
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host(
+    with Resources(
         "gpu", "test", slots=4, lock_folder=Path(tmp_path_factory.mktemp("leases"))
     ) as started:
         started.wait_ready()

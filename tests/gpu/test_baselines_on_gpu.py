@@ -16,7 +16,7 @@ from tests import zoo
 from tests.gpu.samples import ILLEGAL
 
 if TYPE_CHECKING:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -29,9 +29,9 @@ CASES = {case.name: case for case in zoo.cases()}
 
 @pytest.fixture(scope="module")
 def host() -> Iterator["Host"]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host("gpu", "test") as started:
+    with Resources("gpu", "test") as started:
         started.wait_ready()
         yield started
 

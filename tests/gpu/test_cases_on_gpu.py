@@ -56,9 +56,9 @@ def get_init_inputs(): return []
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Any]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host("gpu", "test") as started:
+    with Resources("gpu", "test") as started:
         started.wait_ready()
         yield started
 

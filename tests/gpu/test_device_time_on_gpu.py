@@ -18,7 +18,7 @@ from app.domain.sweep import identity
 from tests.bench import launch_paths
 
 if TYPE_CHECKING:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -48,9 +48,9 @@ class ModelNew(nn.Module):
 
 @pytest.fixture(scope="module")
 def host() -> Iterator["Host"]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host("gpu", "test", slots=2) as started:
+    with Resources("gpu", "test", slots=2) as started:
         started.wait_ready()
         yield started
 

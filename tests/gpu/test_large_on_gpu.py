@@ -35,9 +35,9 @@ REFUSED_S = 20.0
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[object]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host("gpu", "test", slots=8) as started:
+    with Resources("gpu", "test", slots=8) as started:
         started.wait_ready()
         yield started
 

@@ -73,9 +73,9 @@ CHANNELS_LAST = CONVOLUTION.replace("class Model(", "class ModelNew(").replace(
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host("gpu", "test", lock_folder=tmp_path_factory.mktemp("leases")) as started:
+    with Resources("gpu", "test", lock_folder=tmp_path_factory.mktemp("leases")) as started:
         started.wait_ready()
         yield started
 

@@ -31,9 +31,9 @@ MARGIN = 1.02
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[object]:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    with Host("gpu", "test") as started:
+    with Resources("gpu", "test") as started:
         started.wait_ready()
         yield started
 

@@ -16,7 +16,7 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job
 from workers.referee import admission, evaluate
 from workers.referee.measure import measure
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import setup
 
 TIMEOUT_S = 2.0
@@ -41,13 +41,13 @@ def reference(forward: str = "return x + y", inputs: str = INPUTS) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    with Host("cpu", "test", lock_folder=tmp_path_factory.mktemp("leases")) as started:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
+    with Resources("cpu", "test", lock_folder=tmp_path_factory.mktemp("leases")) as started:
         started.wait_ready()
         yield started
 
 
-def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> Evaluation:
+def against_itself(host: Resources, source: bytes, timing_budget_s: float = 0.0) -> Evaluation:
     options = replace(sweep.options(timing_budget_s), call_timeout_s=20.0)
     job = Job(
         job_id=uuid4(),
@@ -61,7 +61,7 @@ def against_itself(host: Host, source: bytes, timing_budget_s: float = 0.0) -> E
     return found
 
 
-def impatiently(host: Host, source: bytes) -> Evaluation:
+def impatiently(host: Resources, source: bytes) -> Evaluation:
     """With little time for the reference: only where it has no end, because a busy
     machine is slow.
     """
@@ -77,7 +77,7 @@ def impatiently(host: Host, source: bytes) -> Evaluation:
     ids=["a call", "its import"],
 )
 def test_a_reference_without_end_ends_and_the_next_problem_is_evaluated(
-    host: Host, source: bytes
+    host: Resources, source: bytes
 ) -> None:
     began = time.monotonic()
     found = impatiently(host, source)
@@ -88,7 +88,7 @@ def test_a_reference_without_end_ends_and_the_next_problem_is_evaluated(
     assert against_itself(host, reference()).status is Status.PASSED
 
 
-def test_a_reference_that_takes_memory_without_end_is_told(host: Host) -> None:
+def test_a_reference_that_takes_memory_without_end_is_told(host: Resources) -> None:
     found = against_itself(host, reference(HOARDING))
     assert (found.status, found.error and found.error.kind) == (Status.INVALID, "reference_failed")
     assert found.error is not None
@@ -96,7 +96,7 @@ def test_a_reference_that_takes_memory_without_end_is_told(host: Host) -> None:
     assert against_itself(host, reference()).status is Status.PASSED
 
 
-def test_candidates_of_a_problem_without_end_do_not_wait_for_it_again(host: Host) -> None:
+def test_candidates_of_a_problem_without_end_do_not_wait_for_it_again(host: Resources) -> None:
     source = reference(ENDLESS) + b"# another\n"
     impatiently(host, source)
     began = time.monotonic()
@@ -107,7 +107,7 @@ def test_candidates_of_a_problem_without_end_do_not_wait_for_it_again(host: Host
 
 
 @pytest.mark.parametrize("forward", ["return x.t()", "return x, x[:, ::2], y.view(-1), x[:0]"])
-def test_views_of_the_inputs_are_outputs_like_any_other(host: Host, forward: str) -> None:
+def test_views_of_the_inputs_are_outputs_like_any_other(host: Resources, forward: str) -> None:
     found = against_itself(host, reference(forward), timing_budget_s=0.02)
     assert found.status is Status.PASSED, found.error
     assert found.correctness is not None
@@ -117,7 +117,7 @@ def test_views_of_the_inputs_are_outputs_like_any_other(host: Host, forward: str
 @pytest.mark.parametrize(
     "forward", ["return x[:0]", "return x[:0], {'y': y[:, :0]}", "return None"]
 )
-def test_an_answer_without_elements_proves_nothing(host: Host, forward: str) -> None:
+def test_an_answer_without_elements_proves_nothing(host: Resources, forward: str) -> None:
     found = against_itself(host, reference(forward))
     assert (found.status, found.error and found.error.kind) == (Status.INVALID, "reference_failed")
     assert found.error is not None

@@ -16,7 +16,7 @@ from app.domain.job import Job, JobOptions
 from workers.protocol.input_variants import CHECKED
 from workers.referee.evaluate import evaluate
 from workers.referee.processes.process_session import Session
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.verification import Record
@@ -77,14 +77,14 @@ LAYOUTS = {"apart": 4 << 20, "streamed": 0}
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    with Host("cpu", "test", lock_folder=Path(tmp_path_factory.mktemp("leases"))) as started:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
+    with Resources("cpu", "test", lock_folder=Path(tmp_path_factory.mktemp("leases"))) as started:
         started.wait_ready()
         yield started
 
 
 def _evaluated(
-    host: Host, layout: str, candidate: bytes, reference: bytes = REFERENCE
+    host: Resources, layout: str, candidate: bytes, reference: bytes = REFERENCE
 ) -> Evaluation:
     usual = host.device
     host.device = replace(usual, together_bytes=0, arena_bytes=LAYOUTS[layout])
@@ -104,7 +104,7 @@ def _evaluated(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_right_candidate_passes(host: Host, layout: str) -> None:
+def test_a_right_candidate_passes(host: Resources, layout: str) -> None:
     found = _evaluated(host, layout, RIGHT)
     assert found.status is Status.PASSED, found.error
     assert found.timing is not None
@@ -115,14 +115,14 @@ def test_a_right_candidate_passes(host: Host, layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fault", WRONG)
-def test_a_wrong_candidate_does_not(host: Host, layout: str, fault: str) -> None:
+def test_a_wrong_candidate_does_not(host: Resources, layout: str, fault: str) -> None:
     found = _evaluated(host, layout, WRONG[fault])
     assert found.status is Status.INCORRECT, found
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_unusual_inputs_need_no_expected_outputs_where_answers_are_near_the_references(
-    host: Host, layout: str, monkeypatch: pytest.MonkeyPatch
+    host: Resources, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
     take = Record.take_near
@@ -138,7 +138,7 @@ def test_unusual_inputs_need_no_expected_outputs_where_answers_are_near_the_refe
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_answer_that_is_wrong_on_unusual_inputs_alone_is_refused(
-    host: Host, layout: str, monkeypatch: pytest.MonkeyPatch
+    host: Resources, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         variant_calls, "COSTLY_KINDS", len(CHECKED)
@@ -153,7 +153,7 @@ def test_an_answer_that_is_wrong_on_unusual_inputs_alone_is_refused(
     "candidate", [RIGHT, WRONG["one row"], b"raise ValueError"], ids=["right", "wrong", "broken"]
 )
 def test_nothing_of_an_evaluation_waits_for_a_collection_of_cycles(
-    host: Host, candidate: bytes
+    host: Resources, candidate: bytes
 ) -> None:
     kinds = CallRunner | Session | torch.Tensor
     gc.collect()

@@ -137,7 +137,12 @@ class Benchmark:
         cancellation: Any = SimpleNamespace(requested=False)
         host: Any = SimpleNamespace(references=SimpleNamespace(discard=self.discarded.append))
         self.context = EvaluationContext(
-            job=job, host=host, runner=self.runner, spec=spec, seed=SEED, cancellation=cancellation
+            job=job,
+            resources=host,
+            runner=self.runner,
+            spec=spec,
+            seed=SEED,
+            cancellation=cancellation,
         )
 
     def take(self, budget_s: float = 0.05) -> DeviceTiming:

@@ -23,7 +23,7 @@ from workers.protocol.control_channel import Delivering, ReplyCode
 from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import variant_calls
 from workers.referee.session.batches import Truth
 from workers.referee.session.draws import Draws
@@ -223,7 +223,7 @@ def test_an_allocation_that_fails_halfway_leaves_neither_memory_nor_a_descriptor
 def test_a_process_without_a_mailbox_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[bool] = []
     process = SimpleNamespace(kill=lambda: killed.append(True))
-    host: Any = object.__new__(Host)
+    host: Any = object.__new__(Resources)
     host._zygote = SimpleNamespace(spawn=lambda *_, **__: process)
     host.device = SimpleNamespace(limits_memory=False, torch_device=CPU)
 
@@ -263,7 +263,7 @@ def _resident_bytes() -> int:
 
 def test_memory_of_comparisons_is_the_kernels_again_between_two_jobs() -> None:
     """The heap does not shrink by itself below a block that is still in use."""
-    host: Any = object.__new__(Host)
+    host: Any = object.__new__(Resources)
     host._retired, host._warm_pool = [], None
     host.prepare_spare = lambda _: None
     torch.ones(16 << 20, dtype=torch.uint8)  # from here on such blocks are in the heap

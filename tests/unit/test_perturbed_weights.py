@@ -250,7 +250,7 @@ class Benchmark:
         cancellation: Any = SimpleNamespace(requested=False, set_process=lambda process: None)
         context = EvaluationContext(
             job=self.job,
-            host=host,
+            resources=host,
             runner=self.runner,
             spec=self.spec,
             seed=SEED,

@@ -16,7 +16,7 @@ from app.domain.job import Job
 from workers.protocol import worker_socket
 from workers.referee import evaluate, serve
 from workers.referee.host.uncharged_time import UnchargedTime
-from workers.referee.resources import BrokenHostError
+from workers.referee.resources import LostZygoteError
 from workers.referee.session.fault_attribution import Fault, invalid
 from workers.sandbox.process_errors import Ended
 
@@ -116,7 +116,7 @@ def test_a_dead_zygote_is_not_the_candidates_fault(monkeypatch: pytest.MonkeyPat
     """Its end kills the candidate's process, which looks like a crash."""
 
     def gone() -> None:
-        raise BrokenHostError("the zygote has ended")
+        raise LostZygoteError("the zygote has ended")
 
     codes: list[int] = []
     monkeypatch.setattr("workers.referee.serve.os._exit", codes.append)

@@ -19,7 +19,7 @@ from workers.referee.probes import ablation
 from workers.referee.processes import warm_pool as nurseries
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.warm_pool import WarmPool
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import setup
 from workers.referee.session.context import EvaluationContext
 from workers.sandbox.process_errors import BrokenProtocolError, TimedOut, ZygoteError
@@ -251,7 +251,7 @@ def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Pat
     host: Any = SimpleNamespace(_warm_pool=warm_pool)
     with device_lock.exclusive():
         handle: Any = warm_pool.take()
-        Host.retire(host, handle)
+        Resources.retire(host, handle)
         assert handle.process.struck
         assert not handle.closed
     _until(lambda: handle.closed)
@@ -296,7 +296,12 @@ def test_waiting_for_a_spare_delays_no_timing(
     def look() -> None:
         seen = ablation.ablate(
             EvaluationContext(
-                job=job, host=host, runner=trials, spec=spec, seed=b"", cancellation=Cancellation()
+                job=job,
+                resources=host,
+                runner=trials,
+                spec=spec,
+                seed=b"",
+                cancellation=Cancellation(),
             ),
             launches=1,
             names=frozenset(),

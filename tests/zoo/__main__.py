@@ -62,14 +62,26 @@ def evaluate(
         options=replace(options, cases=case.is_by_cases),
     )
     evaluation = run(job)
-    subject = Subject(evaluation=evaluation, backend=case.backend, candidate=case.candidate, reference=case.reference)
+    subject = Subject(
+        evaluation=evaluation,
+        backend=case.backend,
+        candidate=case.candidate,
+        reference=case.reference,
+    )
     verdict = judge(subject, policies.find(policy))
-    fields = result.build(job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict)
-    return Seen(outcome=zoo_report.outcome(case, fields, device_class), line=_line(evaluation, verdict))
+    fields = result.build(
+        job_id=job.job_id, state=JobState.FINISHED, evaluation=evaluation, verdict=verdict
+    )
+    return Seen(
+        outcome=zoo_report.outcome(case, fields, device_class), line=_line(evaluation, verdict)
+    )
 
 
 def _line(evaluation: Evaluation, verdict: Verdict) -> str:
-    found = ",".join(f"({each.detector})" if each.label == "clean" else each.detector for each in verdict.findings)
+    found = ",".join(
+        f"({each.detector})" if each.label == "clean" else each.detector
+        for each in verdict.findings
+    )
     timing = evaluation.timing
     detail = evaluation.error.message[:100] if evaluation.error else ""
     if timing is not None:
@@ -82,9 +94,16 @@ def main(arguments: list[str]) -> int:
     chosen = _arguments(arguments)
     device_class = "gpu" if chosen.gpu else "cpu"
     everything = [case for case in zoo.cases(chosen.dir) if case.runs_on(device_class)]
-    cases = [case for case in everything if not chosen.prefixes or case.name.startswith(tuple(chosen.prefixes))]
+    cases = [
+        case
+        for case in everything
+        if not chosen.prefixes or case.name.startswith(tuple(chosen.prefixes))
+    ]
     if not cases:
-        print(f"nothing in {chosen.dir} begins with {' or '.join(chosen.prefixes) or 'anything'}", file=sys.stderr)
+        print(
+            f"nothing in {chosen.dir} begins with {' or '.join(chosen.prefixes) or 'anything'}",
+            file=sys.stderr,
+        )
         return 2
     outcomes = _outcomes(cases, device_class, chosen.policy)
     total = zoo_report.Score(outcomes=tuple(outcomes))
@@ -116,9 +135,9 @@ def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[zoo
 
 
 def _host(device_class: str) -> Any:
-    from workers.referee.resources import Host
+    from workers.referee.resources import Resources
 
-    host = Host(device_class, "zoo")
+    host = Resources(device_class, "zoo")
     host.wait_ready()
     return host
 
@@ -149,10 +168,16 @@ def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> zoo_repor
 
 
 def _arguments(arguments: list[str]) -> Any:
-    parser = argparse.ArgumentParser(prog="python -m tests.zoo", description="Hold the system to the zoo.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.zoo", description="Hold the system to the zoo."
+    )
     parser.add_argument("prefixes", nargs="*", help="names begin like this: hacks, honest/diag")
-    parser.add_argument("--gpu", action="store_true", help="on the GPU of this machine instead of the CPU device")
-    parser.add_argument("--dir", type=Path, default=ROOT, help="folder with problems/, honest/, hacks/ …")
+    parser.add_argument(
+        "--gpu", action="store_true", help="on the GPU of this machine instead of the CPU device"
+    )
+    parser.add_argument(
+        "--dir", type=Path, default=ROOT, help="folder with problems/, honest/, hacks/ …"
+    )
     parser.add_argument("--policy", choices=list(policies.POLICIES), default=policies.DEFAULT.name)
     parser.add_argument("--json", type=Path, help="write the score and every row to this file")
     return parser.parse_args(arguments)

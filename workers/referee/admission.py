@@ -13,7 +13,7 @@ from app.domain.job import Job
 from workers.protocol import control_channel, memory_estimate, problem_spec
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.fault_attribution import AttributeToProblem, Fault, invalid, too_large
@@ -23,7 +23,7 @@ LARGE_BYTES = 1 << 30
 """Bytes from which on the model of a later session is reserved before it is made."""
 
 
-def refuse_unfit(job: Job, host: Host) -> None:
+def refuse_unfit(job: Job, resources: Resources) -> None:
     """Raise Fault for a source that cannot be evaluated: its encoding, its size, a
     missing GPU or compiler.
     """
@@ -46,7 +46,7 @@ def refuse_unfit(job: Job, host: Host) -> None:
             f" {control_channel.SOURCE_BYTES:,}",
         )
     compiled = BACKENDS[job.backend].compiled_on_host
-    if compiled and host.device.precompiles:
+    if compiled and resources.device.precompiles:
         raise invalid("needs_gpu", f"backend {job.backend!r} needs a GPU; this device is the CPU")
     if compiled and (missing := toolchain.missing(cuda=True)):
         raise invalid(
@@ -55,7 +55,7 @@ def refuse_unfit(job: Job, host: Host) -> None:
 
 
 def describe(
-    job: Job, host: Host, progress: Progress, reference: Session, *, alone: bool
+    job: Job, resources: Resources, progress: Progress, reference: Session, *, alone: bool
 ) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
@@ -65,23 +65,25 @@ def describe(
     """
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
-        if not alone and host.memory_budget.total_bytes is not None:
-            need = _estimate(job, host, progress, reference, seed)
+        if not alone and resources.memory_budget.total_bytes is not None:
+            need = _estimate(job, resources, progress, reference, seed)
             if job.case not in reference.handle.described or need > LARGE_BYTES:
-                reserve_memory(host, progress, memory, need)
+                reserve_memory(resources, progress, memory, need)
         with (
             progress.stages.stage("reference"),
-            host.device_lock.shared_at_first() as slow,
-            AttributeToProblem(host.references, reference, host.device),
+            resources.device_lock.shared_at_first() as slow,
+            AttributeToProblem(resources.references, reference, resources.device),
         ):
             sole = not progress.shares_memory
             spec = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
     progress.spec = spec
-    _require_fitting(host, reference, memory_needs.least(spec))
+    _require_fitting(resources, reference, memory_needs.least(spec))
     return spec
 
 
-def _estimate(job: Job, host: Host, progress: Progress, reference: Session, seed: bytes) -> int:
+def _estimate(
+    job: Job, resources: Resources, progress: Progress, reference: Session, seed: bytes
+) -> int:
     """The reference's estimate of the memory to describe the case, asked for once.  Raises
     Fault if the device is too small.
     """
@@ -89,33 +91,37 @@ def _estimate(job: Job, host: Host, progress: Progress, reference: Session, seed
     if job.case not in known:
         with (
             progress.stages.stage("reference"),
-            AttributeToProblem(host.references, reference, host.device),
+            AttributeToProblem(resources.references, reference, resources.device),
         ):
             known[job.case] = reference.size(seed, REFERENCE_TIMEOUT_S)
-        _require_fitting(host, reference, known[job.case] // memory_estimate.INPUTS)
+        _require_fitting(resources, reference, known[job.case] // memory_estimate.INPUTS)
     return known[job.case]
 
 
-def _require_fitting(host: Host, reference: Session, need_bytes: int) -> None:
+def _require_fitting(resources: Resources, reference: Session, need_bytes: int) -> None:
     """Raise Fault (invalid) if the device is too small for the problem."""
-    total_bytes = host.memory_budget.total_bytes
+    total_bytes = resources.memory_budget.total_bytes
     if total_bytes is not None and need_bytes > total_bytes:
-        host.references.discard(reference.handle)
+        resources.references.discard(reference.handle)
         raise too_large(f"it needs {need_bytes:,} bytes or more", total_bytes)
 
 
 def reserve_memory(
-    host: Host, progress: Progress, memory: ExitStack, need_bytes: int, resident_bytes: int = 0
+    resources: Resources,
+    progress: Progress,
+    memory: ExitStack,
+    need_bytes: int,
+    resident_bytes: int = 0,
 ) -> None:
     """Wait until so much device memory is free and reserve it until `memory` is closed.
     `resident_bytes`: see MemoryBudget.hold.  Raises Fault if cancelled.
     """
-    with progress.stages.stage("room"), host.device_lock.uncharged.waiting():
-        hold = host.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
+    with progress.stages.stage("room"), resources.device_lock.uncharged.waiting():
+        hold = resources.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
         progress.shares_memory = memory.enter_context(hold)
     progress.available_bytes = (
-        None if progress.shares_memory else host.device.free_bytes() + resident_bytes
+        None if progress.shares_memory else resources.device.free_bytes() + resident_bytes
     )
-    memory.callback(host.trim)
+    memory.callback(resources.trim)
     if progress.cancellation.requested:
         raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")

@@ -22,7 +22,7 @@ from workers.referee.probes.ablation import FAST, ablate
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import first_calls, setup, variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
@@ -48,7 +48,7 @@ trials).  Timed calls are verified as well.
 
 def run(
     job: Job,
-    host: Host,
+    resources: Resources,
     progress: Progress,
     reference: Session,
     candidate: ProcessHandle,
@@ -61,13 +61,13 @@ def run(
     session = Session(candidate)
     progress.cancellation.set_process(candidate.process)
     try:
-        with AttributeToCandidate(job, spec, host.device):
-            context = _load(job, host, progress, reference, session, spec, deadline)
+        with AttributeToCandidate(job, spec, resources.device):
+            context = _load(job, resources, progress, reference, session, spec, deadline)
             _benchmark(context, progress)
             _profile(context, progress)
             _require_correct(context)
             _refuse_gpu_branch(context, progress)
-            progress.note_launch_bound(host)
+            progress.note_launch_bound(resources)
         _ablate(context, progress)
         progress.testimony = _without_warmup_launches(progress.testimony, context.runner.warmed)
         _perturb_weights(context, progress)
@@ -78,12 +78,12 @@ def run(
             progress.testimony, stdout=_printable(candidate.process.output)
         )
         progress.cancellation.set_process(None)
-        host.retire(candidate)
+        resources.retire(candidate)
 
 
 def _load(
     job: Job,
-    host: Host,
+    resources: Resources,
     progress: Progress,
     reference: Session,
     session: Session,
@@ -92,13 +92,13 @@ def _load(
 ) -> EvaluationContext:
     """Load the candidate into its process; returns the context of all further stages."""
     with progress.stages.stage("compile"):
-        setup.load(session, job, reference, spec, progress.seed, deadline, host.device_lock)
+        setup.load(session, job, reference, spec, progress.seed, deadline, resources.device_lock)
     runner = progress.runner = CallRunner(
-        reference, session, spec, progress.seed, deadline, host.device_lock, _rule(job, spec)
+        reference, session, spec, progress.seed, deadline, resources.device_lock, _rule(job, spec)
     )
     return EvaluationContext(
         job=job,
-        host=host,
+        resources=resources,
         spec=spec,
         runner=runner,
         seed=progress.seed,
@@ -122,7 +122,7 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
         guess_us = _make_untimed_calls(context)
     if context.job.options.timing_budget_s <= 0:
         return
-    budget, quiet_host = _timing_budget(context), _quiet_host(context.host)
+    budget, quiet_host = _timing_budget(context), _quiet_host(context.resources)
     with progress.stages.stage("timing"):
         if context.spec.case is not None:
             progress.unpaired_time = unpaired.run(
@@ -133,7 +133,7 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
             alone = not progress.shares_memory
             timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
     _require_correct(context)
-    progress.timing = timing and context.host.reference_history.compared(context.job, timing)
+    progress.timing = timing and context.resources.reference_history.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
             progress.timing = event_timing.added(progress.timing, context.runner, quiet_host)
@@ -143,18 +143,18 @@ def _timing_budget(context: EvaluationContext) -> sizing.TimingBudget:
     budget_s = context.job.options.timing_budget_s
     return sizing.TimingBudget(
         budget_s=budget_s,
-        block_us=sizing.block_us(budget_s, context.host.device.block_us),
-        round_bytes=context.host.device.round_bytes,
-        floor_us=bandwidth.floor_us(context.spec.bytes_moved, context.host.bytes_per_s),
+        block_us=sizing.block_us(budget_s, context.resources.device.block_us),
+        round_bytes=context.resources.device.round_bytes,
+        floor_us=bandwidth.floor_us(context.spec.bytes_moved, context.resources.bytes_per_s),
     )
 
 
-def _quiet_host(host: Host) -> QuietHost:
+def _quiet_host(resources: Resources) -> QuietHost:
     return QuietHost(
-        core_waker=host.core_waker,
-        health=host.health,
-        stopwatch=host.stopwatch,
-        cores=host.quiet_cores,
+        core_waker=resources.core_waker,
+        health=resources.health,
+        stopwatch=resources.stopwatch,
+        cores=resources.quiet_cores,
     )
 
 
@@ -174,18 +174,18 @@ def _make_first_calls(
     """Make some calls in a row; estimate the time of a call, and summarise the outputs.
 
     Inputs and outputs of these calls may be gigabytes and are freed on return."""
-    job, host, runner = context.job, context.host, context.runner
+    job, resources, runner = context.job, context.resources, context.runner
     most = (
         min(COSTLY_CALLS, job.options.correctness_calls)
         if runner.are_costly
         else job.options.correctness_calls
     )
-    with host.device_lock.shared():
+    with resources.device_lock.shared():
         batch = runner.draw(max(1, min(most - 1, runner.in_block)))
         together = runner.try_calls(batch)
     _require_correct(context)
-    with host.device_lock.shared():
-        with host.device_lock.uncharged.working():
+    with resources.device_lock.shared():
+        with resources.device_lock.uncharged.working():
             usual_sizes = variant_calls.answer_sizes(
                 first_calls.try_null_answers(runner, batch)
             )  # first, while the calls' expected outputs are in memory
@@ -194,22 +194,22 @@ def _make_first_calls(
         guess = sizing.guess(
             runner,
             together,
-            host.reference_history.last_us(job) if context.spec.case is None else math.inf,
+            resources.reference_history.last_us(job) if context.spec.case is None else math.inf,
         )
         return guess, usual_sizes
 
 
 def _profile(context: EvaluationContext, progress: Progress) -> None:
     """Profile a call and, on a GPU, read the code of the candidate's kernels."""
-    job, host, runner = context.job, context.host, context.runner
+    job, resources, runner = context.job, context.resources, context.runner
     with (
         progress.stages.stage("profile"),
-        host.device_lock.shared(),
+        resources.device_lock.shared(),
         attribute_to_profiling(runner.deadline),
     ):
-        on_gpu = not host.device.precompiles
+        on_gpu = not resources.device.precompiles
         full = job.wants_profiler if on_gpu else job.options.profile == "full"
-        found = call_profile.profile(runner, context.spec, host.bytes_per_s, full=full)
+        found = call_profile.profile(runner, context.spec, resources.bytes_per_s, full=full)
         progress.testimony, progress.profile, progress.launches = found
         if on_gpu and BACKENDS[job.backend].replaceable_launches and progress.testimony.launches:
             progress.codes = call_profile.codes(runner)
@@ -220,7 +220,7 @@ def _require_correct(context: EvaluationContext) -> None:
     runner = context.runner
     if not runner.failed:
         return
-    if may_be_interpreter_fault(context.job, context.spec, context.host.device):
+    if may_be_interpreter_fault(context.job, context.spec, context.resources.device):
         raise invalid(
             "not_verifiable_on_cpu",
             f"{BF16} ({describe(runner.failed[0], runner.record.rule, context.spec)})",
@@ -244,7 +244,7 @@ def _refuse_gpu_branch(context: EvaluationContext, progress: Progress) -> None:
     """
     job = context.job
     if (
-        context.host.device.precompiles
+        context.resources.device.precompiles
         and BACKENDS[job.backend].brings_kernels
         and not progress.testimony.launches
         and device_branches.asks_for_a_gpu(job.candidate)
@@ -276,7 +276,7 @@ def _ablate(context: EvaluationContext, progress: Progress) -> None:
             ),
             fast=progress.timing is not None and progress.timing.ci_low >= FAST,
         )
-    if context.host.device.precompiles:
+    if context.resources.device.precompiles:
         _precompile(context, progress, notes)
 
 
@@ -285,7 +285,7 @@ def _precompile(context: EvaluationContext, progress: Progress, notes: bytes) ->
     does not compile.
     """
     with progress.stages.stage("precompile"):
-        progress.compiled = aot_compile.precompile(context.host, context.job.candidate, notes)
+        progress.compiled = aot_compile.precompile(context.resources, context.job.candidate, notes)
     progress.codes = progress.compiled.codes
     refused = [kernel for kernel in progress.compiled.kernels if kernel.outcome == "failed"]
     if refused:
@@ -318,7 +318,7 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
         or progress.cancellation.requested
     ):
         return
-    if may_be_interpreter_fault(context.job, context.spec, context.host.device):
+    if may_be_interpreter_fault(context.job, context.spec, context.resources.device):
         return
     with progress.stages.stage("weights"):
         progress.fresh_weights = perturbed_weights.check(context, progress.ablation)
@@ -336,7 +336,7 @@ def _measure_device_time(context: EvaluationContext, progress: Progress) -> None
         return
     with progress.stages.stage("device_time"):
         progress.timing = device_time.added(
-            progress.timing, context, _quiet_host(context.host), _timing_budget(context)
+            progress.timing, context, _quiet_host(context.resources), _timing_budget(context)
         )
 
 

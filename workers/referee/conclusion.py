@@ -7,20 +7,20 @@ from dataclasses import replace
 from app.domain.evaluation import CaseOutcome, Environment, Evaluation, ProblemMemory, Status
 from workers.protocol import precision_flags, problem_spec
 from workers.referee.progress import Progress
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session.fault_attribution import Fault
 
 
-def conclude(host: Host, progress: Progress, fault: Fault | None) -> Evaluation:
+def conclude(resources: Resources, progress: Progress, fault: Fault | None) -> Evaluation:
     """The evaluation.  If a fault ended the job, the evaluation has the fault and
     everything measured before it.
     """
-    assert host.environment is not None
+    assert resources.environment is not None
     passed = fault is None
     return Evaluation(
         status=fault.status if fault else Status.PASSED,
         error=fault.error if fault else None,
-        environment=_environment(host.environment, progress),
+        environment=_environment(resources.environment, progress),
         seed=progress.seed.hex(),
         correctness=(
             progress.runner.record.correctness()

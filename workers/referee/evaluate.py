@@ -22,7 +22,7 @@ from workers.referee.cancellation import Cancellation
 from workers.referee.conclusion import conclude
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.fault_attribution import (
@@ -46,7 +46,10 @@ AVAILABLE_SHARE = 0.9
 
 
 def evaluate(
-    job: Job, host: Host, cancellation: Cancellation | None = None, seed: bytes | None = None
+    job: Job,
+    resources: Resources,
+    cancellation: Cancellation | None = None,
+    seed: bytes | None = None,
 ) -> tuple[Evaluation, Traces]:
     """The evaluation of a job and its traces; after a cancellation, the part that
     was measured by then.
@@ -59,29 +62,29 @@ def evaluate(
     DeviceUnhealthyError, torch.OutOfMemoryError).
     """
     cancellation = cancellation or Cancellation()
-    progress, fault = _attempt(job, host, cancellation, seed, alone=False)
+    progress, fault = _attempt(job, resources, cancellation, seed, alone=False)
     repeats = fault is not None and (fault.out_of_memory or fault.disturbed)
     if progress.shares_memory and repeats and not cancellation.requested:
         _log.warning(
             "job %s: once more alone: %s", job.job_id, fault.error.message if fault else ""
         )
         del progress, fault  # frees the tensors of this attempt for the next one
-        progress, fault = _attempt(job, host, cancellation, seed, alone=True)
+        progress, fault = _attempt(job, resources, cancellation, seed, alone=True)
     if fault is not None and fault.out_of_memory:
-        fault = _attribute_exhausted_memory(fault, host, progress)
-    evaluation = conclude(host, progress, fault)
+        fault = _attribute_exhausted_memory(fault, resources, progress)
+    evaluation = conclude(resources, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
     timeline = progress.stages.chrome_trace(blocks, progress.launches)
     return evaluation, Traces(timeline=timeline, codes=progress.codes)
 
 
-def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) -> Fault:
+def _attribute_exhausted_memory(fault: Fault, resources: Resources, progress: Progress) -> Fault:
     """The fault of an evaluation that ran out of memory with the device to itself.  It is the
     candidate's if the candidate had more memory than the reference needs; otherwise the
     problem is too large for this device, unless references of waiting evaluations, or other
     programs, had much of the memory.
     """
-    spec, total_bytes = progress.spec, host.memory_budget.total_bytes
+    spec, total_bytes = progress.spec, resources.memory_budget.total_bytes
     if total_bytes is None:
         return fault
     available_bytes = (
@@ -91,7 +94,7 @@ def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) ->
     )
     why = fault.error.message
     if fault.status is Status.OUT_OF_MEMORY and spec is not None:
-        arena = setup.lay_out(host, spec, 0.0)
+        arena = setup.lay_out(resources, spec, 0.0)
         sides = arena.reference_bytes + arena.candidate_bytes + memory_needs.of_models(spec)
         left = available_bytes - sides - 2 * spec.peaks.call_bytes
         if left > spec.peaks.call_bytes:
@@ -103,12 +106,12 @@ def _attribute_exhausted_memory(fault: Fault, host: Host, progress: Progress) ->
 
 
 def _attempt(
-    job: Job, host: Host, cancellation: Cancellation, seed: bytes | None, *, alone: bool
+    job: Job, resources: Resources, cancellation: Cancellation, seed: bytes | None, *, alone: bool
 ) -> tuple[Progress, Fault | None]:
     """Progress of one attempt, and the fault that ended it.  `alone`: with all of
     the device's memory.
     """
-    shares_memory = host.memory_budget.total_bytes is not None and not alone
+    shares_memory = resources.memory_budget.total_bytes is not None and not alone
     progress = Progress(
         seed=seed or os.urandom(32),
         stages=Stages(),
@@ -116,7 +119,7 @@ def _attempt(
         shares_memory=shares_memory,
     )
     try:
-        _run_stages(job, host, progress, alone=alone)
+        _run_stages(job, resources, progress, alone=alone)
     except Fault as fault:
         return progress, _without_traceback(fault)
     except (
@@ -141,7 +144,7 @@ def _without_traceback(fault: Fault) -> Fault:
 
 def _prepared(
     job: Job,
-    host: Host,
+    resources: Resources,
     progress: Progress,
     memory: ExitStack,
     sessions: ExitStack,
@@ -153,49 +156,55 @@ def _prepared(
     `memory` and `sessions` release reservations and sessions.
     """
     if alone:
-        admission.reserve_memory(host, progress, memory, host.memory_budget.total_bytes or 0)
+        admission.reserve_memory(
+            resources, progress, memory, resources.memory_budget.total_bytes or 0
+        )
     with progress.stages.stage("reference"):
-        reference = setup.open_reference_session(job, host)
-    sessions.callback(setup.close_reference_session, host, reference)
-    spec = admission.describe(job, host, progress, reference, alone=alone)
-    has_graphs = job.options.device_time and not host.device.precompiles
+        reference = setup.open_reference_session(job, resources)
+    sessions.callback(setup.close_reference_session, resources, reference)
+    spec = admission.describe(job, resources, progress, reference, alone=alone)
+    has_graphs = job.options.device_time and not resources.device.precompiles
     least_slots = device_time.SLOTS if has_graphs else 2
-    arena = setup.lay_out(host, spec, job.options.timing_budget_s, least_slots)
+    arena = setup.lay_out(resources, spec, job.options.timing_budget_s, least_slots)
     if not alone:
-        need_bytes = memory_needs.of_evaluation(spec, arena, host.device.round_bytes, CHECK_BYTES)
+        need_bytes = memory_needs.of_evaluation(
+            spec, arena, resources.device.round_bytes, CHECK_BYTES
+        )
         need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
-        admission.reserve_memory(host, progress, memory, need_bytes, memory_needs.resident(spec))
+        admission.reserve_memory(
+            resources, progress, memory, need_bytes, memory_needs.resident(spec)
+        )
     with (
         progress.stages.stage("arena"),
-        host.device_lock.shared(),
-        AttributeToProblem(host.references, reference, host.device),
+        resources.device_lock.shared(),
+        AttributeToProblem(resources.references, reference, resources.device),
     ):
         reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
     return reference, spec
 
 
-def _run_stages(job: Job, host: Host, progress: Progress, *, alone: bool) -> None:
+def _run_stages(job: Job, resources: Resources, progress: Progress, *, alone: bool) -> None:
     """Run all stages in order.  Raises Fault."""
-    admission.refuse_unfit(job, host)
+    admission.refuse_unfit(job, resources)
     with (
         ExitStack() as memory,
         ExitStack() as sessions,
     ):  # the session ends before its memory is released
-        with host.device_lock.uncharged.working():
-            reference, spec = _prepared(job, host, progress, memory, sessions, alone=alone)
+        with resources.device_lock.uncharged.working():
+            reference, spec = _prepared(job, resources, progress, memory, sessions, alone=alone)
             with progress.stages.stage("spawn"):
-                candidate = host.candidate(job.options.memory_bytes)
+                candidate = resources.candidate(job.options.memory_bytes)
         deadline = Deadline(
             job.options.deadline_s,
             job.options.call_timeout_s,
             progress.cancellation,
-            host.device_lock.uncharged,
+            resources.device_lock.uncharged,
             work_s=job.options.deadline_s,
         )
         try:
-            candidate_stages.run(job, host, progress, reference, candidate, spec, deadline)
+            candidate_stages.run(job, resources, progress, reference, candidate, spec, deadline)
         except ReferenceFailedError as error:
-            host.references.discard(reference.handle)
+            resources.references.discard(reference.handle)
             message, cause = f"the reference failed: {error}", error.__cause__
             out_of_memory, disturbed = is_out_of_memory(cause), may_lack_memory(cause)
             raise invalid(

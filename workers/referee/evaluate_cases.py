@@ -22,7 +22,7 @@ from app.domain.output_checks import Correctness, PeerRule, Trial
 from workers.referee.cancellation import Cancellation
 from workers.referee.comparison.precision_class import CLASS_NAMES
 from workers.referee.evaluate import evaluate
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 
 CONTINUES_AFTER = frozenset({Status.PASSED, Status.INCORRECT})
 
@@ -44,7 +44,7 @@ LEAST_S = 1.0
 
 
 def evaluate_cases(
-    job: Job, host: Host, cancellation: Cancellation | None = None
+    job: Job, resources: Resources, cancellation: Cancellation | None = None
 ) -> tuple[Evaluation, Traces]:
     """The merged evaluation, and the traces of the first case.  The deadline applies to all cases
     together and grows with their number beyond `SHARING`.
@@ -53,7 +53,7 @@ def evaluate_cases(
     """
     cancellation = cancellation or Cancellation()
     seed, spent_s, whole_s = os.urandom(32), 0.0, job.options.deadline_s
-    uncharged = host.device_lock.uncharged
+    uncharged = resources.device_lock.uncharged
     worked_s = uncharged.work_s()
     found: list[Evaluation] = []
     traces: list[Traces] = []
@@ -65,8 +65,8 @@ def evaluate_cases(
             break
         one = replace(job, case=len(found), options=replace(job.options, deadline_s=left_s))
         began, uncharged_s = time.monotonic(), uncharged.total_s()
-        evaluation, recorded = evaluate(one, host, cancellation, _seed_of(seed, len(found)))
-        host.reap()
+        evaluation, recorded = evaluate(one, resources, cancellation, _seed_of(seed, len(found)))
+        resources.reap()
         spent_s += time.monotonic() - began - (uncharged.total_s() - uncharged_s)
         found.append(evaluation)
         traces.append(recorded)

@@ -8,11 +8,11 @@ from app.domain.job import Job
 from workers.referee.cancellation import Cancellation
 from workers.referee.evaluate import evaluate
 from workers.referee.evaluate_cases import evaluate_cases
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 
 
 def measure(
-    job: Job, host: Host, cancellation: Cancellation | None = None
+    job: Job, resources: Resources, cancellation: Cancellation | None = None
 ) -> tuple[Evaluation, Traces]:
     """The evaluation and its traces.  Raises only for faults of the referee, as `evaluate` does."""
-    return (evaluate_cases if job.options.cases else evaluate)(job, host, cancellation)
+    return (evaluate_cases if job.options.cases else evaluate)(job, resources, cancellation)

@@ -11,7 +11,7 @@ from workers.protocol import problem_spec
 from workers.protocol.launch_records import Launch
 from workers.referee.cancellation import Cancellation
 from workers.referee.probes import aot_compile, call_profile
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.stage_timer import Stages
 from workers.referee.timing import unpaired
@@ -48,10 +48,10 @@ class Progress:
     device to itself; None for one that shares the device.
     """
 
-    def note_launch_bound(self, host: Host) -> None:
+    def note_launch_bound(self, resources: Resources) -> None:
         """Note in the timing whether calls wait for the host.  Applies on a GPU, once
         there are a timing and a profile.
         """
-        if self.timing is None or self.profile is None or host.device.precompiles:
+        if self.timing is None or self.profile is None or resources.device.precompiles:
             return
         self.timing = call_profile.with_launches(self.timing, self.profile)

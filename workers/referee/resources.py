@@ -49,13 +49,13 @@ _CANDIDATE, _REFERENCE, _BUILDER = (
 )
 
 
-class BrokenHostError(RuntimeError):
+class LostZygoteError(RuntimeError):
     """The zygote of candidates and references has ended, with all its processes: the
     referee has to end as well.
     """
 
 
-class Host:
+class Resources:
     """Resources of one device.  Use as a context manager.
 
     On a GPU any number of evaluations may use it at once, each in its own thread; on
@@ -156,17 +156,17 @@ class Host:
         return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
 
     def require_zygote(self) -> None:
-        """Raise BrokenHostError if the zygote has ended: messages from its processes, and
+        """Raise LostZygoteError if the zygote has ended: messages from its processes, and
         their ends, prove nothing then.
         """
         if not self._zygote.is_alive:
-            raise BrokenHostError(
+            raise LostZygoteError(
                 "the zygote of candidates and references has ended, with all their processes"
             )
 
     def restart_helpers(self) -> None:
         """Restart auxiliary processes that have ended, before an evaluation.  Raises
-        BrokenHostError if the referee has to be restarted.
+        LostZygoteError if the referee has to be restarted.
         """
         self.require_zygote()
         with self._restarting:
@@ -310,7 +310,7 @@ class Host:
         self._claim.close()
         self.health.close()
 
-    def __enter__(self) -> Host:
+    def __enter__(self) -> Resources:
         return self
 
     def __exit__(

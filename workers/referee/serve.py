@@ -31,7 +31,7 @@ from workers.protocol import worker_socket
 from workers.referee.cancellation import Cancellation
 from workers.referee.host.health import DeviceUnhealthyError
 from workers.referee.measure import measure
-from workers.referee.resources import BrokenHostError, Host
+from workers.referee.resources import LostZygoteError, Resources
 from workers.referee.timing import compiled_baselines
 from workers.sandbox import syscalls
 from workers.sandbox.process_errors import KILLED, ZygoteError
@@ -53,7 +53,7 @@ DESCRIBING_S = 300.0
 TOLD_S = 1.0
 """Seconds of additional time after which the worker is informed again."""
 
-DEATHS = (BrokenHostError, ZygoteError, ConnectionError, ProcessLookupError)
+DEATHS = (LostZygoteError, ZygoteError, ConnectionError, ProcessLookupError)
 """Errors raised when a process of the referee's own has ended during an evaluation."""
 
 
@@ -70,20 +70,22 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int, *, stead
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     with ExitStack() as stack:
         try:
-            host = stack.enter_context(Host(device_class, node, index, slots=slots, steady=steady))
-            greeting = {"environment": asdict(host.wait_ready()), "pid": os.getpid()}
+            resources = stack.enter_context(
+                Resources(device_class, node, index, slots=slots, steady=steady)
+            )
+            greeting = {"environment": asdict(resources.wait_ready()), "pid": os.getpid()}
         except Exception as error:
             # before the answer: the worker ends this process when it has read it
             traceback.print_exc()
             _refuse(given, shared, f"{type(error).__name__}: {error}")
             raise SystemExit(1) from error
         if shared:
-            _serve_all(given, host, greeting)
+            _serve_all(given, resources, greeting)
         else:
-            Connection(given, host).serve(greeting)
+            Connection(given, resources).serve(greeting)
 
 
-def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object]) -> None:
+def _serve_all(listener: socket.socket, resources: Resources, greeting: dict[str, object]) -> None:
     """Serve each connection in a thread until all are closed."""
     listener.settimeout(LINGER_S)
     threads: list[threading.Thread] = []
@@ -96,7 +98,9 @@ def _serve_all(listener: socket.socket, host: Host, greeting: dict[str, object])
                 return
             continue
         threads.append(
-            threading.Thread(target=Connection(channel, host).serve, args=(greeting,), daemon=True)
+            threading.Thread(
+                target=Connection(channel, resources).serve, args=(greeting,), daemon=True
+            )
         )
         threads[-1].start()
 
@@ -116,10 +120,10 @@ def _refuse(given: socket.socket, shared: bool, reason: str) -> None:
 class Connection:
     """One slot: evaluates one job at a time."""
 
-    def __init__(self, channel: socket.socket, host: Host) -> None:
+    def __init__(self, channel: socket.socket, resources: Resources) -> None:
         """Takes ownership of the channel."""
         self._channel = channel
-        self._host = host
+        self._resources = resources
         self._sending = threading.Lock()
         """Held while a frame is sent: two threads send while a job runs."""
 
@@ -141,11 +145,11 @@ class Connection:
         watch.start()
         answer: dict[str, object]
         try:
-            self._host.restart_helpers()
+            self._resources.restart_helpers()
             self._say_begun()
             evaluation, traces = self._evaluate(job, cancellation)
             # without it, a process that died with its zygote looks like a crash
-            self._host.require_zygote()
+            self._resources.require_zygote()
             codes = [asdict(each) for each in traces.codes]
             answer = {
                 "evaluation": asdict(evaluation),
@@ -156,7 +160,7 @@ class Connection:
             answer = {"unhealthy": str(error)}
         except Exception as error:  # noqa: BLE001 (the referee's fault, for the worker to report; other slots go on)
             traceback.print_exc()
-            lost = self._host.lost
+            lost = self._resources.lost
             cut_short = lost or isinstance(error, DEATHS)
             answer = {
                 "error": f"{type(error).__name__}: {error}",
@@ -169,7 +173,7 @@ class Connection:
         self._send(answer)
         if lost:  # the workers start another referee
             os._exit(LOST)
-        self._host.recycle(job.options.memory_bytes)
+        self._resources.recycle(job.options.memory_bytes)
 
     def _send(self, frame: dict[str, object]) -> None:
         with self._sending:
@@ -191,33 +195,33 @@ class Connection:
             evaluation, traces = self._measure(job, cancellation)
 
             def alike(other: Job) -> Evaluation:
-                return measure(other, self._host, cancellation)[0]
+                return measure(other, self._resources, cancellation)[0]
 
             return (
                 compiled_baselines.added(
-                    evaluation, job, self._host.baselines, alike, cancellation
+                    evaluation, job, self._resources.baselines, alike, cancellation
                 ),
                 traces,
             )
         finally:
-            self._host.health.require_sound()
+            self._resources.health.require_sound()
 
     def _measure(self, job: Job, cancellation: Cancellation) -> tuple[Evaluation, Traces]:
         """An evaluation, repeated once if a signal from outside killed one of its processes.  Two
         such deaths in a row mean that the job takes more memory than the host has.
         """
-        evaluation, traces = measure(job, self._host, cancellation)
+        evaluation, traces = measure(job, self._resources, cancellation)
         error = evaluation.error
         if error is None or KILLED not in error.message or cancellation.requested:
             return evaluation, traces
-        self._host.restart_helpers()
+        self._resources.restart_helpers()
         _log.warning(
             "job %s: once more, because it ended by a signal from outside: %s",
             job.job_id,
             error.message,
         )
         cancellation.more_s += job.options.patience_s
-        return measure(job, self._host, cancellation)
+        return measure(job, self._resources, cancellation)
 
     def _watch(
         self, over: threading.Event, cancellation: Cancellation, thread: int, deadline_s: float
@@ -226,7 +230,7 @@ class Connection:
         far the job may exceed its limits: the time that `thread` has waited for other
         evaluations, its work that is not the candidate's, and the time for many cases.
         """
-        device_lock, told_s = self._host.device_lock, 0.0
+        device_lock, told_s = self._resources.device_lock, 0.0
         before_s, worked_s = device_lock.waited_s(thread), device_lock.uncharged.work_s(thread)
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)

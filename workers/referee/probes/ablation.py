@@ -66,7 +66,7 @@ def ablate(
     of the profiled call; `at_stake`: the candidate may be faster than the reference; `fast`: it is
     certainly faster by a factor of `FAST`.
     """
-    with context.host.device_lock.shared():
+    with context.resources.device_lock.shared():
         found, right_on_old_memory = _ablate_in_process(context, launches)
     if (
         found.still_correct and not found.launches_skipped
@@ -89,7 +89,7 @@ def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: b
     an audit, which it cannot know.
     """
     return (
-        context.host.device.precompiles
+        context.resources.device.precompiles
         or bool(found.reason)
         or not source_ablation.keeps_to_itself(context.job.candidate)
         or secrets.randbelow(AUDITED_FAST if fast else AUDITED) == 0
@@ -268,7 +268,7 @@ def _is_right_without_kernels(
 
 
 def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent: bool) -> bool:
-    handle = context.host.candidate(context.job.options.memory_bytes)
+    handle = context.resources.candidate(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context, silent=silent) as (session, deadline):
             extra = CallRunner(
@@ -277,11 +277,11 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
                 context.spec,
                 os.urandom(32),
                 deadline,
-                context.host.device_lock,
+                context.resources.device_lock,
             )
             if not _is_right_at_last(extra, calls):
                 return False
-            with context.host.device_lock.shared():
+            with context.resources.device_lock.shared():
                 return _stays_right_on_spikes(
                     extra, _uncounted(context.runner, context.spec, deadline)
                 )

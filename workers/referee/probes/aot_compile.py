@@ -14,7 +14,7 @@ from app.domain.evidence import CompiledKernel, KernelCode
 from workers.protocol import control_channel, kernel_code
 from workers.protocol.control_channel import Command
 from workers.referee.processes.process_handle import PROCESS_ERRORS
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.sandbox.process_errors import TimedOut
 
 TARGET_CAPABILITY = 90
@@ -32,13 +32,13 @@ class Compiled:
     codes: tuple[KernelCode, ...] = ()
 
 
-def precompile(host: Host, source: bytes, notes: bytes) -> Compiled:
+def precompile(resources: Resources, source: bytes, notes: bytes) -> Compiled:
     """Compile the launches in `notes` (JSON from the candidate's process, not parsed
     here) for TARGET_CAPABILITY.
 
     A builder that fails or times out counts against no candidate: its kernels are `not_attempted`.
     """
-    builder = host.builder()
+    builder = resources.builder()
     try:
         builder.load_builder(source, notes, TIMEOUT_S)
         rows, _ = builder.ask(Command.COMPILE, TIMEOUT_S, a=TARGET_CAPABILITY)

@@ -91,7 +91,7 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
             )
         return _ask_fresh_process(context, unknown)
     except ReferenceFailedError as error:
-        context.host.references.discard(context.runner.reference.handle)
+        context.resources.references.discard(context.runner.reference.handle)
         return replace(unknown, reason=f"the reference fails: {error}"[:500])
     except _UnusableWeightsError as error:
         return replace(unknown, reason=str(error))
@@ -114,7 +114,7 @@ def _ask_renewed_model(
     """
     candidate, timeout_s = context.runner.candidate, context.job.options.last_call_s
     deadline = Deadline(
-        timeout_s, timeout_s, context.cancellation, context.host.device_lock.uncharged
+        timeout_s, timeout_s, context.cancellation, context.resources.device_lock.uncharged
     )
     rule, quickest_s = context.runner.record.rule, context.runner.quickest_s
     extra = CallRunner(
@@ -123,7 +123,7 @@ def _ask_renewed_model(
         context.spec,
         os.urandom(32),
         deadline,
-        context.host.device_lock,
+        context.resources.device_lock,
         rule,
         quickest_s,
     )
@@ -132,7 +132,7 @@ def _ask_renewed_model(
         lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(context.seed))
     )
     at_once = b"compile" not in context.job.candidate
-    with context.host.device_lock.shared():
+    with context.resources.device_lock.shared():
         _redraw(context.runner, context.spec, names, seed)
         batch = _reference_answers(extra)
         if built and at_once:
@@ -170,7 +170,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     """The check repeated in a process that has seen no other weights.  The caller
     does not hold the lock.
     """
-    handle = context.host.candidate(context.job.options.memory_bytes)
+    handle = context.resources.candidate(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context) as (session, deadline):
             extra = CallRunner(
@@ -179,7 +179,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
                 context.spec,
                 os.urandom(32),
                 deadline,
-                context.host.device_lock,
+                context.resources.device_lock,
                 context.runner.record.rule,
             )
             first_calls.make_first(extra)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.referee.cancellation import Cancellation
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session.call_runner import CallRunner
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationContext:
-    """The job, the device's host, the problem's specification, and the runner of calls."""
+    """The job, the device's resources, the problem's specification, and the runner of calls."""
 
     job: Job
-    host: Host
+    resources: Resources
     spec: problem_spec.ProblemSpec
     """Specification of the problem's inputs and outputs."""
     runner: CallRunner

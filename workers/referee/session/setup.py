@@ -17,7 +17,7 @@ from workers.referee.host.device import Device
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
-from workers.referee.resources import Host
+from workers.referee.resources import Resources
 from workers.referee.session import memory_needs
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
@@ -47,15 +47,15 @@ WAITING_S = 10.0
 """Additional seconds for a second process, which may wait while others are timed."""
 
 
-def open_reference_session(job: Job, host: Host) -> Session:
+def open_reference_session(job: Job, resources: Resources) -> Session:
     """A session with the reference's process, which has loaded the problem.  Raises
     Fault (invalid).
     """
     with (
-        host.device_lock.shared_at_first() as slow,
-        AttributeToProblem(host.references, None, host.device),
+        resources.device_lock.shared_at_first() as slow,
+        AttributeToProblem(resources.references, None, resources.device),
     ):
-        return host.references.open_session(
+        return resources.references.open_session(
             job.reference,
             job.entry_point,
             REFERENCE_TIMEOUT_S,
@@ -64,26 +64,26 @@ def open_reference_session(job: Job, host: Host) -> Session:
         )
 
 
-def close_reference_session(host: Host, reference: Session) -> None:
+def close_reference_session(resources: Resources, reference: Session) -> None:
     """Close the reference's session at the end of an evaluation."""
-    with host.device_lock.shared():
-        host.references.close_session(reference)
+    with resources.device_lock.shared():
+        resources.references.close_session(reference)
 
 
 def lay_out(
-    host: Host, spec: problem_spec.ProblemSpec, budget_s: float, least_slots: int = 2
+    resources: Resources, spec: problem_spec.ProblemSpec, budget_s: float, least_slots: int = 2
 ) -> problem_spec.Arena:
     """Memory layout with as many input sets as an arena of this device holds and as
     a block can use.
 
     `least_slots`: input sets of a small problem, if an arena holds so many.
     """
-    device = host.device
+    device = resources.device
     most = sizing.most_slots(device.max_slots, budget_s, device.block_us)
     if spec.case is None and spec.slot_bytes > device.together_bytes:
         block_us = sizing.block_us(budget_s, device.block_us)
         floor_us = max(
-            bandwidth.floor_us(spec.bytes_moved, host.bytes_per_s), spec.call_us / FASTEST
+            bandwidth.floor_us(spec.bytes_moved, resources.bytes_per_s), spec.call_us / FASTEST
         )
         return _apart(spec, device, max(2, min(most // 2, sizing.calls(block_us, floor_us))))
     slots = max(2, min(max(most, least_slots), device.arena_bytes // max(1, spec.slot_bytes)))
@@ -155,7 +155,10 @@ def fresh_session(
     """
     timeout_s = context.job.options.last_call_s
     deadline = Deadline(
-        timeout_s + WAITING_S, timeout_s, context.cancellation, context.host.device_lock.uncharged
+        timeout_s + WAITING_S,
+        timeout_s,
+        context.cancellation,
+        context.resources.device_lock.uncharged,
     )
     context.cancellation.set_process(handle.process)
     try:
@@ -169,12 +172,12 @@ def fresh_session(
             context.spec,
             context.seed,
             deadline,
-            context.host.device_lock,
+            context.resources.device_lock,
         )
         yield session, deadline
     finally:
         context.cancellation.set_process(context.runner.candidate.process)
-        context.host.retire(handle)
+        context.resources.retire(handle)
 
 
 def init_seed(seed: bytes) -> bytes:

@@ -122,7 +122,7 @@ def added(
     except _NoValueError as reason:
         error = str(reason)
     except ReferenceFailedError as failure:
-        context.host.references.discard(runner.reference.handle)
+        context.resources.references.discard(runner.reference.handle)
         error = f"the reference could not be captured and replayed: {failure}"
     except PROCESS_ERRORS as failure:
         error = (
