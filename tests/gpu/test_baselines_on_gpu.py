@@ -28,7 +28,7 @@ CASES = {case.name: case for case in zoo.cases()}
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator["Host"]:
+def host() -> Iterator["Resources"]:
     from workers.referee.resources import Resources
 
     with Resources("gpu", "test") as started:
@@ -37,7 +37,7 @@ def host() -> Iterator["Host"]:
 
 
 def _evaluate(
-    host: "Host", name: str, candidate: bytes | None = None, *baselines_wanted: str
+    host: "Resources", name: str, candidate: bytes | None = None, *baselines_wanted: str
 ) -> Evaluation:
     from workers.referee.cancellation import Cancellation
     from workers.referee.evaluate import evaluate
@@ -59,7 +59,7 @@ def _evaluate(
     )
 
 
-def test_a_kernel_is_compared_with_both_compiled_references(host: "Host") -> None:
+def test_a_kernel_is_compared_with_both_compiled_references(host: "Resources") -> None:
     for attempt in range(2):
         evaluation = _evaluate(host, "honest/diag_matmul_triton", None, *BASELINES)
         assert evaluation.status is Status.PASSED, evaluation.error
@@ -73,7 +73,7 @@ def test_a_kernel_is_compared_with_both_compiled_references(host: "Host") -> Non
             assert evaluation.stage_ms["baselines"] < 100  # measured once
 
 
-def test_a_candidates_page_fault_is_not_the_devices(host: "Host") -> None:
+def test_a_candidates_page_fault_is_not_the_devices(host: "Resources") -> None:
     assert (
         _evaluate(host, "honest/scaled_add_triton", ILLEGAL.encode()).status is Status.RUNTIME_ERROR
     )

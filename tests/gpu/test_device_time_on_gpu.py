@@ -47,7 +47,7 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator["Host"]:
+def host() -> Iterator["Resources"]:
     from workers.referee.resources import Resources
 
     with Resources("gpu", "test", slots=2) as started:
@@ -55,7 +55,9 @@ def host() -> Iterator["Host"]:
         yield started
 
 
-def _evaluate(host: "Host", reference: str, candidate: str, backend: str = "torch") -> Evaluation:
+def _evaluate(
+    host: "Resources", reference: str, candidate: str, backend: str = "torch"
+) -> Evaluation:
     from workers.referee.evaluate import evaluate
 
     job = Job(
@@ -84,7 +86,7 @@ def _body(*lines: str) -> str:
 
 
 @pytest.mark.parametrize("name", [SMALL, LARGE, "scale_4mb", "spin_30us"])
-def test_it_is_the_speedup_of_graphs_in_one_process(host: "Host", name: str) -> None:
+def test_it_is_the_speedup_of_graphs_in_one_process(host: "Resources", name: str) -> None:
     pair = launch_paths.PAIRS[name]
     true = launch_paths.truths([name])[name]["graph"]
     evaluation = _evaluate(host, pair["reference"], pair["candidate"], pair["backend"])
@@ -96,14 +98,14 @@ def test_it_is_the_speedup_of_graphs_in_one_process(host: "Host", name: str) -> 
 
 
 @pytest.mark.parametrize("name", [SMALL, LARGE])
-def test_a_reference_is_as_fast_as_itself(host: "Host", name: str) -> None:
+def test_a_reference_is_as_fast_as_itself(host: "Resources", name: str) -> None:
     reference = launch_paths.PAIRS[name]["reference"]
     found = _device_time(_evaluate(host, reference, identity(reference.encode()).decode()))
     assert found.error is None
     assert abs(found.speedup - 1) < NEAR / 2
 
 
-def test_a_buffer_that_is_returned_again_and_again_is_copied(host: "Host") -> None:
+def test_a_buffer_that_is_returned_again_and_again_is_copied(host: "Resources") -> None:
     lines = (
         "self.y = getattr(self, 'y', None)",
         "if self.y is None: self.y = torch.empty_like(x)",
@@ -166,7 +168,7 @@ reason why they have no value.
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_candidate_that_cannot_be_captured_has_a_reason(host: "Host", name: str) -> None:
+def test_a_candidate_that_cannot_be_captured_has_a_reason(host: "Resources", name: str) -> None:
     lines, words = REFUSED[name]
     reference = launch_paths.PAIRS[SMALL]["reference"]
     refused = _device_time(_evaluate(host, reference, _body(*lines)))
@@ -179,7 +181,7 @@ def test_a_candidate_that_cannot_be_captured_has_a_reason(host: "Host", name: st
     assert abs(honest.speedup - 1) < NEAR
 
 
-def test_a_reference_that_waits_harms_no_other_evaluation(host: "Host") -> None:
+def test_a_reference_that_waits_harms_no_other_evaluation(host: "Resources") -> None:
     reference = launch_paths.PAIRS[SMALL]["reference"]
     waiting = reference.replace(
         "return torch.softmax", "x.sum().item()\n        return torch.softmax"
@@ -196,7 +198,7 @@ def test_a_reference_that_waits_harms_no_other_evaluation(host: "Host") -> None:
     )
 
 
-def test_a_candidate_that_replays_graphs_itself_is_evaluated(host: "Host") -> None:
+def test_a_candidate_that_replays_graphs_itself_is_evaluated(host: "Resources") -> None:
     pair = launch_paths.PAIRS["graph_of_16"]
     found = _device_time(_evaluate(host, pair["reference"], pair["candidate"], pair["backend"]))
     print(found)

@@ -233,7 +233,7 @@ class Benchmark:
         return path
 
     def candidate(self, memory_bytes: int) -> ProcessHandle:
-        """A candidate's process; see Host."""
+        """A candidate's process; see Resources."""
         scratch = self._scratch(f"candidate{len(self.raised)}")
         handle: Any = ProcessHandle(Process(candidate.Shim(scratch)), torch.device("cpu"))  # type: ignore[arg-type]
         self.raised.append(handle)
