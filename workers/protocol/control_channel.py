@@ -176,6 +176,11 @@ class Command(IntEnum):
     pointers hold the addresses of the outputs.
     """
 
+    SHORTAGES = 24
+    """Answers how many allocations of device memory have failed in this process without an error
+    (workers/shims/shortages.py).
+    """
+
 
 class ReplyCode(IntEnum):
     """Outcome of a request, as reported by the process itself."""

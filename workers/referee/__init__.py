@@ -16,6 +16,7 @@ The process
 From a job to an evaluation
     measure.py                     entry point for both kinds of problem
     admission.py                   conditions before a candidate runs: source, backend, memory
+    shortages.py                   times of processes in which a library lacked memory are not used
     evaluate.py                    attempts, and the stages before a candidate is loaded
     candidate_stages.py            the stages with the candidate, in order: benchmark, profile,
                                    ablation, weights

@@ -15,6 +15,7 @@ from app.domain.evaluation import Status
 from app.domain.evidence import Testimony
 from app.domain.job import Job
 from workers.protocol import control_channel, problem_spec
+from workers.referee import shortages
 from workers.referee.comparison import correctness, usual_answers
 from workers.referee.host import bandwidth
 from workers.referee.probes import aot_compile, call_profile, perturbed_weights
@@ -133,6 +134,7 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
             alone = not progress.shares_memory
             timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
     _require_correct(context)
+    shortages.refuse(context, progress)
     progress.timing = timing and context.resources.reference_history.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):

@@ -17,7 +17,7 @@ from app.domain.evidence import Traces
 from app.domain.job import Job
 from workers.protocol import exhausted_memory
 from workers.protocol.problem_spec import ProblemSpec
-from workers.referee import admission, candidate_stages
+from workers.referee import admission, candidate_stages, shortages
 from workers.referee.cancellation import Cancellation
 from workers.referee.conclusion import conclude
 from workers.referee.processes.process_session import Session
@@ -94,9 +94,7 @@ def _attribute_exhausted_memory(fault: Fault, resources: Resources, progress: Pr
     )
     why = fault.error.message
     if fault.status is Status.OUT_OF_MEMORY and spec is not None:
-        arena = setup.lay_out(resources, spec, 0.0)
-        sides = arena.reference_bytes + arena.candidate_bytes + memory_needs.of_models(spec)
-        left = available_bytes - sides - 2 * spec.peaks.call_bytes
+        left = shortages.left_bytes(resources, spec, available_bytes)
         if left > spec.peaks.call_bytes:
             return fault
         why = f"beside the reference, a candidate has {max(0, left):,} bytes"

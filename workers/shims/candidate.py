@@ -35,7 +35,7 @@ from workers.protocol import (
     shared_memory,
 )
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
-from workers.shims import call_errors, calls, kineto, warmup, weights
+from workers.shims import call_errors, calls, kineto, shortages, warmup, weights
 from workers.shims.stack_depth import at_random_depth
 
 _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
@@ -123,6 +123,8 @@ class Shim:
                 return Reply(ReplyCode.DONE)
             if command == Command.TESTIFY:
                 return self._testify()
+            if command == Command.SHORTAGES:
+                return Reply(ReplyCode.DONE, shortages.count())
             if command == Command.CODE and self._mailbox is not None:
                 found = ((name, kernel.asm) for name, kernel in self._recorder.compiled.items())
                 return Reply(ReplyCode.DONE, kernel_code.write(self._mailbox, found))

@@ -30,6 +30,7 @@ from workers.protocol import layout, precision_flags
 from workers.protocol.dispatch_mode import Limited, Watching
 from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
+from workers.shims import shortages
 
 PLAUSIBLE = 0.1
 """Largest difference between a truth and the reference's own answer at which the truth
@@ -96,7 +97,7 @@ def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
 
 def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
     """The answer of a twin to widened inputs, which the call may change."""
-    with torch.no_grad(), _mode(truth):
+    with shortages.disregarded(), torch.no_grad(), _mode(truth):
         return model(*inputs)
 
 
