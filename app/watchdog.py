@@ -26,7 +26,7 @@ BEAT_S = 5.0
 SILENT_S = 60.0
 """Seconds without a sign of life after which the server process is killed."""
 CHECKS = 12
-"""UnchargedTime in a row that must end without a sign of life, each for so much of SILENT_S: a pause of the
+"""Waits in a row that must end without a sign of life, each for so much of SILENT_S: a pause of the
 whole host or container ends at most one of them.
 """
 

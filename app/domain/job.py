@@ -106,7 +106,7 @@ class JobOptions:
     baseline: str = "eager"
     """Baseline of the speedup: the reference as written (`eager`)."""
     deadline_s: float = 120.0
-    """For the candidate, in seconds; past it its status is `timeout`.  UnchargedTime for other evaluations,
+    """For the candidate, in seconds; past it its status is `timeout`.  Waits for other evaluations,
     requests to the reference and comparisons of outputs are not in it.  The latter two may
     take as long themselves, then the status is `invalid`.
     """

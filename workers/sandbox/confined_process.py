@@ -72,7 +72,7 @@ class ConfinedProcess:
 
     @property
     def pid(self) -> int:
-        """Pid of the confined process in this process's namespace.  UnchargedTime until it is confined."""
+        """Pid of the confined process in this process's namespace.  Waits until it is confined."""
         self.wait_ready()
         assert self._pid is not None
         return self._pid

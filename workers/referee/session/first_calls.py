@@ -25,7 +25,7 @@ all others, and no signal stops it.
 """
 
 BUSY_PROBES = 5
-"""UnchargedTime of QUEUED_S for the device to come to rest before a first call is ended."""
+"""Waits of QUEUED_S for the device to come to rest before a first call is ended."""
 
 ENDING_S = 10.0
 """Longest wait in seconds for the end of a killed process, with which its work on
