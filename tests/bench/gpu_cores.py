@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
     arguments = parser.parse_args()
     fleet = Fleet(arguments.device_class, arguments.slots)
+    fleet.end_on_signals()
     rows: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in PLACES}
     try:
         fleet.run(small(2 * arguments.slots))  # processes of the references
@@ -100,7 +101,7 @@ def _evaluated(fleet: Fleet, count: int) -> dict[str, list[dict[str, Any]]]:
     timings = {}
     for name, kind in kinds.items():
         found, _ = fleet.run([each for other in others for each in (kind, other)])
-        timings[name] = [row["timing"] for row in found[::2] if row["timing"]]
+        timings[name] = [row["timing"] for row in found if row["index"] % 2 == 0 and row["timing"]]
     return timings
 
 

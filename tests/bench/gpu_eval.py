@@ -6,7 +6,8 @@
                                                              accuracy, large, …
 
 A figure that cannot be had is printed as an error, and the others are taken all the
-same; the exit code says so. Needs a GPU, torch and triton, nothing else of this
+same; the exit code says so.  With `--seconds` a figure is of the evaluations that ended within that
+time, and so it is after SIGINT or SIGTERM. Needs a GPU, torch and triton, nothing else of this
 project's dependencies.  Prints JSON.
 """
 
@@ -75,7 +76,8 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
     specs = [spec_of(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
     rows: list[dict[str, Any]] = []
     unexpected = 0
-    for case, row in zip(chosen, fleet.each(specs), strict=True):
+    for row in fleet.each(specs):
+        case = chosen[row["index"]]
         rows.append(row)
         timing = row["timing"]
         speed = (
@@ -100,7 +102,12 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
         print(f"{case.name:38}{row['seconds']:6.2f} s {said}", flush=True)
     print(
         json.dumps(
-            {"evaluated": len(chosen), "not_as_expected": unexpected, **_score(chosen, rows)}
+            {
+                "asked": len(chosen),
+                "evaluated": len(rows),
+                "not_as_expected": unexpected,
+                **_score([chosen[row["index"]] for row in rows], rows),
+            }
         )
     )
     return unexpected
@@ -180,9 +187,16 @@ def main() -> None:
         "--share", type=float, default=1.0, help="of the usual number of evaluations"
     )
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="time for each figure, after which its evaluations in flight are cancelled",
+    )
     arguments = parser.parse_args()
     began = time.perf_counter()
     fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
+    fleet.end_on_signals()
     report: dict[str, Any] = {
         "environment": fleet.environment,
         "slots": arguments.slots,
@@ -196,14 +210,15 @@ def main() -> None:
         json.dumps({key: report[key] for key in ("environment", "million_squares_ms")}), flush=True
     )
     if arguments.what == ["zoo"]:
-        unexpected = run_zoo(fleet, arguments.prefixes)
+        with fleet.within(arguments.seconds):
+            unexpected = run_zoo(fleet, arguments.prefixes)
     else:
         unexpected = 0
         _take_all(fleet, arguments, report)
     print(json.dumps({"memory": memory(fleet)}), flush=True)
     fleet.close()
     failed = any(figure.get("error") for figure in report.values() if isinstance(figure, dict))
-    sys.exit(int(bool(unexpected) or failed))
+    sys.exit(int(bool(unexpected) or failed or fleet.interrupted))
 
 
 def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
@@ -213,7 +228,10 @@ def _take_all(fleet: Fleet, arguments: argparse.Namespace, report: dict[str, Any
     for name, figure in _figures(fleet, arguments.share, report).items():
         if name not in arguments.what and (arguments.what != ["all"] or name == "group"):
             continue
-        report[name] = {**_taken(figure), "memory": memory(fleet)}
+        if fleet.interrupted:
+            return
+        with fleet.within(arguments.seconds):
+            report[name] = {**_taken(figure), "memory": memory(fleet)}
         print(json.dumps({name: _without_rows(report[name])}), flush=True)
         if arguments.out:
             arguments.out.write_text(json.dumps(report, indent=1))

@@ -1,5 +1,6 @@
 """Figures of unusual evaluations on a GPU: faults, large tensors, CUDA extensions."""
 
+import math
 import subprocess
 import sys
 from typing import Any
@@ -27,14 +28,12 @@ def faults(fleet: Fleet, clean_per_minute: float, count: int = 80) -> dict[str, 
     for index in range(0, count, 5):
         specs[index] = bad[index // 5 % len(bad)]
     rows, seconds = fleet.run(specs)
-    innocent = [row for index, row in enumerate(rows) if index % 5]
+    innocent = [row for row in rows if row["index"] % 5]
     hurt = [
         (row["name"], row["status"], row["error"]) for row in innocent if row["status"] != "passed"
     ]
-    guilty = sorted(
-        {(row["name"], row["status"]) for index, row in enumerate(rows) if not index % 5}
-    )
-    per_minute = 60 * count / seconds
+    guilty = sorted({(row["name"], row["status"]) for row in rows if not row["index"] % 5})
+    per_minute = 60 * len(rows) / seconds if rows else math.nan
     return {
         "innocent": len(innocent),
         "hurt": hurt,
@@ -145,6 +144,8 @@ def extension(fleet: Fleet) -> dict[str, Any]:
         "timeout": 120.0,
     }
     rows, seconds = fleet.run([spec])
+    if not rows:
+        return {"error": "it was stopped"}
     return {
         "seconds": seconds,
         **{key: rows[0][key] for key in ("status", "label", "found", "error", "stage_ms")},

@@ -137,11 +137,12 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
     rows, seconds = fleet.run(specs)
     passed = [row for row in rows if row["status"] == "passed" and row["label"] == "clean"]
     return {
-        "per_minute": 60 * len(specs) / seconds,
-        "evaluations": len(specs),
+        "per_minute": 60 * len(rows) / seconds if rows else None,
+        "evaluations": len(rows),
+        "asked": len(specs),
         "seconds": seconds,
         "accepted": len(passed),
-        "p50_s": statistics.median(row["seconds"] for row in rows),
+        "p50_s": _median(row["seconds"] for row in rows),
         "stage_p50_ms": _stages(rows),
         "groups_p50": _median(row["timing"]["groups"] for row in passed),
         "half_width_percent": _half_width([row["timing"] for row in passed]),
@@ -205,9 +206,9 @@ def latency(fleet: Fleet, count: int) -> dict[str, Any]:
         rows += fleet.run([spec])[0]
     seconds = [row["seconds"] for row in rows]
     return {
-        "p50_s": statistics.median(seconds),
-        "max_s": max(seconds),
-        "requests": count,
+        "p50_s": _median(seconds),
+        "max_s": max(seconds, default=None),
+        "requests": len(rows),
         "stage_p50_ms": _stages(rows),
         "rows": rows,
     }
@@ -220,7 +221,7 @@ def repeat(fleet: Fleet, count: int) -> dict[str, Any]:
         pair = ratio(5, 4, candidate_us) if candidate_us > 100 else ratio(1, 1, candidate_us)
         specs = [each for other in small(count) for each in (pair, other)]
         rows_, _ = fleet.run(specs)
-        timings = [row["timing"] for row in rows_[::2] if row["timing"]]
+        timings = [row["timing"] for row in rows_ if row["index"] % 2 == 0 and row["timing"]]
         speedups = [timing["speedup"] for timing in timings]
         spread = (
             statistics.stdev(speedups) / statistics.fmean(speedups) if len(speedups) > 1 else None
@@ -249,9 +250,7 @@ def accuracy(fleet: Fleet, count: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for truth in pairs:
         timings = [
-            row["timing"]
-            for (each, _), row in zip(specs, rows, strict=True)
-            if each == truth and row["timing"]
+            row["timing"] for row in rows if specs[row["index"]][0] == truth and row["timing"]
         ]
         inside = [timing["ci_low"] <= truth <= timing["ci_high"] for timing in timings]
         found[str(truth)] = {
@@ -276,7 +275,9 @@ def kernelgym(fleet: Fleet, count: int) -> dict[str, Any]:
     pair = {**other[0], "protocol": "kernelgym"}
     rows, _ = fleet.run([each for spec in other for each in (pair, spec)])
     timings = [
-        row["timing"] for row in rows[::2] if row["timing"] and row["timing"]["event_timing"]
+        row["timing"]
+        for row in rows
+        if row["index"] % 2 == 0 and row["timing"] and row["timing"]["event_timing"]
     ]
     numbers = {
         "ours": [each["speedup"] for each in timings],
@@ -284,7 +285,11 @@ def kernelgym(fleet: Fleet, count: int) -> dict[str, Any]:
     }
     found: dict[str, Any] = {"n": len(timings), "rows": timings}
     for name, speedups in numbers.items():
-        found[name] = {"median": _median(speedups), "least": min(speedups), "most": max(speedups)}
+        found[name] = {
+            "median": _median(speedups),
+            "least": min(speedups, default=None),
+            "most": max(speedups, default=None),
+        }
     return found
 
 
@@ -318,6 +323,8 @@ def memory(fleet: Fleet) -> dict[str, float]:
     processes that have served and still exist: tearing down keeps up if their number
     does not grow with each figure.
     """
+    if not torch.cuda.is_available():
+        return {"unburied": fleet.host.unreaped}
     free, total = torch.cuda.mem_get_info()
     return {
         "used_gib": (total - free) / 2**30,

@@ -1,10 +1,15 @@
 """Evaluators of one GPU, several at a time, and the candidates that they evaluate."""
 
+import os
+import signal
+import threading
 import time
 import traceback
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict
+from types import FrameType
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +20,7 @@ from app.domain.job import Job, JobOptions
 from app.domain.verdict import Label, Subject
 from app.judge import judge
 from tests import zoo
+from workers.referee.cancellation import Cancellation
 from workers.referee.measure import measure
 from workers.referee.resources import Resources
 
@@ -33,6 +39,16 @@ SMALL = (
 
 BUDGET_S = 0.08
 """For timing, of the device to itself: six groups, mostly."""
+
+STOPPING_S, ENDING_S = 20.0, 10.0
+"""Seconds after an interruption until all processes are ended by force, and from then until this
+process is.
+"""
+
+AGAIN_S = 1.0
+"""Seconds within which a second signal is the first one again: timeout(1) signals the process and
+then its group.
+"""
 
 
 # One evaluation
@@ -103,6 +119,17 @@ def _row(
     }
 
 
+def ended(futures: Iterable[Future[Any]]) -> Iterator[Any]:
+    """Results as they come, without those of evaluations that were stopped or not begun."""
+    for future in as_completed(futures):
+        try:
+            found = future.result()
+        except CancelledError:
+            continue
+        if found is not None:
+            yield found
+
+
 class Fleet:
     """The referee of a device with some evaluations in flight, each in a thread of
     its own, as in a worker.
@@ -113,38 +140,115 @@ class Fleet:
     ) -> None:
         torch.set_num_threads(1)
         self.slots = slots
+        self.interrupted = False
+        """True once a signal has asked this process to end."""
+        self._interrupted_at = 0.0
+        self._late = False
+        """True while the time limit of a figure has passed."""
+        self._closed = threading.Event()
+        self._changing = threading.Lock()
+        self._in_flight: set[Cancellation] = set()
         self.host = Resources(
             device_class, "bench", slots=slots, steady=steady, kept_bytes=kept_bytes
         )
         self.environment = asdict(self.host.wait_ready())
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
-        """Rows in the order of the specs, and seconds from the first to the last."""
+        """Rows of the evaluations that ended, in the order of the specs, and seconds from the begin
+        to the end of the last.  `index` of a row: of its spec.
+        """
         began = time.perf_counter()
         rows = list(self.each(specs))
-        return rows, time.perf_counter() - began
+        return rows, max((row.pop("ended") for row in rows), default=began) - began
 
     def each(self, specs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows in the order of the specs, as they come."""
+        """Rows of the evaluations that ended, in the order of the specs, as they come."""
         with ThreadPoolExecutor(self.slots) as pool:
-            yield from pool.map(self._one, specs)
+            futures = [pool.submit(self._one, *each) for each in enumerate(specs)]
+            for future in futures:
+                yield from ended([future])
 
-    def _one(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def _one(self, index: int, spec: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         asked = job(spec)
         evaluation = self.evaluated(asked)
-        return _row(spec, asked, evaluation, time.perf_counter() - began)
+        now = time.perf_counter()
+        return {**_row(spec, asked, evaluation, now - began), "index": index, "ended": now}
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Begin no evaluation after so many seconds, and cancel those in flight then."""
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            self._late = False
+
+    def _stop(self) -> None:
+        """Begin no further evaluation, and cancel those in flight."""
+        self._late = True
+        with self._changing:
+            in_flight = tuple(self._in_flight)
+        for each in in_flight:
+            each.request()
+
+    def end_on_signals(self) -> None:
+        """Let SIGINT and SIGTERM stop all evaluations, so that a bench prints what it has; a second
+        signal ends it at once.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:
+            if time.monotonic() > self._interrupted_at + AGAIN_S:
+                os._exit(128 + number)  # and with it all its processes
+            return
+        self.interrupted, self._interrupted_at = True, time.monotonic()
+        # In threads: this one may hold the lock that the other evaluations' ends wait for.
+        for work in (self._stop, self._end_by_force):
+            threading.Thread(target=work, daemon=True).start()
+
+    def _end_by_force(self) -> None:
+        """End what an evaluation waits for, and at last this process."""
+        if not self._closed.wait(STOPPING_S):
+            self.host.close()
+            if not self._closed.wait(ENDING_S):
+                os._exit(1)
 
     def evaluated(self, job: Job) -> Evaluation:
-        """The evaluation; a fault of the referee gives one, too: `invalid`, of kind `our_fault`."""
+        """The evaluation; a fault of the referee gives one, too: `invalid`, of kind `our_fault`.
+
+        Raises CancelledError if it was stopped (`within`, `end_on_signals`).
+        """
+        cancellation = Cancellation()
+        with self._changing:
+            self._in_flight.add(cancellation)
         try:
-            found, _ = measure(job, self.host)
+            if self._late or self.interrupted:
+                raise CancelledError
+            found = self._measured(job, cancellation)
+            if cancellation.requested or self.interrupted:
+                raise CancelledError
+            return found
+        finally:
+            with self._changing:
+                self._in_flight.remove(cancellation)
+
+    def _measured(self, job: Job, cancellation: Cancellation) -> Evaluation:
+        try:
+            found, _ = measure(job, self.host, cancellation)
             self.host.recycle(
                 job.options.memory_bytes
             )  # on the CPU; a GPU's processes are buried meanwhile
             return found
         except Exception as error:  # noqa: BLE001 (the others of a figure go on)
-            traceback.print_exc()
+            if not cancellation.requested:
+                traceback.print_exc()
             assert self.host.environment is not None
             fault = EvaluationError(
                 kind="our_fault", message=f"{type(error).__name__}: {error}", log=""
@@ -155,6 +259,7 @@ class Fleet:
 
     def close(self) -> None:
         self.host.close()
+        self._closed.set()
 
 
 # Candidates

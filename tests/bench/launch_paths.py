@@ -14,6 +14,7 @@ more than `HOST_BOUND`; an evaluation of it must say `launch_bound`, or hold bot
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -30,6 +31,9 @@ ROTATED_BYTES = 1 << 30
 """Bytes of the input sets between which a truth rotates, so that none is in the
 second-level cache.
 """
+
+TRUTH_S = 120.0
+"""Limit for the truths of a pair, in seconds."""
 
 GRAPHED = 64
 """Calls in a graph, at the most."""
@@ -218,7 +222,13 @@ def truths(names: list[str]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         command = [sys.executable, "-m", "tests.bench.launch_paths", "--truth", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=TRUTH_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            found[name] = {"error": f"it took more than {TRUTH_S:g} s"}
+            continue
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         found[name] = json.loads(lines[-1]) if lines else {"error": done.stderr[-400:]}
     return found
@@ -317,6 +327,12 @@ def main() -> None:
     parser.add_argument(
         "--device-time", action="store_true", help="also take the device-time speedup"
     )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="time for the evaluations of a pair, after which those in flight are cancelled",
+    )
     parser.add_argument("--json", type=Path, help="results, and every timing")
     parser.add_argument("--truth", help="take the truths of one pair, and nothing else")
     arguments = parser.parse_args()
@@ -327,8 +343,11 @@ def main() -> None:
 
     true = truths(arguments.only)
     fleet = Fleet(arguments.device, arguments.slots)
+    fleet.end_on_signals()
     report = []
     for name in arguments.only:
+        if fleet.interrupted:
+            break
         specs = [
             {
                 **PAIRS[name],
@@ -339,13 +358,18 @@ def main() -> None:
             }
             for index in range(arguments.count)
         ]
-        fleet.run(specs[:1])
-        rows, seconds = fleet.run(specs)
-        report.append(read(name, true[name], rows) | {"per_minute": 60 * len(rows) / seconds})
+        with fleet.within(arguments.seconds):
+            fleet.run(specs[:1])
+            rows, seconds = fleet.run(specs)
+        per_minute = 60 * len(rows) / seconds if rows else None
+        report.append(
+            read(name, true[name], rows) | {"asked": len(specs), "per_minute": per_minute}
+        )
         print(json.dumps(report[-1]), flush=True)
         if arguments.json:
             arguments.json.write_text(json.dumps(report, indent=1))
     fleet.close()
+    sys.exit(int(fleet.interrupted))
 
 
 if __name__ == "__main__":

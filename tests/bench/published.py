@@ -22,7 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
-from tests.bench.gpu_fleet import Fleet
+from tests.bench.gpu_fleet import Fleet, ended
 from tests.bench.sweep import STORE_S, state, store
 
 DEADLINES_S = {"cuda": 420.0}
@@ -204,6 +204,7 @@ def main() -> None:
 def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
     """Evaluate the kernels and print; True if one ended by a fault of the referee."""
     fleet = Fleet(arguments.device, arguments.slots)
+    fleet.end_on_signals()
     rows: list[dict[str, Any]] = []
     began = time.perf_counter()
     report: dict[str, Any] = {"environment": fleet.environment, "before": state(fleet)}
@@ -220,10 +221,7 @@ def _all(arguments: argparse.Namespace, chosen: list[Kernel]) -> bool:
 
     stored_s = began
     with ThreadPoolExecutor(fleet.slots) as pool:
-        for future in as_completed([pool.submit(one, kernel) for kernel in chosen]):
-            row = future.result()
-            if row is None:
-                continue
+        for row in ended([pool.submit(one, kernel) for kernel in chosen]):
             rows.append(row)
             claimed = f"  (claimed {row['claimed']})" if row["claimed"] else ""
             print(

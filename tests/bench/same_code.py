@@ -75,6 +75,7 @@ def main() -> None:
     from tests.bench.gpu_fleet import Fleet
 
     fleet = Fleet(given.device, given.slots)
+    fleet.end_on_signals()
     for key in given.problems:
         problem = kernelbench.problem(files[key], key[0])
         candidate = sweep.identity(problem.reference, problem.entry_point).decode()

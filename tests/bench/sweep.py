@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
 from tests.bench import kernelbench_own
-from tests.bench.gpu_fleet import Fleet
+from tests.bench.gpu_fleet import Fleet, ended
 
 GB = 10**9
 
@@ -114,11 +114,7 @@ def rows(
         timer = threading.Timer(stop_after_s, lambda: [future.cancel() for future in futures])
         timer.daemon = True
         timer.start()
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except CancelledError:
-                continue
+        yield from ended(futures)
         timer.cancel()
 
 
@@ -220,6 +216,7 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
     """The sweep into the report; whether something came out that must not."""
     began = time.perf_counter()
     fleet = Fleet(arguments.device, arguments.slots, kept_bytes=int(arguments.ballast * GB))
+    fleet.end_on_signals()
     report |= {"protocol": PROTOCOL, "checked_at": datetime.now(UTC).isoformat()}
     report |= {
         "environment": fleet.environment,

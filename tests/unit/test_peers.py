@@ -116,6 +116,8 @@ def test_rows_are_written_as_they_come_and_no_pair_begins_late(
 
         def __init__(self, *_: Any) -> None: ...
 
+        def end_on_signals(self) -> None: ...
+
         def evaluated(self, job: Any) -> Evaluation:
             return _timed(1.5)
 

@@ -53,6 +53,8 @@ def main(fd: int, roles: list[str]) -> None:
         "LD_PRELOAD", None
     )  # loaded already; compilers that forks start could not find it
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Ctrl-C in a terminal reaches all processes; the referee's owner decides when this one ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     modules = [importlib.import_module(role) for role in roles]
     libraries = _prepare(modules)
     serves: list[warden.Serve] = [
