@@ -26,7 +26,7 @@ from app.domain.job import BASELINES, JobOptions
 MARGIN_S = 180
 """Seconds a task may take beyond its job's deadline, for starting the referee and storing
 the result: after this the worker ends the pool's process, for when other deadlines did not
-hold (workers/worker/tasks.py).
+hold (workers/worker/job_evaluator.py).
 """
 LONGEST_TASK_S = (
     round(JobOptions(deadline_s=3600, call_timeout_s=3600, baselines=BASELINES).patience_s)

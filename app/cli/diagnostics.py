@@ -15,7 +15,7 @@ from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import devices, jobs, revisions, rivals, server_facts, write_probe
+from app.store import devices, jobs, other_workers, revisions, server_facts, write_probe
 from app.store.database import DatabaseUnavailableError
 
 OLDEST_REDIS = (6, 2)
@@ -176,7 +176,7 @@ def _work(client: Client) -> Checks:
         warn=not online,
         todo="assay workers run --gpu CLASS, on every host that is to evaluate",
     )
-    for node, addresses in rivals.shared_names(listed).items():
+    for node, addresses in other_workers.shared_names(listed).items():
         yield Check(
             name=f"node {node}",
             outcome=CheckStatus.FAIL,

@@ -21,7 +21,7 @@ from app.domain.request import RequestError
 from app.store import devices, evaluations, jobs, kernelgym, leases, scheduling, tables
 from app.store.database import Database
 from tests.integration import fakes
-from workers.worker import heartbeat
+from workers.worker import lease_extension
 
 HERE = DeviceId(device_class="h200", node="here", index=0)
 THERE = DeviceId(device_class="h200", node="there", index=1)
@@ -385,6 +385,6 @@ def test_a_process_that_neither_finishes_nor_gives_up_is_ended(
     assert lease is not None
     ended = threading.Event()
     monkeypatch.setattr(heartbeat, "MARGIN_S", -lease.job.options.patience_s)
-    monkeypatch.setattr("workers.worker.heartbeat.os._exit", lambda code: ended.set())
-    with heartbeat.Heartbeat(database, lease, HERE, 0.2, lambda: None):
+    monkeypatch.setattr("workers.worker.lease_extension.os._exit", lambda code: ended.set())
+    with lease_extension.LeaseExtension(database, lease, HERE, 0.2, lambda: None):
         assert ended.wait(30)

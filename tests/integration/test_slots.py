@@ -27,7 +27,7 @@ from app.store import devices, jobs, tables
 from tests.integration import fakes
 from tests.processes import descendants, pool_processes
 from tests.waiting import LIMIT_S, until
-from workers.worker import tasks
+from workers.worker import job_evaluator
 
 pytestmark = pytest.mark.slow
 NODE = routing.node_name(socket.gethostname())

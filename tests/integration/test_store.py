@@ -26,8 +26,8 @@ from app.store import (
     evaluations,
     jobs,
     leases,
+    other_workers,
     problems,
-    rivals,
     tables,
     trajectories,
 )
@@ -222,13 +222,15 @@ def test_a_device_has_one_worker(database: Database) -> None:
     with database.begin() as connection:
         devices.register(connection, **seen, instance=first)
         devices.register(connection, **seen, instance=first, again=True)
-        (rival,) = rivals.of(connection, other_index, second)
-        assert (rival.place.device, rival.instance, rival.address) == ("n.1", first, None)
-        assert rivals.of(connection, other_index, replace(first, pid=8)) == [], (
+        (rival,) = other_workers.of(connection, other_index, second)
+        assert (rival.device.device, rival.instance, rival.address) == ("n.1", first, None)
+        assert other_workers.of(connection, other_index, replace(first, pid=8)) == [], (
             "another device of this machine"
         )
-        assert rivals.of(connection, rival.place, replace(first, pid=8)) != [], "the same one"
-        assert rivals.of(connection, replace(other_index, node="m"), second) == []
+        assert other_workers.of(connection, rival.device, replace(first, pid=8)) != [], (
+            "the same one"
+        )
+        assert other_workers.of(connection, replace(other_index, node="m"), second) == []
 
         devices.register(connection, **seen, instance=second)
         with pytest.raises(
@@ -241,11 +243,11 @@ def test_a_device_has_one_worker(database: Database) -> None:
         connection.execute(
             sa.update(tables.devices).values(heartbeat_at=sa.func.now() - timedelta(minutes=1))
         )
-        assert rivals.of(connection, other_index, first) == []
+        assert other_workers.of(connection, other_index, first) == []
         devices.register(connection, **seen, instance=first, again=True)
         devices.leave(connection, worker="h200-1@n", instance=first)
         assert devices.listed(connection)[0].state == "offline"
-        assert rivals.of(connection, other_index, second) == []
+        assert other_workers.of(connection, other_index, second) == []
 
 
 def test_a_pinned_job_is_for_a_device_that_is_known(database: Database, broker: Celery) -> None:

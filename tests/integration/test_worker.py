@@ -28,7 +28,7 @@ from tests.conftest import fast_folder, redis_of
 from tests.integration import fakes
 from tests.processes import pool_processes
 from tests.waiting import LIMIT_S, until
-from workers.worker import tasks
+from workers.worker import job_evaluator
 
 pytestmark = pytest.mark.slow
 

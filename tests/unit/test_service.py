@@ -196,11 +196,11 @@ ENDS = {
     "worker": (
         """
 from types import SimpleNamespace
-from workers.worker.maintenance import Upkeep
-upkeep = object.__new__(Upkeep)
+from workers.worker.maintenance import Maintenance
+upkeep = object.__new__(Maintenance)
 upkeep._turns = SimpleNamespace(request=lambda: None)
 upkeep._kill_silent = lambda: None
-upkeep._sign_of_life = lambda: {}["unexpected"]
+upkeep._heartbeat = lambda: {}["unexpected"]
 upkeep._run()
 """
     ),

@@ -25,7 +25,7 @@ def _logging_as_before() -> Iterator[None]:
 def test_json_lines_carry_the_job() -> None:
     stream = io.StringIO()
     logs.configure("json", stream=stream)
-    log = logging.getLogger("workers.worker.tasks")
+    log = logging.getLogger("workers.worker.job_evaluator")
     with logs.about(job_id="one", device="h200 node.0"), logs.about(attempt=2):
         log.info("said %s", "so\nand more")
     try:
@@ -36,7 +36,7 @@ def test_json_lines_carry_the_job() -> None:
     assert (first["message"], first["level"], first["logger"]) == (
         "said so\nand more",
         "info",
-        "workers.worker.tasks",
+        "workers.worker.job_evaluator",
     )
     assert (first["job_id"], first["device"], first["attempt"]) == ("one", "h200 node.0", "2")
     assert first["time"].endswith("+00:00")

@@ -24,10 +24,10 @@ from app.settings import Settings, located
 from app.store.database import Database
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
-from workers.worker import place, referee_client, timers
-from workers.worker.maintenance import Upkeep
+from workers.worker import referee_client, sole_worker, timers
+from workers.worker.job_evaluator import JobEvaluator
+from workers.worker.maintenance import Maintenance
 from workers.worker.pulse import Pulses
-from workers.worker.tasks import Evaluator
 
 _PR_SET_PDEATHSIG = 1
 
@@ -36,17 +36,17 @@ _log = logging.getLogger(__name__)
 settings = located(Settings.from_env())
 logs.configure(settings.log_format)  # before Celery warns of anything
 node = routing.node_name(socket.gethostname())
-_place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
-_queues = tuple(routing.served(_place))
+_device = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
+_queues = tuple(routing.served(_device))
 assert settings.broker_url is not None
 app = broker.make_app(settings.broker_url, queues=_queues)
 app.conf.worker_concurrency = settings.concurrency
 app.amqp.queues.select(list(_queues))
 
-_evaluator: Evaluator | None = None
-_upkeep: Upkeep | None = None
+_evaluator: JobEvaluator | None = None
+_upkeep: Maintenance | None = None
 _pulses = Pulses(settings.concurrency)
-_instance = place.own_instance()
+_instance = sole_worker.own_instance()
 
 
 @app.task(name=routing.EVALUATE, bind=True)
@@ -71,13 +71,13 @@ def _check_tables(**_: object) -> None:
 
 
 @signals.worker_init.connect
-def _require_place(**_: object) -> None:
+def _require_sole_worker(**_: object) -> None:
     """Refuse to serve a device, or under a node name, that another live worker uses."""
     assert settings.database_url is not None
     database = Database(settings.database_url, connections=1)
     try:
-        place.require(database, _place, _instance, sweep_s=settings.sweep_s)
-    except place.PlaceTakenError as error:
+        sole_worker.require(database, _device, _instance, sweep_s=settings.sweep_s)
+    except sole_worker.DuplicateWorkerError as error:
         _log.critical("%s", error)
         raise SystemExit(worker_start.INSUFFICIENT) from error
     finally:
@@ -109,7 +109,7 @@ def _open(**_: object) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _pulses.start(current_process().index)  # type: ignore[attr-defined]  # its slot in the pool
     tracing.configure("assay-worker")
-    _evaluator = Evaluator(settings, node, app)
+    _evaluator = JobEvaluator(settings, node, app)
     _evaluator.prepare()
 
 
@@ -122,7 +122,7 @@ def _close(**_: object) -> None:
 @signals.worker_ready.connect
 def _start_upkeep(sender: Any, **_: object) -> None:
     global _upkeep
-    _upkeep = Upkeep(settings, app, sender, place=_place, instance=_instance, pulses=_pulses)
+    _upkeep = Maintenance(settings, app, sender, device=_device, instance=_instance, pulses=_pulses)
     _upkeep.start()
     Watchdog(settings.log_format, well=_upkeep.is_well).start()
     sender.timer.call_repeatedly(timers.PERIOD_S, timers.forget_cancelled, (sender.timer,))

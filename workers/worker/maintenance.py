@@ -42,7 +42,7 @@ ever: longer than any transaction waits, and than the sweep takes to send a whol
 _log = logging.getLogger(__name__)
 
 
-class Upkeep:
+class Maintenance:
     """A thread that lives as long as the worker.  It retries while PostgreSQL or
     Redis cannot be reached.
     """
@@ -53,7 +53,7 @@ class Upkeep:
         broker: Celery,
         consumer: Any,
         *,
-        place: DeviceId,
+        device: DeviceId,
         instance: WorkerInstance,
         pulses: pulse.Pulses,
     ) -> None:
@@ -61,11 +61,11 @@ class Upkeep:
         assert settings.database_url is not None
         self._settings = settings
         self._broker = broker
-        self._place = place
+        self._device = device
         self._instance = instance
         self._registered = False
-        self._worker = f"{place.device_class}-{place.index}@{place.node}"
-        self._queues = tuple(routing.served(self._place))
+        self._worker = f"{device.device_class}-{device.index}@{device.node}"
+        self._queues = tuple(routing.served(self._device))
         self._turns = Turns(consumer)
         self._listener = QueueListener(consumer, self._queues)
         self._idle = IdleDetector(STUCK_S)
@@ -115,7 +115,7 @@ class Upkeep:
             self._turns.request()
             self._kill_silent()
             try:
-                self._sign_of_life()
+                self._heartbeat()
                 self._sweep()
                 if self._listener.open:
                     self._watch()
@@ -125,13 +125,13 @@ class Upkeep:
             if self._over.wait(self._settings.sweep_s):
                 return
 
-    def _sign_of_life(self) -> None:
+    def _heartbeat(self) -> None:
         with self._database.begin() as connection:
             found = devices.register(
                 connection,
-                node=self._place.node,
-                device_class=self._place.device_class,
-                device_index=self._place.index,
+                node=self._device.node,
+                device_class=self._device.device_class,
+                device_index=self._device.index,
                 worker=self._worker,
                 refused=messages.refused(),
                 instance=self._instance,
@@ -141,7 +141,7 @@ class Upkeep:
         if self._listener.set(found not in CLOSED):
             _log.warning(
                 "%s is %s: %s",
-                self._place,
+                self._device,
                 found,
                 "taking jobs" if self._listener.open else "no new jobs",
             )

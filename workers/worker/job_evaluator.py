@@ -2,7 +2,7 @@
 
 Runs in every pool process of a worker, which has credentials and no torch.  No database connection
 is held while the device works; a thread extends the lease meanwhile
-(workers/worker/heartbeat.py).
+(workers/worker/lease_extension.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from app.store.collection import trees
 from app.store.database import WORKER_IDLE_S, Connection, Database, DatabaseUnavailableError
 from app.telemetry import logs, tracing
 from workers.worker import referee_client
-from workers.worker.heartbeat import Heartbeat
+from workers.worker.lease_extension import LeaseExtension
 
 FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
 """Consecutive evaluations that fail by Assay's fault until the device is quarantined; with several
@@ -54,13 +54,13 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Evaluator:
+class JobEvaluator:
     """State of one pool process, from its first job to its end."""
 
     def __init__(self, settings: Settings, node: str, broker: Celery) -> None:
         assert settings.database_url is not None
         self._settings = settings
-        self._place = DeviceId(
+        self._device = DeviceId(
             device_class=settings.device_class, node=node, index=settings.device_index
         )
         self._broker = broker
@@ -100,7 +100,7 @@ class Evaluator:
             self._describe()
 
     def _log_unready(self, error: referee_client.InfrastructureError) -> None:
-        device = f"{self._place.device_class} {self._place.index}"
+        device = f"{self._device.device_class} {self._device.index}"
         _log.error("no evaluations on %s yet: %s; the next job tries again", device, error)
 
     def close(self) -> None:
@@ -120,9 +120,12 @@ class Evaluator:
         if lease is None:
             return
         with (
-            logs.about(job_id=lease.job.job_id, device=self._place),
+            logs.about(job_id=lease.job.job_id, device=self._device),
             tracing.span(
-                "job.evaluate", lease.job.job_id, device=str(self._place), attempt=lease.job.attempt
+                "job.evaluate",
+                lease.job.job_id,
+                device=str(self._device),
+                attempt=lease.job.attempt,
             ),
         ):
             try:
@@ -139,7 +142,7 @@ class Evaluator:
                 raise
 
     def _claim(self, queue: str) -> scheduling.Claim:
-        owner = f"{self._place.node}.{os.getpid()}.{secrets.token_hex(4)}"
+        owner = f"{self._device.node}.{os.getpid()}.{secrets.token_hex(4)}"
         terms = scheduling.ClaimSettings(
             owner=owner,
             lease_s=self._settings.lease_s,
@@ -147,14 +150,14 @@ class Evaluator:
             ageing_s=self._settings.ageing_s,
         )
         claim = self._retrying(
-            lambda connection: scheduling.claim(connection, self._place, queue, terms)
+            lambda connection: scheduling.claim(connection, self._device, queue, terms)
         )
         if claim.owed:
             if claim.lease is None and not claim.refused:
                 time.sleep(HELD_PAUSE_S)
             self._republish(messages.Message(queue=queue))
         if claim.refused:
-            _log.warning("%s takes no jobs: it is %s", self._place, claim.refused)
+            _log.warning("%s takes no jobs: it is %s", self._device, claim.refused)
             time.sleep(REFUSED_PAUSE_S)
         elif claim.lease is None:
             again = "; the permission is given back" if claim.owed else ""
@@ -170,10 +173,10 @@ class Evaluator:
     def _evaluate(self, lease: leases.Lease, faults: int) -> None:
         job_id = lease.job.job_id
         settings, referee = self._settings, self._referee
-        with Heartbeat(
+        with LeaseExtension(
             self._database,
             lease,
-            self._place,
+            self._device,
             settings.lease_s,
             referee.cancel,
             lambda: referee.more_s,
@@ -232,7 +235,7 @@ class Evaluator:
         collections that continue with it.
         """
         if faults:  # an evaluation that began before a fault does not reset the count
-            devices.note_success(connection, self._place)
+            devices.note_success(connection, self._device)
         if lease.job.options.check:
             return (
                 checks.add(connection, lease, evaluation=measured.evaluation, verdict=verdict),
@@ -249,7 +252,7 @@ class Evaluator:
         )
         return stored, trees.ended(connection, lease.job.job_id)
 
-    def _stopped(self, lease: leases.Lease, heartbeat: Heartbeat) -> None:
+    def _stopped(self, lease: leases.Lease, heartbeat: LeaseExtension) -> None:
         """Finish a job whose evaluation was stopped: on request, because the lease
         was lost, or for a quarantine.
         """
@@ -263,7 +266,9 @@ class Evaluator:
         if heartbeat.quarantined:
             self._retrying(lambda connection: leases.give_back(connection, lease))
             _log.warning(
-                "job %s: stopped and queued again, %s is quarantined", lease.job.job_id, self._place
+                "job %s: stopped and queued again, %s is quarantined",
+                lease.job.job_id,
+                self._device,
             )
             return
         state = self._retrying(lambda connection: leases.stopped(connection, lease))
@@ -275,13 +280,13 @@ class Evaluator:
 
         def act(connection: Connection) -> str | None:
             by = f"worker {lease.owner}"
-            devices.quarantine_at(connection, self._place, reason=message, changed_by=by)
+            devices.quarantine_at(connection, self._device, reason=message, changed_by=by)
             return leases.give_back_sick(connection, lease, message)
 
         state = self._retrying(act)
         _log.error(
             "%s is quarantined: %s; job %s is %s",
-            self._place,
+            self._device,
             message,
             lease.job.job_id,
             state or "elsewhere",
@@ -293,7 +298,7 @@ class Evaluator:
 
         def act(connection: Connection) -> str | None:
             faults = devices.note_fault(
-                connection, self._place, str(lease.job.job_id) if error.begun else lease.owner
+                connection, self._device, str(lease.job.job_id) if error.begun else lease.owner
             )
             if faults >= max(FAULTS_IN_A_ROW, FAULTS_PER_SLOT * self._slots):
                 reason = (
@@ -301,7 +306,7 @@ class Evaluator:
                     f" {message}"
                 )
                 devices.quarantine_at(
-                    connection, self._place, reason=reason, changed_by=f"worker {lease.owner}"
+                    connection, self._device, reason=reason, changed_by=f"worker {lease.owner}"
                 )
             if not error.begun:
                 return leases.give_back(connection, lease, faults=faults)
@@ -330,9 +335,9 @@ class Evaluator:
         self._described = self._retrying(
             lambda connection: devices.describe(
                 connection,
-                node=self._place.node,
-                device_class=self._place.device_class,
-                device_index=self._place.index,
+                node=self._device.node,
+                device_class=self._device.device_class,
+                device_index=self._device.index,
                 fingerprint=fingerprint,
             )
         )

@@ -19,27 +19,27 @@ _d = tables.devices.c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rival:
+class OtherWorker:
     """Another worker that was heard of lately."""
 
-    place: DeviceId
+    device: DeviceId
     instance: WorkerInstance
     address: str | None
     """Address from which it reaches PostgreSQL; None through a socket of the same host."""
     heartbeat_at: datetime
 
 
-def of(connection: sa.Connection, place: DeviceId, own: WorkerInstance) -> list[Rival]:
+def of(connection: sa.Connection, device: DeviceId, own: WorkerInstance) -> list[OtherWorker]:
     """Workers that serve the same device, or any device under the same node name
     from another machine.
     """
     columns = (_d.device_class, _d.node, _d.device_index, _d.instance, _d.address, _d.heartbeat_at)
     heard = sa.select(*columns).where(
-        _d.node == place.node, _d.instance.is_not(None), ~devices.silent()
+        _d.node == device.node, _d.instance.is_not(None), ~devices.silent()
     )
     found = [
-        Rival(
-            place=DeviceId(device_class=row.device_class, node=row.node, index=row.device_index),
+        OtherWorker(
+            device=DeviceId(device_class=row.device_class, node=row.node, index=row.device_index),
             instance=WorkerInstance.parse(row.instance),
             address=row.address,
             heartbeat_at=row.heartbeat_at,
@@ -47,7 +47,9 @@ def of(connection: sa.Connection, place: DeviceId, own: WorkerInstance) -> list[
         for row in connection.execute(heard.order_by(_d.device_class, _d.device_index))
     ]
     others = (each for each in found if each.instance != own)
-    return [each for each in others if each.place == place or each.instance.machine != own.machine]
+    return [
+        each for each in others if each.device == device or each.instance.machine != own.machine
+    ]
 
 
 def shared_names(known: Iterable[devices.Device]) -> dict[str, list[str]]:

@@ -15,19 +15,19 @@ import pytest
 from app.domain.device import DeviceId
 from app.domain.worker_instance import WorkerInstance
 from app.store import devices
-from app.store.rivals import Rival, shared_names
-from workers.worker import place
-from workers.worker.place import PlaceTakenError
+from app.store.other_workers import OtherWorker, shared_names
+from workers.worker import sole_worker
+from workers.worker.sole_worker import DuplicateWorkerError
 
 HERE = DeviceId(device_class="h200", node="gpubox", index=0)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-OWN = place.own_instance()
+OWN = device.own_instance()
 ELSEWHERE = replace(OWN, machine="another")
 
 
-def rival(instance: WorkerInstance, *, index: int = 0, after_s: float = 0) -> Rival:
-    return Rival(
-        place=replace(HERE, index=index),
+def rival(instance: WorkerInstance, *, index: int = 0, after_s: float = 0) -> OtherWorker:
+    return OtherWorker(
+        device=replace(HERE, index=index),
         instance=instance,
         address="10.0.0.7",
         heartbeat_at=NOW + timedelta(0, after_s),
@@ -37,11 +37,11 @@ def rival(instance: WorkerInstance, *, index: int = 0, after_s: float = 0) -> Ri
 class Looks:
     """Results of looks at the heartbeats, one after the other; the last one for ever."""
 
-    def __init__(self, *found: list[Rival]) -> None:
+    def __init__(self, *found: list[OtherWorker]) -> None:
         self._found = found
         self.number = 0
 
-    def __call__(self, *_: object) -> list[Rival]:
+    def __call__(self, *_: object) -> list[OtherWorker]:
         self.number += 1
         return self._found[min(self.number, len(self._found)) - 1]
 
@@ -54,16 +54,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(pause_s: float) -> None:
         now_s[0] += pause_s
 
-    monkeypatch.setattr(place.time, "monotonic", lambda: now_s[0])  # type: ignore[attr-defined]
-    monkeypatch.setattr(place.time, "sleep", sleep)  # type: ignore[attr-defined]
+    monkeypatch.setattr(sole_worker.time, "monotonic", lambda: now_s[0])  # type: ignore[attr-defined]
+    monkeypatch.setattr(sole_worker.time, "sleep", sleep)  # type: ignore[attr-defined]
 
 
-def require(monkeypatch: pytest.MonkeyPatch, *found: list[Rival]) -> int:
+def require(monkeypatch: pytest.MonkeyPatch, *found: list[OtherWorker]) -> int:
     """Number of looks until the place is free."""
     looks = Looks(*found)
-    monkeypatch.setattr(place, "_heard", looks)
+    monkeypatch.setattr(sole_worker, "_recent_workers", looks)
     database: Any = None
-    place.require(database, HERE, OWN, sweep_s=5)
+    device.require(database, HERE, OWN, sweep_s=5)
     return looks.number
 
 
@@ -78,7 +78,7 @@ def test_another_host_of_the_same_name_is_named(monkeypatch: pytest.MonkeyPatch)
         r"node 'gpubox': another machine uses this name, where a worker serves h200 gpubox\.3 .*"
         r" 10\.0\.0\.7: give"
     )
-    with pytest.raises(PlaceTakenError, match=words):
+    with pytest.raises(DuplicateWorkerError, match=words):
         require(monkeypatch, *alive)
 
 
@@ -88,7 +88,8 @@ def test_another_worker_of_the_device_on_this_host_is_named(
 ) -> None:
     other = replace(OWN, namespace="of a container")
     with pytest.raises(
-        PlaceTakenError, match=f"another worker on this machine serves it .process {other.pid}."
+        DuplicateWorkerError,
+        match=f"another worker on this machine serves it .process {other.pid}.",
     ):
         require(monkeypatch, [rival(other)], [rival(other, after_s=5)])
 

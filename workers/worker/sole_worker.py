@@ -11,7 +11,7 @@ from pathlib import Path
 from app import process_stat
 from app.domain.device import DeviceId
 from app.domain.worker_instance import WorkerInstance
-from app.store import rivals
+from app.store import other_workers
 from app.store.database import Database, DatabaseUnavailableError
 
 POLL_S = 0.5
@@ -24,7 +24,7 @@ that was killed in a container, whose process this one cannot see.
 _log = logging.getLogger(__name__)
 
 
-class PlaceTakenError(RuntimeError):
+class DuplicateWorkerError(RuntimeError):
     """Another live worker serves this device, or has the same node name on another machine."""
 
 
@@ -38,8 +38,8 @@ def own_instance() -> WorkerInstance:
     )
 
 
-def require(database: Database, place: DeviceId, own: WorkerInstance, *, sweep_s: float) -> None:
-    """Return once no other live worker uses the place.  Raises PlaceTakenError where
+def require(database: Database, device: DeviceId, own: WorkerInstance, *, sweep_s: float) -> None:
+    """Return once no other live worker uses the place.  Raises DuplicateWorkerError where
     one gives a sign of life.
 
     A worker that was killed leaves a heartbeat that looks alive; where its process can be seen to
@@ -49,36 +49,40 @@ def require(database: Database, place: DeviceId, own: WorkerInstance, *, sweep_s
     first: dict[WorkerInstance, datetime] = {}
     while True:
         found = [
-            each for each in _heard(database, place, own) if not _has_ended(each.instance, own)
+            each
+            for each in _recent_workers(database, device, own)
+            if not _has_ended(each.instance, own)
         ]
         for each in found:
             if each.heartbeat_at != first.setdefault(each.instance, each.heartbeat_at):
-                raise PlaceTakenError(_told(each, place, own))
+                raise DuplicateWorkerError(_message(each, device, own))
         if not found or time.monotonic() > deadline:
             return
         time.sleep(POLL_S)
 
 
-def _heard(database: Database, place: DeviceId, own: WorkerInstance) -> list[rivals.Rival]:
+def _recent_workers(
+    database: Database, device: DeviceId, own: WorkerInstance
+) -> list[other_workers.OtherWorker]:
     """Other workers that were heard of lately; waits for PostgreSQL."""
     while True:
         try:
             with database.begin() as connection:
-                return rivals.of(connection, place, own)
+                return other_workers.of(connection, device, own)
         except DatabaseUnavailableError as error:
             _log.warning("trying again in %.1f s: %s", POLL_S, error)
             time.sleep(POLL_S)
 
 
-def _told(rival: rivals.Rival, place: DeviceId, own: WorkerInstance) -> str:
-    from_where = f"from {rival.address}" if rival.address else "from the database's host"
-    if rival.instance.machine == own.machine:
+def _message(other: other_workers.OtherWorker, device: DeviceId, own: WorkerInstance) -> str:
+    from_where = f"from {other.address}" if other.address else "from the database's host"
+    if other.instance.machine == own.machine:
         return (
-            f"{place}: another worker on this machine serves it (process {rival.instance.pid}):"
+            f"{device}: another worker on this machine serves it (process {other.instance.pid}):"
             " stop one of them"
         )
     return (
-        f"node {place.node!r}: another machine uses this name, where a worker serves {rival.place}"
+        f"node {device.node!r}: another machine uses this name, where a worker serves {other.device}"
         f" and reaches the database {from_where}: give each host a name of its own (its host name"
         " without the domain; Compose: NODE)"
     )

@@ -19,7 +19,7 @@ from app.store.database import Database, DatabaseUnavailableError
 _log = logging.getLogger(__name__)
 
 
-class Heartbeat:
+class LeaseExtension:
     """Extends a lease while the context is open.  Calls `stop_work` if the job is
     cancelled, has passed to another worker, or its device is quarantined; ends the
     process if even that does not help.
@@ -29,7 +29,7 @@ class Heartbeat:
         self,
         database: Database,
         lease: leases.Lease,
-        place: DeviceId,
+        device: DeviceId,
         lease_s: float,
         stop_work: Callable[[], None],
         more_s: Callable[[], float] = lambda: 0.0,
@@ -37,7 +37,7 @@ class Heartbeat:
         """`more_s`: seconds that the job may take beyond its limits, as known so far."""
         self._database = database
         self._lease = lease
-        self._place = place
+        self._device = device
         self._lease_s = lease_s
         self._stop_work = stop_work
         self._more_s = more_s
@@ -48,7 +48,7 @@ class Heartbeat:
         self.quarantined = False
         """True if the device's results must not be trusted."""
 
-    def __enter__(self) -> Heartbeat:
+    def __enter__(self) -> LeaseExtension:
         self._thread.start()
         return self
 
@@ -76,7 +76,7 @@ class Heartbeat:
             try:
                 with self._database.begin() as connection:
                     pulse = leases.extend_lease(connection, self._lease, self._lease_s)
-                    state = devices.state_of(connection, self._place)
+                    state = devices.state_of(connection, self._device)
             except DatabaseUnavailableError as error:
                 _log.warning("job %s: lease not extended: %s", self._lease.job.job_id, error)
                 continue
