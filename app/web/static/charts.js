@@ -26,7 +26,7 @@ function swatch(kind, style) {
 // Stops of a frame that says them: {x, y} in pixels of the frame, a label, and a value for each line.
 function told(frame) {
   const { names, stops, holds } = JSON.parse(frame.dataset.reading);
-  const kind = frame.querySelector("rect[class^=stack]") ? "stack" : "line";
+  const kind = frame.querySelector("path[class^=stack]") ? "stack" : "line";
   const last = new Map();
   return stops.map(([at, label, values]) => {
     for (const [line, y, text] of values) last.set(line, [line, y, text]);
@@ -35,7 +35,7 @@ function told(frame) {
       x: () => at / 100 * frame.getBoundingClientRect().width,
       y: () => null,
       label,
-      lines: shown.map(([line, y, text]) => ({ key: swatch(kind, line % 6), name: names[line], text, y })),
+      lines: shown.map(([line, y, text]) => ({ key: swatch(kind, kind === "stack" ? line : line % 6), name: names[line], text, y })),
     };
   });
 }
