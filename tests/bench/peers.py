@@ -315,7 +315,8 @@ def _all(arguments: argparse.Namespace, found: list[Pair]) -> bool:
     fleet.close()
     print(table(rows))
     if len(rows) < len(found):
-        print(f"{len(found) - len(rows)} of {len(found)} pairs were not begun in time, or stopped")
+        limit = "" if arguments.within is None else f" within {arguments.within:g} s"
+        print(f"{len(found) - len(rows)} of {len(found)} pairs were not begun{limit}, or stopped")
     return not all(each.as_expected for each in rows)
 
 
