@@ -63,7 +63,7 @@ def test_a_failure_that_may_be_lack_of_memory_is_repeated_alone_and_keeps_its_st
 ) -> None:
     gpu = replace(open_device("cpu", 0, 1), torch_device=torch.device("cuda", 0))
     failed = FailedError(ReplyCode.CALL_FAILED, f"RuntimeError: {message}")
-    with pytest.raises(Fault) as candidates, AttributeToCandidate(JOB, SPEC, gpu):
+    with pytest.raises(Fault) as candidates, AttributeToCandidate(JOB, gpu):
         raise failed
     assert (candidates.value.status, candidates.value.out_of_memory) == (
         Status.RUNTIME_ERROR,

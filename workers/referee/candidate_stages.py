@@ -29,8 +29,8 @@ from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
 from workers.referee.session.fault_attribution import (
-    BF16,
     GPU_BRANCH,
+    OTHER_ROUNDING,
     AttributeToCandidate,
     Fault,
     attribute_to_profiling,
@@ -62,7 +62,7 @@ def run(
     session = Session(candidate)
     progress.cancellation.set_process(candidate.process)
     try:
-        with AttributeToCandidate(job, spec, resources.device):
+        with AttributeToCandidate(job, resources.device):
             context = _load(job, resources, progress, reference, session, spec, deadline)
             _benchmark(context, progress)
             _profile(context, progress)
@@ -222,10 +222,10 @@ def _require_correct(context: EvaluationContext) -> None:
     runner = context.runner
     if not runner.failed:
         return
-    if may_be_interpreter_fault(context.job, context.spec, context.resources.device):
+    if may_be_interpreter_fault(context.job, context.resources.device):
         raise invalid(
             "not_verifiable_on_cpu",
-            f"{BF16} ({describe(runner.failed[0], runner.record.rule, context.spec)})",
+            f"{OTHER_ROUNDING} ({describe(runner.failed[0], runner.record.rule, context.spec)})",
         )
     kind = (
         "stale_output"
@@ -320,7 +320,7 @@ def _perturb_weights(context: EvaluationContext, progress: Progress) -> None:
         or progress.cancellation.requested
     ):
         return
-    if may_be_interpreter_fault(context.job, context.spec, context.resources.device):
+    if may_be_interpreter_fault(context.job, context.resources.device):
         return
     with progress.stages.stage("weights"):
         progress.fresh_weights = perturbed_weights.check(context, progress.ablation)

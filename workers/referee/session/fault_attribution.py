@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import EvaluationError, Status
 from app.domain.job import Job
-from workers.protocol import exhausted_memory, problem_spec
+from workers.protocol import exhausted_memory
 from workers.protocol.control_channel import ReplyCode
 from workers.referee.host.device import Device
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
@@ -39,7 +39,16 @@ _STATUS = {
 _SIGXCPU = 24
 
 
-BF16 = "not verifiable on CPU: bf16 under Triton's interpreter may differ from a GPU's"
+OTHER_ROUNDING = (
+    "not verifiable on CPU: Triton's interpreter may convert floats of one or two bytes otherwise"
+    " than a GPU"
+)
+_CONVERTED_OTHERWISE = re.compile(
+    rb"""fp_downcast_rounding|float8e4b15|padding_option\s*=\s*["']nan"""
+)
+"""Source text of conversions to bf16 and one-byte floats that the interpreter computes by itself,
+beside those of workers/backends/interpreter/narrow_floats.py, and of padding with NaN for them.
+"""
 
 BEYOND_INTERPRETER = (
     "not verifiable on CPU: Triton's interpreter lacks a feature that a kernel uses"
@@ -47,9 +56,12 @@ BEYOND_INTERPRETER = (
 _BEYOND_INTERPRETER_SIGNS = (
     ("not supported in interpreter mode", (b"inline_asm", b"libdevice")),
     ("InterpreterError: AttributeError(\"'NoneType' object has no attribute", (b"libdevice",)),
+    ("InterpreterError: ValueError('Unsupported data type')", (b"atomic_",)),
+    ("InterpreterError: AttributeError(\"'str' object has no attribute 'value'", (b"dot_scaled",)),
 )
 """Messages of the interpreter, each with the source text that causes it.  The second comes from a
 source that loads a module of libdevice by itself: its functions are empty without a compiler.
+The third comes from an atomic operation on bf16, which a GPU has.
 """
 
 
@@ -147,13 +159,11 @@ def may_lack_memory(error: BaseException | None) -> bool:
     return isinstance(error, FailedError) and exhausted_memory.may_be_meant_by(error.message)
 
 
-def may_be_interpreter_fault(job: Job, spec: problem_spec.ProblemSpec, device: Device) -> bool:
-    """Test whether Triton's interpreter may be the cause of a failure.  In bf16 a correct answer is
-    correct, but a wrong answer proves nothing against the candidate.  False on a GPU.
+def may_be_interpreter_fault(job: Job, device: Device) -> bool:
+    """Test whether a wrong answer may be the fault of Triton's interpreter, so that it proves
+    nothing against the candidate.  False on a GPU.
     """
-    return _is_interpreted(job, device) and (
-        spec.has_dtype("bfloat16") or b"bfloat16" in job.candidate
-    )
+    return _is_interpreted(job, device) and bool(_CONVERTED_OTHERWISE.search(job.candidate))
 
 
 def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
@@ -271,11 +281,9 @@ class AttributeToCandidate:
     exception: it is a fault of the referee.
     """
 
-    def __init__(self, job: Job, spec: problem_spec.ProblemSpec, device: Device) -> None:
-        """`job` and `spec` serve messages and the attribution of failures to the interpreter."""
+    def __init__(self, job: Job, device: Device) -> None:
         self._job = job
         self._device = device
-        self._interpreted = may_be_interpreter_fault(job, spec, device)
 
     def __enter__(self) -> None:
         return None
@@ -284,10 +292,6 @@ class AttributeToCandidate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         if isinstance(error, FailedError):
-            if error.outcome is ReplyCode.CALL_FAILED and self._interpreted:
-                raise invalid(
-                    "not_verifiable_on_cpu", f"{BF16} ({error.message})", error.log
-                ) from error
             if error.outcome is ReplyCode.CALL_FAILED and lacks_interpreter_support(
                 self._job, self._device, error.message
             ):
