@@ -5,12 +5,12 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
 
 * Reaching: if a limit of an operator is missed by all values (workers/shims/reference_limits.py),
   half of the rows of the inputs, or scattered elements, are scaled until some reach it; the same
-  for zero, where a sum has one sign (a margin).  Inputs between −1 and 1 leave that range if
-  nothing else reaches a limit, and if they become no index.
+  for zero, where a sum has one sign (a margin), and for a softmax, until exp overflows.  Inputs
+  between −1 and 1 leave that range if nothing else reaches a limit, and if they become no index.
 * Signed: if an operator that treats both signs differently has values of one sign, half of the
-  elements of inputs of one sign are negated.
+  elements of inputs of one sign are negated, in some slices all (of those, a maximum is negative).
 * Named: a value that the reference compares an input with, and which never occurs, is
-  put into some of its elements.
+  put into some of its elements; into integers that are only computed with, some beyond their range.
 * Unsorted: if the reference sorts sorted inputs again, they are shuffled.
 * Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/redrawn_inputs.py).
 * Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
@@ -35,7 +35,7 @@ import torch
 
 from workers.protocol import input_domain, layout, local_changes
 from workers.protocol.input_variants import Variant
-from workers.shims import input_changes, iterated_inputs, redrawn_inputs
+from workers.shims import input_changes, iterated_inputs, redrawn_inputs, softmax_arguments
 from workers.shims.input_changes import Scaling
 from workers.shims.reference_limits import Limits
 
@@ -111,17 +111,17 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     inputs = draw()
     if redrawn_inputs.bytes_of(inputs) > LARGEST_BYTES:
         return Plan()
-    fixed = redrawn_inputs.standing(
-        call, model, inputs, redrawn_inputs.fixed(inputs, draw()), device
-    )
     given = copy.deepcopy(inputs)
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
         missed, _ = _missed(call, model, given)
+    others = draw()
+    same = redrawn_inputs.fixed(inputs, others, missed.integers.lookups)
+    fixed = redrawn_inputs.standing(call, model, inputs, same, device)
     found = Plan(
         scaling=_scaling(call, model, inputs, missed),
         fixed=fixed,
         signed=_signed(call, model, inputs, missed),
-        named=_named(call, model, inputs, missed, device),
+        named=_named(call, model, inputs, others, missed, device),
         unsorted=_unsorted(call, model, inputs, missed),
         iterated=_iterated(call, model, inputs, missed) if iterations.found else (),
     )
@@ -214,6 +214,7 @@ def _reach_more(now: Limits, before: Limits) -> bool:
         len(now.above) < len(before.above)
         or len(now.below) < len(before.below)
         or now.unanimous < before.unanimous
+        or len(now.overflows) < len(before.overflows)
     )
 
 
@@ -230,6 +231,11 @@ def _scalings(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
                 yield from (
                     Scaling(factor, is_scattered, leaves_bounds) for factor in UNANIMOUS_FACTORS
                 )
+        if missed.overflows:
+            yield from (
+                Scaling(factor, leaves_bounds=leaves_bounds)
+                for factor in softmax_arguments.factors(min(missed.overflows))
+            )
 
 
 def _factors(missed: Limits) -> Iterator[float]:
@@ -331,10 +337,19 @@ def _reaches(
 
 
 def _named(
-    call: Call, model: Any, inputs: list[Any], missed: Limits, device: torch.device
+    call: Call,
+    model: Any,
+    inputs: list[Any],
+    others: list[Any],
+    missed: Limits,
+    device: torch.device,
 ) -> tuple[tuple[int, float], ...]:
-    """Inputs and values that the reference compares them with, if it runs with those."""
-    named = tuple(sorted(missed.named))
+    """Inputs and values that the reference compares them with, or beyond the range of
+    integers that it only computes with, if it runs with those.  `others`: another draw.
+    """
+    pairs = enumerate(zip(layout.values(inputs), layout.values(others), strict=True))
+    varying = {at: x for at, (x, y) in pairs if not layout.same([x], [y])}
+    named = (*sorted(missed.named), *missed.integers.beyond(varying))
     if not named:
         return ()
     twin, leaves = redrawn_inputs.on_host(model, inputs, device)

@@ -1,8 +1,9 @@
 """GENERATE: inputs that are the same in every draw, drawn anew.
 
-* Sorted integers (offsets) stay sorted between the same ends; equal ones (the length of every
-  sequence) are drawn between half of the value and the value; other integers are permuted along a
-  dimension.  Segments described by two lists stay disjoint.
+* Sorted integers (offsets) stay sorted between the same ends; those without a gap (`arange`) are
+  drawn with replacement, if the reference only looks something up by them.  Equal ones (the length
+  of every sequence) are drawn between half of the value and the value; other integers are permuted
+  along a dimension.  Segments described by two lists stay disjoint.
 * Of a mask of equal values an eighth is inverted.
 * Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and
   numbers (a gate of zero, a temperature) are drawn around that value; the rows of one with two
@@ -10,7 +11,7 @@
 
 If the reference does not run on all of them together, those are kept on which it runs alone.  This
 does not guard against equal integers that add up to the length of an input (sizes of groups),
-positions without a gap (`arange`), and integers outside of tensors, which shapes may depend on.
+other positions without a gap, and integers outside of tensors, which shapes may depend on.
 """
 
 from __future__ import annotations
@@ -73,20 +74,24 @@ def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
 
 def _changes(x: torch.Tensor) -> local_changes.Change:
     """Change to a part of a tensor: values are drawn if all of the tensor are equal, else moved."""
-    if _is_uniform(x):
+    if _is_uniform(x) or _is_gapless(x):
         return _redrawn
     return lambda part: part if _is_uniform(part) else _permuted(part)
 
 
-def fixed(inputs: list[Any], others: list[Any]) -> frozenset[int]:
-    """Indices of the leaves that are the same in two draws and could be others."""
+def fixed(inputs: list[Any], others: list[Any], looked_up: Collection[int] = ()) -> frozenset[int]:
+    """Indices of the leaves that are the same in two draws and could be others.  `looked_up`:
+    those by which the reference only looks something up.
+    """
     leaves = list(layout.values(inputs))
     pairs = enumerate(zip(leaves, layout.values(others), strict=True))
     sizes = {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
     return frozenset(
         at
         for at, (x, y) in pairs
-        if _is_choice(x) and layout.same([x], [y]) and _may_differ(x, sizes)
+        if _is_choice(x)
+        and layout.same([x], [y])
+        and (_may_differ(x, sizes) or (at in looked_up and _is_gapless(x)))
     )
 
 
@@ -142,9 +147,16 @@ def _room(x: torch.Tensor) -> int:
     return max(0, int(x[-1]) - int(x[0]) - 1 - max(0, len(x) - 2)) if len(x) > 2 else 0
 
 
+def _is_gapless(x: torch.Tensor) -> bool:
+    """Test for sorted integers between whose ends there are no others."""
+    return _is_integer(x) and _is_sorted(x) and not _room(x) and not _is_uniform(x)
+
+
 def _redrawn(x: Any) -> Any:
     if isinstance(x, float):
         return float(_moved_number(torch.tensor(x, dtype=torch.float64)))
+    if _is_gapless(x):
+        return x[torch.randint(len(x), x.shape, device=x.device)]
     if x.is_floating_point() and _is_uniform(x):
         return _moved_number(x) if x.numel() == 1 else _about(x)
     if x.is_floating_point() or x.dtype == torch.bool or not _is_uniform(x):

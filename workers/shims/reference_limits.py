@@ -8,7 +8,9 @@ A dispatch mode that is active during a call of the reference:
 * values that an input itself is compared with and does not hold: a padding index, an
   integer beyond a limit, NaN;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
-* sorts of values that are sorted already.
+* sorts of values that are sorted already;
+* a softmax of numbers so small that exp of none overflows (workers/shims/softmax_arguments.py);
+* integers of one sign, if they are only computed with (workers/shims/integer_uses.py).
 
 This does not see limits that Python compares with, and values that an integer reaches
 only once it is computed with.
@@ -24,6 +26,8 @@ from typing import Any
 import torch
 
 from workers.protocol.dispatch_mode import Watching
+from workers.shims import softmax_arguments
+from workers.shims.integer_uses import IntegerUses
 
 LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
@@ -101,6 +105,23 @@ _SIGNS = frozenset(
 sign they are something simpler.
 """
 
+_EXTREMES = frozenset(
+    f"aten::{name}"
+    for name in (
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
+        "amax",
+        "amin",
+        "cummax",
+        "cummin",
+        "max",
+        "max_pool2d_with_indices",
+        "max_pool3d_with_indices",
+        "min",
+    )
+)
+"""Operators that begin with an infinity, in place of which zero is right for values of one sign."""
+
 _EQUALITIES = frozenset({"aten::eq", "aten::ne"})
 _SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
 """Operators that require a sorted argument, and its place; of an unsorted one they
@@ -132,8 +153,12 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Sorts of sorted values."""
         self.searched: set[int] = set()
         """Inputs that have to be sorted, because they are searched."""
+        self.overflows: list[float] = []
+        """Factors by which arguments of a softmax would have to be scaled for exp to overflow."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
+        leaves = list(leaves)
+        self.integers = IntegerUses(leaves)
         self._leaves = {
             _identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
         }
@@ -161,7 +186,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._look(args[0], -_SATURATIONS[name])
         elif name == "aten::renorm":
             self._look(_norms(*args[:3]), float(args[3]))
-        elif name in _SIGNS:
+        elif name in _SIGNS or name in _EXTREMES:
             self._look(args[0], 0.0)
         elif name in _NAN or (name in _EQUALITIES and args[1] is args[0]):
             self._name(args[0], math.nan)
@@ -169,7 +194,10 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._name(args[0], _number(args[1]))
         elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
             self.searched.add(self._leaves[_identity(args[_SEARCHES[name]])])
+        factor = softmax_arguments.missed(name, args, kwargs)
+        self.overflows += [] if factor is None else [factor]
         found = func(*args, **kwargs)
+        self.integers.note(name, args, kwargs, found)
         self.needs_range |= name in _INTO_RANGE or (
             name in _INTO_INTEGERS and _is_index_of(found, args)
         )

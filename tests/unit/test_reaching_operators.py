@@ -1,0 +1,191 @@
+"""Inputs for operators that are something simpler on a problem's own inputs: a softmax
+without large numbers, a maximum of positive ones, integers of one sign.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.unit.test_reaching import _normal, _plan
+from workers.protocol.input_variants import Variant
+from workers.shims import reaching_inputs
+from workers.shims.reaching_inputs import Plan
+
+functional = torch.nn.functional
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x.softmax(-1),
+        lambda x: x.log_softmax(-1),
+        lambda x: x.logsumexp(-1),
+        lambda x: (x @ x.T / 32).softmax(-1),
+        lambda x: functional.cross_entropy(x, torch.zeros(64, dtype=torch.long)),
+        lambda x: functional.softmin(torch.cdist(x, -x), -1),
+        lambda x: x.triu().masked_fill(x.tril() == 0, float("-inf")).softmax(0),
+    ],
+)
+def test_exp_overflows_or_vanishes_in_a_softmax_without_its_maximum(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    plan = _plan(model, _normal)
+    assert Variant.REACHING in plan.kinds
+    assert plan.scaling is not None
+    assert plan.scaling.factor < 100
+    assert model(reaching_inputs.applied(Variant.REACHING, plan, [_normal()])[0]).isfinite().all()
+
+
+def test_softmax_arguments_overflow_once_scaled() -> None:
+    plan = _plan(lambda x: x.softmax(-1), _normal)
+    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [_normal()])
+    sums = x.exp().sum(-1)
+    assert sums.isinf().any()
+    assert sums[1::2].isfinite().all()
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_scores_of_attention_overflow_once_scaled(width: int) -> None:
+    def draw() -> torch.Tensor:
+        return torch.randn(2, 2, 32, width)
+
+    plan = _plan(functional.scaled_dot_product_attention, draw, draw, draw)
+    assert plan.kinds[0] == Variant.REACHING
+    q, k, _ = reaching_inputs.applied(Variant.REACHING, plan, [draw(), draw(), draw()])
+    assert float((q @ k.mT).amax()) / width**0.5 > 89
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: functional.layer_norm(x, x.shape[-1:]).softmax(-1),  # out of reach
+        lambda x: (100 * x).softmax(-1),  # reached as it is
+        lambda x: (x / 1e6).softmax(-1),  # too far
+        lambda x: x.masked_fill(x < 1e9, float("-inf")).logsumexp(-1),  # nothing but a mask
+    ],
+)
+def test_other_softmax_arguments_are_left_alone(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    assert _plan(model, _normal).scaling is None
+
+
+@pytest.mark.parametrize(
+    ("model", "draw"),
+    [
+        (lambda x: functional.max_pool2d(x, 3, 2, 1), lambda: torch.rand(4, 2, 16, 16)),
+        (lambda x: functional.max_pool1d(x, 3, 2, 1), lambda: torch.rand(4, 2, 32)),
+        (lambda x: functional.max_pool3d(x, 3, 2, 1), lambda: torch.rand(4, 2, 8, 8, 8)),
+        (lambda x: functional.adaptive_max_pool2d(x, 4), lambda: torch.rand(4, 2, 16, 16)),
+        (lambda x: x.amax(-1), lambda: torch.rand(64, 300)),
+        (lambda x: x.max(dim=-1).values, lambda: torch.rand(64, 300)),
+        (lambda x: x.min(dim=-1).values, lambda: -torch.rand(64, 300)),
+        (lambda x: x.cummax(dim=-1).values, lambda: torch.rand(64, 300)),
+    ],
+)
+def test_some_of_the_maxima_of_positive_numbers_become_negative(
+    model: Callable[[torch.Tensor], torch.Tensor], draw: Callable[[], torch.Tensor]
+) -> None:
+    plan = _plan(model, draw)
+    assert plan.signed == {0}
+    before = draw()
+    (x,) = reaching_inputs.applied(Variant.SIGNED, plan, [before])
+    found = model(x).sign() != model(before).sign()
+    assert 0.2 < float(found.float().mean()) < 0.8
+
+
+def test_maxima_of_amounts_are_left_alone() -> None:
+    assert _plan(lambda x: x.abs().amax(-1), _normal) == Plan()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x // 7 * 3,
+        lambda x: torch.div(x, 7, rounding_mode="floor"),
+        lambda x: x % 7,
+        lambda x: (x * x).sum(-1),
+        lambda x: (x >> 2) ^ x,
+        lambda x: x.cumsum(-1),
+    ],
+)
+def test_integers_that_are_only_computed_with_leave_their_range(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def draw() -> torch.Tensor:
+        return torch.randint(0, 1000, (64, 50))
+
+    plan = _plan(model, draw)
+    assert plan.kinds[0] == Variant.NAMED
+    (x,) = reaching_inputs.applied(Variant.NAMED, plan, [draw()])
+    assert int(x.amin()) < 0
+    assert int(x.amax()) > 4000
+    assert 0.5 < float(((x >= 0) & (x < 1000)).float().mean()) < 0.9
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.zeros(1000)[x % 1000],  # an index
+        lambda x: functional.embedding(x * 7 % 64, torch.zeros(64, 8)),  # a hash
+        lambda x: x.bincount(minlength=1000),
+        lambda x: torch.zeros(64, 64).masked_fill(torch.arange(64) >= x[:64, None], 1.0),  # lengths
+        lambda x: x.float() * 0.1,  # codes
+        lambda x: torch.randn(2).repeat_interleave(x.sum()[None].clamp(max=2)),
+        lambda x: x[:1].sum().item() + x * 2,  # Python computes with it
+        lambda x: 1 << (x % 32) << x.clamp(max=2),
+    ],
+)
+def test_other_integers_keep_their_range(model: Callable[..., Any]) -> None:
+    named = _plan(model, lambda: torch.randint(0, 1000, (1000,))).named
+    assert all(0 <= value < 2000 for _, value in named)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: torch.randint(0, 2, (64, 50)),  # a mask
+        lambda: torch.randint(-128, 128, (64, 50), dtype=torch.int8),  # all that the type has
+        lambda: torch.randint(-500, 500, (64, 50)),
+    ],
+)
+def test_integers_of_both_signs_and_masks_keep_their_range(
+    draw: Callable[[], torch.Tensor],
+) -> None:
+    assert _plan(lambda x: x * 3 + 1, draw) == Plan()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x, at: x[at],
+        lambda x, at: x.index_select(0, at),
+        lambda x, at: functional.embedding(at, x),
+        lambda x, at: x[:, :1].gather(0, at[:, None]),
+    ],
+)
+def test_positions_without_a_gap_change_places_where_they_are_looked_up(
+    model: Callable[..., Any],
+) -> None:
+    plan = _plan(model, _normal, lambda: torch.arange(64))
+    assert plan.fixed == {1}
+    _, at = reaching_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.arange(64)])
+    assert not torch.equal(at, torch.arange(64))
+    assert int(at.amin()) >= 0
+    assert int(at.amax()) < 64
+    assert int(at.sum()) != 64 * 63 // 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x, at: x.index_add(0, at, x),  # each place once
+        lambda x, at: x * at[:, None],
+        lambda x, at: torch.stack([x[a:b].sum(0) for a, b in itertools.pairwise(at)]),
+    ],
+)
+def test_other_positions_without_a_gap_stay(model: Callable[..., Any]) -> None:
+    assert not _plan(model, _normal, lambda: torch.arange(64)).fixed
