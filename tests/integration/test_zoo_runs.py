@@ -1,15 +1,12 @@
 """Zoo candidates through a real referee and the judge: the status and verdict of
 each one's first line.
 
-A third of the candidates of each group that are to come out alike, and four at least.  All of
-them: `ASSAY_ZOO=whole ./dev test tests/integration/test_zoo_runs.py`, or `python -m
-tests.zoo`, which times each of them.
+A sample of a quarter (tests/zoo/sample.py).  All of them: `ASSAY_ZOO=whole ./dev test
+tests/integration/test_zoo_runs.py`, or `python -m tests.zoo`, which times each of them.
 """
 
-import hashlib
 import os
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
@@ -20,6 +17,7 @@ import pytest
 from app.domain.evaluation import Status
 from app.domain.verdict import Label
 from tests import zoo
+from tests.zoo import sample
 from tests.zoo.__main__ import BRIEF, OPTIONS, Seen, evaluate
 from workers.worker.referee_client import RefereeClient
 
@@ -28,29 +26,8 @@ SIDE_BY_SIDE = 2
 the rest does not wait.
 """
 
-SHARE, LEAST = 3, 4
-"""One of how many candidates is evaluated where many are to come out alike, and how
-many at least.
-"""
-
-
-def _chosen(cases: Sequence[zoo.Case]) -> list[zoo.Case]:
-    """The first candidates of each kind, in an order that does not depend on which
-    others there are.
-    """
-    kinds: dict[object, list[zoo.Case]] = defaultdict(list)
-    for case in sorted(cases, key=lambda case: hashlib.sha256(case.name.encode()).digest()):
-        kinds[case.group, case.on_cpu.status, case.on_cpu.verdict, case.on_cpu.findings].append(
-            case
-        )
-    chosen = {
-        case.name for alike in kinds.values() for case in alike[: max(LEAST, len(alike) // SHARE)]
-    }
-    return [case for case in cases if case.name in chosen]
-
-
 CASES = [case for case in zoo.cases() if case.runs_on("cpu")]
-CASES = CASES if os.environ.get("ASSAY_ZOO") == "whole" else _chosen(CASES)
+CASES = CASES if os.environ.get("ASSAY_ZOO") == "whole" else sample.chosen(CASES)
 
 
 class Looks:
