@@ -27,6 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.errors import BadInputError
 from app.domain import quantities, source_text
 from app.domain.verdict import is_shown
 
@@ -75,8 +76,10 @@ def _tolerant(stream: TextIO) -> TextIO:
 @contextmanager
 def in_place_of(path: Path) -> Iterator[TextIO]:
     """A file that takes the place of the one at `path` once it is whole; after an
-    error that one is as it was.
+    error that one is as it was.  Raises BadInputError where its folder is missing.
     """
+    if not path.parent.is_dir():
+        raise BadInputError(f"{path}: expected a file in a folder that exists, got {path.parent}")
     draft = path.with_name(f".{path.name}.new")
     try:
         with draft.open("w", encoding="utf-8") as file:

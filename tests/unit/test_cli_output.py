@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 
-from app.cli import output
+from app.cli import errors, output
 from app.web import formatting
 
 
@@ -84,3 +85,12 @@ def test_a_sign_that_the_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPat
     output.out().print("1.52×")
     output.list_out("speedup", rows=[["1.52×"]])
     assert there.getvalue().count(rb"1.52\xd7") == 2
+
+
+def test_a_file_in_a_folder_that_is_missing_is_bad_input(tmp_path: Path) -> None:
+    with (
+        pytest.raises(errors.BadInputError, match=r"none/a\.jsonl: expected a file in a folder"),
+        output.in_place_of(tmp_path / "none" / "a.jsonl"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
