@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from workers.sandbox import (
+    confined_process,
     proc,
     warden,
     zygote,
@@ -215,6 +216,27 @@ def test_a_process_woken_by_another_is_stopped_again(
     assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
     assert len(looked_at) > 1
     process.require_frozen()
+
+
+@pytest.mark.parametrize(("looking_s", "pause_s"), [(60.0, 0.0), (0.0, confined_process.PAUSE_S)])
+def test_a_process_that_stops_in_a_moment_is_not_slept_for(
+    confined: tuple[ConfinedProcess, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+    looking_s: float,
+    pause_s: float,
+) -> None:
+    process, _ = confined
+    looks = iter([False, False, True])
+    pauses: list[float] = []
+    monkeypatch.setattr(confined_process, "LOOKING_S", looking_s)
+    monkeypatch.setattr(ConfinedProcess, "_stands", lambda *_: next(looks))
+    monkeypatch.setattr(
+        confined_process,
+        "time",
+        SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append),
+    )
+    process.freeze()
+    assert pauses == [pause_s] * 2
 
 
 def test_a_process_killed_while_frozen_has_ended(
