@@ -1,6 +1,6 @@
-"""STORE: live workers that use the name of a node, or one of its devices, beside another worker.
+"""STORE: live workers that use the same node name or device as another worker.
 
-Two hosts of one name would share device ids, heartbeats, pinned jobs, drains and quarantines."""
+Two hosts with one name would share device ids, heartbeats, pinned jobs, drains and quarantines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _d = tables.devices.c
 
 @dataclass(frozen=True, kw_only=True)
 class OtherWorker:
-    """Another worker that was heard of lately."""
+    """Another worker with a recent heartbeat."""
 
     device: DeviceId
     instance: WorkerInstance
     address: str | None
-    """Address from which it reaches PostgreSQL; None through a socket of the same host."""
+    """Address from which it connects to PostgreSQL; None for a socket on the same host."""
     heartbeat_at: datetime
 
 

@@ -384,7 +384,7 @@ def test_a_process_that_neither_finishes_nor_gives_up_is_ended(
     lease = claim(database).lease
     assert lease is not None
     ended = threading.Event()
-    monkeypatch.setattr(heartbeat, "MARGIN_S", -lease.job.options.patience_s)
+    monkeypatch.setattr(lease_extension, "MARGIN_S", -lease.job.options.patience_s)
     monkeypatch.setattr("workers.worker.lease_extension.os._exit", lambda code: ended.set())
     with lease_extension.LeaseExtension(database, lease, HERE, 0.2, lambda: None):
         assert ended.wait(30)

@@ -254,7 +254,7 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
     (job_id,), _ = evaluate(client, HONEST, gpu="h200", wait=False)
     with client.database.begin() as connection:
         place = DeviceId(device_class="h200", node=NODE, index=9)
-        for number in range(1, tasks.FAULTS_IN_A_ROW):  # imitates earlier attempts
+        for number in range(1, job_evaluator.FAULTS_IN_A_ROW):  # imitates earlier attempts
             devices.note_fault(connection, place, f"before {number}")
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])
     (device,) = listed(client)

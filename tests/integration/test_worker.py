@@ -28,7 +28,7 @@ from tests.conftest import fast_folder, redis_of
 from tests.integration import fakes
 from tests.processes import pool_processes
 from tests.waiting import LIMIT_S, until
-from workers.worker import job_evaluator
+from workers.worker.job_evaluator import FAULTS_IN_A_ROW
 
 pytestmark = pytest.mark.slow
 
@@ -156,12 +156,12 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
 ) -> None:
     gate = tmp_path / "mended"
     job_ids = submit(
-        client, *(f"unready {gate}\nslow {number / 1e6}" for number in range(tasks.FAULTS_IN_A_ROW))
+        client, *(f"unready {gate}\nslow {number / 1e6}" for number in range(FAULTS_IN_A_ROW))
     )
     start_worker(module=fakes.WORKER)
     until(lambda: [device.state for device in listed(client)] == ["quarantined"])
     (device,) = listed(client)
-    in_a_row = f"{tasks.FAULTS_IN_A_ROW} evaluations in a row failed by infrastructure faults"
+    in_a_row = f"{FAULTS_IN_A_ROW} evaluations in a row failed by infrastructure faults"
     assert device.reason == f"{in_a_row}; the last: the referee did not start"
     (found,) = [
         check for check in diagnostics.run(settings) if check.name == f"device {device.device}"

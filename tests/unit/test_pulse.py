@@ -72,7 +72,7 @@ def test_a_frozen_child_stops_beating(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Loop:
-    """Celery's consumer with a loop that turns on demand."""
+    """Celery's consumer with a loop that iterations on demand."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
@@ -92,27 +92,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now_s
 
 
-def test_an_event_loop_without_a_turn_stands_still(clock: list[float]) -> None:
+def test_an_event_loop_without_an_iteration_has_stopped(clock: list[float]) -> None:
     loop = Loop()
-    turns = maintenance.Turns(loop)
+    iterations = maintenance.EventLoopIterations(loop)
     clock[0] = maintenance.STANDSTILL_S
-    turns.request()
+    iterations.request()
     loop.turn()
     clock[0] += maintenance.STANDSTILL_S
-    turns.request()
-    assert not turns.stand_still()
+    iterations.request()
+    assert not iterations.have_stopped()
     clock[0] += 1
-    assert turns.stand_still()
+    assert iterations.have_stopped()
     loop.turn()
-    assert not turns.stand_still()
+    assert not iterations.have_stopped()
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_worker_that_stops_does_not_stand_still(
+def test_a_worker_that_shuts_down_has_no_blocked_loop(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    turns = maintenance.Turns(Loop())
+    iterations = maintenance.EventLoopIterations(Loop())
     clock[0] = 2 * maintenance.STANDSTILL_S
-    assert turns.stand_still()
+    assert iterations.have_stopped()
     monkeypatch.setattr(state, "should_stop", code)
-    assert not turns.stand_still()
+    assert not iterations.have_stopped()

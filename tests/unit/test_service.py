@@ -197,11 +197,11 @@ ENDS = {
         """
 from types import SimpleNamespace
 from workers.worker.maintenance import Maintenance
-upkeep = object.__new__(Maintenance)
-upkeep._turns = SimpleNamespace(request=lambda: None)
-upkeep._kill_silent = lambda: None
-upkeep._heartbeat = lambda: {}["unexpected"]
-upkeep._run()
+maintenance = object.__new__(Maintenance)
+maintenance._iterations = SimpleNamespace(request=lambda: None)
+maintenance._kill_silent = lambda: None
+maintenance._heartbeat = lambda: {}["unexpected"]
+maintenance._run()
 """
     ),
     "generator": (
@@ -215,7 +215,7 @@ Maintenance(SimpleNamespace(), "endpoint", None, None)._repeat(lambda: {}["unexp
 
 
 @pytest.mark.parametrize("program", ENDS.values(), ids=list(ENDS))
-def test_a_worker_ends_with_an_error_of_its_upkeep_that_was_not_expected(program: str) -> None:
+def test_a_worker_ends_with_an_error_of_its_maintenance_that_was_not_expected(program: str) -> None:
     """Its supervisor starts another, which signs its device on and sends lost messages."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60

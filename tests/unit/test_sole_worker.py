@@ -21,7 +21,7 @@ from workers.worker.sole_worker import DuplicateWorkerError
 
 HERE = DeviceId(device_class="h200", node="gpubox", index=0)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-OWN = device.own_instance()
+OWN = sole_worker.own_instance()
 ELSEWHERE = replace(OWN, machine="another")
 
 
@@ -63,7 +63,7 @@ def require(monkeypatch: pytest.MonkeyPatch, *found: list[OtherWorker]) -> int:
     looks = Looks(*found)
     monkeypatch.setattr(sole_worker, "_recent_workers", looks)
     database: Any = None
-    device.require(database, HERE, OWN, sweep_s=5)
+    sole_worker.require(database, HERE, OWN, sweep_s=5)
     return looks.number
 
 

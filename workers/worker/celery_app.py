@@ -8,7 +8,6 @@ those of a GPU share one.  No process here imports torch.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import signal
@@ -24,12 +23,11 @@ from app.settings import Settings, located
 from app.store.database import Database
 from app.telemetry import logs, tracing
 from app.watchdog import Watchdog
+from workers.sandbox import syscalls
 from workers.worker import referee_client, sole_worker, timers
 from workers.worker.job_evaluator import JobEvaluator
 from workers.worker.maintenance import Maintenance
 from workers.worker.pulse import Pulses
-
-_PR_SET_PDEATHSIG = 1
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +42,7 @@ app.conf.worker_concurrency = settings.concurrency
 app.amqp.queues.select(list(_queues))
 
 _evaluator: JobEvaluator | None = None
-_upkeep: Maintenance | None = None
+_maintenance: Maintenance | None = None
 _pulses = Pulses(settings.concurrency)
 _instance = sole_worker.own_instance()
 
@@ -86,8 +84,8 @@ def _require_sole_worker(**_: object) -> None:
 
 @signals.worker_init.connect
 def _try_sandbox(**_: object) -> None:
-    """Refuse to serve if a candidate could do a forbidden act.  Tested before the
-    fork, once for all slots.
+    """Refuse to serve if a candidate could do a forbidden act.  Tested once for all slots, before
+    the pool processes are forked.
     """
     try:
         holes = referee_client.require_sandbox(allow_weak=settings.allow_weak_sandbox)
@@ -102,11 +100,12 @@ def _try_sandbox(**_: object) -> None:
 
 @signals.worker_process_init.connect
 def _open(**_: object) -> None:
-    """Prepare a pool process.  It dies with its worker, and its referee with it.
+    """Prepare a pool process, which is killed when its worker ends, and its referee with it.
 
-    This must be quick: Celery kills a pool process that is silent for its first four seconds."""
+    Celery kills a pool process that is silent for its first four seconds.
+    """
     global _evaluator
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     _pulses.start(current_process().index)  # type: ignore[attr-defined]  # its slot in the pool
     tracing.configure("assay-worker")
     _evaluator = JobEvaluator(settings, node, app)
@@ -120,15 +119,17 @@ def _close(**_: object) -> None:
 
 
 @signals.worker_ready.connect
-def _start_upkeep(sender: Any, **_: object) -> None:
-    global _upkeep
-    _upkeep = Maintenance(settings, app, sender, device=_device, instance=_instance, pulses=_pulses)
-    _upkeep.start()
-    Watchdog(settings.log_format, well=_upkeep.is_well).start()
+def _start_maintenance(sender: Any, **_: object) -> None:
+    global _maintenance
+    _maintenance = Maintenance(
+        settings, app, sender, device=_device, instance=_instance, pulses=_pulses
+    )
+    _maintenance.start()
+    Watchdog(settings.log_format, well=_maintenance.is_well).start()
     sender.timer.call_repeatedly(timers.PERIOD_S, timers.forget_cancelled, (sender.timer,))
 
 
 @signals.worker_shutdown.connect
-def _stop_upkeep(**_: object) -> None:
-    if _upkeep is not None:
-        _upkeep.stop()
+def _stop_maintenance(**_: object) -> None:
+    if _maintenance is not None:
+        _maintenance.stop()

@@ -1,8 +1,8 @@
-"""Evaluation of one job: claim, isolate, judge, store.
+"""Evaluation of one job by a pool process of a worker: claim it, have the referee measure it, judge
+the evaluation, store both.
 
-Runs in every pool process of a worker, which has credentials and no torch.  No database connection
-is held while the device works; a thread extends the lease meanwhile
-(workers/worker/lease_extension.py).
+No database connection is held while the device works; a thread extends the lease meanwhile
+(lease_extension.py).
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from workers.worker import referee_client
 from workers.worker.lease_extension import LeaseExtension
 
 FAULTS_IN_A_ROW, FAULTS_PER_SLOT = 10, 3
-"""Consecutive evaluations that fail by Assay's fault until the device is quarantined; with several
-slots, the second number for each, because one death may cut short the work of all.
+"""Consecutive evaluations that fail by Assay's fault until the device is quarantined: the first
+number, or the second times the number of slots if that is more, because the end of one process may
+cut short the evaluations of all slots.
 """
 
 LONGEST_PAUSE_S = 2.0
-"""Longest pause between two attempts to reach PostgreSQL."""
+"""Longest pause between two attempts to reach PostgreSQL, in seconds."""
 REFUSED_PAUSE_S = 1.0
-"""Pause after a message for a device that takes no jobs: until its worker stops
-listening, others may take the message.
+"""Seconds of pause after a message for a device that takes no jobs: until its worker has
+unsubscribed, other workers may take the message.
 """
 HELD_PAUSE_S = 0.02
-"""Pause before a message is sent again because other transactions hold the rows of all due jobs: it
-returns at once, and a thousand claims a second would delay those transactions.
+"""Seconds of pause before a message is sent again because other transactions hold the rows of all
+due jobs: it would return at once, and a thousand claims a second would delay those transactions.
 """
 
 _log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ _T = TypeVar("_T")
 
 
 class JobEvaluator:
-    """State of one pool process, from its first job to its end."""
+    """Evaluates jobs in one pool process, with a referee that outlives a job."""
 
     def __init__(self, settings: Settings, node: str, broker: Celery) -> None:
         assert settings.database_url is not None
@@ -66,13 +67,12 @@ class JobEvaluator:
         self._broker = broker
         self._database = Database(settings.database_url, worker_idle_s=WORKER_IDLE_S)
         self._slots = settings.concurrency
-        weak = settings.allow_weak_sandbox
         self._referee = referee_client.RefereeClient(
             settings.device_class,
             node,
             settings.device_index,
             self._slots,
-            allow_weak_sandbox=weak,
+            allow_weak_sandbox=settings.allow_weak_sandbox,
             steady=settings.steady,
         )
         self._described = False
@@ -93,7 +93,7 @@ class JobEvaluator:
         try:
             self._referee.wait_ready()
         except referee_client.CancelledError:
-            return  # together with the first job
+            return  # the first job was cancelled
         except referee_client.InfrastructureError as error:
             self._log_unready(error)
         else:
@@ -180,13 +180,13 @@ class JobEvaluator:
             settings.lease_s,
             referee.cancel,
             lambda: referee.more_s,
-        ) as heartbeat:
+        ) as extension:
             try:
                 with tracing.span("job.isolate", job_id):
                     measured = self._measured(lease)
             except referee_client.CancelledError:
-                heartbeat.stop()
-                self._stopped(lease, heartbeat)
+                extension.stop()
+                self._stopped(lease, extension)
                 return
             self._describe()
             subject = Subject(
@@ -252,18 +252,18 @@ class JobEvaluator:
         )
         return stored, trees.ended(connection, lease.job.job_id)
 
-    def _stopped(self, lease: leases.Lease, heartbeat: LeaseExtension) -> None:
+    def _stopped(self, lease: leases.Lease, extension: LeaseExtension) -> None:
         """Finish a job whose evaluation was stopped: on request, because the lease
         was lost, or for a quarantine.
         """
-        if heartbeat.lost:
+        if extension.lost:
             _log.warning(
                 "job %s: stopped, the lease of attempt %d was lost",
                 lease.job.job_id,
                 lease.job.attempt,
             )
             return
-        if heartbeat.quarantined:
+        if extension.quarantined:
             self._retrying(lambda connection: leases.give_back(connection, lease))
             _log.warning(
                 "job %s: stopped and queued again, %s is quarantined",

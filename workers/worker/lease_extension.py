@@ -1,6 +1,4 @@
-"""A thread that extends a job's lease while the device works, and stops work that
-has become pointless.
-"""
+"""Extension of a job's lease, by a thread, while the device evaluates the job."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseExtension:
-    """Extends a lease while the context is open.  Calls `stop_work` if the job is
-    cancelled, has passed to another worker, or its device is quarantined; ends the
-    process if even that does not help.
+    """Context manager that extends a lease.  It calls `stop_work` if the job is cancelled, if
+    another worker has it, or if the device is quarantined, and ends the process if the job exceeds
+    all of its limits.
     """
 
     def __init__(
@@ -34,7 +32,7 @@ class LeaseExtension:
         stop_work: Callable[[], None],
         more_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`more_s`: seconds that the job may take beyond its limits, as known so far."""
+        """`more_s`: returns the seconds that the job may take beyond its limits."""
         self._database = database
         self._lease = lease
         self._device = device
@@ -42,7 +40,7 @@ class LeaseExtension:
         self._stop_work = stop_work
         self._more_s = more_s
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._extend, name="lease", daemon=True)
         self.lost = False
         """True if another worker may have the job."""
         self.quarantined = False
@@ -65,22 +63,23 @@ class LeaseExtension:
         self._over.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _extend(self) -> None:
         last = time.monotonic() + self._lease.job.options.patience_s + MARGIN_S
         while not self._over.wait(self._lease_s / 4):
             if time.monotonic() > last + self._more_s():
                 _log.critical(
-                    "job %s: neither done nor given up: ending this process", self._lease.job.job_id
+                    "job %s: neither done nor stopped in time: ending this process",
+                    self._lease.job.job_id,
                 )
                 os._exit(os.EX_TEMPFAIL)  # the referee dies with it, and the lease lapses
             try:
                 with self._database.begin() as connection:
-                    pulse = leases.extend_lease(connection, self._lease, self._lease_s)
+                    extended = leases.extend_lease(connection, self._lease, self._lease_s)
                     state = devices.state_of(connection, self._device)
             except DatabaseUnavailableError as error:
                 _log.warning("job %s: lease not extended: %s", self._lease.job.job_id, error)
                 continue
-            self.lost = not pulse.held
+            self.lost = not extended.held
             self.quarantined = state is DeviceState.QUARANTINED
-            if self.lost or self.quarantined or pulse.cancel_requested:
+            if self.lost or self.quarantined or extended.cancel_requested:
                 self._stop_work()

@@ -1,5 +1,5 @@
-"""Maintenance by a worker's main process: the sweep, the device's sign of life, its pool processes'
-pulses, and listening to its queues.
+"""Maintenance by a worker's main process: the sweep of lost messages, the device's heartbeat, the
+pulses of its pool processes, and the subscription to its queues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
 from workers.worker import pulse
 
 GRACE_SWEEPS = 2
-"""Sweep periods after which a message that has not arrived counts as lost."""
+"""Sweep periods after which an undelivered message counts as lost."""
 
 STUCK_S = 60.0
 """Seconds without work, while messages wait in its queue, after which a worker has lost its broker
@@ -35,8 +35,8 @@ without noticing (celery#8091, #10302); its supervisor starts it again.
 """
 
 STANDSTILL_S = 600.0
-"""Seconds after which a thread of the main process that makes no progress counts as blocked for
-ever: longer than any transaction waits, and than the sweep takes to send a whole queue again.
+"""Seconds without progress after which a thread of the main process counts as blocked for ever:
+longer than any transaction waits, and than the sweep takes to send a whole queue again.
 """
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Maintenance:
         self._registered = False
         self._worker = f"{device.device_class}-{device.index}@{device.node}"
         self._queues = tuple(routing.served(self._device))
-        self._turns = Turns(consumer)
+        self._iterations = EventLoopIterations(consumer)
         self._listener = QueueListener(consumer, self._queues)
         self._idle = IdleDetector(STUCK_S)
         self._pool = consumer.pool
@@ -77,31 +77,31 @@ class Maintenance:
         self._round_at = time.monotonic()
 
     def is_well(self) -> bool:
-        """Whether this thread makes progress.  Thread-safe."""
+        """Test whether this thread makes progress.  Thread-safe."""
         return time.monotonic() - self._round_at < STANDSTILL_S
 
     def start(self) -> None:
-        """Start the thread; the first sign of life is sent at once."""
+        """Start the thread, which sends the first heartbeat at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread and sign the device off."""
+        """Stop the thread and mark the device as left."""
         self._over.set()
         self._thread.join()
         try:
             with self._database.begin() as connection:
                 devices.leave(connection, worker=self._worker, instance=self._instance)
         except DatabaseUnavailableError as error:
-            _log.warning("leaving without a word: %s", error)
+            _log.warning("the device is not marked as left: %s", error)
         self._database.dispose()
 
     def _run(self) -> None:
-        """Keep up.  An unexpected error ends the worker: without this thread its
-        device would count as silent, and lost messages would stay lost, while it went
-        on with the jobs that it hears of.
+        """Run the maintenance loop.  An unexpected error ends the worker: without this thread its
+        device would count as silent and lost messages would stay lost, while the worker would still
+        take jobs.
         """
         try:
-            self._keep_up()
+            self._loop()
         except devices.TakenError as error:
             _log.critical("%s: ending (`assay doctor` names hosts that share a name)", error)
             os._exit(os.EX_TEMPFAIL)
@@ -109,10 +109,10 @@ class Maintenance:
             _log.critical("unexpected error: ending, to be started again", exc_info=True)
             os._exit(os.EX_TEMPFAIL)
 
-    def _keep_up(self) -> None:
+    def _loop(self) -> None:
         while True:
             self._round_at = time.monotonic()
-            self._turns.request()
+            self._iterations.request()
             self._kill_silent()
             try:
                 self._heartbeat()
@@ -121,7 +121,7 @@ class Maintenance:
                     self._watch()
             except (DatabaseUnavailableError, BrokerUnavailableError) as error:
                 _log.warning("trying again in %.1f s: %s", self._settings.sweep_s, error)
-                self._turns.note()  # the event loop waits for Redis, too
+                self._iterations.note()  # the event loop waits for Redis, too
             if self._over.wait(self._settings.sweep_s):
                 return
 
@@ -157,8 +157,8 @@ class Maintenance:
             _log.info("the sweep sent %d messages again", sent)
 
     def _kill_silent(self) -> None:
-        """Kill pool processes without a pulse: the job of each is claimed again, and
-        Celery starts another process.
+        """Kill pool processes without a pulse.  Their jobs are claimed again, and Celery starts
+        other processes.
         """
         for pid in self._pulse_check.silent(self._pool.info["processes"], time.monotonic()):
             _log.critical("pool process %d: no pulse for %.0f s: killing it", pid, pulse.SILENT_S)
@@ -166,11 +166,11 @@ class Maintenance:
                 os.kill(pid, signal.SIGKILL)
 
     def _watch(self) -> None:
-        """End a worker that does nothing while it could, as Redis answers."""
+        """End the worker if its event loop is blocked, or if it is idle although messages wait."""
         waiting = sum(messages.depth(self._broker, queue) for queue in self._queues)
-        if self._turns.stand_still():
+        if self._iterations.have_stopped():
             _log.critical(
-                "the event loop has made no turn for %.0f s: ending, to be started again",
+                "the event loop has been blocked for %.0f s: ending, to be started again",
                 STANDSTILL_S,
             )
             os._exit(os.EX_TEMPFAIL)
@@ -180,14 +180,13 @@ class Maintenance:
                 STUCK_S,
                 waiting,
             )
-            os._exit(
-                os.EX_TEMPFAIL
-            )  # the pool process goes with it; the jobs that it held are claimed again
+            # its pool processes end with it, and the jobs that they held are claimed again
+            os._exit(os.EX_TEMPFAIL)
 
 
 class QueueListener:
-    """Switches listening to the worker's queues on and off.  A claim for a closed device is refused
-    anyway (app/store/scheduling.py); not listening leaves the messages to others.
+    """Subscribes to the worker's queues and unsubscribes from them.  A claim for a closed device is
+    refused anyway (app/store/scheduling.py); without a subscription other workers get the messages.
     """
 
     def __init__(self, consumer: Any, queues: Iterable[str]) -> None:
@@ -196,7 +195,7 @@ class QueueListener:
         self.open = True
 
     def set(self, is_open: bool) -> bool:
-        """Listen or not from now on; returns whether that is a change.  Thread-safe."""
+        """Subscribe or unsubscribe; returns whether that is a change.  Thread-safe."""
         if is_open == self.open:
             return False
         self.open = is_open
@@ -221,25 +220,25 @@ class QueueListener:
                 self._consumer.cancel_task_queue(queue)
 
 
-class Turns:
-    """Turns of Celery's event loop, by which this thread knows that it is not blocked."""
+class EventLoopIterations:
+    """Iterations of Celery's event loop, by which the maintenance thread detects a blocked loop."""
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
         self._latest_at = time.monotonic()
 
     def request(self) -> None:
-        """Have the loop note its next turn.  Thread-safe; a connection that is lost
-        takes the request along.
+        """Make the loop record its next iteration.  Thread-safe; the request is lost if the
+        connection to Redis is.
         """
         self._consumer.call_soon(self.note)
 
     def note(self) -> None:
-        """Note a turn."""
+        """Record an iteration."""
         self._latest_at = time.monotonic()
 
-    def stand_still(self) -> bool:
-        """Whether none was made for STANDSTILL_S.  A worker that stops waits for its
+    def have_stopped(self) -> bool:
+        """Test whether there was none for STANDSTILL_S.  A worker that shuts down waits for its
         jobs outside of the loop.
         """
         stops = state.should_stop is not None  # its exit code, which may be 0

@@ -1,8 +1,8 @@
 """Pulses of a worker's pool processes, in memory that they share with its main process.
 
-A pool process that is frozen (SIGSTOP) or holds Python's lock for ever runs none of its own limits:
-not those of the job, and not the heartbeat that extends its lease.  Celery's time limit, which is
-made for the longest job there may be, would keep the slot for hours.
+A pool process that is frozen (SIGSTOP) or holds Python's lock for ever enforces none of its own
+limits: neither the job's nor its lease's.  Celery's time limit is made for the longest possible job
+and would keep the slot for hours.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _RECORD = struct.Struct("=QQ")
 
 
 class Pulses:
-    """A pid and a counter for each slot.  To be made before the pool processes are forked."""
+    """A pid and a counter for each slot, in memory created before the pool processes are forked."""
 
     def __init__(self, slots: int) -> None:
         self._memory = mmap.mmap(-1, slots * _RECORD.size)
 
     def beat(self, slot: int, count: int) -> None:
-        """Note that the calling process lives."""
+        """Record that the calling process is alive."""
         _RECORD.pack_into(self._memory, slot * _RECORD.size, os.getpid(), count)
 
     def start(self, slot: int) -> None:
-        """Beat in a thread from now on, until the process ends."""
+        """Start a thread that beats until the process ends."""
         self.beat(slot, 1)
-        threading.Thread(target=self._keep, args=(slot,), name="pulse", daemon=True).start()
+        threading.Thread(target=self._loop, args=(slot,), name="pulse", daemon=True).start()
 
-    def _keep(self, slot: int) -> None:
+    def _loop(self, slot: int) -> None:
         count = 1
         while True:
             time.sleep(BEAT_S)

@@ -1,4 +1,4 @@
-"""The device and node name of a worker, which no other live worker may use."""
+"""Check that no other live worker uses the device or the node name of this one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from app.store import other_workers
 from app.store.database import Database, DatabaseUnavailableError
 
 POLL_S = 0.5
-"""Pause between two looks at the other workers' heartbeats, in seconds."""
+"""Seconds between two reads of the other workers' heartbeats."""
 SWEEPS = 3
-"""Sweep periods without a heartbeat after which another worker counts as dead: the remains of one
-that was killed in a container, whose process this one cannot see.
+"""Sweep periods without a heartbeat after which another worker counts as dead.  It may have been
+killed in a container, where its process cannot be seen from here.
 """
 
 _log = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ def own_instance() -> WorkerInstance:
 
 
 def require(database: Database, device: DeviceId, own: WorkerInstance, *, sweep_s: float) -> None:
-    """Return once no other live worker uses the place.  Raises DuplicateWorkerError where
-    one gives a sign of life.
+    """Return once no other live worker uses the device or its node name.  Raises
+    DuplicateWorkerError if another worker's heartbeat advances.
 
-    A worker that was killed leaves a heartbeat that looks alive; where its process can be seen to
-    have ended, it is not waited for.
+    The heartbeat of a worker that was killed looks recent for a while.  A worker whose process is
+    known to have ended is not waited for.
     """
     deadline = time.monotonic() + SWEEPS * sweep_s
     first: dict[WorkerInstance, datetime] = {}
@@ -64,7 +64,7 @@ def require(database: Database, device: DeviceId, own: WorkerInstance, *, sweep_
 def _recent_workers(
     database: Database, device: DeviceId, own: WorkerInstance
 ) -> list[other_workers.OtherWorker]:
-    """Other workers that were heard of lately; waits for PostgreSQL."""
+    """Other workers with a recent heartbeat; waits for PostgreSQL."""
     while True:
         try:
             with database.begin() as connection:
@@ -82,21 +82,21 @@ def _message(other: other_workers.OtherWorker, device: DeviceId, own: WorkerInst
             " stop one of them"
         )
     return (
-        f"node {device.node!r}: another machine uses this name, where a worker serves {other.device}"
-        f" and reaches the database {from_where}: give each host a name of its own (its host name"
-        " without the domain; Compose: NODE)"
+        f"node {device.node!r}: another machine uses this name, where a worker serves"
+        f" {other.device} and reaches the database {from_where}: give each host a name of its own"
+        " (its host name without the domain; Compose: NODE)"
     )
 
 
 def _has_ended(instance: WorkerInstance, own: WorkerInstance) -> bool:
-    """Whether that process is known to have ended; False where it cannot be seen from here."""
+    """Test whether the process is known to have ended; False if it cannot be seen from here."""
     if (instance.machine, instance.namespace) != (own.machine, own.namespace):
         return False
     return _started(instance.pid) != instance.started
 
 
 def _started(pid: int) -> str | None:
-    """Start time of a process; None where there is none."""
+    """Start time of a process; None if there is none."""
     found = process_stat.fields(pid)
     if found is None or found[process_stat.STATE] == "Z":
         return None

@@ -1,4 +1,4 @@
-"""Timers of the worker's main process that will never fire."""
+"""Removal of cancelled timers from the event loop of a worker's main process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import heapq
 from typing import Any
 
 PERIOD_S = 60.0
+"""Seconds between two removals."""
 
 
 def forget_cancelled(timer: Any) -> None:
-    """Remove cancelled entries from kombu's timer, in its own thread.
+    """Remove cancelled entries from kombu's timer.  Called in the timer's own thread.
 
-    Celery sets a timer for the time limit of every task and cancels it when the task ends; the
-    entry stays in the heap until its time, which is LONGEST_TASK_S (app/broker.py) after a task of
-    a second: half a kilobyte each.
+    Celery sets a timer for the time limit of every task and cancels it when the task ends, but the
+    entry of half a kilobyte stays in the heap for LONGEST_TASK_S (app/broker.py).
     """
     queue = timer._queue
     queue[:] = [each for each in queue if not each.entry.canceled]
