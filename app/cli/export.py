@@ -313,11 +313,11 @@ def command(
         except export.ExportError as error:
             raise errors.BadInputError(str(error)) from error
     if dry_run:
-        output.json_out(found) if as_json else output.out().print(_table(found["stages"]))
+        output.json_out(found) if as_json else output.table_out(_table(found["stages"]))
     elif as_json:
         output.json_out(manifest.sealed())
     else:
-        output.out().print(funnel(manifest))
+        output.table_out(funnel(manifest))
         click.echo(f"{manifest.rows} rows of {manifest.problems} problems in {out}")
 
 

@@ -330,7 +330,7 @@ def _print(rows: Sequence[sweep.SweepRow], said: dict[str, Any]) -> None:
             "–" if row.memory is None else f"{row.memory.reference_bytes / 1e9:,.2f} GB",
             output.safe(_why(row)),
         )
-    out.print(table)
+    output.table_out(table)
     out.print()
     for line in _summary(said):
         out.print(line, markup=False)

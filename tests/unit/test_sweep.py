@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import problems
 from app.domain import kernelbench, sweep
 from app.domain.evaluation import Environment, Evaluation, EvaluationError, ProblemMemory, Status
 from app.domain.problem import Problem
@@ -249,3 +250,15 @@ def test_published_sets_are_read_in_their_own_forms(checkout: Path, tmp_path: Pa
     assert [kernel.problem.name for kernel in published.kernels(runs, None, checkout)] == ["10_b"]
     with pytest.raises(ValueError, match="needs --problems"):
         list(published.kernels(runs, None, None))
+
+
+def test_a_pipe_gets_a_whole_line_for_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [
+        "48_Mamba2ReturnY",
+        "100_ConvTranspose3d_Clamp_Min_Divide_with_a_longer_name_than_usual",
+    ]
+    rows = [replace(PASSED, name=name) for name in names]
+    problems._print(rows, sweep.summary(rows, 4.0))
+    lines = capsys.readouterr().out.splitlines()
+    assert [name in line for name, line in zip(names, lines[1:3], strict=True)] == [True, True]
+    assert all("1.010 [0.990, 1.030]" in line for line in lines[1:3])
