@@ -108,7 +108,7 @@ def _place() -> Any:
 
 def test_a_failed_recording_leaves_no_work_behind() -> None:
     """The work would write into memory that others use meanwhile."""
-    from workers.shims.graph_replay import Playback, Views
+    from workers.shims.problem.graph_replay import Playback, Views
 
     calls = 0
 
@@ -145,7 +145,7 @@ def test_a_failed_recording_leaves_no_work_behind() -> None:
 def test_what_is_played_is_what_would_be_made(
     draw: Callable[[], Any], model: type[torch.nn.Module], recorded: bool
 ) -> None:
-    from workers.shims.graph_replay import Playback, Views
+    from workers.shims.problem.graph_replay import Playback, Views
 
     module = model()
 

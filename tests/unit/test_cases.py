@@ -14,7 +14,7 @@ from app.domain.output_checks import Correctness, PeerRule, Trial
 from tests.unit import measurements
 from workers.protocol import layout, problem_spec
 from workers.referee import evaluate_cases
-from workers.shims import cases
+from workers.shims.problem import cases
 
 CPU = torch.device("cpu")
 ENVIRONMENT = Environment(

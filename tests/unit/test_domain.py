@@ -8,7 +8,7 @@ import torch
 from workers.protocol import input_domain
 from workers.protocol.input_variants import CHECKED, Variant, applied
 from workers.referee.session import variant_calls
-from workers.shims import true_answer
+from workers.shims.problem import true_answer
 
 
 def _covariance() -> torch.Tensor:

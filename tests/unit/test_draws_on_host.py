@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from workers.shims import calls
-from workers.shims.reference_problem import Problem
+from workers.shims.problem.reference_problem import Problem
 
 META = torch.device("meta")
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from workers.shims import graph_capture, graph_replay
+from workers.shims import graph_capture
+from workers.shims.problem import graph_replay
 
 DEVICE = torch.device("cuda", 0)
 

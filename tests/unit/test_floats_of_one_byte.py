@@ -20,7 +20,7 @@ from workers.referee.comparison import (
     usual_answers,
     wrong_slices,
 )
-from workers.shims import pieces, reaching_inputs, rounding
+from workers.shims.problem import pieces, reaching_inputs, rounding
 
 ON_A_GPU = frozenset(
     {

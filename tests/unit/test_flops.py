@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from workers.shims.flops import FlopCounter
+from workers.shims.problem.flops import FlopCounter
 
 
 def test_the_same_as_torch_counts() -> None:
@@ -28,7 +28,7 @@ def test_the_same_as_torch_counts() -> None:
 
 def test_the_compiler_is_not_imported_for_it() -> None:
     code = (
-        "import sys, torch; from workers.shims.flops import FlopCounter\n"
+        "import sys, torch; from workers.shims.problem.flops import FlopCounter\n"
         "with FlopCounter() as c: torch.ones(2, 2) @ torch.ones(2, 2)\n"
         "print(c.total, 'torch._dynamo' in sys.modules)"
     )

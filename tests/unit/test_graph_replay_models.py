@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from workers.shims.graph_replay import _versions
+from workers.shims.problem.graph_replay import _versions
 
 
 class Keeping(nn.Module):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims import reaching_inputs
-from workers.shims.iterated_inputs import Iterations
-from workers.shims.reaching_inputs import Plan
+from workers.shims.problem import reaching_inputs
+from workers.shims.problem.iterated_inputs import Iterations
+from workers.shims.problem.reaching_inputs import Plan
 
 
 def _planned(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:

@@ -5,9 +5,9 @@ import torch
 
 from workers.protocol import local_changes
 from workers.protocol.input_variants import Variant, applied
-from workers.shims import reaching_inputs, redrawn_inputs
-from workers.shims.input_changes import Scaling
-from workers.shims.reaching_inputs import Plan
+from workers.shims.problem import reaching_inputs, redrawn_inputs
+from workers.shims.problem.input_changes import Scaling
+from workers.shims.problem.reaching_inputs import Plan
 
 
 @pytest.mark.parametrize("shape", [(256, 8), (2, 3, 4), (1, 9), (128,), (3, 1)])

@@ -16,7 +16,8 @@ from workers.protocol import control_channel
 from workers.referee import wrong_output
 from workers.referee.comparison import unwritten
 from workers.referee.comparison.correctness import DEFAULT_RULE
-from workers.shims import call_errors, calls, seeding, weights
+from workers.shims import call_errors, calls, weights
+from workers.shims.problem import seeding
 
 
 def _mailbox() -> mmap.mmap:

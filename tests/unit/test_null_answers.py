@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from workers.referee.comparison import null_answers
-from workers.shims import input_sensitivity
+from workers.shims.problem import input_sensitivity
 
 
 class Partial(nn.Module):

@@ -14,7 +14,7 @@ import torch
 
 from workers.protocol import layout
 from workers.shims import call_errors
-from workers.shims.reference_problem import Problem
+from workers.shims.problem.reference_problem import Problem
 
 CPU = torch.device("cpu")
 SEED = b"16 bytes of seed"

@@ -7,8 +7,8 @@ import time
 import torch
 from torch import nn
 
-from workers.shims import equivalent_answers, true_answer
-from workers.shims.true_answer import Truth
+from workers.shims.problem import equivalent_answers, true_answer
+from workers.shims.problem.true_answer import Truth
 
 ROWS, COLUMNS = 8, 4000
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims import reaching_inputs
-from workers.shims.input_changes import Scaling
-from workers.shims.reaching_inputs import Plan
+from workers.shims.problem import reaching_inputs
+from workers.shims.problem.input_changes import Scaling
+from workers.shims.problem.reaching_inputs import Plan
 
 CPU = torch.device("cpu")
 

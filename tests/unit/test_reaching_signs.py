@@ -8,8 +8,8 @@ import torch
 
 from tests.unit.test_reaching import _normal, _plan
 from workers.protocol.input_variants import Variant
-from workers.shims import reaching_inputs
-from workers.shims.reaching_inputs import Plan
+from workers.shims.problem import reaching_inputs
+from workers.shims.problem.reaching_inputs import Plan
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from workers.protocol import precision_flags
 from workers.referee.comparison import correctness
-from workers.shims import reference_problem, tf32_convolutions
-from workers.shims.flops import FlopCounter
-from workers.shims.reference_problem import Problem
+from workers.shims.problem import reference_problem, tf32_convolutions
+from workers.shims.problem.flops import FlopCounter
+from workers.shims.problem.reference_problem import Problem
 
 
 class Model(nn.Module):

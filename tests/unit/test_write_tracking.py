@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from workers.shims import write_tracking
+from workers.shims.problem import write_tracking
 
 OWN = torch.zeros(8)
 TABLE = torch.zeros(8)

@@ -63,10 +63,10 @@ class Variant(IntEnum):
 
     REDRAWN = 11
     """Integer inputs that are the same in every draw, drawn anew within their range
-    (workers/shims/reaching_inputs.py)."""
+    (workers/shims/problem/reaching_inputs.py)."""
     REACHING = 12
     """Half of the rows scaled so far that values reach limits in the reference's code
-    (workers/shims/reaching_inputs.py)."""
+    (workers/shims/problem/reaching_inputs.py)."""
     SIGNED = 13
     """Half of the elements of inputs of one sign negated, if the reference treats
     both signs differently.
@@ -79,7 +79,7 @@ class Variant(IntEnum):
     """Sorted inputs shuffled, if the reference sorts them."""
     HELD = 16
     """Rows alike and eight times as large, if the reference iterates
-    (workers/shims/iterated_inputs.py).
+    (workers/shims/problem/iterated_inputs.py).
     """
     DIAGONAL = 17
     """Nearly diagonal matrices, if the reference iterates."""
@@ -94,7 +94,7 @@ class Variant(IntEnum):
     """
     PARTLY = 20
     """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED and STRETCHED that the
-    problem has, each in a few rows or in a box of a tensor (workers/shims/reaching_inputs.py).
+    problem has, each in a few rows or in a box of a tensor (workers/shims/problem/reaching_inputs.py).
     """
 
 

@@ -157,17 +157,17 @@ class ProblemSpec:
     mode for a model with dropout.
     """
     truth: str
-    """Method by which expected outputs are computed, a `workers.shims.true_answer.Truth`."""
+    """Method by which expected outputs are computed, a `workers.shims.problem.true_answer.Truth`."""
     mutated_inputs: tuple[int, ...]
     """Leaves of the inputs that the reference itself changes."""
     compared_inputs: tuple[int, ...] = ()
     """Leaves of them whose content after a call belongs to its answer, such as a key-value cache
-    (workers/shims/changed_inputs.py).  They are compared like outputs, after those.
+    (workers/shims/problem/changed_inputs.py).  They are compared like outputs, after those.
     """
     output_constant: bool
     """True if different inputs gave the same outputs."""
     insensitive_to: tuple[str, ...] = ()
-    """Inputs and parameters that do not affect the outputs (workers/shims/input_sensitivity.py)."""
+    """Inputs and parameters that do not affect the outputs (workers/shims/problem/input_sensitivity.py)."""
     constants: tuple[str, ...] = ()
     """Parameters that affect the outputs and are constant until the model is trained
     (constant_parameters.py).
@@ -180,20 +180,20 @@ class ProblemSpec:
     """Least time of a call of the reference, in microseconds, when the problem was described."""
     flops: int | None = None
     """Floating-point operations of one call by torch's formulas
-    (workers/shims/flops.py); None if it counts none.
+    (workers/shims/problem/flops.py); None if it counts none.
     """
     spread: Spread = ()
     """Errors that the reference's own answer may have at least, if the order of its sums varies or
-    its convolutions may be in TF32 (workers/shims/tf32_convolutions.py); else empty.
+    its convolutions may be in TF32 (workers/shims/problem/tf32_convolutions.py); else empty.
     """
     peaks: Peaks = field(default_factory=lambda: Peaks())
     """Measured device memory of the reference; zeros on the CPU."""
     piece_rows: int | None = None
     """Rows of a piece if the reference is computed piece by piece
-    (workers/shims/pieces.py); None if as a whole.
+    (workers/shims/problem/pieces.py); None if as a whole.
     """
     operators: str | None = None
-    """Semantic key of one call (workers/shims/operators.py); None if the model does
+    """Semantic key of one call (workers/shims/problem/operators.py); None if the model does
     not run under a dispatch mode.
     """
     case: Case | None = None

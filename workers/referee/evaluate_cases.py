@@ -2,7 +2,7 @@
 and the evaluations are merged.
 
 A case is a problem like any other, with a model that returns the known answer
-(workers/shims/cases.py).  A candidate passes if it passes every case.  After a wrong answer the
+(workers/shims/problem/cases.py).  A candidate passes if it passes every case.  After a wrong answer the
 remaining cases still run; after any other failure they do not.
 """
 

@@ -24,19 +24,11 @@ import torch
 from workers.backends.support import import_hook
 from workers.protocol import control_channel, layout, pretrained, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
-from workers.shims import (
-    call_errors,
-    calls,
-    equivalent_answers,
-    expected_outputs,
-    graph_replay,
-    shortages,
-    warmup,
-    weights,
-)
-from workers.shims.input_slots import InputSlots
-from workers.shims.reference_problem import Problem
-from workers.shims.reference_session import Session, keep_little, seed_slot, settle, write
+from workers.shims import call_errors, calls, shortages, warmup, weights
+from workers.shims.problem import equivalent_answers, expected_outputs, graph_replay
+from workers.shims.problem.input_slots import InputSlots
+from workers.shims.problem.reference_problem import Problem
+from workers.shims.problem.reference_session import Session, keep_little, seed_slot, settle, write
 
 RECORDED_FROM = 16
 """Input sets in one request from which on drawing is recorded: recording takes as long as drawing a

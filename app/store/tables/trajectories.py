@@ -24,7 +24,7 @@ problems = sa.Table(
     sa.Column("licence", sa.Text),  # SPDX where known; NULL where not stated
     sa.Column(
         "operators", sa.Text
-    ),  # semantic key (workers/shims/operators.py) of the first evaluation; NULL before
+    ),  # semantic key (workers/shims/problem/operators.py) of the first evaluation; NULL before
     sa.Column(
         "prompt_json", sa.Text
     ),  # messages that the source set asks with, JSON; NULL where it has none

@@ -98,7 +98,7 @@ def closeness(dtype: torch.dtype) -> tuple[float, float]:
 @dataclass(frozen=True, kw_only=True)
 class SecondLook:
     """Findings of the reference's process on one output of a wrong call
-    (workers/shims/equivalent_answers.py).
+    (workers/shims/problem/equivalent_answers.py).
     """
 
     l2: float

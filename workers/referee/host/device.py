@@ -33,7 +33,7 @@ _ON_GPU = {
 
 TOGETHER_BYTES = 16 << 20
 """Small problems have input sets made from recordings, a hundred at a time
-(workers/shims/graph_replay.py); for larger ones memory decides how many calls a block has.
+(workers/shims/problem/graph_replay.py); for larger ones memory decides how many calls a block has.
 """
 
 MEMORY_SHARE = 0.53

@@ -1,4 +1,4 @@
-"""GENERATE: values that a reference's operators distinguish, and which a call on
+"""Values that a reference's operators distinguish, and which a call on
 some inputs did not have.
 
 A dispatch mode that is active during a call of the reference:
@@ -9,8 +9,8 @@ A dispatch mode that is active during a call of the reference:
   integer beyond a limit, NaN;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
 * sorts of values that are sorted already;
-* a softmax of numbers so small that exp of none overflows (workers/shims/softmax_arguments.py);
-* integers of one sign, if they are only computed with (workers/shims/integer_uses.py).
+* a softmax of numbers so small that exp of none overflows (workers/shims/problem/softmax_arguments.py);
+* integers of one sign, if they are only computed with (workers/shims/problem/integer_uses.py).
 
 This does not see limits that Python compares with, and values that an integer reaches
 only once it is computed with.
@@ -26,8 +26,8 @@ from typing import Any
 import torch
 
 from workers.protocol.dispatch_mode import Watching
-from workers.shims import softmax_arguments
-from workers.shims.integer_uses import IntegerUses
+from workers.shims.problem import softmax_arguments
+from workers.shims.problem.integer_uses import IntegerUses
 
 LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""

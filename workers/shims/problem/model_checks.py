@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from workers.protocol import layout, problem_spec
-from workers.shims import rounding
-from workers.shims.reference_session import call, settle
-from workers.shims.true_answer import Truth
+from workers.shims.problem import rounding
+from workers.shims.problem.reference_session import call, settle
+from workers.shims.problem.true_answer import Truth
 
 COPIES = 4
 """Copies of the parameters besides the twin's: in both arenas and in both models."""

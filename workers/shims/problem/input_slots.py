@@ -13,9 +13,10 @@ import torch
 from workers.protocol import input_domain, input_variants, layout
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
-from workers.shims import call_errors, changed_inputs, pieces, reaching_inputs, true_answer
-from workers.shims.reference_problem import Problem
-from workers.shims.reference_session import Answers, Session, call, seed_slot, settle, write
+from workers.shims import call_errors
+from workers.shims.problem import changed_inputs, pieces, reaching_inputs, true_answer
+from workers.shims.problem.reference_problem import Problem
+from workers.shims.problem.reference_session import Answers, Session, call, seed_slot, settle, write
 
 NO_MEMORY = "no memory to vary inputs of this size"
 

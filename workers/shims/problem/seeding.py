@@ -1,4 +1,4 @@
-"""GENERATE: inputs under the referee's seed, even if a problem's `get_inputs` seeds
+"""Inputs under the referee's seed, even if a problem's `get_inputs` seeds
 the generators itself.
 
 A problem that seeds itself draws the same inputs in every call, and a right answer to them

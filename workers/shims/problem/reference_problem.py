@@ -24,9 +24,8 @@ from workers.protocol import (
 )
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.dispatch_mode import Limited
-from workers.shims import (
-    call_errors,
-    calls,
+from workers.shims import call_errors, calls
+from workers.shims.problem import (
     cases,
     changed_inputs,
     input_sensitivity,
@@ -37,11 +36,11 @@ from workers.shims import (
     tf32_convolutions,
     true_answer,
 )
-from workers.shims.flops import FlopCounter
-from workers.shims.iterated_inputs import Iterations
-from workers.shims.operators import OperatorTrace
-from workers.shims.reference_session import Draw, Session, call, keep_little
-from workers.shims.true_answer import Truth
+from workers.shims.problem.flops import FlopCounter
+from workers.shims.problem.iterated_inputs import Iterations
+from workers.shims.problem.operators import OperatorTrace
+from workers.shims.problem.reference_session import Draw, Session, call, keep_little
+from workers.shims.problem.true_answer import Truth
 
 Found = TypeVar("Found")
 

@@ -1,4 +1,4 @@
-"""GENERATE: inputs on which every step of an iteration or a recurrence tells.
+"""Inputs on which every step of an iteration or a recurrence tells.
 
 On random inputs a method often converges long before its last step, and a recurrence
 forgets its first ones: fewer steps give the same answer.  For a reference that iterates

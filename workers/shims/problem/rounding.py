@@ -1,4 +1,4 @@
-"""GENERATE: rounding errors of a reference: their size, and a test whether two
+"""Rounding errors of a reference: their size, and a test whether two
 answers differ by no more.
 """
 
@@ -11,7 +11,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, computable, errors, is_inexact, unit
-from workers.shims.true_answer import NominalTypes, Widened, mapped, nominal
+from workers.shims.problem.true_answer import NominalTypes, Widened, mapped, nominal
 
 MOVES = (
     "clone",

@@ -1,4 +1,4 @@
-"""GENERATE: error of a reference's answer if its fp32 convolutions round their operands to TF32.
+"""Error of a reference's answer if its fp32 convolutions round their operands to TF32.
 
 PyTorch allows that on a GPU unless a program forbids it (workers/protocol/precision_flags.py), and
 cuDNN decides by shape and layout: with three input channels it computes a convolution in fp32, and

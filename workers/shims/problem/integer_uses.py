@@ -1,4 +1,4 @@
-"""GENERATE: uses of integer inputs by a reference's operators.
+"""Uses of integer inputs by a reference's operators.
 
 * Integers that are only computed with, not compared, and not made an index or a float,
   may have any value; where the problem draws no negative ones, a division that rounds towards

@@ -15,8 +15,9 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.problem_spec import ProblemSpec
-from workers.shims import returned_outputs, rounding
-from workers.shims.reference_session import call, write
+from workers.shims import returned_outputs
+from workers.shims.problem import rounding
+from workers.shims.problem.reference_session import call, write
 
 
 def find(

@@ -1,4 +1,4 @@
-"""GENERATE: inputs that are the same in every draw, drawn anew.
+"""Inputs that are the same in every draw, drawn anew.
 
 * Sorted integers (offsets) stay sorted between the same ends; those without a gap (`arange`) are
   drawn with replacement, if the reference only looks something up by them.  Equal ones (the length

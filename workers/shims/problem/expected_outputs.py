@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.shims import changed_inputs, equivalent_answers, pieces, true_answer
-from workers.shims.reference_session import Session, call, write
+from workers.shims.problem import changed_inputs, equivalent_answers, pieces, true_answer
+from workers.shims.problem.reference_session import Session, call, write
 
 
 def own(session: Session, inputs: list[Any], baseline_at: list[torch.Tensor]) -> None:

@@ -1,5 +1,5 @@
 """Changes to a problem's inputs that reach branches of its reference
-(workers/shims/reaching_inputs.py): scaled, negated, shuffled, with named values.
+(workers/shims/problem/reaching_inputs.py): scaled, negated, shuffled, with named values.
 
 All draw from torch's seeded generator.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from workers.protocol import input_domain, layout, local_changes
-from workers.shims import redrawn_inputs
+from workers.shims.problem import redrawn_inputs
 
 SCATTERED = 1 / 256
 """Share of scattered elements that are scaled."""

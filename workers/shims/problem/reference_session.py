@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from workers.protocol import layout, problem_spec, shared_memory
-from workers.shims import calls, graph_replay
+from workers.shims import calls
+from workers.shims.problem import graph_replay
 
 KEPT_BYTES = 1 << 30
 """GPU memory kept for the next session."""

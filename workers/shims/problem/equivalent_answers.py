@@ -1,4 +1,4 @@
-"""GENERATE: equivalent answers, which differ from the expected one and are right.
+"""Equivalent answers, which differ from the expected one and are right.
 
 * Ties: an index is right if it points at a value equal to the expected one's.  The operations that
   return indices (top-k, sort, argmax) show in which tensor.
@@ -25,8 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, is_inexact, unit
-from workers.shims import rounding, true_answer
-from workers.shims.true_answer import Truth
+from workers.shims.problem import rounding, true_answer
+from workers.shims.problem.true_answer import Truth
 
 MOST = 0.05
 """Share of an output's elements that rounding may decide."""

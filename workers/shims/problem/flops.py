@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.flop_counter import flop_registry
 
 from workers.protocol.dispatch_mode import Watching
-from workers.shims.tf32_convolutions import is_convolution
+from workers.shims.problem.tf32_convolutions import is_convolution
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""GENERATE on a GPU: the device's work for drawing input sets, recorded as a CUDA
+"""Drawing on a GPU: the device's work for drawing input sets, recorded as a CUDA
 graph and replayed.
 
 Drawing an input set of a small problem is mostly Python, which launches a few dozen tiny
@@ -19,8 +19,8 @@ import torch
 
 from workers.protocol import layout, problem_spec
 from workers.protocol.shared_memory import Memory
-from workers.shims import write_tracking
 from workers.shims.graph_capture import refusing_to_wait, without_collection
+from workers.shims.problem import write_tracking
 
 Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 """Views of one slot: inputs, the reference's outputs, the fp64 outputs."""

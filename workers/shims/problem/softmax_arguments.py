@@ -1,4 +1,4 @@
-"""GENERATE: size of the numbers of which a reference takes a softmax.
+"""Size of the numbers of which a reference takes a softmax.
 
 In single precision exp overflows above 88 and vanishes below −103.  A softmax subtracts the
 largest number of a row first; a candidate that omits this is right on smaller numbers.

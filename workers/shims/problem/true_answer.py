@@ -1,4 +1,4 @@
-"""GENERATE: the true answer of a reference, in fp64, even if its code requests narrower types.
+"""The true answer of a reference, in fp64, even if its code requests narrower types.
 
 A copy of the model in fp64 (its twin) computes in fp64 unless the problem's code requests another
 type: `x.float()`, states made by `torch.zeros`, products in bf16.  So the twin runs under
@@ -8,7 +8,7 @@ explains, the next best truth is used (`Truth`).
 
 `rounding.Perturbed` repeats the computation with an error of the size of a rounding in every
 operation that rounds. The change of the answer shows the possible effect of rounding; see
-workers/shims/equivalent_answers.py.
+workers/shims/problem/equivalent_answers.py.
 
 For a reference that reinterprets bits (`view(torch.int32)`) or calls kernels of its own, the truth
 is the reference's own answer, and the tolerance is the floor of its type.

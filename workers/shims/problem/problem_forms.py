@@ -1,4 +1,4 @@
-"""GENERATE: results of a problem's `get_inputs` and `forward`, held to the forms
+"""Results of a problem's `get_inputs` and `forward`, held to the forms
 that can be evaluated.
 """
 
