@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from app.domain import filter_language as filters
-from app.domain.decontamination import Index
+from app.domain.decontamination import HeldOut, Index
 from app.domain.selection import Kind, Source, Spec, Stale
 from app.export import build, mismatch_rejection, text_facts
 from app.export.build import Draft
@@ -28,9 +29,10 @@ from app.export.problem_chunks import chunks
 from app.export.render import Job, Renderer
 from app.export.row_selection import Selector
 from app.export.text_facts import Progress, silent
-from app.store import export_matching, export_records
-from app.store.database import Database
+from app.store import export_matching, export_records, time_limit
+from app.store.database import Connection, Database
 from app.store.export_matching import Matching
+from app.store.time_limit import TimeOverError
 
 AT_ONCE = 2_000
 """Evaluations that are read at once; of more, one problem after the other."""
@@ -55,36 +57,67 @@ def preview(
     patience_s: float = math.inf,
 ) -> Preview:
     """The first rows, or those that are found within some seconds."""
-    until_s = time.monotonic() + patience_s
     filters.parse(spec.where)
-    progress("matching", 0, 0)
+    reading = _Reading(database, time.monotonic() + patience_s, progress)
+    plans: list[pa.Table] = [PLAN.empty_table()]
+    is_whole = True
     held_out = text_facts.held_out(database, spec.held_out)
     with database.snapshot() as connection:
         draft = build.now(connection, spec)
-        only = build.matching(connection, draft)
-        contaminated = text_facts.contaminated(database, Index(held_out=held_out))
-        chosen = build.selector(connection, draft, contaminated, only)
-    plans: list[pa.Table] = [PLAN.empty_table()]
-    is_whole = True
-    for part in _parts(database, draft, chosen, only, progress):
-        if spec.source is not Source.PROBLEMS:
-            build.ready(database, spec, progress, part)
-        with database.snapshot() as connection:
-            for table in chunks(build.attempts(connection, draft, chosen, part)):
-                plans.append(chosen.chunk(table).plan)
-            mismatch_rejection.require(connection, chosen.ratios, draft.as_of)
-        progress("selecting", sum(map(len, plans)), 2 * rows)
-        if sum(map(len, plans)) >= 2 * rows:
-            break
-        if time.monotonic() > until_s:
-            is_whole = False
-            break
+    try:
+        for plan in _plans(reading, draft, held_out):
+            plans.append(plan)
+            if (found := sum(map(len, plans))) >= 2 * rows:
+                break
+            reading.tell("selecting", found, 2 * rows)
+    except TimeOverError:
+        is_whole = False
     job = build.job(database, Path(), draft, held_out)
     return Preview(rows=_rendered(database, job, pa.concat_tables(plans), rows), is_whole=is_whole)
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """The database, read until a moment: statements and the computing of facts end then."""
+
+    database: Database
+    until_s: float
+    progress: Progress
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Report progress; raises TimeOverError."""
+        self.progress(stage, done, total)
+        if time.monotonic() > self.until_s:
+            raise TimeOverError
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A snapshot; raises TimeOverError, also from a statement that runs too long."""
+        with self.database.snapshot() as connection, time_limit.until(connection, self.until_s):
+            yield connection
+
+
+def _plans(reading: _Reading, draft: Draft, held_out: list[HeldOut]) -> Iterator[pa.Table]:
+    """Rows that are chosen, part by part of the selection."""
+    reading.tell("matching", 0, 0)
+    with reading.snapshot() as connection:
+        only = build.matching(connection, draft)
+        contaminated = text_facts.contaminated(
+            reading.database, Index(held_out=held_out), reading.tell
+        )
+        chosen = build.selector(connection, draft, contaminated, only)
+    for part in _parts(reading, draft, chosen, only):
+        if draft.spec.source is not Source.PROBLEMS:
+            build.ready(reading.database, draft.spec, reading.tell, part)
+        with reading.snapshot() as connection:
+            for table in chunks(build.attempts(connection, draft, chosen, part)):
+                plan = chosen.chunk(table).plan
+                mismatch_rejection.require(connection, chosen.ratios, draft.as_of)
+                yield plan
+
+
 def _parts(
-    database: Database, draft: Draft, chosen: Selector, only: Matching | None, progress: Progress
+    reading: _Reading, draft: Draft, chosen: Selector, only: Matching | None
 ) -> Iterator[Matching | None]:
     """Parts of the selection that are read one after the other, in the order of the rows."""
     if draft.spec.source is Source.PROBLEMS:
@@ -94,7 +127,7 @@ def _parts(
     few: Matching | None = None
     among: set[UUID] | None = None
     if not _may_need_none_left(draft):
-        with database.snapshot() as connection:
+        with reading.snapshot() as connection:
             kept = export_matching.matched_but_of(only, closed)
             left = export_matching.surviving(
                 connection, chosen.conditions, draft.as_of, kept, AT_ONCE + 1
@@ -109,16 +142,16 @@ def _parts(
         yield only
         return
     order = [
-        each for each in _order(database) if each not in closed and (among is None or each in among)
+        each for each in _order(reading) if each not in closed and (among is None or each in among)
     ]
     for number, problem_id in enumerate(order):
-        progress("matching", number, len(order))
+        reading.tell("matching", number, len(order))
         if (
             among is not None
             or _may_need_none_left(draft)
-            or _is_left(database, draft, chosen, problem_id)
+            or _is_left(reading, draft, chosen, problem_id)
         ):
-            with database.snapshot() as connection:
+            with reading.snapshot() as connection:
                 part = export_matching.of_problem(connection, problem_id)
             yield part
 
@@ -130,14 +163,14 @@ def _may_need_none_left(draft: Draft) -> bool:
     return draft.kind.takes_all or draft.kind is Kind.LABELLED or draft.spec.stale is Stale.REJUDGE
 
 
-def _is_left(database: Database, draft: Draft, chosen: Selector, problem_id: UUID) -> bool:
-    with database.snapshot() as connection:
+def _is_left(reading: _Reading, draft: Draft, chosen: Selector, problem_id: UUID) -> bool:
+    with reading.snapshot() as connection:
         here = export_matching.asked_of(problem_id)
         return bool(export_matching.surviving(connection, chosen.conditions, draft.as_of, here, 1))
 
 
-def _order(database: Database) -> list[UUID]:
-    with database.snapshot() as connection:
+def _order(reading: _Reading) -> list[UUID]:
+    with reading.snapshot() as connection:
         return export_records.problem_order(connection)
 
 
