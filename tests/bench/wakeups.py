@@ -1,13 +1,13 @@
-"""How late a process wakes on a core that is kept awake, as one that is timed does:
-stopped, sent a message, continued.
+"""How late a process wakes on a core that is kept awake, as one that is timed does: stopped, sent a
+message, continued.
 
     python -m tests.bench.wakeups [--stretches 60] [--rounds 2]
 
 A stretch is what a benchmark is on a host: one side is new, the other has worked elsewhere, both
 come to a core that was just waked, and take turns there.  Side by side: `turning`, where a process
 of the lowest class keeps the core awake and only turns, and `offering`, which the referee has
-(workers/referee/host/core_waker.py).  Needs two cores; prints JSON: microseconds until a process does
-something, and how many took longer than half a millisecond.
+(workers/referee/host/core_waker.py).  Needs two cores; prints JSON: microseconds until a process
+does something, and how many took longer than half a millisecond.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ class Variant(IntEnum):
     """
     PARTLY = 20
     """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED and STRETCHED that the
-    problem has, each in a few rows or in a box of a tensor (workers/shims/problem/reaching_inputs.py).
+    problem has, each in a few rows or in a box of a tensor
+    (workers/shims/problem/reaching_inputs.py).
     """
 
 

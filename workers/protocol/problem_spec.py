@@ -157,7 +157,8 @@ class ProblemSpec:
     mode for a model with dropout.
     """
     truth: str
-    """Method by which expected outputs are computed, a `workers.shims.problem.true_answer.Truth`."""
+    """Method by which expected outputs are computed, a `workers.shims.problem.true_answer.Truth`.
+    """
     mutated_inputs: tuple[int, ...]
     """Leaves of the inputs that the reference itself changes."""
     compared_inputs: tuple[int, ...] = ()
@@ -167,7 +168,9 @@ class ProblemSpec:
     output_constant: bool
     """True if different inputs gave the same outputs."""
     insensitive_to: tuple[str, ...] = ()
-    """Inputs and parameters that do not affect the outputs (workers/shims/problem/input_sensitivity.py)."""
+    """Inputs and parameters that do not affect the outputs
+    (workers/shims/problem/input_sensitivity.py).
+    """
     constants: tuple[str, ...] = ()
     """Parameters that affect the outputs and are constant until the model is trained
     (constant_parameters.py).

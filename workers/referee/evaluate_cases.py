@@ -1,9 +1,9 @@
-"""EVALUATE: a problem by cases: each case is evaluated with a candidate process of its own,
-and the evaluations are merged.
+"""EVALUATE: a problem by cases: each case is evaluated with a candidate process of its own, and the
+evaluations are merged.
 
 A case is a problem like any other, with a model that returns the known answer
-(workers/shims/problem/cases.py).  A candidate passes if it passes every case.  After a wrong answer the
-remaining cases still run; after any other failure they do not.
+(workers/shims/problem/cases.py).  A candidate passes if it passes every case.  After a wrong answer
+the remaining cases still run; after any other failure they do not.
 """
 
 from __future__ import annotations

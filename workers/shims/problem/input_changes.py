@@ -1,5 +1,5 @@
 """Changes to a problem's inputs that reach branches of its reference
-(workers/shims/problem/reaching_inputs.py): scaled, negated, shuffled, with named values.
+(reaching_inputs.py): scaled, negated, shuffled, with named values.
 
 All draw from torch's seeded generator.
 """

@@ -3,7 +3,7 @@ inputs do not reach.
 
 Kinds, in addition to those that only change a distribution (workers/protocol/input_variants.py):
 
-* Reaching: if a limit of an operator is missed by all values (workers/shims/problem/reference_limits.py),
+* Reaching: if a limit of an operator is missed by all values (reference_limits.py),
   half of the rows of the inputs, or scattered elements, are scaled until some reach it; the same
   for zero, where a sum has one sign (a margin), and for a softmax, until exp overflows.  Inputs
   between −1 and 1 leave that range if nothing else reaches a limit, and if they become no index.
@@ -12,9 +12,9 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
 * Named: a value that the reference compares an input with, and which never occurs, is
   put into some of its elements; into integers that are only computed with, some beyond their range.
 * Unsorted: if the reference sorts sorted inputs again, they are shuffled.
-* Redrawn: inputs that are the same in two draws are drawn anew (workers/shims/problem/redrawn_inputs.py).
+* Redrawn: inputs that are the same in two draws are drawn anew (redrawn_inputs.py).
 * Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
-  (workers/shims/problem/iterated_inputs.py).
+  (iterated_inputs.py).
 * Partly: all that apply of redrawn, named, reaching, signed, unsorted and stretched in one call,
   each in a few rows or in a quarter of an input.
 

@@ -9,8 +9,8 @@ A dispatch mode that is active during a call of the reference:
   integer beyond a limit, NaN;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
 * sorts of values that are sorted already;
-* a softmax of numbers so small that exp of none overflows (workers/shims/problem/softmax_arguments.py);
-* integers of one sign, if they are only computed with (workers/shims/problem/integer_uses.py).
+* a softmax of numbers so small that exp of none overflows (softmax_arguments.py);
+* integers of one sign, if they are only computed with (integer_uses.py).
 
 This does not see limits that Python compares with, and values that an integer reaches
 only once it is computed with.

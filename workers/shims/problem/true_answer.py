@@ -8,7 +8,7 @@ explains, the next best truth is used (`Truth`).
 
 `rounding.Perturbed` repeats the computation with an error of the size of a rounding in every
 operation that rounds. The change of the answer shows the possible effect of rounding; see
-workers/shims/problem/equivalent_answers.py.
+equivalent_answers.py.
 
 For a reference that reinterprets bits (`view(torch.int32)`) or calls kernels of its own, the truth
 is the reference's own answer, and the tolerance is the floor of its type.
