@@ -304,7 +304,7 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
         seed=bytes(32), stages=SimpleNamespace(stage=nullcontext), shares_memory=True, spec=None
     )
     for _ in range(2):
-        admission.describe(JOB, host, measured, reference, alone=False)  # type: ignore[arg-type]
+        admission.describe(JOB, host, measured, reference, has_memory=False)  # type: ignore[arg-type]
     assert found == reserved * 2
     assert len(asked) == 1
 

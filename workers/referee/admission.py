@@ -11,6 +11,7 @@ from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import control_channel, memory_estimate, problem_spec
+from workers.referee.host.memory_budget import NotAtOnceError
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
 from workers.referee.resources import Resources
@@ -20,7 +21,9 @@ from workers.referee.session.fault_attribution import AttributeToProblem, Fault,
 from workers.sandbox import toolchain
 
 LARGE_BYTES = 1 << 30
-"""Bytes from which on the model of a later session is reserved before it is made."""
+"""Bytes from which on the model of a later session is reserved before it is made, and a model is
+given up where its evaluation has to wait.
+"""
 
 
 def refuse_unfit(job: Job, resources: Resources) -> None:
@@ -55,7 +58,7 @@ def refuse_unfit(job: Job, resources: Resources) -> None:
 
 
 def describe(
-    job: Job, resources: Resources, progress: Progress, reference: Session, *, alone: bool
+    job: Job, resources: Resources, progress: Progress, reference: Session, *, has_memory: bool
 ) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
@@ -65,7 +68,7 @@ def describe(
     """
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
-        if not alone and resources.memory_budget.total_bytes is not None:
+        if not has_memory and resources.memory_budget.total_bytes is not None:
             need = _estimate(job, resources, progress, reference, seed)
             if job.case not in reference.handle.described or need > LARGE_BYTES:
                 reserve_memory(resources, progress, memory, need)
@@ -106,18 +109,43 @@ def _require_fitting(resources: Resources, reference: Session, need_bytes: int) 
         raise too_large(f"it needs {need_bytes:,} bytes or more", total_bytes)
 
 
+def reserve_beside_model(
+    resources: Resources,
+    progress: Progress,
+    memory: ExitStack,
+    need_bytes: int,
+    resident_bytes: int,
+) -> bool:
+    """Reserve memory for an evaluation whose reference has its model already; False, without any,
+    if it would have to wait and the model is large.
+
+    Models of evaluations that wait for each other's memory, of 30 GB with their twins, would fill
+    the device without any of them running (level 4 of KernelBench).
+    """
+    waits = resident_bytes <= LARGE_BYTES
+    try:
+        reserve_memory(resources, progress, memory, need_bytes, resident_bytes, waits=waits)
+    except NotAtOnceError:
+        return False
+    return True
+
+
 def reserve_memory(
     resources: Resources,
     progress: Progress,
     memory: ExitStack,
     need_bytes: int,
     resident_bytes: int = 0,
+    *,
+    waits: bool = True,
 ) -> None:
     """Wait until so much device memory is free and reserve it until `memory` is closed.
-    `resident_bytes`: see MemoryBudget.hold.  Raises Fault if cancelled.
+    `resident_bytes`, `waits`: see MemoryBudget.hold.  Raises Fault if cancelled.
     """
     with progress.stages.stage("room"), resources.device_lock.uncharged.waiting():
-        hold = resources.memory_budget.hold(need_bytes, progress.cancellation, resident_bytes)
+        hold = resources.memory_budget.hold(
+            need_bytes, progress.cancellation, resident_bytes, waits=waits
+        )
         progress.shares_memory = memory.enter_context(hold)
     progress.available_bytes = (
         None if progress.shares_memory else resources.device.free_bytes() + resident_bytes

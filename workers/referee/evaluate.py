@@ -16,7 +16,7 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.evidence import Traces
 from app.domain.job import Job
 from workers.protocol import exhausted_memory
-from workers.protocol.problem_spec import ProblemSpec
+from workers.protocol.problem_spec import Arena, ProblemSpec
 from workers.referee import admission, candidate_stages, shortages
 from workers.referee.cancellation import Cancellation
 from workers.referee.conclusion import conclude
@@ -157,21 +157,15 @@ def _prepared(
         admission.reserve_memory(
             resources, progress, memory, resources.memory_budget.total_bytes or 0
         )
-    with progress.stages.stage("reference"):
-        reference = setup.open_reference_session(job, resources)
-    sessions.callback(setup.close_reference_session, resources, reference)
-    spec = admission.describe(job, resources, progress, reference, alone=alone)
-    has_graphs = job.options.device_time and not resources.device.precompiles
-    least_slots = device_time.SLOTS if has_graphs else 2
-    arena = setup.lay_out(resources, spec, job.options.timing_budget_s, least_slots)
-    if not alone:
-        need_bytes = memory_needs.of_evaluation(
-            spec, arena, resources.device.round_bytes, CHECK_BYTES
-        )
-        need_bytes += device_time.extra_bytes(spec, arena) if has_graphs else 0
-        admission.reserve_memory(
-            resources, progress, memory, need_bytes, memory_needs.resident(spec)
-        )
+    reference, spec = _described(job, resources, progress, sessions, has_memory=alone)
+    arena, need_bytes = _planned(job, resources, spec)
+    if not alone and not admission.reserve_beside_model(
+        resources, progress, memory, need_bytes, memory_needs.resident(spec)
+    ):
+        sessions.close()
+        admission.reserve_memory(resources, progress, memory, need_bytes)
+        reference, spec = _described(job, resources, progress, sessions, has_memory=True)
+        arena, _ = _planned(job, resources, spec)
     with (
         progress.stages.stage("arena"),
         resources.device_lock.shared(),
@@ -179,6 +173,28 @@ def _prepared(
     ):
         reference.share_arena(arena, arena.reference_bytes, REFERENCE_TIMEOUT_S)
     return reference, spec
+
+
+def _described(
+    job: Job, resources: Resources, progress: Progress, sessions: ExitStack, *, has_memory: bool
+) -> tuple[Session, ProblemSpec]:
+    """A session with the reference, and the specification.  `has_memory`: memory for it has been
+    reserved.
+    """
+    with progress.stages.stage("reference"):
+        reference = setup.open_reference_session(job, resources)
+    sessions.callback(setup.close_reference_session, resources, reference)
+    spec = admission.describe(job, resources, progress, reference, has_memory=has_memory)
+    return reference, spec
+
+
+def _planned(job: Job, resources: Resources, spec: ProblemSpec) -> tuple[Arena, int]:
+    """The memory layout, and the bytes of device memory that the evaluation takes."""
+    has_graphs = job.options.device_time and not resources.device.precompiles
+    least_slots = device_time.SLOTS if has_graphs else 2
+    arena = setup.lay_out(resources, spec, job.options.timing_budget_s, least_slots)
+    need_bytes = memory_needs.of_evaluation(spec, arena, resources.device.round_bytes, CHECK_BYTES)
+    return arena, need_bytes + (device_time.extra_bytes(spec, arena) if has_graphs else 0)
 
 
 def _run_stages(job: Job, resources: Resources, progress: Progress, *, alone: bool) -> None:

@@ -66,6 +66,10 @@ class NoRoomError(RuntimeError):
     """Other programs hold the memory that an evaluation needs: an infrastructure fault."""
 
 
+class NotAtOnceError(Exception):
+    """An evaluation would have to wait for memory, and does not want to."""
+
+
 class MemoryBudget:
     """Memory of one device.  Thread-safe."""
 
@@ -93,20 +97,25 @@ class MemoryBudget:
 
     @contextmanager
     def hold(
-        self, need_bytes: int, cancellation: Cancellable, resident_bytes: int = 0
+        self,
+        need_bytes: int,
+        cancellation: Cancellable,
+        resident_bytes: int = 0,
+        *,
+        waits: bool = True,
     ) -> Iterator[bool]:
         """Hold that much memory; yields whether another evaluation may hold some
         meanwhile.  `resident_bytes`: part of it that the evaluation's processes have
         already, so that it is not free on the device.
 
         A cancelled evaluation stops waiting at once and uses no memory.  Raises NoRoomError if
-        other programs hold the memory for long.
+        other programs hold the memory for long, and NotAtOnceError for one that never `waits`.
         """
         if self.total_bytes is None:
             yield False
             return
         turn = Turn(min(need_bytes, self.total_bytes), min(resident_bytes, need_bytes))
-        taken = self._take(turn, cancellation)
+        taken = self._take(turn, cancellation, waits=waits)
         try:
             yield turn.need < self.total_bytes
         finally:
@@ -116,7 +125,7 @@ class MemoryBudget:
                     other.beside.discard(turn)
                 self._changed.notify_all()
 
-    def _take(self, turn: Turn, cancellation: Cancellable) -> int:
+    def _take(self, turn: Turn, cancellation: Cancellable, *, waits: bool) -> int:
         with self._changed:
             self._queue.append(turn)
             try:
@@ -131,6 +140,8 @@ class MemoryBudget:
                             other.beside.add(turn)
                         self._free -= turn.need
                         return turn.need
+                    if not waits:
+                        raise NotAtOnceError
                     self._changed.wait(LOOK_S)
                 return 0
             finally:
