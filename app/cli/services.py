@@ -24,6 +24,7 @@ from app.settings import Settings, with_web_url
 from app.store import devices
 from app.store import endpoints as endpoint_store
 from app.store.collection import workers as endpoint_workers
+from app.store.database import DatabaseUnavailableError
 
 
 def _allow_weak_sandbox(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -120,7 +121,7 @@ class Worker:
         self._client = client
         self._device_class = device_class
         self._child: child_processes.Worker | None = None
-        self._broker_seen_s = -math.inf
+        self._broker_seen_s = self._database_seen_s = -math.inf
 
     def __enter__(self) -> Worker:
         self.check()
@@ -142,7 +143,7 @@ class Worker:
         self._check_broker()
         if self._child is not None:
             self._child.watch()
-        elif not online(self._client, self._device_class):
+        elif not self._online():
             if not self._may_start:
                 raise NoWorkerError(
                     f"no worker for {self._device_class!r} is online: queued jobs wait for one"
@@ -151,6 +152,17 @@ class Worker:
                 )
             device = child_processes.Device(device_class=self._device_class, index=0)
             self._child = child_processes.Worker(self._client.settings, device)
+
+    def _online(self) -> bool:
+        """True if a worker is online, and while PostgreSQL restarts."""
+        try:
+            found = bool(online(self._client, self._device_class))
+        except DatabaseUnavailableError:
+            if time.monotonic() - self._database_seen_s > PATIENCE_S:
+                raise
+            return True
+        self._database_seen_s = time.monotonic()
+        return found
 
     def _check_broker(self) -> None:
         """A restart of Redis is waited out, as the client does for PostgreSQL; one

@@ -47,6 +47,8 @@ class Local:
         self._resting: list[Notices] = []
         """Connections for announcements that no call uses at the moment."""
         self._closed = False
+        self._reached_at = -math.inf
+        """Time (time.monotonic) of the last answer of PostgreSQL."""
 
     @cached_property
     def database(self) -> Database:
@@ -72,9 +74,11 @@ class Local:
 
     def submit(self, submissions: Sequence[Submission]) -> list[UUID]:
         """Rows and messages, some thousands a second."""
-        return enqueue(
+        job_ids = enqueue(
             self.database, self.broker, [submission.request() for submission in submissions]
         )
+        self._reached_at = time.monotonic()
+        return job_ids
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
         """Store rollouts in one transaction."""
@@ -98,7 +102,7 @@ class Local:
                         look_at = now + POLL_S
                     else:
                         ended = notices.wait(max(0.0, min(look_at, deadline) - now)) & pending
-                    reached_at = now
+                    reached_at = self._reached_at = now
                 except DatabaseUnavailableError:
                     if now - reached_at > PATIENCE_S:
                         raise
@@ -132,13 +136,28 @@ class Local:
         """Results from the database."""
         found: dict[UUID, evaluations.JobRecord] = {}
         for start in range(0, len(job_ids), BATCH):
-            with self.database.read() as connection:
-                found |= evaluations.outcomes(connection, job_ids[start : start + BATCH])
+            found |= self._outcomes(job_ids[start : start + BATCH])
         check_known(job_ids, found)
         return [
             found[job_id].result(self._url(found[job_id]), self.settings.reward)
             for job_id in job_ids
         ]
+
+    def _outcomes(self, job_ids: Sequence[UUID]) -> dict[UUID, evaluations.JobRecord]:
+        """A restart of PostgreSQL is sat out, as in `over`; a server that this client has never
+        reached is not.
+        """
+        while True:
+            try:
+                with self.database.read() as connection:
+                    found = evaluations.outcomes(connection, job_ids)
+            except DatabaseUnavailableError:
+                if time.monotonic() - self._reached_at > PATIENCE_S:
+                    raise
+                time.sleep(RETRY_S)
+            else:
+                self._reached_at = time.monotonic()
+                return dict(found)
 
     def cancel(self, job_id: UUID, for_all: bool) -> JobState:
         """A queued job at once, a running one within seconds."""

@@ -1,0 +1,98 @@
+"""A restart of PostgreSQL in the middle of a long wait is sat out; a server that was never reached
+is an error at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app import broker
+from app.cli import services
+from app.client import database_transport
+from app.client.database_transport import Local
+from app.settings import Settings
+from app.store import evaluations
+from app.store.database import DatabaseUnavailableError
+
+SETTINGS = Settings(database_url="postgresql+psycopg://a@h/a", broker_url="redis://h")
+
+
+def away(times: float) -> Callable[[], None]:
+    """A function that fails so many times."""
+    left = [times]
+
+    def call() -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise DatabaseUnavailableError("the database system is starting up")
+
+    return call
+
+
+@pytest.fixture
+def transport(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Local]:
+    monkeypatch.setattr(database_transport, "RETRY_S", 0.0)
+    monkeypatch.setattr(evaluations, "outcomes", lambda *_: {})
+
+    def made(times: float) -> Local:
+        fails = away(times)
+
+        @contextmanager
+        def read() -> Iterator[None]:
+            fails()
+            yield
+
+        local = Local(SETTINGS)
+        local.__dict__["database"] = SimpleNamespace(read=read, dispose=lambda: None)
+        return local
+
+    return made
+
+
+def test_results_wait_for_a_server_that_was_reached(transport: Callable[[float], Local]) -> None:
+    local = transport(2)
+    local._reached_at = time.monotonic()
+    assert local._outcomes([]) == {}
+
+
+def test_results_of_a_server_that_was_never_reached_are_an_error(
+    transport: Callable[[float], Local],
+) -> None:
+    with pytest.raises(DatabaseUnavailableError):
+        transport(1)._outcomes([])
+
+
+def test_results_of_a_server_that_stays_away_are_an_error(
+    transport: Callable[[float], Local], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_transport, "PATIENCE_S", 0.01)
+    local = transport(math.inf)
+    local._reached_at = time.monotonic()
+    with pytest.raises(DatabaseUnavailableError):
+        local._outcomes([])
+
+
+def test_a_check_of_the_worker_sits_the_restart_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails = away(0)
+
+    def online(*_: Any) -> list[str]:
+        fails()
+        return ["a device"]
+
+    monkeypatch.setattr(services, "online", online)
+    monkeypatch.setattr(broker, "depth", lambda *_: 0)
+    worker = services.Worker(SETTINGS, SimpleNamespace(broker=None), "h200")  # type: ignore[arg-type]
+    worker.check()
+    fails = away(1)
+    worker.check()
+    fails = away(1)
+    monkeypatch.setattr(services, "PATIENCE_S", -1.0)
+    with pytest.raises(DatabaseUnavailableError):
+        worker.check()
