@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from workers.protocol import input_domain
-from workers.protocol.input_variants import CHECKED, Variant, applied
+from workers.protocol.input_variants import CHECKED, Variant
 from workers.referee.session import variant_calls
-from workers.shims.problem import true_answer
+from workers.shims.problem import input_domain, true_answer
+from workers.shims.problem.varied_inputs import applied
 
 
 def _covariance() -> torch.Tensor:

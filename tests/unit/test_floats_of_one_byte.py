@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from workers.protocol import input_domain, input_variants, layout, roundoff
+from workers.protocol import input_variants, layout, roundoff
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import (
     correctness,
@@ -20,7 +20,7 @@ from workers.referee.comparison import (
     usual_answers,
     wrong_slices,
 )
-from workers.shims.problem import pieces, reaching_inputs, rounding
+from workers.shims.problem import input_domain, pieces, reaching_inputs, rounding, varied_inputs
 
 ON_A_GPU = frozenset(
     {
@@ -151,7 +151,7 @@ def test_answers_by_pieces(own: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("variant", sorted(set(Variant) - set(input_variants.REACHED)), ids=str)
 def test_variants_of_inputs(own: torch.Tensor, variant: Variant) -> None:
     with OnGpu():
-        (changed,) = input_variants.applied(variant, [own])
+        (changed,) = varied_inputs.applied(variant, [own])
     assert changed.dtype == own.dtype
     assert (variant == Variant.OWN) == torch.equal(changed.view(torch.uint8), own.view(torch.uint8))
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from workers.protocol import local_changes
-from workers.protocol.input_variants import Variant, applied
-from workers.shims.problem import reaching_inputs, redrawn_inputs
+from workers.protocol.input_variants import Variant
+from workers.shims.problem import local_changes, reaching_inputs, redrawn_inputs
 from workers.shims.problem.input_changes import Scaling
 from workers.shims.problem.reaching_inputs import Plan
+from workers.shims.problem.varied_inputs import applied
 
 
 @pytest.mark.parametrize("shape", [(256, 8), (2, 3, 4), (1, 9), (128,), (3, 1)])

@@ -21,7 +21,7 @@ from torch import nn
 from app.domain.evaluation import FreshWeights
 from app.domain.job import Job
 from tests.unit.shims_here import Process
-from workers.protocol import constant_parameters, control_channel, layout, problem_spec
+from workers.protocol import control_channel, layout, problem_spec
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.probes import perturbed_weights
 from workers.referee.processes.process_handle import ProcessHandle
@@ -31,6 +31,7 @@ from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
 from workers.referee.session.setup import init_seed, load
 from workers.shims import candidate, reference
+from workers.shims.problem import constant_parameters
 
 SEED = bytes(32)
 
@@ -188,8 +189,8 @@ def test_copies_of_other_parameters_count_and_tied_ones_do_not() -> None:
 
 
 def test_as_many_as_there_are_bits() -> None:
-    model = nn.ModuleList(nn.LayerNorm(2) for _ in range(constant_parameters.MOST))
-    assert len(constant_parameters.of(model)) == constant_parameters.MOST
+    model = nn.ModuleList(nn.LayerNorm(2) for _ in range(problem_spec.MAX_CONSTANTS))
+    assert len(constant_parameters.of(model)) == problem_spec.MAX_CONSTANTS
 
 
 @pytest.fixture(autouse=True)

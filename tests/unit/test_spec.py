@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.protocol import layout, memory_estimate, problem_spec, shared_memory
+from workers.protocol import layout, problem_spec, shared_memory
+from workers.shims.problem import memory_estimate
 
 _scalars = st.one_of(
     st.none(),

@@ -1,3 +1,3 @@
-"""Messages, memory layout and paths that the referee and the untrusted processes
-share: both import it.
+"""Messages, memory layout, problem specification and limits of rounding: the only package that
+trusted and untrusted processes both import.
 """

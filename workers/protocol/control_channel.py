@@ -65,9 +65,12 @@ ANOTHER = "another function outside the interpreter than the one that ran"
 """
 
 
+ESTIMATED_INPUTS = 3
+"""Copies of a problem's inputs in the estimate that SIZE answers."""
+
 ABSENT_BIT = 32
 """First bit, in a candidate's answer to ARENA, of those for constants without a counterpart in its
-model (constant_parameters.MOST).
+model (problem_spec.MAX_CONSTANTS).
 """
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from workers.protocol import constant_parameters, precision_flags
+from workers.protocol import precision_flags
 from workers.protocol.layout import (
     MAX_LEAVES,
     Node,
@@ -32,6 +32,17 @@ OWN_TRUTH = "the reference's own precision"
 
 NAME_CHARS = 200
 """Length limit of a name that comes from a problem."""
+
+MAX_CONSTANTS = 32
+"""Most constant parameters of a problem: each takes two bits in a candidate's answer
+(control_channel.ABSENT_BIT).
+"""
+
+SMALL_CONSTANT = 1e-2
+"""Largest value of a single-element parameter that counts as constant: it suppresses the term that
+it scales.  A larger one may be a temperature.  Of a matrix, divided by the square root of a row's
+length: torch initialises a layer of 16,384 inputs with less than that.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +184,7 @@ class ProblemSpec:
     """
     constants: tuple[str, ...] = ()
     """Parameters that affect the outputs and are constant until the model is trained
-    (constant_parameters.py).
+    (workers/shims/problem/constant_parameters.py).
     """
     recurrent: tuple[str, ...] = ()
     """Parameters that are square matrices used in every step of an iteration,
@@ -225,7 +236,7 @@ class ProblemSpec:
                 :MAX_LEAVES
             ],
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[
-                : constant_parameters.MOST
+                :MAX_CONSTANTS
             ],
             recurrent=tuple(
                 name for name in map(str, fields["recurrent"]) if _is_square(parameters.get(name))

@@ -10,7 +10,7 @@ from app.domain import source_ablation
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.job import Job
-from workers.protocol import control_channel, memory_estimate, problem_spec
+from workers.protocol import control_channel, problem_spec
 from workers.referee.host.memory_budget import NotAtOnceError
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
@@ -97,7 +97,7 @@ def _estimate(
             AttributeToProblem(resources.references, reference, resources.device),
         ):
             known[job.case] = reference.size(seed, REFERENCE_TIMEOUT_S)
-        _require_fitting(resources, reference, known[job.case] // memory_estimate.INPUTS)
+        _require_fitting(resources, reference, known[job.case] // control_channel.ESTIMATED_INPUTS)
     return known[job.case]
 
 

@@ -33,7 +33,7 @@ from app.domain.evaluation import FreshWeights
 from app.domain.evidence import Ablation
 from app.domain.output_checks import OutputCheck
 from app.domain.source_ablation import BY_SOURCE
-from workers.protocol import constant_parameters, control_channel, layout, problem_spec
+from workers.protocol import control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.protocol.roundoff import computable
 from workers.referee.probes.ablation import is_right
@@ -52,7 +52,7 @@ SPREAD = 0.2
 values.  It moves a norm's answer by a fifth.
 """
 
-SMALL = constant_parameters.SMALL
+SMALL = problem_spec.SMALL_CONSTANT
 """Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
 
 FAR = 3.0

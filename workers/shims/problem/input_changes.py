@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, layout, local_changes
-from workers.shims.problem import redrawn_inputs
+from workers.protocol import layout
+from workers.shims.problem import input_domain, local_changes, redrawn_inputs
 
 SCATTERED = 1 / 256
 """Share of scattered elements that are scaled."""
@@ -69,12 +69,18 @@ def negated(x: torch.Tensor) -> torch.Tensor:
 
 
 def with_signs(x: torch.Tensor) -> torch.Tensor:
-    """The tensor with half of its elements negated: in a third of the slices along the first
-    dimension all, in a third none.
+    """The tensor with half of its elements negated.  If it has several slices along a dimension
+    before its last, one in four has no number of its sign, and none near zero: an extreme of
+    many numbers of one sign on the other side of zero is otherwise nearly zero.
     """
-    share = torch.arange(len(x) if x.dim() > 1 else 1, device=x.device) % 3 / 2
-    share = share[torch.randperm(len(share), device=x.device)] if x.dim() > 1 else share + 0.5
-    return torch.where(torch.rand_like(x) < share.view(-1, *(1,) * (x.dim() - 1)), -x, x)
+    mixed = torch.where(torch.rand_like(x) < 0.5, x, -x)
+    along = next((dim for dim, size in enumerate(x.shape[:-1]) if size > 1), None)
+    if along is None:
+        return mixed
+    chosen = torch.randperm(x.shape[along], device=x.device)[: -(-x.shape[along] // 4)]
+    low, high = torch.aminmax(x)
+    opposite = -(x.index_select(along, chosen) + torch.where(high > -low, high, low)) / 2
+    return mixed.index_copy(along, chosen, opposite)
 
 
 def shuffled(x: torch.Tensor) -> torch.Tensor:

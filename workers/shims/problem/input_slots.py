@@ -10,11 +10,18 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, input_variants, layout
+from workers.protocol import input_variants, layout
 from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
 from workers.shims import call_errors
-from workers.shims.problem import changed_inputs, pieces, reaching_inputs, true_answer
+from workers.shims.problem import (
+    changed_inputs,
+    input_domain,
+    pieces,
+    reaching_inputs,
+    true_answer,
+    varied_inputs,
+)
 from workers.shims.problem.reference_problem import Problem
 from workers.shims.problem.reference_session import Answers, Session, call, seed_slot, settle, write
 
@@ -31,7 +38,7 @@ class InputSlots:
         self._plan: reaching_inputs.Plan | None = None
         self._objections: dict[Variant, str] = {}
         """By variant, the reason why it is outside the problem's domain; empty if it is inside."""
-        self._decided: input_variants.Decided = {}
+        self._decided: varied_inputs.Decided = {}
 
     def fill(
         self,
@@ -48,7 +55,7 @@ class InputSlots:
         if variant in input_variants.REACHED:
             inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
         else:
-            inputs = input_variants.applied(
+            inputs = varied_inputs.applied(
                 variant, inputs, None if self._problem.by_cases else self._decided
             )
         if layout.describe(inputs) != session.spec.inputs:

@@ -26,8 +26,8 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain
 from workers.protocol.dispatch_mode import Watching
+from workers.shims.problem import input_domain
 
 FACTOR = 8
 

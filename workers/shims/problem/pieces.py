@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from workers.protocol import layout, memory_estimate
+from workers.protocol import layout
 from workers.protocol.roundoff import computable
+from workers.shims.problem import memory_estimate
 
 FROM_BYTES = 256 << 20
 """Size of the inputs and outputs of a call from which on it is computed in pieces."""

@@ -33,9 +33,16 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, layout, local_changes
+from workers.protocol import layout
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import input_changes, iterated_inputs, redrawn_inputs, softmax_arguments
+from workers.shims.problem import (
+    input_changes,
+    input_domain,
+    iterated_inputs,
+    local_changes,
+    redrawn_inputs,
+    softmax_arguments,
+)
 from workers.shims.problem.input_changes import Scaling
 from workers.shims.problem.reference_limits import Limits
 

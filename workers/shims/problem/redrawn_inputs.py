@@ -1,7 +1,7 @@
 """Inputs that are the same in every draw, drawn anew.
 
 * Sorted integers (offsets) stay sorted between the same ends; those without a gap (`arange`) are
-  drawn with replacement, if the reference only looks something up by them.  Equal ones (the length
+  permuted, if the reference only looks something up by them.  Equal ones (the length
   of every sequence) are drawn between half of the value and the value; other integers are permuted
   along a dimension.  Segments described by two lists stay disjoint.
 * Of a mask of equal values an eighth is inverted.
@@ -23,7 +23,8 @@ from typing import Any
 
 import torch
 
-from workers.protocol import input_domain, layout, local_changes
+from workers.protocol import layout
+from workers.shims.problem import input_domain, local_changes
 
 REDRAWN_BYTES = 64 << 20
 """Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU
@@ -74,7 +75,9 @@ def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
 
 def _changes(x: torch.Tensor) -> local_changes.Change:
     """Change to a part of a tensor: values are drawn if all of the tensor are equal, else moved."""
-    if _is_uniform(x) or _is_gapless(x):
+    if _is_gapless(x):
+        return _resampled
+    if _is_uniform(x):
         return _redrawn
     return lambda part: part if _is_uniform(part) else _permuted(part)
 
@@ -156,13 +159,17 @@ def _redrawn(x: Any) -> Any:
     if isinstance(x, float):
         return float(_moved_number(torch.tensor(x, dtype=torch.float64)))
     if _is_gapless(x):
-        return x[torch.randint(len(x), x.shape, device=x.device)]
+        return x[torch.randperm(len(x), device=x.device)]
     if x.is_floating_point() and _is_uniform(x):
         return _moved_number(x) if x.numel() == 1 else _about(x)
     if x.is_floating_point() or x.dtype == torch.bool or not _is_uniform(x):
         return _turned(x) if _is_uniform(x) else _permuted(x)
     highest = int(x.flatten()[0])
     return _turned(x) if highest < 2 else torch.randint_like(x, highest // 2, highest + 1)
+
+
+def _resampled(x: torch.Tensor) -> torch.Tensor:
+    return x[torch.randint(len(x), x.shape, device=x.device)]
 
 
 def _about(x: torch.Tensor) -> torch.Tensor:

@@ -16,9 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from workers.protocol import (
-    constant_parameters,
     layout,
-    memory_estimate,
     precision_flags,
     problem_spec,
 )
@@ -28,7 +26,9 @@ from workers.shims import call_errors, calls
 from workers.shims.problem import (
     cases,
     changed_inputs,
+    constant_parameters,
     input_sensitivity,
+    memory_estimate,
     model_checks,
     pieces,
     problem_forms,

@@ -53,7 +53,7 @@ class Session:
         self.recording: graph_replay.Recording | None = None
         self.moved: tuple[float, float] | None = None
         """Changes of the problem's own inputs and of their answer by rounding
-        (workers/protocol/input_domain.py); None until measured.
+        (input_domain.py); None until measured.
         """
 
     def answers_of(self, slot: int) -> Answers | None:

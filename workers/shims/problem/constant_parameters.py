@@ -23,17 +23,10 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
-MOST = 32
-"""Most names: each takes two bits in a candidate's answer (control_channel.ABSENT_BIT)."""
-
-SMALL = 1e-2
-"""Largest value of a single-element parameter that counts as constant: it suppresses the term that
-it scales.  A larger one may be a temperature.  Of a matrix, divided by the square root of a row's
-length: torch initialises a layer of 16,384 inputs with less than SMALL.
-"""
+from workers.protocol.problem_spec import MAX_CONSTANTS, SMALL_CONSTANT
 
 FAINT_VECTOR = 1e-4
-"""The same of a vector, such as a bias, which torch initialises by the number of inputs."""
+"""SMALL_CONSTANT of a vector, such as a bias, which torch initialises by the number of inputs."""
 
 STATISTICS = ("running_mean", "running_var")
 """Names of buffers that training changes."""
@@ -61,7 +54,7 @@ def of(
 ) -> tuple[str, ...]:
     """Names of constant parameters: floating-point parameters and statistics of norms with elements
     that are all equal or have two values, buffers without effect, and parameters that follow from
-    earlier ones or are orthonormal.  At most MOST names.
+    earlier ones or are orthonormal.  At most MAX_CONSTANTS names.
 
     `ignored`: names of values that the model does not read; `recurrent`: names to be added.
     """
@@ -86,7 +79,7 @@ def of(
     }
     follow = (*_copies(others), *_related(others, frozen))
     names = dict.fromkeys((*(name for name in found if name in constant), *follow, *recurrent))
-    return tuple([name for name in names if name not in ignored][:MOST])
+    return tuple([name for name in names if name not in ignored][:MAX_CONSTANTS])
 
 
 def _copies(parameters: Mapping[str, torch.Tensor]) -> Iterator[str]:
@@ -214,10 +207,10 @@ def _has_no_effect(buffer: torch.Tensor) -> bool:
 def _is_constant(value: torch.Tensor, frozen: bool) -> torch.Tensor:
     flat = value.reshape(-1)
     if len(flat) == 1:
-        return flat[0].abs() <= SMALL
+        return flat[0].abs() <= SMALL_CONSTANT
     least, most = flat.min(), flat.max()
     several = len(flat) >= LEAST_OF_TWO and not frozen
     of_two = ((flat == least) | (flat == most)).all() if several else least == most
-    small = SMALL * value[0].numel() ** -0.5 if value.dim() > 1 else FAINT_VECTOR
+    small = SMALL_CONSTANT * value[0].numel() ** -0.5 if value.dim() > 1 else FAINT_VECTOR
     faint = (least >= -small) & (most <= small) & (not frozen)
     return (of_two | faint) & torch.isfinite(least) & torch.isfinite(most)

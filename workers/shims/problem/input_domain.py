@@ -188,7 +188,7 @@ def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> t
     """Changes of inputs and answer if the inputs are rounded, in relative L2: (inputs, answer).
 
     `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their
-    nominal types (workers/shims/problem/true_answer.py), which the call may change; `answer`: the
+    nominal types (true_answer.py), which the call may change; `answer`: the
     answer to the unchanged inputs.
     """
     sizes = [

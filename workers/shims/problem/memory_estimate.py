@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
+from workers.protocol.control_channel import ESTIMATED_INPUTS
 from workers.protocol.dispatch_mode import Limited
 
-INPUTS, OUTPUTS, PARAMETERS = 3, 4, 4
-"""Copies of each that exist at the same time while a problem is described; copies in fp64 count as
-two.  If that is too little, the evaluation is repeated alone.
+OUTPUTS, PARAMETERS = 4, 4
+"""Copies of each, as ESTIMATED_INPUTS of the inputs, that exist at the same time while a problem is
+described; copies in fp64 count as two.  If that is too little, the evaluation is repeated alone.
 """
 
 
@@ -33,7 +34,7 @@ def estimated_bytes(draw: Callable[[], Any], make: Callable[[], Any]) -> int:
     try:
         with torch.device("meta"):
             inputs = draw()
-        found = INPUTS * tensor_bytes(inputs)
+        found = ESTIMATED_INPUTS * tensor_bytes(inputs)
     except Exception:  # noqa: BLE001 (the problem's code, which need not run on that device)
         return 0
     try:
