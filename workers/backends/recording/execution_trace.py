@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -30,6 +30,12 @@ MULTIPLYING = frozenset(
     {"linear", "rnn", "lstm", "gru", "cdist", "trilinear", "linalg", "solve", "inverse", "cholesky"}
 )
 """Parts of the names of operators that multiply matrices."""
+
+CONVOLVED = 3
+"""Least number of dimensions of a convolution's input."""
+
+PACKED_KERNEL = 3
+"""Width of a convolution's kernel that is taken where its weight is not known."""
 
 OPERATOR_BYTES = 5_000
 """Bytes of one operator in a trace."""
@@ -47,6 +53,15 @@ _disable = _profiler._disable_execution_trace_observer
 _remove = _profiler._remove_execution_trace_observer
 _parse = json.loads
 """Bound at import, before a candidate could replace them."""
+
+_VENDORS = frozenset(
+    name.partition(".")[0]
+    for name in torch._C._dispatch_get_all_op_names()
+    if not name.startswith(("aten::", "prim::", "prims::"))
+)
+"""Operators of oneDNN, FBGEMM and others that torch is built with; read at import, before a
+candidate could add its own.
+"""
 
 
 class Unseen(NamedTuple):
@@ -125,6 +140,9 @@ def unmarked(nodes: Iterable[dict[str, Any]], free: Collection[str] = ()) -> lis
         if "::" in node["name"] and node["name"] not in free
     }
     callers = _around({above[number] for number in work}, above)
+    redispatched = _redispatched(
+        {number: node["name"] for number, node in by_number.items()}, above
+    )
     accounted = _at_and_around(
         {number for number, node in by_number.items() if node["name"] == _MARK}, above
     )
@@ -132,11 +150,30 @@ def unmarked(nodes: Iterable[dict[str, Any]], free: Collection[str] = ()) -> lis
     for number in sorted(work - accounted):
         node = by_number[number]
         formula = _formula(node["name"])
-        if number in callers and not formula:
+        is_product = formula or (number not in redispatched and _is_vendors(node["name"]))
+        if number in callers and not is_product:
             continue
         unseen = Unseen(node["name"], _moved(node), _flops(node, formula))
         if unseen.moved_bytes or unseen.flops:
             found.append(unseen)
+    return found
+
+
+def _is_vendors(name: str) -> bool:
+    """Test for a product of a library beside torch, by one operator, which may call others to
+    allocate or to copy.
+    """
+    return name in _VENDORS and _multiplies(name)
+
+
+def _redispatched(names: Mapping[int, str], above: Mapping[int, int]) -> set[int]:
+    """Nodes that call an operator of their own name: a dispatcher's layers above its kernel."""
+    found: set[int] = set()
+    for number in names:
+        caller = above[number]
+        while caller in names and names[caller] != names[number]:
+            caller = above[caller] if above[caller] < caller else -1  # as numbers ascend
+        found |= {caller} & names.keys()
     return found
 
 
@@ -202,23 +239,32 @@ def _formula(name: str) -> Callable[..., int] | None:
     return flop_registry.get(packet)
 
 
-def arithmetic(name: str, given: Iterable[int], written: Iterable[int]) -> int:
-    """Operations of an operator for which torch has no formula: those of a matrix product of these
-    sizes if its name is that of a product, else 0.
+def arithmetic(
+    name: str, given: Sequence[int], written: Iterable[int], weight: Sequence[int] = ()
+) -> int:
+    """Operations of an operator for which torch has no formula: those of a convolution with this
+    weight, or of a matrix product of these sizes, if its name is that of a product, else 0.
 
-    `given`, `written`: numbers of elements of the tensors that it reads and writes.
+    `given`, `written`: numbers of elements of the tensors that it reads and writes; `weight`: the
+    shape of its second argument.
     """
-    parts = re.split(r"[:_.]+", name)
-    if not any(
-        part in MULTIPLYING or part.endswith("mm") or re.match(r"conv(?!ert)", part)
-        for part in parts
-    ):
+    if not _multiplies(name):
         return 0
     factors, results = sorted(given)[-2:], sorted(written)[-1:]
+    if "conv" in name and len(weight) > 2 and results:
+        places = given[0] if "transpose" in name else results[0]
+        return 2 * places * math.prod(weight[1:])
     return (
         2 * math.isqrt(math.prod([*factors, *factors[:1]][:2]) * math.prod(results))
         if factors and results
         else 0
+    )
+
+
+def _multiplies(name: str) -> bool:
+    return any(
+        part in MULTIPLYING or part.endswith("mm") or re.match(r"conv(?!ert)", part)
+        for part in re.split(r"[:_.]+", name)
     )
 
 
@@ -233,7 +279,17 @@ def _flops(node: dict[str, Any], formula: Callable[..., int] | None) -> int:
         ]
         with suppress(Exception):  # a formula that does not know these arguments
             return int(formula(*arguments, out_val=outputs["shapes"][0]))
-    return arithmetic(
-        node["name"],
-        *([count for _, _, count in _tensors(each["values"])] for each in (inputs, outputs)),
+    given, written = (
+        [count for _, _, count in _tensors(each["values"])] for each in (inputs, outputs)
     )
+    return arithmetic(node["name"], given, written, _weight(inputs["shapes"]))
+
+
+def _weight(shapes: Sequence[Any]) -> Sequence[int]:
+    """Shape of the second of these arguments; where the library has packed it into an object,
+    that of a convolution with as many channels.
+    """
+    first, second = (*shapes, [], [])[:2]
+    if second or len(first) < CONVOLVED:
+        return second if all(isinstance(size, int) for size in second) else ()
+    return 1, first[1], *(PACKED_KERNEL for _ in first[2:])

@@ -60,8 +60,15 @@ FREE = frozenset(
         "aten::detach",
         "aten::alias",
         "aten::_local_scalar_dense",
+        "aten::as_strided_",
         "aten::is_same_size",
         "aten::lift_fresh",
+        "aten::squeeze_",
+        "aten::swapaxes_",
+        "aten::swapdims_",
+        "aten::t_",
+        "aten::transpose_",
+        "aten::unsqueeze_",
     }
 )
 """Operators that access at most one element."""
@@ -313,7 +320,8 @@ def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         else given
     )
     sizes = ([each.numel() for each in given], [each.numel() for each in written])
-    flops = execution_trace.arithmetic(func._schema.name, *sizes)
+    weight = given[1].shape if len(given) > 1 else ()
+    flops = execution_trace.arithmetic(func._schema.name, *sizes, weight)
     formula = flop_registry.get(func._overloadpacket)
     if formula is not None:
         with suppress(Exception):  # a formula that does not know these arguments
