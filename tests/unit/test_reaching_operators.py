@@ -78,7 +78,8 @@ def test_other_softmax_arguments_are_left_alone(
     [
         (lambda x: functional.max_pool2d(x, 3, 2, 1), lambda: torch.rand(4, 2, 16, 16)),
         (lambda x: functional.max_pool1d(x, 3, 2, 1), lambda: torch.rand(4, 2, 32)),
-        (lambda x: functional.max_pool3d(x, 3, 2, 1), lambda: torch.rand(4, 2, 8, 8, 8)),
+        (lambda x: functional.max_pool3d(x, 3, 2, 1), lambda: torch.rand(1, 2, 8, 8, 8)),
+        (lambda x: functional.max_pool3d(x, 3, 2, 1), lambda: torch.rand(2, 2, 8, 8, 8)),
         (lambda x: functional.adaptive_max_pool2d(x, 4), lambda: torch.rand(4, 2, 16, 16)),
         (lambda x: x.amax(-1), lambda: torch.rand(64, 300)),
         (lambda x: x.max(dim=-1).values, lambda: torch.rand(64, 300)),
@@ -93,8 +94,9 @@ def test_some_of_the_maxima_of_positive_numbers_become_negative(
     assert plan.signed == {0}
     before = draw()
     (x,) = reaching_inputs.applied(Variant.SIGNED, plan, [before])
-    found = model(x).sign() != model(before).sign()
-    assert 0.2 < float(found.float().mean()) < 0.8
+    found = model(x) * model(before).sign()
+    assert 0.2 < float((found < 0).float().mean()) < 0.8
+    assert float(found.amin()) < -0.4
 
 
 def test_maxima_of_amounts_are_left_alone() -> None:
@@ -174,9 +176,10 @@ def test_positions_without_a_gap_change_places_where_they_are_looked_up(
     assert plan.fixed == {1}
     _, at = reaching_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.arange(64)])
     assert not torch.equal(at, torch.arange(64))
-    assert int(at.amin()) >= 0
-    assert int(at.amax()) < 64
-    assert int(at.sum()) != 64 * 63 // 2
+    assert torch.equal(at.sort().values, torch.arange(64))
+    _, at = reaching_inputs.applied(Variant.PARTLY, plan, [_normal(), torch.arange(64)])
+    assert 0 <= int(at.amin()) <= int(at.amax()) < 64
+    assert len(at.unique()) < 64
 
 
 @pytest.mark.parametrize(
