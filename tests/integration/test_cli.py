@@ -1,4 +1,6 @@
-"""The command line as its users start it: processes, exit codes, signals, on real servers."""
+"""The command line on real servers.  Each exit code, a traceback and a signal with processes, as
+users start them; the other commands in this process, which saves a second for each.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from app.domain import result as results
 from app.settings import Settings
 from app.store import evaluations, tables
 from app.store.database import Database
-from tests.integration import dataset_seed, fakes
+from tests.integration import cli, dataset_seed, fakes
 from tests.integration.cli import ASSAY, environment
 from tests.waiting import LIMIT_S, until
 
@@ -32,7 +34,19 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def assay(settings: Settings) -> Run:
-    """`assay(*arguments)`: runs to its end on the test's servers."""
+    """`assay(*arguments)`: runs to its end in this process, on the test's servers."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        words = [str(each) for each in arguments]
+        came = cli.assay(settings, *words)
+        return subprocess.CompletedProcess(words, came.exit_code, came.stdout, came.stderr)
+
+    return run
+
+
+@pytest.fixture
+def started(settings: Settings) -> Run:
+    """The same, in a process of its own."""
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [ASSAY, *map(str, arguments)]
@@ -51,9 +65,9 @@ def assay(settings: Settings) -> Run:
 @pytest.fixture
 def worker(start_worker: Callable[..., Popen[bytes]], assay: Run) -> Popen[bytes]:
     """A worker that only pretends; see fake_worker."""
-    started = start_worker(module=fakes.WORKER)
+    worker = start_worker(module=fakes.WORKER)
     until(lambda: "online" in assay("workers").stdout)
-    return started
+    return worker
 
 
 @pytest.fixture
@@ -108,13 +122,13 @@ def test_a_problem_by_cases_from_submission_to_result(
     assert "2/2 negative, 5 calls, 2 wrong: expected 1, got 2\\x1b[2J" in came.stdout
 
 
-def test_a_job_without_a_worker_waits_and_can_be_cancelled(assay: Run, files: Any) -> None:
-    submitted = assay("submit", *files("wrong"), "--gpu", "h200")
+def test_a_job_without_a_worker_waits_and_can_be_cancelled(started: Run, files: Any) -> None:
+    submitted = started("submit", *files("wrong"), "--gpu", "h200")
     job_id = submitted.stdout.strip()
     assert submitted.stderr == "note: no worker for 'h200' is online; the job waits for one\n"
-    assert assay("result", job_id, "--wait", 0.2, "--json").returncode == 1
-    assert assay("cancel", job_id).stdout == f"{job_id}  cancelled\n"
-    assert json.loads(assay("status", job_id, "--json").stdout) == {job_id: "cancelled"}
+    assert started("result", job_id, "--wait", 0.2, "--json").returncode == 1
+    assert started("cancel", job_id).stdout == f"{job_id}  cancelled\n"
+    assert json.loads(started("status", job_id, "--json").stdout) == {job_id: "cancelled"}
 
 
 def test_all_jobs_of_a_run_are_cancelled(assay: Run, files: Any) -> None:
@@ -130,10 +144,10 @@ def test_all_jobs_of_a_run_are_cancelled(assay: Run, files: Any) -> None:
     assert (missing.returncode, missing.stderr) == (2, "error: no run is named 'other'\n")
 
 
-def test_a_job_that_does_not_exist(assay: Run) -> None:
+def test_a_job_that_does_not_exist(started: Run) -> None:
     missing = "0199f3c2-0000-7000-8000-000000000000"
     for verb in ("status", "result", "cancel"):
-        came = assay(verb, missing)
+        came = started(verb, missing)
         assert (came.returncode, came.stderr) == (2, f"error: no job {missing}\n")
 
 
@@ -253,7 +267,7 @@ def test_judging_again_changes_what_came_out_differently(
 
 
 def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(
-    assay: Run, database: Database
+    assay: Run, started: Run, database: Database
 ) -> None:
     dataset_seed.fill(database)  # says that candidates passed without any verified call
     came = assay("judge", "--all")
@@ -275,7 +289,7 @@ def test_evaluations_that_cannot_be_judged_are_named_and_the_others_judged(
         len(named),
         len(named),
     )
-    assert "Traceback" in assay("--debug", "judge", "--all").stderr
+    assert "Traceback" in started("--debug", "judge", "--all").stderr
 
 
 def stored_statuses(database: Database) -> list[str]:
