@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from app.domain.evaluation import Status
 from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
+from workers.backends.recording.recorder import Recorder
 from workers.protocol.problem_spec import Slots
 from workers.referee.comparison.correctness import DEFAULT_RULE
+from workers.referee.probes import call_profile
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session import first_calls, variant_calls
 from workers.referee.session.fault_attribution import Fault
@@ -188,6 +191,35 @@ def test_an_input_left_as_it_was_is_wrong_however_little_the_reference_changes_i
     with pytest.raises(Fault, match=f"leaves input {left} as it was") as raised:
         _fails(TwoSides(tmp_path, problem, source, slots))
     assert raised.value.status is Status.INCORRECT
+
+
+ADDS = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y): y.add_(x)
+def get_inputs(): return [torch.randn(8, 8), torch.randn(8, 8)]
+"""
+
+
+def test_a_call_that_a_profiler_repeats_changes_its_inputs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the recorder repeats a call on the same inputs where the host was slow."""
+
+    def profile(
+        _: Recorder, device: torch.device, call: Any, deliver: Any, *, repeats: bool
+    ) -> int:
+        call()
+        deliver()
+        if repeats:
+            call()
+        return 0
+
+    monkeypatch.setattr(Recorder, "profile", profile)
+    sides = TwoSides(tmp_path, ADDS, ADDS.replace("class Model(", "class ModelNew("))
+    call_profile._profiled(sides.runner, 0)
+    assert sides.runner.record.calls == 1
+    assert not sides.runner.failed
 
 
 def test_a_small_step_is_right(tmp_path: Path) -> None:

@@ -237,6 +237,8 @@ class Recorder:
         device: torch.device,
         call: Callable[[], object],
         deliver: Callable[[], object] = lambda: None,
+        *,
+        repeats: bool = True,
     ) -> int:
         """Make one call and time every launch of it; returns the nanoseconds of the whole call.
 
@@ -244,8 +246,8 @@ class Recorder:
         its last kernel ends; `deliver` delivers the outputs and is not timed.
 
         If the host was still launching when the device began with the call, the gaps between
-        kernels are the host's.  The call is then repeated with a lead that is long enough; its
-        inputs may have changed by then, so its outputs are not delivered.
+        kernels are the host's.  If it `repeats`, the call is then made again with a lead that is
+        long enough; its inputs may have changed by then, so its outputs are not delivered.
 
         On the CPU device the rows include the library's operators (library_work.py).
         """
@@ -254,7 +256,7 @@ class Recorder:
             if device.type == "cuda":
                 whole, host_ns = self._queued(device, call, LEAD_NS)
                 deliver()
-                if LEAD_NS < host_ns < LONGEST_LEAD_NS:
+                if repeats and LEAD_NS < host_ns < LONGEST_LEAD_NS:
                     whole, _ = self._queued(device, call, 2 * host_ns)
             else:
                 with library_work.Account(beyond=bool(self.names), arena=self.arena) as account:
