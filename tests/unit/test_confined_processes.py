@@ -202,16 +202,16 @@ def test_a_process_woken_by_another_is_stopped_again(
     process, _ = confined
     child = helper.do("child")
     looked_at: list[int] = []
-    standing = proc.standing
+    is_stopped = proc.is_stopped
 
     def look(pid: int) -> bool:
-        stands = standing(pid)
+        stands = is_stopped(pid)
         looked_at.extend([pid] if stands else [])
         if len(looked_at) == 1:
             helper.wake()  # the child may have done so as its last act
         return stands
 
-    monkeypatch.setattr(proc, "standing", look)
+    monkeypatch.setattr(proc, "is_stopped", look)
     process.freeze()
     assert [_state(each) for each in (helper.pid, child)] == ["T", "T"]
     assert len(looked_at) > 1
@@ -229,7 +229,7 @@ def test_a_process_that_stops_in_a_moment_is_not_slept_for(
     looks = iter([False, False, True])
     pauses: list[float] = []
     monkeypatch.setattr(confined_process, "LOOKING_S", looking_s)
-    monkeypatch.setattr(ConfinedProcess, "_stands", lambda *_: next(looks))
+    monkeypatch.setattr(ConfinedProcess, "_is_stopped", lambda *_: next(looks))
     monkeypatch.setattr(
         confined_process,
         "time",
@@ -256,17 +256,17 @@ def test_threads_that_came_or_went_since_are_noticed(helper: Helper, kept: int) 
     open_before = _open_files()
     seen = proc.Threads(helper.pid, kept)
     helper.do("thread")
-    assert not seen.standing()
+    assert not seen.is_stopped()
     helper.stop()
-    assert seen.standing()
+    assert seen.is_stopped()
     assert seen.children() == []
     for change in ("thread", "end", "child"):
         helper.wake()
         helper.do(change)
-        assert not seen.standing(), "somebody runs"
+        assert not seen.is_stopped(), "somebody runs"
         helper.stop()
-        assert seen.standing() is (change == "child"), "not all that are there are known"
-        assert seen.standing()
+        assert seen.is_stopped() is (change == "child"), "not all that are there are known"
+        assert seen.is_stopped()
         assert seen.children() == helper.children
     assert _open_files() == open_before + min(kept, 4)
     seen.close()
@@ -277,10 +277,10 @@ def test_a_process_that_is_gone_stands_still_and_has_no_children(helper: Helper)
     seen = proc.Threads(helper.pid, proc.KEPT_FILES)
     helper.do("thread")
     helper.stop()
-    assert seen.standing()
+    assert seen.is_stopped()
     helper.process.kill()
     helper.process.wait()
-    assert [seen.standing(), seen.standing()] == [False, True]
+    assert [seen.is_stopped(), seen.is_stopped()] == [False, True]
     assert proc.tree(seen) == [helper.pid]
 
 
@@ -292,10 +292,12 @@ def test_files_of_all_processes_together_are_kept_open_only_so_far(
     monkeypatch.setattr(proc, "KEPT_IN_ALL", proc._open_files + 3)
     before = _open_files()
     first, second = (proc.Threads(helper.pid, proc.KEPT_FILES) for _ in range(2))
-    assert [first.standing(), second.standing(), first.standing(), second.standing()] == [True] * 4
+    assert [first.is_stopped(), second.is_stopped(), first.is_stopped(), second.is_stopped()] == [
+        True
+    ] * 4
     assert _open_files() == before + 3
     first.close()
-    assert second.standing()
+    assert second.is_stopped()
     second.close()
     assert _open_files() == before
 

@@ -41,7 +41,7 @@ Timed = tuple[int, bytes]
 """Nanoseconds, and the answer."""
 
 
-class Stopwatch(Protocol):
+class StopwatchInterface(Protocol):
     """Interface of the clock; see workers/referee/host/stopwatch.py."""
 
     def run(self, channel: socket.socket, message: bytes, pids: list[int], wait_s: float) -> Any:
@@ -251,11 +251,13 @@ class ConfinedProcess:
         while True:
             for pid in self._frozen:
                 _signal(pid, signal.SIGSTOP)
-            if self._stands(own):
+            if self._is_stopped(own):
                 there = proc.tree(own)
                 grows = there != self._frozen
                 # A process that still ran may have woken another that had been looked at before it.
-                self._all_stopped = there == self._frozen and (len(there) == 1 or self._stands(own))
+                self._all_stopped = there == self._frozen and (
+                    len(there) == 1 or self._is_stopped(own)
+                )
                 if self._all_stopped:
                     return bool(known) and not known.issuperset(there)
                 self._frozen = there
@@ -266,9 +268,9 @@ class ConfinedProcess:
                 )
             time.sleep(0.0 if taken_s < LOOKING_S else PAUSE_S)
 
-    def _stands(self, own: proc.Threads) -> bool:
+    def _is_stopped(self, own: proc.Threads) -> bool:
         """Test whether each thread is stopped."""
-        return own.standing() and all(map(proc.standing, self._frozen[1:]))
+        return own.is_stopped() and all(map(proc.is_stopped, self._frozen[1:]))
 
     def require_frozen(self) -> None:
         """Check once more that nothing has run since `freeze`, after the writes that no running
@@ -282,7 +284,7 @@ class ConfinedProcess:
         if not self._all_stopped:
             raise RuntimeError("the process is not frozen")
         own = self._looked_at()
-        if self._stands(own) or self._stands(
+        if self._is_stopped(own) or self._is_stopped(
             own
         ):  # again: threads that were dead before are gone now
             return
@@ -291,7 +293,12 @@ class ConfinedProcess:
         raise BrokenProtocolError("something in it ran while it was to stand still")
 
     def timed(
-        self, stopwatch: Stopwatch, message: bytes, size: int, timeout_s: float, spin_s: float
+        self,
+        stopwatch: StopwatchInterface,
+        message: bytes,
+        size: int,
+        timeout_s: float,
+        spin_s: float,
     ) -> Timed:
         """Send, wake and wait, timed by the stopwatch; see `receive` for the errors raised.
 

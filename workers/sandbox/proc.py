@@ -23,7 +23,7 @@ _count_lock = threading.Lock()
 _open_files = 0
 
 _READ_BYTES = 4096
-_STANDING = b"TtZX"
+_STOPPED_STATES = b"TtZX"
 """States of a thread that does nothing: stopped, traced, dead (proc(5), stat, field 3)."""
 
 
@@ -42,7 +42,7 @@ class Threads:
         self._folders: list[str] = []
         self._kept: dict[str, int] = {}
 
-    def standing(self) -> bool:
+    def is_stopped(self) -> bool:
         """Test whether every thread is stopped or dead; True for a process that has ended.
 
         Also False if a thread has appeared or ended since the last check, or during this
@@ -57,7 +57,7 @@ class Threads:
             for folder in folders:
                 stat = self._read(folder + "stat")
                 state = stat.rindex(b")") + 2
-                if stat[state] not in _STANDING:
+                if stat[state] not in _STOPPED_STATES:
                     return False
             count = int(stat[state:].split(None, 18)[17])  # field 20
         except (FileNotFoundError, ProcessLookupError):
@@ -68,7 +68,7 @@ class Threads:
 
     def children(self) -> list[int]:
         """Unreaped processes started by its threads: all of them, provided that
-        `standing` has just been true.
+        `is_stopped` has just been true.
         """
         try:
             folders = self._folders or self._listed()
@@ -118,9 +118,9 @@ def _count(more: int) -> bool:
         return True
 
 
-def standing(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     """Test whether every thread of a process is stopped or dead."""
-    return Threads(pid).standing()
+    return Threads(pid).is_stopped()
 
 
 def tree(first: Threads) -> list[int]:

@@ -38,7 +38,7 @@ Serve = Callable[[socket.socket, Path], None]
 
 
 @dataclass(frozen=True)
-class Request:
+class SpawnRequest:
     """Parameters of a request to the zygote, in addition to the role."""
 
     uid: int
@@ -62,7 +62,7 @@ class Confinement:
     """Resources prepared for a candidate before its fork."""
 
     active: layers.Layers
-    request: Request
+    request: SpawnRequest
     scratch: Path
     group: cgroup.Group | None
 
@@ -75,7 +75,7 @@ def run(
     serve: Serve,
     active: layers.Layers,
     groups: int | None,
-    request: Request,
+    request: SpawnRequest,
     fds: list[int],
     zygote: int,
 ) -> NoReturn:
@@ -109,7 +109,7 @@ def run(
     os._exit(0)
 
 
-def _prepare(active: layers.Layers, groups: int | None, request: Request) -> Confinement:
+def _prepare(active: layers.Layers, groups: int | None, request: SpawnRequest) -> Confinement:
     """Prepare the candidate's resources.  Raises OSError if its orphans could not be reaped."""
     layers.enter_process_namespace(active)
     if "process namespace" not in active.active and not Path("/proc/self").exists():

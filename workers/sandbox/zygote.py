@@ -80,7 +80,7 @@ def main(fd: int, roles: list[str]) -> None:
         if os.fork() == 0:
             channel.close()
             role, *request = SPAWN.unpack(message)
-            warden.run(serves[role], active, groups, warden.Request(*request), fds, zygote)
+            warden.run(serves[role], active, groups, warden.SpawnRequest(*request), fds, zygote)
         for each in fds:
             os.close(each)
 

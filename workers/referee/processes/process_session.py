@@ -26,7 +26,7 @@ from workers.referee.processes.process_handle import (
     decoding,
 )
 from workers.referee.processes.snapshot import Shared, Snapshot, in_words
-from workers.sandbox.confined_process import Stopwatch
+from workers.sandbox.confined_process import StopwatchInterface
 from workers.sandbox.process_errors import BrokenProtocolError
 
 SPIN_S = 0.05
@@ -196,7 +196,7 @@ class Session:
         count: int,
         delivering: Delivering,
         timeout_s: float,
-        stopwatch: Stopwatch | None = None,
+        stopwatch: StopwatchInterface | None = None,
         *,
         first_call: FirstCall | None = None,
     ) -> tuple[int, int]:

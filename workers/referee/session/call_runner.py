@@ -27,7 +27,7 @@ from workers.referee.session.idle_probe import IdleProbe
 from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 from workers.referee.session.unchanged_inputs import require_changed
 from workers.referee.session.varying_outputs import held_to_the_reference
-from workers.sandbox.confined_process import Stopwatch
+from workers.sandbox.confined_process import StopwatchInterface
 
 LATER_S = 10.0
 """Seconds that a candidate on a GPU has after its first call, in addition to ten
@@ -93,7 +93,7 @@ class CallRunner(Draws):
         """
         super().__init__(reference, candidate, spec, seed, device_lock, rule)
         self.deadline = deadline
-        self.stopwatch: Stopwatch | None = None
+        self.stopwatch: StopwatchInterface | None = None
         """The process that measures, during timed calls."""
         self.quickest_s = quickest_s
         """Shortest time of the candidate's calls so far."""
@@ -133,7 +133,7 @@ class CallRunner(Draws):
             return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
 
     @contextmanager
-    def timed_by(self, stopwatch: Stopwatch) -> Iterator[None]:
+    def timed_by(self, stopwatch: StopwatchInterface) -> Iterator[None]:
         """Make the enclosed calls timed calls."""
         self.stopwatch = stopwatch
         try:

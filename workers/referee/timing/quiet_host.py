@@ -13,7 +13,7 @@ from workers.referee.host.core_waker import CoreWaker
 from workers.referee.host.cpu_affinity import Cores
 from workers.referee.host.health import Health
 from workers.referee.session.call_runner import CallRunner
-from workers.sandbox.confined_process import Stopwatch
+from workers.sandbox.confined_process import StopwatchInterface
 
 SWITCH_S = 0.0005
 """Thread switch interval of the interpreter during timing, in seconds: the longest time
@@ -29,7 +29,7 @@ class QuietHost:
 
     core_waker: CoreWaker
     health: Health
-    stopwatch: Stopwatch
+    stopwatch: StopwatchInterface
     cores: Cores | None
     """None on the CPU, where both sides are bound to one core from the start."""
 
