@@ -34,15 +34,15 @@ HELPERS = {
 }
 
 
-def job(candidate: bytes = HONEST) -> Job:
+def job(candidate: bytes = HONEST, backend: str = "torch") -> Job:
     options = JobOptions(call_timeout_s=90, timing_budget_s=0.05, deadline_s=90)
     return Job(
-        job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend="torch", options=options
+        job_id=uuid4(), reference=REFERENCE, candidate=candidate, backend=backend, options=options
     )
 
 
-def passes(device_referee: referee_client.RefereeClient) -> None:
-    evaluation = device_referee.run(job()).evaluation
+def passes(device_referee: referee_client.RefereeClient, backend: str = "torch") -> None:
+    evaluation = device_referee.run(job(backend=backend)).evaluation
     assert evaluation.status is Status.PASSED, evaluation.error
 
 
@@ -72,12 +72,21 @@ def kill(pid: int) -> None:
 def test_a_helper_that_has_died_is_started_again_before_the_next_evaluation(
     device_referee: referee_client.RefereeClient, which: str
 ) -> None:
-    passes(device_referee)
+    passes(device_referee, "triton")
     before, dead = referee(device_referee), helper(device_referee, which)
     kill(dead)
-    passes(device_referee)
+    passes(device_referee, "triton")
     assert helper(device_referee, which) != dead
     assert referee(device_referee) == before
+
+
+def test_builders_are_started_for_a_backend_whose_kernels_they_compile() -> None:
+    with referee_client.RefereeClient("cpu") as fresh:
+        passes(fresh)
+        with pytest.raises(AssertionError, match="no builders"):
+            helper(fresh, "builders")
+        passes(fresh, "triton")
+        assert helper(fresh, "builders")
 
 
 def test_dead_wardens_harm_no_other_process(device_referee: referee_client.RefereeClient) -> None:

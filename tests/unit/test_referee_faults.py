@@ -57,7 +57,7 @@ def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.Monkey
 
 
 def fake_host(**parts: Any) -> Any:
-    nothing = dict.fromkeys(("restart_helpers", "require_zygote"), lambda: None)
+    nothing = dict.fromkeys(("restart_helpers", "start_builders", "require_zygote"), lambda: None)
     sound = SimpleNamespace(require_sound=lambda: None)
     lease = SimpleNamespace(uncharged=UnchargedTime(), waited_s=UnchargedTime().waited_s)
     usual = {

@@ -107,7 +107,7 @@ class Resources:
             )  # and with this process all that it starts from here on
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
-        self._builders = self._new_builders()
+        self._builders: Zygote | None = None
         self._restarting = threading.Lock()
         self._spares: dict[int, ProcessHandle] = {}
         self._retired: list[ProcessHandle] = []
@@ -152,6 +152,18 @@ class Resources:
             stopwatch.move(self.cores.stopwatch)
         return stopwatch
 
+    def start_builders(self) -> Zygote | None:
+        """Start the zygote of the builders, on a device whose kernels are compiled ahead of time,
+        unless it runs.  It imports torch and Triton for seconds, so it is started with the first
+        evaluation that may need it, which does not wait for it until its kernels have run.
+        """
+        if not self.device.precompiles:
+            return None
+        with self._restarting:
+            if self._builders is None:
+                self._builders = self._new_builders()
+            return self._builders
+
     def _new_builders(self) -> Zygote:
         return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
 
@@ -174,7 +186,7 @@ class Resources:
                 _log.error("the stopwatch has ended; it is started again")
                 self.stopwatch.close()
                 self.stopwatch = self._new_stopwatch()
-            if not self._builders.is_alive:
+            if self._builders is not None and not self._builders.is_alive:
                 _log.error("the zygote of the builders has ended; it is started again")
                 self._builders.close()
                 self._builders = self._new_builders()
@@ -205,7 +217,9 @@ class Resources:
         return False
 
     def _spawn(self, role: str, memory_bytes: int) -> ProcessHandle:
-        zygote = self._builders if role == _BUILDER else self._zygote
+        zygote = self.start_builders() if role == _BUILDER else self._zygote
+        if zygote is None:
+            raise ZygoteError("nothing is compiled ahead of time for this device")
         memory_bytes = memory_bytes if self.device.limits_memory or role == _BUILDER else 0
         process = zygote.spawn(role, memory_bytes=memory_bytes, cpu_s=CPU_LIMIT_S)
         try:
@@ -304,7 +318,8 @@ class Resources:
             handle.close()
         self.references.close()
         self._zygote.close()
-        self._builders.close()
+        if self._builders is not None:
+            self._builders.close()
         self.core_waker.close()
         self.stopwatch.close()
         self._claim.close()

@@ -24,6 +24,7 @@ from dataclasses import asdict
 
 import torch
 
+from app.domain.backend import BACKENDS
 from app.domain.evaluation import Evaluation
 from app.domain.evidence import Traces
 from app.domain.job import Job
@@ -146,6 +147,8 @@ class Connection:
         answer: dict[str, object]
         try:
             self._resources.restart_helpers()
+            if BACKENDS[job.backend].replaceable_launches:
+                self._resources.start_builders()
             self._say_begun()
             evaluation, traces = self._evaluate(job, cancellation)
             # without it, a process that died with its zygote looks like a crash
