@@ -188,7 +188,7 @@ def test_a_process_that_runs_while_frozen_is_noticed(
         process.require_frozen()
         os.kill(pid, signal.SIGCONT)
         assert process.freeze() is False, "it remembers that everything stood"
-        with pytest.raises(BrokenProtocolError, match="ran while it was to stand still"):
+        with pytest.raises(BrokenProtocolError, match="ran while it was stopped"):
             process.require_frozen()
         process.thaw()
     process.freeze()

@@ -180,7 +180,7 @@ class ConfinedProcess:
                     os.close(fd)
                 if message:
                     return self._sized(message, size), None  # raises
-                ready = [self._notes]  # it closed its channel; the warden will say how it ended
+                ready = [self._notes]  # it closed its channel; the warden reports how it ended
             if self._notes in ready:
                 self._take_note()
             elif not ready:
@@ -220,7 +220,7 @@ class ConfinedProcess:
                 message = self._read(size)
                 if message:
                     return self._sized(message, size)
-                gone = True  # it closed its channel; the warden will say how it ended
+                gone = True  # it closed its channel; the warden reports how it ended
                 poll.unregister(self._channel.fileno())
             if self._notes.fileno() in ready:
                 self._take_note()
@@ -245,7 +245,7 @@ class ConfinedProcess:
             return False
         known = set(self._frozen)
         began = time.monotonic()
-        own = self._looked_at()
+        own = self._observed_threads()
         self._frozen = self._frozen or [own.pid]
         grows = False
         while True:
@@ -283,14 +283,14 @@ class ConfinedProcess:
             return
         if not self._all_stopped:
             raise RuntimeError("the process is not frozen")
-        own = self._looked_at()
+        own = self._observed_threads()
         if self._is_stopped(own) or self._is_stopped(
             own
         ):  # again: threads that were dead before are gone now
             return
         if readable(self._notes, timeout_s=ENDING_S):
             self._take_note()
-        raise BrokenProtocolError("something in it ran while it was to stand still")
+        raise BrokenProtocolError("a thread of it ran while it was stopped")
 
     def timed(
         self,
@@ -349,8 +349,8 @@ class ConfinedProcess:
             self._paused_s += time.monotonic() - self._paused_at
             self._paused_at = None
 
-    def _looked_at(self) -> proc.Threads:
-        """The threads of the process."""
+    def _observed_threads(self) -> proc.Threads:
+        """The threads of the process, with the files that stay open."""
         pid = self.pid if self._pid is None else self._pid
         self._threads = self._threads or proc.Threads(pid, kept=proc.KEPT_FILES)
         return self._threads

@@ -1,8 +1,8 @@
 """Forbidden acts, attempted by a confined process: the inner half of the self-test
 (selftest.py is the outer).
 
-Every act runs in a fork of its own, so that one that hangs or is killed says so and the next one
-still runs.  An act that returns has succeeded; one that raises OSError was refused.
+Every act runs in a fork of its own, so that the next one still runs if one hangs or is killed.  An
+act that returns has succeeded; one that raises OSError was refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workers.sandbox import seccomp, syscalls
 OUTCOME = struct.Struct("<Ii")
 """Index of the act; 0: it succeeded, above: refused with this errno, below: ended by this signal.
 
-Neither errno nor refusal: UNSEEN and UNFINISHED."""
+UNSEEN and UNFINISHED are no errno."""
 
 UNSEEN = 250
 """The act was not refused, and did not reach its target."""
@@ -52,9 +52,9 @@ class Targets:
     token: str
     """Unique text: the content of every canary."""
     file: str
-    """A file that everybody could read."""
+    """A world-readable file."""
     folder: str
-    """A folder that everybody could write into."""
+    """A world-writable folder."""
     outer_pid: int
     """Pid of the outer half itself."""
     address: int
@@ -84,7 +84,7 @@ def serve(channel: socket.socket, scratch: Path) -> None:  # noqa: ARG001 (as ev
     targets = Targets(**json.loads(channel.recv(MESSAGE_BYTES)))
     for index, act in enumerate(ACTS.values()):
         channel.send(OUTCOME.pack(index, _attempt(act, targets)))
-    channel.recv(1)  # until the outer half lets go
+    channel.recv(1)  # until the outer half closes it
 
 
 def _attempt(act: Callable[[Targets], None], targets: Targets) -> int:
@@ -217,7 +217,7 @@ def _open_netlink(targets: Targets) -> None:  # noqa: ARG001
 
 
 def _write_outside(targets: Targets) -> None:
-    """Wherever others might look.  Raises the last refusal only if every place refused."""
+    """Write into a folder that other users could read.  Raises the last refusal if all refused."""
     refusal = _unseen("no such place")
     for folder in (
         targets.folder,

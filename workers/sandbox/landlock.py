@@ -4,8 +4,8 @@ It needs no privilege and no namespace, so it also works in containers that refu
 restricted process can neither trace nor inspect a process that is not under the same restriction or
 a further one: not the referee, and not another candidate, even with the same uid.
 
-Does not guard against: sockets in the file system (seccomp forbids connecting), reading names and
-sizes of files (stat is not mediated), UDP (seccomp).
+This does not guard against sockets in the file system (seccomp forbids connecting), reading names
+and sizes of files (stat is not mediated), UDP (seccomp).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WRITE = READ | _WRITE_FILE | _TRUNCATE
 """Rights to existing files."""
 DEVICE = _READ_FILE | _WRITE_FILE | _IOCTL_DEV
 EVERYTHING = -1
-"""All rights that this kernel's ABI knows."""
+"""All rights that the kernel's ABI has."""
 
 _NET_TCP = 0b11  # bind, connect
 _SCOPE_SOCKETS_AND_SIGNALS = 0b11

@@ -36,7 +36,7 @@ def enter() -> None:
     and empty folders.
     """
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
-    # Built on top of /sys, which exists everywhere and from which nothing is shown.  A Python
+    # Built on top of /sys, which exists everywhere and of which nothing is shown.  A Python
     # below a 0700 home is reachable for any uid afterwards, because this process owns the
     # folders above it in the new root.
     root = Path("/sys")

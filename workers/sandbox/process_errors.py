@@ -53,7 +53,7 @@ class TimedOut(Exception):  # noqa: N818 (named like the status)
 
 
 class BrokenProtocolError(Exception):
-    """An answer of a process that no working shim gives, or a process that runs where it
-    must not: its own fault.  No built-in exception stands for it, so that an error in the
-    caller's code is never taken for one.
+    """Error: an answer that no working shim gives, or a process that runs while it must not; the
+    fault of the process.  No built-in exception is used for it, so that an error in the caller's
+    code is never taken for it.
     """

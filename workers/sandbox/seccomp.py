@@ -1,9 +1,9 @@
 """A system-call filter for untrusted processes: classic BPF, assembled here
 (seccomp(2), seccomp_data in seccomp.h).
 
-Nearly everything that is refused fails with an error and does not kill: honest libraries try things
-(a profiler, an io_uring, a network interface) and live with a no, and a process that was killed for
-asking would look like a crash. Only calls through another architecture's entry kill: honest code
+Nearly every refused call fails with an error and does not kill the process: honest libraries try to
+use a profiler, an io_uring or a network interface and continue without, and a killed process would
+look like a crash.  Only calls through another architecture's entry kill: honest code
 never makes them, and their numbers mean other calls.
 
 The calls that CUDA, torch and Triton are known to need stay open: ioctl, mmap and mlock on
@@ -11,7 +11,7 @@ The calls that CUDA, torch and Triton are known to need stay open: ioctl, mmap a
 AF_UNIX sockets (the driver listens on an abstract one, to pass descriptors), vfork and execve for
 compilers.  CUDA does without all calls that Docker's default profile refuses.
 
-Does not guard against: holes in the calls that stay open, above all in the ioctls of
+This does not guard against vulnerabilities in the calls that stay open, above all in the ioctls of
 the NVIDIA driver.
 """
 
@@ -39,7 +39,7 @@ _OTHERS = {
     "process_madvise": (440, 440), "process_mrelease": (448, 448), "pidfd_getfd": (438, 438),
     "migrate_pages": (256, 238), "move_pages": (279, 239),
 }  # fmt: skip
-"""Reach into another process."""
+"""Calls that access another process."""
 
 _NAMESPACES = {
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
@@ -49,8 +49,8 @@ _NAMESPACES = {
     "mount_setattr": (442, 442),
     "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
-"""Build a world of one's own, in which one is root and reaches code that was never
-meant for users.
+"""Calls that make namespaces and mounts, in which a process is root and reaches kernel code that
+was never meant for unprivileged users.
 """
 
 _SURFACE = {
@@ -62,8 +62,8 @@ _SURFACE = {
     "modify_ldt": (154, None),
     "uselib": (134, None), "lsm_set_self_attr": (460, 460),
 }  # fmt: skip
-"""Parts of the kernel in which holes are found again and again, and that no kernel under test
-needs; some of them (perf_event_open, userfaultfd) also watch or stop others.
+"""Calls into parts of the kernel with frequent vulnerabilities that no candidate needs; some of
+them (perf_event_open, userfaultfd) also observe or stop other processes.
 """
 
 _CHANNELS = {
@@ -75,8 +75,8 @@ _CHANNELS = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }  # fmt: skip
-"""Outlive a process: its successor could find data left there (keyrings, System V
-and POSIX IPC).
+"""Calls that create objects which outlive a process (keyrings, System V and POSIX IPC): a later
+candidate could find data there.
 """
 
 _MACHINE = {
@@ -90,22 +90,22 @@ _MACHINE = {
     "setdomainname": (171, 162),
     "iopl": (172, None), "ioperm": (173, None), "vhangup": (153, 58),
 }  # fmt: skip
-"""Concern the whole machine, its clocks among them."""
+"""Calls that affect the whole machine, including its clocks."""
 
 _SIGNALS = {"timer_create": (222, 107), "mq_notify": (244, 184)}
-"""Have the kernel send a signal of one's choice later on, with SIGCONT among them: a process that
-was stopped while its inputs are written would go on by itself, and would have seen them before the
-clock starts.  setitimer, alarm and timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or
-nothing, none of which wakes a stopped process.
+"""Calls that make the kernel send a signal of the caller's choice later: with SIGCONT, a process
+that is stopped while its inputs are written would continue and see them before the clock starts.
+setitimer, alarm and timerfd stay open: they send SIGALRM, SIGVTALRM, SIGPROF or nothing, none of
+which continues a stopped process.
 """
 
 BOUND = {"sched_setaffinity": (203, 122)}
-"""Refused to a process bound to a core: the other side is measured on the same one, and leaving it
-gives all cores of the host to himself.
+"""Calls that are refused to a process bound to a core: both sides are measured on that core, and a
+candidate that leaves it would have all cores of the host.
 """
 
 DENIED = {**_OTHERS, **_NAMESPACES, **_SURFACE, **_CHANNELS, **_MACHINE, **_SIGNALS}
-"""Refused with any arguments: name → number on x86_64 and on aarch64 (None: it has
+"""Calls that are refused with any arguments: name → number on x86_64 and on aarch64 (None: it has
 no such call).
 """
 
@@ -116,12 +116,13 @@ FILTERED = {
     "personality": (135, 92),
     "fcntl": (72, 25),
 }  # fmt: skip
-"""Looked at more closely; same form."""
+"""Calls that are refused with some arguments (`_argument_rules`); same form."""
 
 _CLONE_NEW = 0x7E020000
 """Every CLONE_NEW* that clone(2) takes; CLONE_NEWTIME only exists in unshare and clone3."""
 _CLONE_PARENT = 0x00008000
-"""Would make a sibling of the caller, which is not among its descendants when those are frozen."""
+"""Flag of clone for a sibling of the caller, which `freeze` would not find among its descendants.
+"""
 _CLONE_SIGNAL = 0xFF
 """Mask, in clone's flags, of the signal that the parent gets when the child ends.  0
 (threads) and SIGCHLD are usual; with SIGCONT, a child that is about to end when all are
@@ -129,17 +130,17 @@ stopped would wake its parent.
 """
 _SIGCHLD = 17
 _F_SETSIG = 10
-"""Which signal says that a descriptor is ready, that a lease is broken or that a folder has changed
-(O_ASYNC, FIOASYNC, F_SETLEASE, F_NOTIFY): SIGCONT could be it, and the referee's own request the
-event that makes the descriptor ready. Without it, it is SIGIO.
+"""Command of fcntl that selects the signal for a descriptor that is ready, a broken lease or a
+changed folder (O_ASYNC, FIOASYNC, F_SETLEASE, F_NOTIFY).  With SIGCONT, the referee's own request
+could continue the process.  Without this command the signal is SIGIO.
 """
 
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 1, 5, 0xF
 _PRCTL_DENIED = (
-    1,  # PR_SET_PDEATHSIG: it shall die with us
+    1,  # PR_SET_PDEATHSIG: candidates must be killed when the warden ends
     35,  # PR_SET_MM
-    36,  # PR_SET_CHILD_SUBREAPER: its orphans stay below it
-    62,  # PR_SCHED_CORE: would keep others off the other half of its core
+    36,  # PR_SET_CHILD_SUBREAPER: orphans must stay among the candidate's descendants
+    62,  # PR_SCHED_CORE: would keep others off the core's other hardware thread
 )
 _IOCTL_DENIED = (0x5412, 0x541C, 0x540E)
 """TIOCSTI and TIOCLINUX: typing into another user's terminal.  TIOCSCTTY: a process with a terminal
@@ -169,7 +170,7 @@ class _Program(ctypes.Structure):
 
 
 def program(machine: str, *, bound: bool = False) -> bytes:
-    """The filter for `machine` (as in uname), default allow; `bound`: to the cores where it is now.
+    """The filter for `machine` (as in uname), default allow; `bound`: refuse to change cores.
     Raises OSError for a machine that has no table here.
     """
     if machine not in _AUDIT_ARCH:
@@ -188,15 +189,15 @@ def program(machine: str, *, bound: bool = False) -> bytes:
     for numbers in (DENIED | (BOUND if bound else {})).values():
         if (denied := numbers[column]) is not None:
             code += [(_JEQ, 0, 1, denied), _refuse(errno.EPERM)]
-    for name, body in _closer_looks().items():
+    for name, body in _argument_rules().items():
         code += [(_JEQ, 0, len(body), FILTERED[name][column]), *body]
     code.append((_RET, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
 def number(name: str, machine: str) -> int:
-    """Number of a system call named here.  Raises KeyError for another, OSError
-    where `machine` has no such call.
+    """Number of a system call that this module names.  Raises KeyError for any other, OSError
+    if `machine` has no such call.
     """
     found = (DENIED | BOUND | FILTERED)[name][list(_AUDIT_ARCH).index(machine)]
     if found is None:
@@ -209,11 +210,11 @@ def _refuse(error: int) -> Instruction:
 
 
 def _argument(index: int, *, high: bool = False) -> Instruction:
-    """Load half of an argument.  The low half is all that the kernel reads of an int."""
+    """Load half of an argument.  Of an int the kernel reads the low half only."""
     return (_LD, 0, 0, _ARGS + 8 * index + 4 * high)
 
 
-def _closer_looks() -> dict[str, list[Instruction]]:
+def _argument_rules() -> dict[str, list[Instruction]]:
     """Instructions for each call of FILTERED; every path ends in a return."""
     allow = (_RET, 0, 0, _ALLOW)
     forbid = _refuse(errno.EPERM)
@@ -226,9 +227,9 @@ def _closer_looks() -> dict[str, list[Instruction]]:
             _argument(0), (_JSET, 0, 1, _CLONE_NEW | _CLONE_PARENT), forbid,
             (_AND, 0, 0, _CLONE_SIGNAL), (_JEQ, 2, 0, 0), (_JEQ, 1, 0, _SIGCHLD), forbid, allow,
         ],
-        # Its flags lie in memory, where no filter can look; glibc falls back to clone.
+        # clone3 has its flags in memory, which no filter can read; glibc falls back to clone.
         "clone3": [_refuse(errno.ENOSYS)],
-        # A datagram names its receiver in memory, too.  Candidates need neither
+        # The receiver of a datagram is in memory as well.  Candidates need neither
         # datagrams nor connections.
         "socket": stream,
         "socketpair": stream,

@@ -211,8 +211,9 @@ class _Outer:
         )
 
     def saw(self, name: str, targets: escape_attempts.Targets) -> bool:
-        """Test whether an act that was not refused had an effect outside.  In a process namespace a
-        pid may name another process, and in a private /dev/shm a file is invisible to others.
+        """Test whether an act that was not refused had an effect outside of the sandbox.  In a
+        process namespace a pid may name another process, and in a private /dev/shm a file is
+        invisible to others.
         """
         effects = {
             "trace the worker (ptrace)": lambda: not _alive(targets.worker_pids[0]),

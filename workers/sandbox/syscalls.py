@@ -103,7 +103,7 @@ def unmount(target: Path | str) -> None:
 
 
 def pivot_root(new_root: Path) -> None:
-    """Make `new_root` the root of this mount namespace and let go of the old one."""
+    """Make `new_root` the root of this mount namespace and unmount the old one."""
     os.chdir(new_root)
     number = _SYS_PIVOT_ROOT[os.uname().machine]
     syscall(number, b".", b".", what=f"pivot_root({new_root})")
@@ -129,8 +129,9 @@ def prctl(option: int, value: int) -> None:
 
 
 def nice_session(value: int) -> None:
-    """Weight of this session against others.  Where the kernel groups tasks by session (autogroup,
-    sched(7)), the priority and class of a process count only among those of its own session.
+    """Set the weight of this session against others.  Where the kernel groups tasks by session
+    (autogroup, sched(7)), the priority and class of a process count only among those of its own
+    session.
     """
     autogroup = Path("/proc/self/autogroup")
     if autogroup.exists():
