@@ -248,6 +248,18 @@ def test_a_failure_while_calls_are_profiled_is_not_scored(
     assert (caught.value.status is Status.INVALID) is (kind == "profile_failed")
 
 
+def test_a_candidate_that_is_not_loaded_in_time_is_told_so() -> None:
+    cpu = open_device("cpu", 0, 1)
+    with pytest.raises(Fault) as caught, AttributeToCandidate(JOB, cpu):
+        raise TimedOut
+    assert "while its source was executed or its model constructed" in caught.value.error.message
+    loaded = AttributeToCandidate(JOB, cpu)
+    loaded.note_loaded()
+    with pytest.raises(Fault) as caught, loaded:
+        raise TimedOut
+    assert caught.value.error.message.startswith("no answer in time (at most ")
+
+
 def test_an_end_by_a_signal_without_a_name_has_a_message() -> None:
     assert str(Ended(status=40)) == "the process was killed by signal 40"
     assert str(Ended(status=11)) == "the process was killed by signal 11 (SIGSEGV)"

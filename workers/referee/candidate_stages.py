@@ -62,8 +62,9 @@ def run(
     session = Session(candidate)
     progress.cancellation.set_process(candidate.process)
     try:
-        with AttributeToCandidate(job, resources.device):
+        with AttributeToCandidate(job, resources.device) as attribution:
             context = _load(job, resources, progress, reference, session, spec, deadline)
+            attribution.note_loaded()
             _benchmark(context, progress)
             _profile(context, progress)
             _require_correct(context)
@@ -294,7 +295,7 @@ def _precompile(context: EvaluationContext, progress: Progress, notes: bytes) ->
         first = refused[0]
         message = (
             f"{first.name} runs in the interpreter but does not compile for"
-            f" {aot_compile.TARGET_NAME}"
+            f" {aot_compile.TARGET_NAME}: {aot_compile.reason(first.message)}"
         )
         if first.message == control_channel.ANOTHER:
             message = f"{first.name} is {control_channel.ANOTHER}"

@@ -44,8 +44,16 @@ def describe(trial: Trial, rule: correctness.Rule, spec: ProblemSpec | None = No
     return (
         f"call {trial.call}{unusual}, {_name(check.index, trial, spec)}"
         f" ({check.dtype}, {list(check.shape)}): "
-        f"{_difference(check, rule)}{overwritten}"
+        f"{_difference(check, rule)}{_worst(check, trial)}{overwritten}"
     )
+
+
+def _worst(check: OutputCheck, trial: Trial) -> str:
+    """The worst element; empty on changed inputs, whose values are not told."""
+    if check.worst is None or trial.variant != "own":
+        return ""
+    index = ", ".join(map(str, check.worst.index))
+    return f"; worst at [{index}]: expected {check.worst.expected}, got {check.worst.got}"
 
 
 def _name(index: int, trial: Trial, spec: ProblemSpec | None) -> str:

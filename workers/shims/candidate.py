@@ -169,7 +169,7 @@ class Shim:
             )
         self._entry = getattr(module, name, None)
         if not isinstance(self._entry, type):
-            text = f"expected a class {name}, found {_classes(module)}\n"
+            text = f"expected a class {name}, found {_found(module, self._entry)}\n"
             return Reply(ReplyCode.NO_ENTRY_POINT, 0, control_channel.put_text(box, text))
         return Reply(ReplyCode.DONE)
 
@@ -326,8 +326,12 @@ class Shim:
         return Reply(ReplyCode.DONE, len(rows) // launch_records.ROW.size, self._recorder.total)
 
 
-def _classes(module: ModuleType) -> str:
-    """Names of the classes that a module defines itself, for a person who misspelt one."""
+def _found(module: ModuleType, entry: object) -> str:
+    """Type of the object that a module has under the name of the class, or else the names of the
+    classes that it defines, for a person who misspelt one.
+    """
+    if entry is not None:
+        return f"an object of type {type(entry).__name__} under this name"
     own = [
         key
         for key, each in vars(module).items()

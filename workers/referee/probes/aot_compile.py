@@ -20,6 +20,8 @@ from workers.sandbox.process_errors import TimedOut
 TARGET_CAPABILITY = 90
 TARGET_NAME = "sm_90 (H100, H200)"
 TIMEOUT_S = 20.0
+LONGEST_REASON = 200
+"""Characters of the compiler's reason in an error message; the log has all of it."""
 
 _OUTCOMES = {0: "failed", 1: "ok", 2: "not_attempted"}
 
@@ -57,6 +59,12 @@ def precompile(resources: Resources, source: bytes, notes: bytes) -> Compiled:
         )
     finally:
         builder.close()
+
+
+def reason(log: str) -> str:
+    """The compiler's reason in one line: its last one that is no excerpt of the source."""
+    lines = [line.strip() for line in log.splitlines() if line.strip(" ^~\t")]
+    return lines[-1][:LONGEST_REASON] if lines else "no reason given"
 
 
 def _row(mailbox: bytes, index: int) -> CompiledKernel:

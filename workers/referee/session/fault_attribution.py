@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import EvaluationError, Status
@@ -284,9 +285,14 @@ class AttributeToCandidate:
     def __init__(self, job: Job, device: Device) -> None:
         self._job = job
         self._device = device
+        self._loaded = False
 
-    def __enter__(self) -> None:
-        return None
+    def note_loaded(self) -> None:
+        """Note that the candidate's source has been executed and its model constructed."""
+        self._loaded = True
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
@@ -319,8 +325,11 @@ class AttributeToCandidate:
                 f"at most {options.call_timeout_s:g} s a call{first}, {options.deadline_s:g} s"
                 " in all"
             )
+            stage = (
+                "" if self._loaded else " while its source was executed or its model constructed"
+            )
             raise Fault(
-                Status.TIMEOUT, "timeout", str(error) or f"no answer in time ({limits})"
+                Status.TIMEOUT, "timeout", str(error) or f"no answer in time{stage} ({limits})"
             ) from error
         if isinstance(error, Ended):
             if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
