@@ -44,7 +44,7 @@ class Sides:
         self.reference, self.candidate = Side(reference_us), Side(candidate_us)
         self.slots = slots
         self.device_lock = SimpleNamespace(
-            shared=nullcontext, uncharged=UnchargedTime(), wait_for_those_apart=lambda seconds: None
+            shared=nullcontext, uncharged=UnchargedTime(), wait_for_apart=lambda seconds: None
         )
         self.exclusive = nullcontext
         self.bytes_per_call = 1 << 20

@@ -179,7 +179,7 @@ class Lock:
         self.pauses += 1
         return True
 
-    def wait_for_those_apart(self, timeout_s: float) -> None:
+    def wait_for_apart(self, timeout_s: float) -> None:
         assert not self.is_held
         self.waited_s.append(timeout_s)
 

@@ -135,19 +135,19 @@ def test_a_long_check_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) 
 
     with device_lock.shared():
         assert not device_lock.obstructed
-        device_lock.step_aside()  # no timer waits
+        device_lock.yield_to_timers()  # no timer waits
         timer = threading.Thread(target=time_it)
         timer.start()
         while not device_lock.obstructed:
             time.sleep(0.001)
         order.append("first half")
-        device_lock.step_aside()
+        device_lock.yield_to_timers()
         order.append("second half")
         assert not device_lock.obstructed
     timer.join(timeout=10)
     assert order == ["first half", "timed", "second half"]
     with device_lock.exclusive():
-        device_lock.step_aside()  # without effect: a timer lets no other go first
+        device_lock.yield_to_timers()  # without effect: a timer lets no other go first
 
 
 def test_a_lease_ends_with_its_holder(tmp_path: Path) -> None:

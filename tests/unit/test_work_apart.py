@@ -124,8 +124,8 @@ def test_work_that_begins_later_is_not_waited_for(tmp_path: Path) -> None:
     )
     threads = [_beside(lock, Process(), going := threading.Event(), first_over)]
     assert going.wait(10)
-    lock.wait_for_those_apart(0.01)  # it goes on
-    waiter = threading.Thread(target=lock.wait_for_those_apart, args=(60.0,))
+    lock.wait_for_apart(0.01)  # it goes on
+    waiter = threading.Thread(target=lock.wait_for_apart, args=(60.0,))
     waiter.start()
     time.sleep(0.05)
     threads.append(_beside(lock, Process(), going := threading.Event(), later_over))

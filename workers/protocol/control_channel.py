@@ -59,14 +59,14 @@ spilled, shared (−1: unknown).
 """
 
 
-ANOTHER = "another function outside the interpreter than the one that ran"
+OTHER_FUNCTION = "another function outside the interpreter than the one that ran"
 """Message of a COMPILED_ROW: the kernel asks whether it is interpreted
 (workers.backends.support.kernel_digest).
 """
 
 
 ESTIMATED_INPUTS = 3
-"""Copies of a problem's inputs in the estimate that SIZE answers."""
+"""Copies of a problem's inputs in the estimate that ESTIMATE answers."""
 
 ABSENT_BIT = 32
 """First bit, in a candidate's answer to ARENA, of those for constants without a counterpart in its
@@ -95,7 +95,7 @@ class Command(IntEnum):
     """Reference only: fill slots a … a+b−1 with inputs drawn under the seed, rows c and following
     of a batch, and with their expected outputs if the arena has as many slots for those.
     """
-    SIZE = 18
+    ESTIMATE = 18
     """Reference only: answers an estimate of the device memory, in bytes, that describing
     the problem takes; 0 if unknown.
     """

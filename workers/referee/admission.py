@@ -96,7 +96,7 @@ def _estimate(
             progress.stages.stage("reference"),
             AttributeToProblem(resources.references, reference, resources.device),
         ):
-            known[job.case] = reference.size(seed, REFERENCE_TIMEOUT_S)
+            known[job.case] = reference.estimate_bytes(seed, REFERENCE_TIMEOUT_S)
         _require_fitting(resources, reference, known[job.case] // control_channel.ESTIMATED_INPUTS)
     return known[job.case]
 

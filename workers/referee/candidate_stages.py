@@ -297,8 +297,8 @@ def _precompile(context: EvaluationContext, progress: Progress, notes: bytes) ->
             f"{first.name} runs in the interpreter but does not compile for"
             f" {aot_compile.TARGET_NAME}: {aot_compile.reason(first.message)}"
         )
-        if first.message == control_channel.ANOTHER:
-            message = f"{first.name} is {control_channel.ANOTHER}"
+        if first.message == control_channel.OTHER_FUNCTION:
+            message = f"{first.name} is {control_channel.OTHER_FUNCTION}"
         raise Fault(Status.COMPILE_ERROR, "gpu_compile", message, first.message)
 
 

@@ -54,4 +54,4 @@ class Progress:
         """
         if self.timing is None or self.profile is None or resources.device.precompiles:
             return
-        self.timing = call_profile.with_launches(self.timing, self.profile)
+        self.timing = call_profile.marked_if_launch_bound(self.timing, self.profile)

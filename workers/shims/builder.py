@@ -111,7 +111,7 @@ class Shim:
             )
         function = self._function(name, str(launch.get("digest")))
         if function is None:
-            return _row(name, signature, control_channel.ANOTHER, _FAILED)
+            return _row(name, signature, control_channel.OTHER_FUNCTION, _FAILED)
         try:
             constants = {
                 key: kernel_constants.read(form, self._function)

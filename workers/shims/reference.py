@@ -77,7 +77,7 @@ class Shim:
                 return self._load(fd, a, b, by_cases=bool(c))
             if command == Command.DESCRIBE:
                 return self._describe(number, a, seed, sole=bool(b))
-            if command == Command.SIZE:
+            if command == Command.ESTIMATE:
                 return Reply(ReplyCode.DONE, self._problem.estimated_bytes(seed))
             if command == Command.ARENA and fd is not None:
                 return self._lay_out(self._sessions[number], fd, problem_spec.Slots(a, b))

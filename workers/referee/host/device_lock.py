@@ -141,7 +141,7 @@ class DeviceLock:
         """True while this thread checks and a timer of another thread waits."""
         return bool(self._waiting_timers) and threading.get_ident() in self._checking
 
-    def step_aside(self) -> None:
+    def yield_to_timers(self) -> None:
         """Let waiting timers go first if this thread checks.  The caller holds no other lock that a
         timer may need, and nothing of its evaluation uses the device.
         """
@@ -197,7 +197,7 @@ class DeviceLock:
         )
         return self.uncharged.waited_s(thread) + pauses_s
 
-    def wait_for_those_apart(self, timeout_s: float) -> None:
+    def wait_for_apart(self, timeout_s: float) -> None:
         """Wait, without holding a lock, until everything that runs apart now has ended.  Work that
         begins later is paused in time, and among eight evaluations there is nearly always some.
         """

@@ -181,7 +181,7 @@ def _single_batches(extra: CallRunner, count: int) -> list[Batch]:
 
 def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
     """Test whether a call is right with the launches replaced as `mode` says."""
-    extra.step_aside()
+    extra.yield_to_timers()
     extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
     return _passes(extra, batch)
 

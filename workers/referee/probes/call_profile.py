@@ -162,7 +162,7 @@ def _computing(seen: Sequence[Launch]) -> list[Launch]:
     return [launch for launch in seen if launch.origin != "transfer"]
 
 
-def with_launches(timing: Timing, profile: Profile) -> Timing:
+def marked_if_launch_bound(timing: Timing, profile: Profile) -> Timing:
     """The timing, marked if the candidate's calls are launch-bound.  If host and device are about
     equally fast, the interval is widened upwards: another process may be faster.
 

@@ -90,11 +90,11 @@ class Session:
         self.requests += 1
         return self.handle.ask(command, timeout_s, session=self._number, **numbers)
 
-    def size(self, seed: bytes, timeout_s: float) -> int:
+    def estimate_bytes(self, seed: bytes, timeout_s: float) -> int:
         """Device memory that describing the problem takes, in bytes, as the
         reference estimates it; 0 if it cannot.
         """
-        return self.ask(Command.SIZE, timeout_s, seed=seed)[0]
+        return self.ask(Command.ESTIMATE, timeout_s, seed=seed)[0]
 
     def ask_for_text(self, command: Command, timeout_s: float, **numbers: Any) -> tuple[int, str]:
         """See `ask`; returns the number and the text of the answer."""

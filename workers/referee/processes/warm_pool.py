@@ -155,7 +155,7 @@ class WarmPool:
                 handle.process.kill(wait_s=max(0.0, until - time.monotonic()))
             with self._device_lock.shared():  # unmapping memory stops the device for a moment
                 for handle in killed:
-                    self._device_lock.step_aside()
+                    self._device_lock.yield_to_timers()
                     handle.close()
             with self._changing:
                 self._unreaped -= len(killed)

@@ -157,7 +157,7 @@ class LastTruth(NamedTuple):
         )
 
 
-def prepared(parts: Sequence[Part], leaves: int) -> Truth:
+def drawn_truth(parts: Sequence[Part], leaves: int) -> Truth:
     """Expected outputs that were drawn with the inputs."""
     rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
     return Truth(
@@ -202,7 +202,7 @@ def joined(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def shown(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
+def leaf_views(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
     """Views of the slots, one tensor per leaf: (slots, elements).  They change with the memory."""
     found = []
     for offset, leaf in zip(region.offsets, region.leaves, strict=True):
@@ -214,9 +214,11 @@ def shown(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
     return found
 
 
-def columns(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
+def leaf_copies(memory: torch.Tensor, region: layout.Region) -> list[torch.Tensor]:
     """Private copies of the slots, one tensor per leaf: (slots, elements)."""
-    return [leaf.clone(memory_format=torch.contiguous_format) for leaf in shown(memory, region)]
+    return [
+        leaf.clone(memory_format=torch.contiguous_format) for leaf in leaf_views(memory, region)
+    ]
 
 
 def changed(

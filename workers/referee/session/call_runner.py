@@ -26,7 +26,7 @@ from workers.referee.session.draws import Draws
 from workers.referee.session.idle_probe import IdleProbe
 from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 from workers.referee.session.unchanged_inputs import require_changed
-from workers.referee.session.varying_outputs import held_to_the_reference
+from workers.referee.session.varying_outputs import compared_with_reference
 from workers.sandbox.confined_process import StopwatchInterface
 
 LATER_S = 10.0
@@ -54,7 +54,7 @@ shows itself as a wrong or a late output.
 QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
 
-APART_S, ASIDE = 40.0, 3
+APART_S, YIELDS = 40.0, 3
 """Seconds for which a timer that finds the device busy waits for work that runs
 apart, and how often it does that.
 """
@@ -117,17 +117,17 @@ class CallRunner(Draws):
         and their queued work is done.  If that takes long, timers stand aside until those
         processes have ended their calls.
         """
-        for _ in range(ASIDE):
+        for _ in range(YIELDS):
             with self.device_lock.exclusive(self.reference.process, self.candidate.process):
-                if self._have_ended_what_is_queued():
+                if self._wait_for_queued_work():
                     yield
                     return
-            self.device_lock.wait_for_those_apart(APART_S)
+            self.device_lock.wait_for_apart(APART_S)
         with self.device_lock.exclusive(self.reference.process, self.candidate.process):
-            self._have_ended_what_is_queued()
+            self._wait_for_queued_work()
             yield
 
-    def _have_ended_what_is_queued(self) -> bool:
+    def _wait_for_queued_work(self) -> bool:
         """Wait for the work that paused processes had queued; returns whether it ended in time."""
         with self.device_lock.uncharged.waiting():
             return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
@@ -156,7 +156,7 @@ class CallRunner(Draws):
 
     def verify(self, *deliveries: Delivery, keep: bool = True, known: Truth | None = None) -> bool:
         """See Record.verify."""
-        self.step_aside()
+        self.yield_to_timers()
         if not self.deadline.has_work_time:
             raise ReferenceFailedError(
                 f"its own work, with the comparison of outputs, took more than"
@@ -170,7 +170,7 @@ class CallRunner(Draws):
 
     def are_right(self, delivery: Delivery) -> bool:
         """See Record.are_right."""
-        self.step_aside()
+        self.yield_to_timers()
         with self.device_lock.uncharged.working():
             return self.record.are_right(delivery)
 
@@ -229,7 +229,7 @@ class CallRunner(Draws):
         """
         session.process.freeze()
         if self.stopwatch is not None:
-            self._have_device_at_rest()
+            self._wait_for_idle_device()
         at, given = self.slot(batch, first, count), self.given(batch, first, count)
         target = session.region(self.arena.inputs, at, count)
         if target.data_ptr() != given.data_ptr():
@@ -243,7 +243,7 @@ class CallRunner(Draws):
         synchronize(self._device)
         return self._before(session) if self.stopwatch is not None else None
 
-    def _have_device_at_rest(self) -> None:
+    def _wait_for_idle_device(self) -> None:
         """Wait until the device is idle, before the inputs of a timed block are written.  If
         something goes on working, candidates that seemed to compile are paused.
         """
@@ -301,7 +301,7 @@ class CallRunner(Draws):
         while others may be timed.  `limits`: see Session.timed_run.
         """
         at = self.slot(batch, 0, 1)
-        held = held_to_the_reference(self, [(batch, 0, 1)], self.device_lock.shared)
+        held = compared_with_reference(self, [(batch, 0, 1)], self.device_lock.shared)
         with held, self.device_lock.apart(self.candidate.process):
             return Times(
                 *self.candidate.timed_run(at, 1, Delivering.COPY, timeout_s, first_call=limits)
@@ -324,7 +324,7 @@ class CallRunner(Draws):
         before_ns = self.fill(self.candidate, batch, first, count)
         delivering = self.candidate.delivering
         at, timeout_s = self.slot(batch, first, count), self.time_limit_s(self.candidate, count)
-        with held_to_the_reference(self, [(batch, first, count)]):
+        with compared_with_reference(self, [(batch, first, count)]):
             times = Times(
                 *self.candidate.timed_run(at, count, delivering, timeout_s, self.stopwatch)
             )

@@ -28,9 +28,9 @@ from workers.referee.session.batches import (
     LastTruth,
     Part,
     Truth,
-    columns,
-    prepared,
-    shown,
+    drawn_truth,
+    leaf_copies,
+    leaf_views,
 )
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.reference_side import make_room, reference_side
@@ -117,17 +117,17 @@ class Draws:
         """
         return self.reference.has_lost_mapping
 
-    def step_aside(self) -> None:
+    def yield_to_timers(self) -> None:
         """Let waiting timers go first, between two steps."""
         if self.device_lock.obstructed:
             self.candidate.process.freeze()
-            self.device_lock.step_aside()
+            self.device_lock.yield_to_timers()
 
     def draw(self, count: int) -> Batch:
         """Make the reference draw `count` new input sets under a new seed, with their expected
         outputs if memory allows (problem_spec.Slots).
         """
-        self.step_aside()
+        self.yield_to_timers()
         seed = self._next_seed()
         if self.arena.slots.streamed:
             batch = self._batch(seed, None, rows=range(count))
@@ -159,7 +159,7 @@ class Draws:
         """One input set for each of the `wanted` variants that the reference can make;
         None if it can make none of them.
         """
-        self.step_aside()
+        self.yield_to_timers()
         seed = self._next_seed()
         made = self._vary(seed, wanted)
         variants = tuple(variant for variant in sorted(wanted) if made >> variant & 1)
@@ -219,7 +219,7 @@ class Draws:
         result is valid until the next request.
         """
         if self.arena.slots.together:
-            return prepared(parts, len(self.arena.outputs.leaves))
+            return drawn_truth(parts, len(self.arena.outputs.leaves))
         if self._last is not None and (known := self._last.of(parts, self.reference.requests)):
             return known
         began = time.perf_counter()
@@ -240,8 +240,8 @@ class Draws:
         with reference_side(self.device_lock.uncharged):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count)
         return Truth(
-            expected=shown(reference.region(arena.expected, 0, count), arena.expected),
-            baseline=shown(reference.region(arena.baseline, 0, count), arena.baseline),
+            expected=leaf_views(reference.region(arena.expected, 0, count), arena.expected),
+            baseline=leaf_views(reference.region(arena.baseline, 0, count), arena.baseline),
         )
 
     def _place_inputs(self, parts: Sequence[Part]) -> int:
@@ -269,7 +269,7 @@ class Draws:
             count = self._place_inputs(parts)
         with reference_side(self.device_lock.uncharged):
             reference.ask(Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=count, c=1)
-        return shown(reference.region(arena.baseline, 0, count), arena.baseline)
+        return leaf_views(reference.region(arena.baseline, 0, count), arena.baseline)
 
     def _truth_of_one(self, parts: Sequence[Part]) -> Truth:
         """Expected outputs of a streamed call, computed into memory of their own."""
@@ -288,8 +288,8 @@ class Draws:
         )  # for comparing, and the next call
         expected = self._expected.memory.whole[: arena.expected.slot_bytes][None]
         return Truth(
-            expected=shown(expected, arena.expected),
-            baseline=shown(reference.region(arena.baseline, 0, 1), arena.baseline),
+            expected=leaf_views(expected, arena.expected),
+            baseline=leaf_views(reference.region(arena.baseline, 0, 1), arena.baseline),
         )
 
     def ask_second_look(self, delivery: Delivery, ties_only: bool) -> Answer | None:
@@ -369,8 +369,8 @@ class Draws:
                 variants=variants,
                 at=secrets.randbelow(self.slots - count + 1),
                 inputs=inputs,
-                expected=columns(reference.region(arena.expected, 0, count), arena.expected),
-                baseline=columns(reference.region(arena.baseline, 0, count), arena.baseline),
+                expected=leaf_copies(reference.region(arena.expected, 0, count), arena.expected),
+                baseline=leaf_copies(reference.region(arena.baseline, 0, count), arena.baseline),
                 poison=self._poisons[self._batches % 2],
             )
         else:

@@ -162,7 +162,7 @@ def _try_some(
         for variant, objection in zip(batch.variants, objections, strict=True)
         if objection
     ]
-    runner.step_aside()
+    runner.yield_to_timers()
     fit = [
         slot
         for slot, variant in enumerate(batch.variants)
@@ -184,14 +184,14 @@ def _are_near(
         return False
     at_once = runner.record.own_at_once
     for start in range(0, batch.slots, at_once):
-        runner.step_aside()
+        runner.yield_to_timers()
         own = runner.own_outputs([(batch, start, min(at_once, batch.slots - start))])
         if not all(
             usual_answers.looks_usual(*pair, ceiling=ceiling)
             for pair in zip(own, before, strict=True)
         ):
             return False
-    runner.step_aside()
+    runner.yield_to_timers()
     return runner.record.take_near(runner.run_candidate(batch, 0, batch.slots))
 
 
@@ -209,7 +209,7 @@ def _objections(
     at_once = runner.record.calls_at_once
     truth = None
     for start in range(0, batch.slots, at_once):
-        runner.step_aside()
+        runner.yield_to_timers()
         truth = runner.truth([(batch, start, min(at_once, batch.slots - start))])
         per_output = [
             usual_answers.objections(baseline, expected, each, ceiling=ceiling)

@@ -28,7 +28,7 @@ OTHER_OUTPUTS = frozenset(
 
 
 @contextmanager
-def held_to_the_reference(
+def compared_with_reference(
     draws: Draws,
     parts: Sequence[Part],
     locked: Callable[[], AbstractContextManager[None]] = nullcontext,

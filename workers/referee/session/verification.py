@@ -24,8 +24,8 @@ from workers.referee.session.batches import (
     calls_of,
     count_calls,
     joined,
+    leaf_views,
     runs,
-    shown,
 )
 from workers.referee.session.second_look import SecondLooks
 
@@ -160,7 +160,7 @@ class Record:
 
     def _beside(self, parts: list[Delivery]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Outputs of some calls, and the reference's own: (calls, elements) each."""
-        outputs = shown(joined([part.outputs for part in parts]), self._arena.outputs)
+        outputs = leaf_views(joined([part.outputs for part in parts]), self._arena.outputs)
         return outputs, self._own_outputs([(part.batch, part.first, part.count) for part in parts])
 
     def take_near(self, delivery: Delivery) -> bool:
@@ -238,7 +238,7 @@ class Record:
         unusual = replace(self.rule, gross=True, most=most)
         rule = rule or (self.rule if all(usual) else unusual)
         leaves = range(len(self._arena.outputs.leaves))
-        got = shown(joined([part.outputs for part in parts]), self._arena.outputs)
+        got = leaf_views(joined([part.outputs for part in parts]), self._arena.outputs)
         expected, baseline = known or self._truth(
             [(part.batch, part.first, part.count) for part in parts]
         )
@@ -288,7 +288,7 @@ class Record:
                 call,
                 compared,
                 exact[call],
-                lambda slot: shown(slot, self._arena.outputs),
+                lambda slot: leaf_views(slot, self._arena.outputs),
             )
         return compared
 
@@ -340,7 +340,9 @@ class Record:
         answer, if any.
         """
         found = []
-        for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
+        for check, got in zip(
+            checks, leaf_views(delivery.outputs, self._arena.outputs), strict=True
+        ):
             earlier = (
                 (call, expected[check.index][slot]) for call, expected, slot in self._history
             )
@@ -355,7 +357,9 @@ class Record:
         """Checks of one wrong call's outputs, with the number of unwritten elements."""
         poison, number = delivery.batch.poison, delivery.batch.number
         found = []
-        for check, got in zip(checks, shown(delivery.outputs, self._arena.outputs), strict=True):
+        for check, got in zip(
+            checks, leaf_views(delivery.outputs, self._arena.outputs), strict=True
+        ):
             count = 0 if check.ok else self._unwritten.count(got[0], check.index, poison, number)
             found.append(replace(check, unwritten=count, worst=None if count else check.worst))
         return found

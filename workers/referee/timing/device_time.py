@@ -63,7 +63,7 @@ CHECKED = 2
 made when outputs are verified.
 """
 
-SHORT_US, SHORT_OFF, OFF = 10.0, 0.15, 0.07
+SHORT_US, SHORT_ERROR, ERROR = 10.0, 0.15, 0.07
 """Relative difference from graphs of one process that replay calls on the same outputs, for calls
 that take less than SHORT_US microseconds on either side and for others: here each call has memory
 of its own, and short kernels have gaps between graphs.  Ratios were 5 to 13 % lower below 10 µs, 3
@@ -137,7 +137,7 @@ def added(
 
 
 def _as_device_timing(found: Timing) -> DeviceTiming:
-    off = 1 + (SHORT_OFF if min(found.reference_us, found.candidate_us) < SHORT_US else OFF)
+    off = 1 + (SHORT_ERROR if min(found.reference_us, found.candidate_us) < SHORT_US else ERROR)
     return DeviceTiming(
         reference_us=found.reference_us,
         candidate_us=found.candidate_us,
@@ -219,7 +219,7 @@ def _capture(
     """Have one side record its calls; returns the addresses of their outputs, call by call."""
     addresses: list[int] = []
     for first in range(0, graphs.most, graphs.calls):
-        runner.step_aside()
+        runner.yield_to_timers()
         with (
             runner.device_lock.shared(),
             runner.side_of(session),

@@ -60,7 +60,7 @@ class HandOver(NamedTuple):
     """Time of a hand-over, in microseconds."""
 
     us: float
-    off_us: float
+    error_us: float
     """Possible error."""
 
 

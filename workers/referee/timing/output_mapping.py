@@ -14,7 +14,7 @@ from workers.referee.processes.process_handle import FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Batch, Times
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.varying_outputs import held_to_the_reference
+from workers.referee.session.varying_outputs import compared_with_reference
 
 
 def survey(
@@ -63,7 +63,7 @@ def _survey(runner: CallRunner, session: Session, batch: Batch, count: int) -> N
     with runner.side_of(session), session.handle.lock:
         runner.fill(session, batch, 0, count)
         at, limit_s = runner.slot(batch, 0, count), runner.time_limit_s(session, count)
-        with held_to_the_reference(runner, [(batch, 0, count)]) if on_trial else nullcontext():
+        with compared_with_reference(runner, [(batch, 0, count)]) if on_trial else nullcontext():
             wall_ns, busy_ns = session.timed_run(at, count, Delivering.SURVEY, limit_s)
         session.process.freeze()
         addresses = session.pointers(count)
@@ -95,7 +95,7 @@ def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> 
         for start, end in spans:
             at = start
             while at < end:
-                runner.step_aside()
+                runner.yield_to_timers()
                 with session.handle.lock:
                     session.handle.map_segment(at, runner.time_limit_s(session, 1))
                     shown = session.handle.mapped(at, end - at)

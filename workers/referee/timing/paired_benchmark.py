@@ -172,7 +172,7 @@ def try_restart(measurements: Measurements, runner: CallRunner) -> bool:
     if measurements.repeats >= MAX_REPEATS:
         return False
     measurements.start_again()
-    runner.device_lock.wait_for_those_apart(min(APART_S, runner.deadline.left_s / 2))
+    runner.device_lock.wait_for_apart(min(APART_S, runner.deadline.left_s / 2))
     return True
 
 

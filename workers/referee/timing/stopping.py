@@ -56,14 +56,14 @@ pair of 2.0.  Repeating everything wider than ± 25 % affected every ninth short
 cost 5 to 10 % of the throughput.
 """
 
-HANDOVER_OFF_US = 12.0
+HANDOVER_ERROR_US = 12.0
 """Microseconds by which the overhead of calls differs from hand-overs, and one process's
 hand-over from another's (H200).
 """
 
-PROCESS_OFF = 0.005
+PROCESS_ERROR = 0.005
 """Relative difference between calls of two processes that run the same code, for as long as both
-live.  With HANDOVER_OFF_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to 60
+live.  With HANDOVER_ERROR_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to 60
 pairs of known ratio (H200s); without this, 68 % of a set with blocks of 8 ms.
 """
 
@@ -123,7 +123,7 @@ def _widened(measurements: Measurements, found: estimators.Interval) -> estimato
         for side in SIDES
     ]
     shares = [handover_share(measurements, wall) for wall in walls]
-    both = math.hypot(*map(process_off, walls), shares[0] - shares[1])
+    both = math.hypot(*map(process_error, walls), shares[0] - shares[1])
     slower = [
         (measurements.handover_us(side) - measurements.handover.us) / wall
         for side, wall in zip(SIDES, walls, strict=True)
@@ -131,15 +131,15 @@ def _widened(measurements: Measurements, found: estimators.Interval) -> estimato
     return estimators.widened(found, math.hypot(both, slower[0]), math.hypot(both, slower[1]))
 
 
-def process_off(wall_us: float) -> float:
+def process_error(wall_us: float) -> float:
     """Relative systematic error of one process's timings for blocks of this length."""
-    return math.hypot(HANDOVER_OFF_US / wall_us, PROCESS_OFF)
+    return math.hypot(HANDOVER_ERROR_US / wall_us, PROCESS_ERROR)
 
 
 def handover_share(measurements: Measurements, wall_us: float) -> float:
     """Relative error caused by the uncertainty of the hand-over."""
     handover = measurements.handover
-    return handover.off_us / per_call(wall_us, handover.us, 1)
+    return handover.error_us / per_call(wall_us, handover.us, 1)
 
 
 def timing(measurements: Measurements, reason: str, floor_us: float) -> Timing:

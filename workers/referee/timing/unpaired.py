@@ -221,7 +221,9 @@ def _summed(measurements: Measurements, found: list[TimedBlock]) -> UnpairedTime
     possible error of the hand-over.
     """
     wall_us = statistics.median([block.wall_us for block in found])
-    off = math.hypot(stopping.process_off(wall_us), stopping.handover_share(measurements, wall_us))
+    off = math.hypot(
+        stopping.process_error(wall_us), stopping.handover_share(measurements, wall_us)
+    )
     interval = estimators.widened(
         estimators.undisturbed([block.call_us(measurements) for block in found]), off
     )
