@@ -10,11 +10,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 from celery import Celery
 
 from app.domain.collection.call import ModelAnswer, ModelRequest
+from app.domain.review import Opinion
+from app.domain.user import LOCAL
 from app.settings import Settings
+from app.store import reviews, tables
 from app.store.database import Database
+from app.store.reviews import GivenReview
 from tests.integration.cli import assay
 from tests.integration.collecting import CODE, Site, said, specification
 
@@ -75,6 +80,30 @@ def test_token_rows_carry_the_advantages_of_the_table(
         assert row["advantages"] == [0.0, 0.0, *of_tokens[0], 0.0, *of_tokens[1]]
         assert row["loss_mask"] == row["mask"] == [0, 0, 1, 1, 1, 0, 1, 1, 1]
     assert sorted(row["turn_advantages"][1] for row in found) == pytest.approx([-2.0, 2.0], abs=1.0)
+
+
+def test_token_rows_have_the_rewards_of_what_is_known_now(
+    site: Site, settings: Settings, tmp_path: Path
+) -> None:
+    """An answer that a reviewer finds to be a hack after its collection is worth one."""
+    collected(site)
+    before = rows_of(settings, tmp_path / "before.jsonl")
+    best = max(reward for row in before for reward in row["turn_rewards"])
+    with site.database.begin() as connection:
+        for evaluation in connection.execute(sa.select(tables.evaluations.c.evaluation_id)):
+            reviews.add(
+                connection,
+                LOCAL,
+                evaluation.evaluation_id,
+                GivenReview(label=Opinion.HACK, reason="copies the input"),
+            )
+    after = rows_of(settings, tmp_path / "after.jsonl")
+    assert [row["ids"] for row in after] == [row["ids"] for row in before]
+    listed = json.loads(assay(settings, "advantages", "--run", "c", "--json").stdout)["turns"]
+    by_turn = {one["turn_id"]: one["reward"] for one in listed}
+    for row in after:
+        assert row["turn_rewards"] == [by_turn[turn_id] for turn_id in row["turn_ids"]]
+    assert max(reward for row in after for reward in row["turn_rewards"]) <= 0 < best
 
 
 def test_the_estimator_for_verl_agrees(site: Site, settings: Settings, tmp_path: Path) -> None:

@@ -1,16 +1,24 @@
-"""STORE: token-level rows of a collection, one rollout after another."""
+"""STORE: token-level rows of a collection, one rollout after another.
+
+Rewards are of the verdicts and reviews that hold now, as in every export: an answer that is found
+to be a hack after its collection has the reward of one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.domain import reward
 from app.domain.collection.sequences import TokenTurn, joined
 from app.domain.collection.stop_reasons import UNFINISHED, StopReason
+from app.domain.request import MissingError
+from app.store import turn_rewards
+from app.store.collection import lifecycle
 from app.store.collection.calls import unpacked
 
 
@@ -20,8 +28,12 @@ def rows(
     """Rows for trainers: `group` is the problem, `sample` the line.
 
     Rollouts ended by a fault, a budget or a user are left out unless `unfinished`: they would count
-    in a group's baseline although they are incomplete.
+    in a group's baseline although they are incomplete.  Raises MissingError.
     """
+    collection = lifecycle.get(connection, collection_id)
+    if collection is None:
+        raise MissingError(f"no collection {collection_id}")
+    rewards = _rewards(connection, collection.spec.name, collection.spec.reward)
     found = connection.execute(
         _CALLS, {"collection_id": collection_id}, execution_options={"yield_per": 100}
     )
@@ -44,19 +56,27 @@ def rows(
             "template_sha256": first.template_sha256,
             "weight_version": first.weight_version,
         }
-        for row in joined(_turn(call) for call in calls):
+        for row in joined(_turn(call, rewards) for call in calls):
             yield {**head, **row.as_json()}
 
 
-def _turn(row: Any) -> TokenTurn:
-    outcome = row.outcome or {}
+def _rewards(connection: sa.Connection, run: str, reward_name: str) -> dict[str, float | None]:
+    """Turn → reward; None where the service could not evaluate the answer."""
+    found = {}
+    for one in turn_rewards.of_runs(connection, [run]):
+        result = one.result if one.has_code else reward.NO_CODE
+        found[one.turn_id] = None if result is None else reward.score(reward_name, result)
+    return found
+
+
+def _turn(row: Any, rewards: Mapping[str, float | None]) -> TokenTurn:
     return TokenTurn(
         key=row.key,
         model_call_id=str(row.model_call_id),
         prompt=[int(each) for each in unpacked(row.prompt_token_ids, "i") or ()],
         answer=[int(each) for each in unpacked(row.token_ids, "i") or ()],
         logprobs=unpacked(row.logprobs, "f") or [],
-        reward=outcome.get("reward"),
+        reward=rewards.get(str(row.turn_id)),
         turn_id=str(row.turn_id) if row.turn_id else None,
     )
 
@@ -64,7 +84,7 @@ def _turn(row: Any) -> TokenTurn:
 _CALLS = sa.text("""
 SELECT r.rollout_id, r.problem_id, r.sample AS rollout_sample, r.stop_reason, p.name, n.sample
   AS line, n.key,
-  n.outcome, n.turn_id, k.model_call_id, k.model, k.prompt_token_ids, k.token_ids, k.logprobs,
+  n.turn_id, k.model_call_id, k.model, k.prompt_token_ids, k.token_ids, k.logprobs,
     k.logprobs_mode,
   k.template_sha256, k.weight_version
 FROM collection_rollouts r JOIN problems p USING (problem_id) JOIN nodes n USING (rollout_id)
