@@ -291,7 +291,7 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
     asked: list[bytes] = []
     reference = SimpleNamespace(
         handle=SimpleNamespace(described={0} if described else set(), estimates={}),
-        size=lambda seed, timeout_s: asked.append(seed) or estimate,
+        estimate_bytes=lambda seed, timeout_s: asked.append(seed) or estimate,
         describe=lambda *_, **__: spec(1),
     )
     host: Any = SimpleNamespace(

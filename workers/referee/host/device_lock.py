@@ -1,20 +1,23 @@
 """The lock of a device: shared by evaluations that load and check, exclusive for one that times.
 
-Between processes the lock is a file that every user of the device locks (flock); the kernel
-releases it when the holder dies.  A second file is the turnstile in which a waiting timer stands,
-so that later checkers cannot starve it.
+A thread that holds the lock shared is a checker, one that holds it exclusively, or waits for that,
+a timer.
 
-Between the threads of one referee timers go first, one after the other: each change from
-checking to timing waits for the slowest checker, so such changes are rare.  A thread that checks
-for long steps aside in between: with eight evaluations in flight on an H200, where some checks
-lasted 100 ms, timers spent a third of all time waiting for the last checker.  No checker
-starves, because timers come from checkers.
+Between processes the lock is a file that every user of the device locks (flock); the kernel
+releases it when the holder dies.  A waiting timer holds a second file (the turnstile), so that
+later checkers cannot starve it.
+
+Between the threads of one referee timers go first, one after the other: each change from checking
+to timing waits for the slowest checker, so such changes are rare.  A thread that checks for long
+yields to timers in between: with eight evaluations in flight on an H200, where some checks lasted
+100 ms, timers spent a third of all time waiting for the last checker.  No checker starves, because
+timers come from checkers.
 
 Long work runs apart: a candidate's first call, which may compile for a minute, and a problem's own
-code.  Timers do not wait for it.  They pause its process, so that it neither computes on the
-device meanwhile nor loses its own time.  A first call is not paused while it seems to compile.  If
-timers waited for all requests to references, they would do so for 40 % of a sweep of KernelBench
-(eight evaluations in flight, H200).
+code.  Timers do not wait for it.  They pause its process, so that it neither computes on the device
+meanwhile nor loses its own time.  A first call is not paused while it seems to compile.  If timers
+waited for all requests to references, they would do so for 40 % of a sweep of KernelBench (eight
+evaluations in flight, H200).
 """
 
 from __future__ import annotations
@@ -152,8 +155,8 @@ class DeviceLock:
 
     @contextmanager
     def apart(self, process: Pausable, *, only_if_busy: bool = False) -> Iterator[None]:
-        """Mark a candidate's first call, for which no timer waits: it may compile for a minute, and
-        compute.  `only_if_busy`: no timer pauses it unless the device does not come to rest
+        """Run apart: no timer waits for a candidate's first call, which may compile for a minute,
+        and compute.  `only_if_busy`: no timer pauses it unless the device does not come to rest
         (`pause_all`).
         """
         with self._changed:

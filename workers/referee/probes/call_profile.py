@@ -163,8 +163,8 @@ def _computing(seen: Sequence[Launch]) -> list[Launch]:
 
 
 def marked_if_launch_bound(timing: Timing, profile: Profile) -> Timing:
-    """The timing, marked if the candidate's calls are launch-bound.  If host and device are about
-    equally fast, the interval is widened upwards: another process may be faster.
+    """The timing, with a mark if the candidate's calls are launch-bound.  If host and device are
+    about equally fast, the interval is widened upwards: another process may be faster.
 
     The device time is testimony, so it moves no estimate.
     """

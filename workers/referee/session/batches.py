@@ -158,7 +158,7 @@ class LastTruth(NamedTuple):
 
 
 def drawn_truth(parts: Sequence[Part], leaves: int) -> Truth:
-    """Expected outputs that were drawn with the inputs."""
+    """Expected outputs of some calls, if they were drawn with the inputs."""
     rows = [(batch, slice(first, first + count)) for batch, first, count in parts]
     return Truth(
         expected=[
@@ -180,15 +180,15 @@ def calls_of(deliveries: Sequence[Delivery]) -> list[tuple[Delivery, int]]:
     return [(delivery, call) for delivery in deliveries for call in range(delivery.count)]
 
 
-def bundles(deliveries: Sequence[Delivery], at_once: int) -> Iterator[list[Delivery]]:
+def in_parts(deliveries: Sequence[Delivery], at_once: int) -> Iterator[list[Delivery]]:
     """The deliveries in parts of at most `at_once` calls."""
     calls = calls_of(deliveries)
     for start in range(0, len(calls), at_once):
-        yield runs(calls[start : start + at_once])
+        yield joined_runs(calls[start : start + at_once])
 
 
-def runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
-    """Deliveries of consecutive calls."""
+def joined_runs(calls: list[tuple[Delivery, int]]) -> list[Delivery]:
+    """The calls as deliveries, one for each run of consecutive calls of a delivery."""
     parts = []
     for _, group in itertools.groupby(calls, key=lambda call: id(call[0])):
         run = list(group)

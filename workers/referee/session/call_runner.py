@@ -55,8 +55,8 @@ QUEUED_S = 2.0
 """Longest wait in seconds for work that paused processes had queued on the device."""
 
 APART_S, YIELDS = 40.0, 3
-"""Seconds for which a timer that finds the device busy waits for work that runs
-apart, and how often it does that.
+"""Seconds for which a timer that finds the device busy waits for work that runs apart, and how
+often it does that.
 """
 
 IDLE_US, RESTING_S = 100.0, 0.005
@@ -114,8 +114,8 @@ class CallRunner(Draws):
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the device alone.  Processes of other evaluations that run apart are paused,
-        and their queued work is done.  If that takes long, timers stand aside until those
-        processes have ended their calls.
+        and their queued work is done.  If that takes long, this thread releases the lock until
+        those processes have ended their calls.
         """
         for _ in range(YIELDS):
             with self.device_lock.exclusive(self.reference.process, self.candidate.process):
@@ -128,7 +128,7 @@ class CallRunner(Draws):
             yield
 
     def _wait_for_queued_work(self) -> bool:
-        """Wait for the work that paused processes had queued; returns whether it ended in time."""
+        """Wait for the work that paused processes have queued; returns whether it ended in time."""
         with self.device_lock.uncharged.waiting():
             return not self.device_lock.has_paused or self.probe.is_idle(TURN_US, QUEUED_S)
 

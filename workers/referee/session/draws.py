@@ -118,7 +118,7 @@ class Draws:
         return self.reference.has_lost_mapping
 
     def yield_to_timers(self) -> None:
-        """Let waiting timers go first, between two steps."""
+        """Let waiting timers go first, between two steps of the evaluation."""
         if self.device_lock.obstructed:
             self.candidate.process.freeze()
             self.device_lock.yield_to_timers()

@@ -52,8 +52,8 @@ def try_variants(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> 
 
 @contextmanager
 def _naming_the_inputs() -> Iterator[None]:
-    """Context in which an error of the candidate says that it is about unusual inputs: on the
-    problem's own, its author would look for it in vain.
+    """Context in which an error of the candidate says that its inputs were unusual, because it does
+    not occur on the problem's own inputs.
     """
     try:
         yield
@@ -77,11 +77,11 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
 
 
 def try_nonfinite(runner: CallRunner) -> None:
-    """Record how the candidate treats NaN and infinity; this never counts against it, and if
-    memory runs out here, the evaluation has its result all the same.  Triton's `max` ignores a
-    NaN that torch's propagates, an iteration may never converge, and an index computed from a NaN
-    may be any number.  So this is the last request to a candidate's process, and other
-    evaluations may use the device meanwhile.
+    """Record how the candidate treats NaN and infinity.  This never counts against it, and if
+    memory runs out here, the evaluation keeps its result.  Triton's `max` ignores a NaN that
+    torch's propagates, an iteration may never converge, and an index computed from a NaN may be any
+    number.  So this is the last request to a candidate's process, and other evaluations may use the
+    device meanwhile.
     """
     if not runner.deadline.left_s:
         return
@@ -105,8 +105,8 @@ def try_nonfinite(runner: CallRunner) -> None:
             checks = runner.record.check(
                 runner.delivery(batch, 0, 1, times, []), runner.record.rule, known
             )
-            hands_on = not all(map(_is_finite, known.baseline))
-        if hands_on:
+            propagates = not all(map(_is_finite, known.baseline))
+        if propagates:
             runner.record.propagates_nonfinite = not any(
                 check.nonfinite_mismatches for check in checks
             )

@@ -1,5 +1,5 @@
-"""Calls with outputs of other shapes or types than the problem's specification: the candidate's
-fault, unless the reference's own outputs for the same inputs have, too.
+"""Attribution of outputs whose shapes or types differ from the problem's specification: the
+candidate's fault, unless the reference's own outputs for the same inputs differ as well.
 
 A problem is described by two draws of inputs.  Outputs with a shape that depends on the inputs'
 values may differ in a third.

@@ -20,12 +20,12 @@ from workers.referee.session.batches import (
     Delivery,
     Part,
     Truth,
-    bundles,
     calls_of,
     count_calls,
+    in_parts,
     joined,
+    joined_runs,
     leaf_views,
-    runs,
 )
 from workers.referee.session.second_look import SecondLooks
 
@@ -118,7 +118,12 @@ class Record:
             and 0 < missing < count_calls(deliveries)
         ):
             calls = calls_of(deliveries)
-            return all([self.verify(*runs(calls[:missing])), self.verify(*runs(calls[missing:]))])
+            return all(
+                [
+                    self.verify(*joined_runs(calls[:missing])),
+                    self.verify(*joined_runs(calls[missing:])),
+                ]
+            )
         beyond, near = (list(deliveries), 0) if known is not None else self._sorted(deliveries)
         compared = list(self._compared(beyond, known=known))
         right = all(all(output.ok) for _, outputs in compared for output in outputs)
@@ -141,7 +146,7 @@ class Record:
             return list(deliveries), 0
         beyond: list[tuple[Delivery, int]] = []
         near = 0
-        for parts in bundles(deliveries, self.own_at_once):
+        for parts in in_parts(deliveries, self.own_at_once):
             for (part, call), is_near in zip(
                 calls_of(parts), self._nearness.are_near(*self._beside(parts)), strict=True
             ):
@@ -149,7 +154,7 @@ class Record:
                     near += 1
                 else:
                     beyond.append((part, call))
-        return runs(beyond), near
+        return joined_runs(beyond), near
 
     def compares_own(self, *, gross: bool = False) -> bool:
         """Test whether distances from the reference's own outputs decide, where they
@@ -171,7 +176,7 @@ class Record:
             return False
         if not all(
             all(self._nearness.are_near(*self._beside(parts), gross=True))
-            for parts in bundles([delivery], self.own_at_once)
+            for parts in in_parts([delivery], self.own_at_once)
         ):
             return False
         self.calls += delivery.count
@@ -194,7 +199,7 @@ class Record:
         own; None if those do not tell.
         """
         near = True
-        for parts in bundles([delivery], self.own_at_once):
+        for parts in in_parts([delivery], self.own_at_once):
             pair = self._beside(parts)
             if any(self._nearness.are_far(*pair)):
                 return False
@@ -222,7 +227,7 @@ class Record:
         `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine
         only whether outputs are right.
         """
-        for parts in bundles(deliveries, self.calls_at_once):
+        for parts in in_parts(deliveries, self.calls_at_once):
             yield parts, self._compare(parts, rule, brief=brief, known=known)
 
     def _compare(

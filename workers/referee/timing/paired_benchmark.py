@@ -180,16 +180,14 @@ def verify(measurements: Measurements, runner: CallRunner) -> None:
     """Verify the outputs delivered in blocks, some calls at a time, since no timing
     can run meanwhile.
     """
-    for some in _bundles(measurements.deliveries, runner.record.calls_at_once):
+    for some in _groups_to_verify(measurements.deliveries, runner.record.calls_at_once):
         with measurements.sharing(runner.device_lock):
             runner.verify(*some)
     measurements.deliveries.clear()
 
 
-def _bundles(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
-    """Deliveries in groups of about `calls` calls, each verified at once: no timing
-    can run meanwhile.
-    """
+def _groups_to_verify(deliveries: list[Delivery], calls: int) -> Iterator[list[Delivery]]:
+    """Deliveries in groups of about `calls` calls, each verified at once."""
     bundle: list[Delivery] = []
     for delivery in deliveries:
         bundle.append(delivery)

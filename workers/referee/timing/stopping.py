@@ -63,8 +63,8 @@ hand-over from another's (H200).
 
 PROCESS_ERROR = 0.005
 """Relative difference between calls of two processes that run the same code, for as long as both
-live.  With HANDOVER_ERROR_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to 60
-pairs of known ratio (H200s); without this, 68 % of a set with blocks of 8 ms.
+live.  With HANDOVER_ERROR_US and this, intervals contained 92 to 100 % of each of 17 sets of 20 to
+60 pairs of known ratio (H200s); without this, 68 % of a set with blocks of 8 ms.
 """
 
 
