@@ -39,7 +39,7 @@ with torch.no_grad():
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         model(*inputs); torch.cuda.synchronize()
-times = {each.key[:60]: round(each.device_time_total) for each in profiler.key_averages()}
+times = {each.key[:110]: round(each.device_time_total) for each in profiler.key_averages()}
 most = sorted(times.items(), key=lambda one: -one[1])[:5]
 print(json.dumps({"us": begin.elapsed_time(end) * 50, "kernels": most}))
 """
@@ -94,7 +94,7 @@ def main() -> None:
         for row in fleet.each(specs):
             timing = row["timing"] or {}
             kernels = [
-                (kernel["name"][:60], round(kernel["total_us"])) for kernel in row["kernels"][:5]
+                (kernel["name"][:110], round(kernel["total_us"])) for kernel in row["kernels"][:5]
             ]
             figures = [
                 timing.get(name)
