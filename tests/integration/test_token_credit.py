@@ -104,6 +104,11 @@ def test_token_rows_have_the_rewards_of_what_is_known_now(
     for row in after:
         assert row["turn_rewards"] == [by_turn[turn_id] for turn_id in row["turn_ids"]]
     assert max(reward for row in after for reward in row["turn_rewards"]) <= 0 < best
+    assert assay(settings, "collect", "atif", "c", "--out", str(tmp_path / "atif")).exit_code == 0
+    documents = [json.loads(path.read_bytes()) for path in (tmp_path / "atif").iterdir()]
+    told = [step["extra"] for each in documents for step in each["steps"] if "extra" in step]
+    assert {each["turn_id"]: each["reward"] for each in told if "turn_id" in each} == by_turn
+    assert {each["verdict"] for each in told if "turn_id" in each} == {"hack"}
 
 
 def test_the_estimator_for_verl_agrees(site: Site, settings: Settings, tmp_path: Path) -> None:

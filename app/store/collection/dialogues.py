@@ -1,4 +1,7 @@
-"""STORE: trajectories of a run with the calls of their turns, for exports of whole dialogues."""
+"""STORE: trajectories of a run with the calls of their turns, for exports of whole dialogues.
+
+Verdicts, speedups and rewards are those that hold now, reviews included, as in every export.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,48 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.domain import source_text
+from app.domain import reward, source_text
 from app.domain.atif import Answer, Dialogue
 from app.domain.trajectory import Message
+from app.store import turn_rewards
+from app.store.collection import lifecycle
 from app.store.collection.calls import unpacked
+from app.store.turn_rewards import StoredTurn
 
 
 def of_run(connection: sa.Connection, name: str) -> Iterator[Dialogue]:
     """Every trajectory of the run with this name, with the records of its collected calls."""
+    known = {one.turn_id: one for one in turn_rewards.of_runs(connection, [name])}
+    collection = lifecycle.named(connection, name)
+    reward_name = None if collection is None else collection.spec.reward
     found = connection.execute(_TURNS, {"name": name}, execution_options={"yield_per": 100})
     for _, listed in groupby(found, key=lambda row: row.trajectory_id):
         rows = list(listed)
-        yield _dialogue(rows)
+        yield _dialogue(rows, [_measured(known.get(str(row.turn_id)), reward_name) for row in rows])
 
 
-def _dialogue(rows: list[Any]) -> Dialogue:
+def _measured(one: StoredTurn | None, reward_name: str | None) -> dict[str, Any]:
+    """Verdict, speedup and reward of a turn; a reward only in a collection, which names it."""
+    if one is None:
+        return {}
+    result = one.result if one.has_code else reward.NO_CODE
+    if result is None:
+        return {}
+    return {
+        "verdict": result["verdict"] if one.has_code else None,
+        "speedup": result["speedup"],
+        "reward": None if reward_name is None else reward.score(reward_name, result),
+    }
+
+
+def _dialogue(rows: list[Any], measured: list[dict[str, Any]]) -> Dialogue:
     first = rows[0]
     claims = first.claims or {}
     return Dialogue(
         trajectory_id=str(first.trajectory_id),
         session_id=claims.get("rollout_id") or str(first.trajectory_id),
         model=first.run_model,
-        answers=tuple(map(_answer, rows)),
+        answers=tuple(map(_answer, rows, measured)),
         extra={
             "reference": source_text.display(first.reference),
             "name": first.problem,
@@ -51,7 +74,7 @@ def _dialogue(rows: list[Any]) -> Dialogue:
     )
 
 
-def _answer(row: Any) -> Answer:
+def _answer(row: Any, measured: dict[str, Any]) -> Answer:
     cost_usd = None if row.cost_usd is None else float(row.cost_usd)
     further = {"reasoning_tokens": row.reasoning_tokens, "logprobs_mode": row.logprobs_mode}
     outcome = row.outcome or {}
@@ -78,9 +101,7 @@ def _answer(row: Any) -> Answer:
                 "request": row.request,
                 "finish_reason": row.finish_reason,
                 "status": row.status or outcome.get("status"),
-                "verdict": row.label_,
-                "speedup": row.speedup,
-                "reward": outcome.get("reward"),
+                **measured,
             }.items()
             if value is not None
         },
@@ -100,7 +121,7 @@ SELECT t.turn_id, t.trajectory_id, t.turn_index, t.messages_json, t.response, y.
   k.model_call_id, k.model, k.request, k.last_at, k.finish_reason, k.input_tokens, k.output_tokens,
   k.cached_input_tokens, k.reasoning_tokens, k.cost_usd, k.prompt_token_ids, k.token_ids,
     k.logprobs, k.logprobs_mode,
-  e.status, e.speedup, v.label AS label_
+  e.status
 FROM trajectories y JOIN runs r USING (run_id) JOIN problems p USING (problem_id)
   JOIN turns t USING (trajectory_id)
   LEFT JOIN nodes n ON n.turn_id = t.turn_id
@@ -108,6 +129,5 @@ FROM trajectories y JOIN runs r USING (run_id) JOIN problems p USING (problem_id
     AND k.state = 'answered'
                      ORDER BY k.claim DESC LIMIT 1) k ON true
   LEFT JOIN evaluations e ON e.job_id = t.job_id
-  LEFT JOIN verdicts v ON v.evaluation_id = e.evaluation_id AND v.is_current
 WHERE r.name = :name ORDER BY y.trajectory_id, t.turn_index
 """)
