@@ -5,7 +5,7 @@ The stages run in this order, each counting its drops per problem; one that is n
 asked for is not there:
 
     where            the filter as given
-    valid            our own faults and broken problems are never training data
+    valid            infrastructure faults and broken problems are never training data
     device           one device class: speedups of two are not comparable
     judged           by this version's detectors, under the policy asked for: a stale
                      verdict is refused

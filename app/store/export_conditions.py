@@ -112,7 +112,9 @@ def conditions(
             Condition(name=name, keeps=keeps, rule=rule, of_silence=refused if refuses else None)
         )
 
-    stage("valid", measured.valid, "our own faults and broken problems are never training data")
+    stage(
+        "valid", measured.valid, "infrastructure faults and broken problems are never training data"
+    )
     if device is not None:
         rule = f"measured on {device}: the selection is of one device class"
         kept = measured.device_class == device

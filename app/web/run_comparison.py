@@ -4,6 +4,7 @@ as the intervals tell.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -83,8 +84,12 @@ def differing_settings(chosen: Sequence[runs.RunRow]) -> list[tuple[str, list[st
 
 
 def _setting(value: object) -> str:
-    """A setting as text; numbers without the last digits, which rounding makes."""
-    return "–" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
+    """A setting as text, in the words of JSON; numbers without the last digits, which rounding
+    makes.
+    """
+    if value is None or isinstance(value, str):
+        return "–" if value is None else value
+    return f"{value:.12g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def _line(

@@ -288,7 +288,11 @@ def test_a_review_makes_a_dataset_stale_and_its_undo_makes_it_fresh(
     after = page.url
     page.goto(dataset)
     expect(page.locator(".title")).to_contain_text("clean → hack")
+    page.set_viewport_size({"width": 390, "height": 844})
     page.goto(after)
+    expect(page.get_by_role("button", name="Undo")).to_be_in_viewport()
+    page.get_by_role("link", name="To your verdict").click()
+    expect(page.get_by_role("radio", name="clean")).to_be_in_viewport()
     with page.expect_navigation():
         page.keyboard.press("z")
     page.goto(dataset)

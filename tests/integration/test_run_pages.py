@@ -59,6 +59,7 @@ def test_two_runs_are_compared_problem_by_problem(two_runs: TwoRuns) -> None:
         text.index(">softmax<") < text.index(">gelu<") < text.index(">norm<") < text.index(">relu<")
     )
     assert "temperature" in text
+    assert re.search(r">packed</th><td[^>]*>false</td><td[^>]*>true</td>", text), "as in JSON"
     assert "harness" not in text  # the same in both
     only = two_runs.site.get(f"/runs/compare?{query}&outcome=worse").text
     assert ">gelu<" not in only.partition('id="problems"')[2].partition("</section>")[0]

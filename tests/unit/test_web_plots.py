@@ -134,6 +134,19 @@ def test_every_place_across_can_be_read() -> None:
     assert [(line, text) for line, _, text in read["stops"][1][2]] == [(1, "0.75")]
 
 
+def test_values_that_hold_are_drawn_as_steps() -> None:
+    series = [Series(name="a", points=[(0.0, 0.5), (1.0, None), (2.0, 0.0), (3.0, 1.0)])]
+    plot = line_plot.lines(series, x_label="x", y_label="y", y_range=(0.0, 1.0), holds=True)
+    assert plot is not None
+    low, high = line_plot.HEIGHT - line_plot.BOTTOM, line_plot.TOP
+    across = axis.ACROSS
+    at_two = round(across * 2 / 3, 2)
+    assert plot.lines[0].paths == (
+        f"0.0,{(low + high) / 2}",
+        f"{at_two},{low:.1f} {across},{low:.1f} {across},{high:.1f}",
+    )
+
+
 def test_bars_can_be_read() -> None:
     stack = line_plot.stacked(
         [("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y"], x_label="h", words=str.upper

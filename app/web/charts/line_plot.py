@@ -123,6 +123,7 @@ def lines(
                 (x_text, y_text),
                 marks=marks,
                 banded=banded,
+                holds=holds,
             )
             for number, one in enumerate(drawn)
         ),
@@ -287,12 +288,15 @@ def _line(
     *,
     marks: bool,
     banded: bool,
+    holds: bool,
 ) -> Line:
     pieces: list[list[str]] = [[]]
     for x, y in series.points:
         if y is None:
             pieces.append([])
         else:
+            if holds and pieces[-1]:
+                pieces[-1].append(f"{horizontal(x)},{pieces[-1][-1].partition(',')[2]}")
             pieces[-1].append(f"{horizontal(x)},{vertical(y)}")
     x_text, y_text = texts
     ends_known = [
