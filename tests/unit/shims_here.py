@@ -33,7 +33,7 @@ class Process:
         except EOFError:
             pass
 
-    def receive(self, size: int, timeout_s: float) -> bytes:
+    def receive(self, size: int, timeout_s: float, *, spin_s: float = 0.0) -> bytes:
         if not self.replies:
             raise Ended(status=256)
         return self.replies.pop(0)

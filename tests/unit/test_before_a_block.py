@@ -5,12 +5,14 @@ candidate stands.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from tests.unit.two_sides import TwoSides, here
 from workers.referee.session import call_runner, idle_probe
 from workers.referee.session.call_runner import IDLE_US, RESTING_S, CallRunner
 
@@ -60,3 +62,34 @@ def test_without_a_device_the_candidate_stands_all_the_same(
     device.probe._flush = None
     assert device._before(device.candidate) is None
     assert device.looked == ["candidate"]
+
+
+ADDS = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y): return CALL
+def get_inputs(): return [torch.randn(8), torch.randn(8)]
+"""
+
+
+@pytest.mark.parametrize(("call", "rewritten"), [("x + y", False), ("y.add_(x) + 0", True)])
+def test_a_warming_call_takes_the_inputs_of_an_earlier_one(
+    tmp_path: Path, call: str, rewritten: bool
+) -> None:
+    """Slot 0 is written once, unless calls change their inputs: a write and a wait for it take
+    0.2 ms of the time for which the device is held.
+    """
+    problem = ADDS.replace("CALL", call)
+    with here():
+        sides = TwoSides(tmp_path, problem, problem.replace("class Model(", "class ModelNew("))
+        runner = sides.runner
+        runner.warm(runner.candidate)
+        assert not runner.warmed  # no inputs are known yet
+        runner._seen = torch.ones((1, runner.arena.inputs.slot_bytes), dtype=torch.uint8)
+        for number, session in enumerate((runner.candidate, runner.reference, runner.candidate)):
+            slot = session.region(runner.arena.inputs, 0, 1)
+            other = torch.full_like(slot, 2)
+            slot.copy_(other)
+            runner.warm(session)
+            assert torch.equal(slot, other) is (number == 2 and not rewritten)
+    assert runner.warmed == 2

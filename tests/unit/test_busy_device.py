@@ -37,7 +37,7 @@ class Busy:
     def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
         """The request is there at once."""
 
-    def receive(self, size: int, timeout_s: float) -> bytes:
+    def receive(self, size: int, timeout_s: float, *, spin_s: float = 0.0) -> bytes:
         assert self.handle is not None
         self.now = min(self.now + timeout_s, self._until)
         if self.now >= self._host_s and self._says:

@@ -35,7 +35,7 @@ class SlowProcess:
         self._sequence = control_channel.REQUEST.unpack(message)[1]
         self.asked.set()
 
-    def receive(self, size: int, timeout_s: float) -> bytes:
+    def receive(self, size: int, timeout_s: float, *, spin_s: float = 0.0) -> bytes:
         if not self.over.wait(timeout_s):
             raise TimedOut
         return control_channel.REPLY.pack(ReplyCode.DONE, self._sequence, 7, 0)

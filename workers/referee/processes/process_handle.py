@@ -186,9 +186,9 @@ class ProcessHandle:
         self._sequence += 1
         return control_channel.REQUEST.pack(command, self._sequence, session, a, b, c, seed)
 
-    def take(self, timeout_s: float) -> tuple[int, int]:
-        """The answer to the posted request; see `ask`."""
-        return self.read(self.process.receive(control_channel.REPLY.size, timeout_s))
+    def take(self, timeout_s: float, spin_s: float = 0.0) -> tuple[int, int]:
+        """The answer to the posted request; see `ask`, and ConfinedProcess.receive for `spin_s`."""
+        return self.read(self.process.receive(control_channel.REPLY.size, timeout_s, spin_s=spin_s))
 
     def take_first(
         self, timeout_s: float, computing_s: float, look: Callable[[], None]

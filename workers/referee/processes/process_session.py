@@ -30,8 +30,8 @@ from workers.sandbox.confined_process import StopwatchInterface
 from workers.sandbox.process_errors import BrokenProtocolError
 
 SPIN_S = 0.05
-"""Seconds that the stopwatch busy-waits for the end of a block; for longer blocks a
-late wake-up does not matter.
+"""Seconds that the stopwatch, or the referee with the device held, busy-waits for the end of a
+block; for longer blocks a late wake-up does not matter.
 """
 
 
@@ -199,9 +199,11 @@ class Session:
         stopwatch: StopwatchInterface | None = None,
         *,
         first_call: FirstCall | None = None,
+        spins: bool = False,
     ) -> tuple[int, int]:
         """Run `count` calls; returns nanoseconds of wall time and of claimed time.  Exact if a
-        stopwatch measures. `first_call`: limits of a call that may compile.
+        stopwatch measures. `first_call`: limits of a call that may compile; `spins`: the end of a
+        short block is waited for without sleeping, because the device is held.
 
         The process is frozen before and after.  The request is already in its channel when
         the clock starts and the process is woken, so none of its threads can do work that
@@ -222,7 +224,7 @@ class Session:
             began = time.perf_counter_ns()
             handle.process.thaw()
             answer = (
-                handle.take(timeout_s)
+                handle.take(timeout_s, SPIN_S if spins else 0.0)
                 if first_call is None
                 else handle.take_first(timeout_s, *first_call)
             )

@@ -106,6 +106,8 @@ class CallRunner(Draws):
         self._mutates = bool(spec.mutated_inputs)
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
+        self._begun: set[Session] = set()
+        """Sides whose first slot has inputs of an earlier call."""
         self.call_us = spec.call_us
         """Microseconds of a call of the reference, as it was described."""
         self.warmed = 0
@@ -200,16 +202,21 @@ class CallRunner(Draws):
         return Times(*times)
 
     def warm(self, session: Session) -> None:
-        """Make one uncounted call, on inputs that both sides have seen, if calls are short: it
-        brings the code and data that launch a block's calls into the core's caches.
+        """Make one uncounted call, on inputs of an earlier call, if calls are short: it brings the
+        code and data that launch a block's calls into the core's caches.
+
+        The first slot holds such inputs once some were written there, unless calls change them.
         """
         if self._seen is None:
             return
         with self.side_of(session), session.handle.lock:
             session.process.freeze()
-            session.region(self.arena.inputs, 0, 1).copy_(self._seen)
-            synchronize(self._device)
-            session.timed_run(0, 1, session.delivering, self.time_limit_s(session, 1))
+            if self._mutates or session not in self._begun:
+                session.region(self.arena.inputs, 0, 1).copy_(self._seen)
+                synchronize(self._device)
+                self._begun.add(session)
+            limit_s = self.time_limit_s(session, 1)
+            session.timed_run(0, 1, session.delivering, limit_s, spins=True)
             session.process.freeze()
         self.warmed += session is self.candidate
 
