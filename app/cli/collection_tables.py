@@ -83,7 +83,7 @@ def waits(found: dict[str, Any]) -> str:
         return ""
     until = datetime.fromisoformat(found["waits_until"]).astimezone()
     told = f", waits until {until:%H:%M:%S}"
-    return f"{told} for {output.safe(found['waits_for'][:120])}" if found["waits_for"] else told
+    return f"{told} for {output.safe(found['waits_for'][:200])}" if found["waits_for"] else told
 
 
 def _last_errors(found: dict[str, Any]) -> list[tuple[str, str]]:
