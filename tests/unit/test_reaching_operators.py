@@ -74,6 +74,42 @@ def test_other_softmax_arguments_are_left_alone(
 
 
 @pytest.mark.parametrize(
+    "model",
+    [
+        torch.tanh,
+        torch.sigmoid,
+        torch.erf,
+        torch.sin,
+        functional.gelu,
+        functional.silu,
+        lambda x: torch.tanh(x @ torch.ones(32, 8)),
+    ],
+)
+def test_functions_are_more_than_a_polynomial_once_scaled(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    plan = _plan(model, lambda: torch.randn(64, 32) * 1e-4)
+    assert plan.scaling is not None
+    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [torch.randn(64, 32) * 1e-4])
+    straight = x * (model(torch.full_like(x, 1e-3)).flatten()[0] / 1e-3)
+    assert float((model(x).sum(-1) - straight.sum(-1)).abs().amax()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("model", "draw"),
+    [
+        (torch.tanh, _normal),
+        (torch.sigmoid, lambda: torch.zeros(64, 32)),
+        (lambda x: torch.tanh(functional.layer_norm(x, (32,)) * 1e-3), _normal),
+    ],
+)
+def test_other_values_of_functions_are_left_alone(
+    model: Callable[[torch.Tensor], torch.Tensor], draw: Callable[[], torch.Tensor]
+) -> None:
+    assert _plan(model, draw).scaling is None
+
+
+@pytest.mark.parametrize(
     ("model", "draw"),
     [
         (lambda x: functional.max_pool2d(x, 3, 2, 1), lambda: torch.rand(4, 2, 16, 16)),

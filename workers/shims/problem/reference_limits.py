@@ -5,6 +5,7 @@ A dispatch mode that is active during a call of the reference:
 
 * limits of comparisons and clamps that all values miss, above or below;
 * operators that treat both signs differently (`relu`, `abs`), on values of one sign;
+* operators that are nearly a polynomial near zero (`tanh`), on such values;
 * values that an input itself is compared with and does not hold: a padding index, an
   integer beyond a limit, NaN;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
@@ -105,6 +106,18 @@ _SIGNS = frozenset(
 sign they are something simpler.
 """
 
+_CURVED = frozenset(
+    f"aten::{name}{ending}"
+    for name in ("asinh", "atan", "erf", "gelu", "mish", "sigmoid", "silu", "sin", "tanh")
+    for ending in ("", "_")
+)
+"""Operators that are nearly a polynomial near zero."""
+
+NEAR_ZERO, CURVES = 0.05, 0.25
+"""Largest value of an operator that is nearly a polynomial there, and the limit that its scaled
+values leave.
+"""
+
 _EXTREMES = frozenset(
     f"aten::{name}"
     for name in (
@@ -186,6 +199,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._look(args[0], -_SATURATIONS[name])
         elif name == "aten::renorm":
             self._look(_norms(*args[:3]), float(args[3]))
+        elif name in _CURVED:
+            self._look_near_zero(args[0])
         elif name in _SIGNS or name in _EXTREMES:
             self._look(args[0], 0.0)
         elif name in _NAN or (name in _EQUALITIES and args[1] is args[0]):
@@ -226,6 +241,13 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.below.append(lowest / limit)
         elif 0 > limit > highest >= LARGEST_SHRINKING * limit:
             self.below.append(highest / limit)
+
+    def _look_near_zero(self, values: Any) -> None:
+        """Note values so near zero that the operator is nearly a polynomial."""
+        if isinstance(values, torch.Tensor) and values.is_floating_point() and values.numel():
+            highest = float(values.detach().abs().amax())
+            if 0 < highest < NEAR_ZERO:
+                self.above.append(CURVES / highest)
 
     def _look_at_both(self, one: Any, other: Any) -> None:
         """Count a comparison of two tensors, neither a limit, of which one is larger everywhere."""
