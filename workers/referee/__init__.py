@@ -37,7 +37,7 @@ From a job to an evaluation
     comparison/peer_rules.py       the same outputs by the rules of other evaluators
     timing/paired_benchmark.py     rounds of ABBA groups (blocks.py) on a quiet host (quiet_host.py)
     timing/sizing.py               number of calls, input sets and groups
-    timing/samples.py              time per call, from blocks (estimators.py)
+    timing/measurements.py         time per call, from blocks (estimators.py)
     timing/stopping.py             stopping rule, ratio and confidence interval
     timing/unpaired.py             time per call without a reference (problems by cases)
     timing/device_time.py          speedup by the device's own time, from CUDA graphs
