@@ -13,8 +13,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import ids
 from app.domain.user import User
-from app.store import audit, evaluation_rows
+from app.store import audit
 from app.store.tables import (
+    attempts,
     evaluations,
     findings,
     jobs,
@@ -40,11 +41,6 @@ class Conditions:
     """Detector with a finding in the current verdict."""
     run: str = ""
     """Exact name of the run that asked for the job."""
-
-    @property
-    def are_any(self) -> bool:
-        """True if any is set."""
-        return bool(self.verdict or self.detector or self.run)
 
 
 EVERYTHING = Conditions()
@@ -179,25 +175,23 @@ def progress(connection: sa.Connection, conditions: Conditions) -> Progress:
 
 
 def matching(conditions: Conditions) -> list[sa.ColumnElement[bool]]:
-    """Conditions as expressions over `review_items`."""
-    if not conditions.are_any:
-        return []
-    held: list[sa.ColumnElement[bool]] = []
+    """Conditions as expressions over `review_items`, each over the fewest tables: an order of
+    importance looks into them at random places.
+    """
+    item = review_items.c.evaluation_id
+    held: list[sa.Exists] = []
     if conditions.verdict:
-        held.append(evaluation_rows.LABEL.in_([conditions.verdict]))
+        of_item = sa.exists().where(attempts.c.evaluation_id == item)
+        held.append(of_item.where(attempts.c.label == conditions.verdict))
     if conditions.detector:
-        held.append(findings.c.detector == conditions.detector)
-    if conditions.run:
+        found = verdicts.join(findings, findings.c.verdict_id == verdicts.c.verdict_id)
+        of_item = sa.exists().select_from(found).where(verdicts.c.evaluation_id == item)
         held.append(
-            jobs.c.run_id.in_(sa.select(runs.c.run_id).where(runs.c.name == conditions.run))
+            of_item.where(verdicts.c.is_current, findings.c.detector == conditions.detector)
         )
-    current = sa.and_(
-        verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
-    )
-    joined = evaluations.outerjoin(verdicts, current)
-    if conditions.detector:
-        joined = joined.join(findings, findings.c.verdict_id == verdicts.c.verdict_id)
     if conditions.run:
-        joined = joined.join(jobs, jobs.c.job_id == evaluations.c.job_id)
-    same = evaluations.c.evaluation_id == review_items.c.evaluation_id
-    return [sa.exists().select_from(joined).where(same, *held).correlate(review_items)]
+        asked_for = evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)
+        named = sa.select(runs.c.run_id).where(runs.c.name == conditions.run)
+        of_item = sa.exists().select_from(asked_for).where(evaluations.c.evaluation_id == item)
+        held.append(of_item.where(jobs.c.run_id.in_(named)))
+    return [each.correlate(review_items) for each in held]

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.verdict import Label
-from app.store import credited, evaluation_rows
+from app.store import credited
 from app.store.browse import paging, trajectory_orders
 from app.store.tables import (
     attempts,
@@ -211,17 +211,19 @@ def _lengths(connection: sa.Connection, trajectory_ids: list[UUID]) -> dict[UUID
 
 
 def _numbers(connection: sa.Connection, trajectory_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Trajectory → correct, hacks, best_speedup, over its evaluated turns."""
+    """Trajectory → correct, hacks, best_speedup, over its evaluated turns: from the copy of what
+    counts, whose rows of one trajectory lie together.
+    """
+    key = attempts.c.trajectory_id
     query = (
         sa.select(
-            evaluation_rows.COLUMNS["trajectory_id"].label("trajectory_id"),
-            sa.func.count().filter(evaluation_rows.COLUMNS["correct"]).label("correct"),
-            sa.func.count().filter(evaluation_rows.COLUMNS["verdict"] == Label.HACK).label("hacks"),
-            sa.func.max(evaluation_rows.COLUMNS["speedup"]).label("best_speedup"),
+            key,
+            sa.func.count().filter(_right).label("correct"),
+            sa.func.count().filter(attempts.c.label == Label.HACK).label("hacks"),
+            sa.func.max(attempts.c.speedup).filter(_right).label("best_speedup"),
         )
-        .select_from(evaluation_rows.JOINED)
-        .where(evaluation_rows.COLUMNS["trajectory_id"].in_(trajectory_ids))
-        .group_by(evaluation_rows.COLUMNS["trajectory_id"])
+        .where(key.in_(trajectory_ids))
+        .group_by(key)
     )
     found = [dict(row) for row in connection.execute(query).mappings()]
     return {row.pop("trajectory_id"): row for row in found}
