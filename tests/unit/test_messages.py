@@ -4,6 +4,7 @@ without a place, unwritten elements.
 
 import mmap
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -33,6 +34,26 @@ def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
     assert "bytes left out" in kept
     assert len(kept.encode()) <= control_channel.TEXT_BYTES
     assert control_channel.get_text(box, control_channel.put_text(box, "short")) == "short"
+
+
+@pytest.mark.parametrize(
+    ("source", "hinted"),
+    [
+        ("Here is the kernel:\n```python\nx = 1\n```\n", True),
+        ("```\nx = 1\n```\n", True),
+        ('x = """\n   ```\n"""\ny = = 1\n', False),
+    ],
+)
+def test_a_source_with_markdown_fences_is_told_so(
+    tmp_path: Path, source: str, hinted: bool
+) -> None:
+    path = tmp_path / "candidate.py"
+    path.write_text(source)
+    with pytest.raises(SyntaxError) as caught:
+        compile(source, path, "exec")
+    summary = call_errors.explain(caught.value).partition("\n")[0]
+    assert ("send the code between them" in summary) is hinted
+    assert "candidate.py, line" in summary
 
 
 def test_the_first_errors_of_a_compiler_come_first() -> None:

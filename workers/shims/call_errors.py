@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import traceback
 
@@ -31,6 +32,7 @@ def explain(error: BaseException) -> str:
     """
     said = _compilers_reason(error) or _say(error)
     said += WITHOUT_GRADIENTS if "does not require grad" in said else ""
+    said += FENCED if isinstance(error, SyntaxError) and _is_fenced(error) else ""
     summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
     try:
         log = "".join(traceback.format_exception(error)[-12:])
@@ -45,6 +47,15 @@ def explain(error: BaseException) -> str:
 WITHOUT_GRADIENTS = (
     " (a call runs under torch.no_grad(): a model that differentiates enables gradients itself)"
 )
+
+FENCED = " (the source has Markdown fences, ```: send the code between them)"
+
+
+def _is_fenced(error: SyntaxError) -> bool:
+    """Test whether the source with the error is an answer in Markdown and not a module."""
+    lines = linecache.getlines(error.filename) if error.filename else []
+    return any(line.startswith("```") for line in lines)
+
 
 FIRST_ERRORS = "first errors:"
 NAMED_ERRORS = 10
