@@ -90,6 +90,25 @@ def test_the_overview_follows_what_is_stored_until_it_is_paused(
     assert live_site.complaints == []
 
 
+def test_the_overview_changes_under_the_focus_which_stays(page: Page, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}/")
+    shown = page.locator("[data-live]")
+    link = shown.get_by_role("link", name="All evaluations")
+    link.focus()
+    _report_device(live_site, "under-focus", 5)
+    expect(shown).to_contain_text("under-focus.5", timeout=15_000)
+    expect(link).to_be_focused()
+    chart = shown.locator("figure").first
+    chart.focus()
+    _report_device(live_site, "under-chart", 6)
+    expect(page.locator("button[data-pause]")).to_contain_text("Held", timeout=15_000)
+    expect(chart).to_be_focused()
+    link.focus()
+    expect(shown).to_contain_text("under-chart.6", timeout=15_000)
+    expect(page.locator("button[data-pause]")).to_contain_text("Live")
+    assert live_site.complaints == []
+
+
 def test_a_trajectory_is_walked_with_keys(page: Page, live_site: LiveSite) -> None:
     page.goto(live_site.url + live_site.path("trajectory"))
     turns = (("j", "turn=1"), ("j", "turn=2"), ("k", "turn=1"))

@@ -117,9 +117,9 @@
     const region = document.querySelector("[data-live]");
     const button = document.querySelector("button[data-pause]");
     if (!region || !button) return;
-    let paused = false, busy = false, again = false, streaming = false;
+    let paused = false, busy = false, again = false, streaming = false, held = false;
     let etag = region.dataset.etag;
-    const label = button.querySelector("span");
+    const label = button.querySelector("span"), usual = button.title;
 
     function say(text) {
       if (label.textContent !== text) label.textContent = text;
@@ -132,12 +132,10 @@
       again = false;
       try {
         const response = await fetch(region.dataset.live, { headers: { "If-None-Match": `"${etag}"` }, cache: "no-store" });
-        // The focus keeps its place in a table: nothing is swapped under it.
-        if (response.status === 200 && !region.contains(document.activeElement)) {
-          etag = response.headers.get("ETag").replaceAll('"', "");
-          swap(await response.text());
-        }
-        say(response.status === 200 || response.status === 304 ? "Live" : "Not reachable");
+        held = response.status === 200 && !swap(await response.text());
+        if (response.status === 200 && !held) etag = response.headers.get("ETag").replaceAll('"', "");
+        say(held ? "Held" : response.ok || response.status === 304 ? "Live" : "Not reachable");
+        button.title = held ? "Changes are shown when the focus leaves the field or chart" : usual;
       } catch {
         say("Not reachable");
       }
@@ -145,19 +143,31 @@
       if (again) refresh();
     }
 
+    // Elements of this kind, of which a link is told by its address.
+    function alike(root, element) {
+      const same = (other) => other.getAttribute("href") === element.getAttribute("href");
+      return Array.from(root.querySelectorAll(element.tagName)).filter(same);
+    }
+
+    // False, and nothing is swapped, where the focus is on what would be lost: a field, a chart that is read, a link that is gone.
     function swap(markup) {
       const open = Array.from(region.querySelectorAll("details"), (details) => details.open);
       const page = new DOMParser().parseFromString(markup, "text/html");
+      const focused = region.contains(document.activeElement) ? document.activeElement : null;
+      const follows = focused && alike(page, focused)[alike(region, focused).indexOf(focused)];
+      if (focused && (!follows || focused.matches("input, select, textarea, figure"))) return false;
       const state = page.querySelector("[data-state]");
       if (state && state.dataset.state !== region.querySelector("[data-state]")?.dataset.state) {
         location.reload();  // the rest of the page shows the change
-        return;
+        return true;
       }
       region.replaceChildren(...page.body.childNodes);
+      follows?.focus({ preventScroll: true });
       showCurrentTurn();
       region.querySelectorAll("details").forEach((details, place) => { details.open = open[place] ?? false; });
       refreshTimes();
       document.dispatchEvent(new Event("assay:swapped"));
+      return true;
     }
 
     function listen() {
@@ -177,6 +187,7 @@
       if (!paused) refresh();
     });
     document.addEventListener("visibilitychange", () => { if (again) refresh(); });
+    region.addEventListener("focusout", () => setTimeout(() => { if (held) refresh(); }));
     listen();
     setInterval(() => { if (!streaming) refresh(); }, LIVE_MS);
   }
