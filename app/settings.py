@@ -171,7 +171,7 @@ class Settings:
             "trusted_proxies": int,
             "device_class": str,
             "device_index": int,
-            "slots": _slots,
+            "slots": number_or_auto,
             "steady": yes_or_no,
             "endpoint": str,
             "calls": int,
@@ -216,7 +216,8 @@ class Settings:
         }
 
 
-def _slots(text: str) -> int | None:
+def number_or_auto(text: str) -> int | None:
+    """A number; None for `auto`.  Raises ValueError."""
     return None if text == AUTO else int(text)
 
 

@@ -21,7 +21,7 @@ import click
 
 from app.cli import errors, output, services, submit_options
 from app.client import Submission
-from app.domain import ids
+from app.domain import bounded_lines, ids
 from app.domain.job import JobState
 from app.settings import Settings
 
@@ -29,6 +29,8 @@ REQUIRED = ("id", "reference", "candidate")
 CHOSEN = ("backend", "gpu", "device", "priority", "run", "workflow")
 """Keys that a line may have; the command line gives them for all other lines."""
 KNOWN = (*REQUIRED, *CHOSEN)
+LONGEST_LINE = 1 << 20
+"""Bytes of a case, which holds names and paths alone."""
 
 Row = dict[str, Any]
 
@@ -114,8 +116,8 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
     """The good lines; the bad ones are reported, and counted in `tally`."""
     seen: dict[str, int] = {}
     with path.open("rb") as file:
-        for number, text in enumerate(file, start=1):
-            if not text.strip():
+        for number, text in bounded_lines.lines(file, LONGEST_LINE):
+            if text is not None and not text.strip():
                 continue
             fields: object = None
             try:
@@ -126,7 +128,7 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
                         f"id {found.case_id!r} was already on line {seen[found.case_id]}"
                     )
             except (ValueError, OSError) as error:
-                tally.bad_lines.append(f"{path}:{number}: {output.safe(str(error))}")
+                tally.bad_lines.append(f"{path}:{number}: {output.safe(str(error)[:500])}")
                 click.echo(f"error: {tally.bad_lines[-1]}", err=True)
                 if isinstance(fields, dict):
                     tally.bad_ids.add(str(fields.get("id")))
@@ -253,7 +255,9 @@ def report(tally: Tally, out: Path, *, as_json: bool) -> None:
     )
 
 
-def _json(text: bytes) -> object:
+def _json(text: bytes | None) -> object:
+    if text is None:
+        raise ValueError(f"expected a line of at most {LONGEST_LINE} bytes")
     try:
         return json.loads(text)
     except ValueError as error:

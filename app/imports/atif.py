@@ -52,7 +52,7 @@ def atif(
     )
 
 
-def _documents(path: Path) -> Iterator[tuple[bytes, str]]:
+def _documents(path: Path) -> Iterator[tuple[bytes | None, str]]:
     """(Document, where it stands)."""
     paths = sorted([*path.rglob("*.json"), *path.rglob("*.jsonl")]) if path.is_dir() else [path]
     if not paths:
@@ -68,7 +68,11 @@ def _documents(path: Path) -> Iterator[tuple[bytes, str]]:
 
 
 def _sample(
-    text: bytes, where: str, problem: str | None, backend: str | None, known: fields.KnownProblems
+    text: bytes | None,
+    where: str,
+    problem: str | None,
+    backend: str | None,
+    known: fields.KnownProblems,
 ) -> Sample:
     try:
         found = documents.dialogue(fields.object_of(text, where))
@@ -79,7 +83,7 @@ def _sample(
     return Sample(
         where=where,
         label=source_text.printable(
-            found.trajectory_id or found.session_id or ids.sha256(text)[:32]
+            found.trajectory_id or found.session_id or ids.sha256(text or b"")[:32]
         ),
         problem=fields.problem_of(told, where, known),
         licence=fields.licence_of(told),

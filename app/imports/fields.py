@@ -11,7 +11,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-from app.domain import ids, source_text
+from app.domain import bounded_lines, ids, source_text
 from app.domain.problem import Problem
 from app.domain.trajectory import Message
 from app.imports.base import BadImportError
@@ -40,21 +40,27 @@ class KnownProblems:
         return self._found[name]
 
 
-def lines(path: Path) -> Iterator[tuple[bytes, str]]:
-    """(Line, where it stands) of a file, blank ones left out.  BadImportError where
-    it cannot be read.
+LONGEST_LINE = 1 << 28
+"""Bytes of a record in JSON: a dialogue of many turns with the longest sources fits."""
+
+
+def lines(path: Path) -> Iterator[tuple[bytes | None, str]]:
+    """(Line, where it stands) of a file, blank ones left out; None for a line that is too long, of
+    which `object_of` says so.  BadImportError where the file cannot be read.
     """
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
+            for number, line in bounded_lines.lines(file, LONGEST_LINE):
+                if line is None or line.strip():
                     yield line, f"{path}:{number}"
     except OSError as error:
         raise BadImportError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def object_of(text: bytes, where: str) -> dict[str, Any]:
-    """A JSON object.  BadImportError for anything else."""
+def object_of(text: bytes | None, where: str) -> dict[str, Any]:
+    """A JSON object.  BadImportError for anything else, and for None, a line that is too long."""
+    if text is None:
+        raise BadImportError(f"{where}: expected a line of at most {LONGEST_LINE} bytes")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

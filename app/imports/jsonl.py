@@ -48,11 +48,13 @@ def jsonl(database: Database, path: Path, **options: Unpack[SampleOptions]) -> I
     )
 
 
-def _sample(line: bytes, where: str, backend: str | None, known: fields.KnownProblems) -> Sample:
+def _sample(
+    line: bytes | None, where: str, backend: str | None, known: fields.KnownProblems
+) -> Sample:
     found = fields.object_of(line, where)
     return Sample(
         where=where,
-        label=source_text.printable(str(found.get("id", ids.sha256(line.strip())[:32]))),
+        label=source_text.printable(str(found.get("id", ids.sha256((line or b"").strip())[:32]))),
         problem=fields.problem_of(found, where, known),
         licence=fields.licence_of(found),
         turns=_turns(found, where),

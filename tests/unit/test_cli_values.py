@@ -32,3 +32,11 @@ def test_no_bounded_number_takes_nan() -> None:
 def test_a_device_is_taken_out_of_service_with_a_reason(action: str, reason: str) -> None:
     told = run("workers", action, "box", "--reason", reason)
     assert (told.exit_code, "expected a reason" in told.output) == (2, True)
+
+
+def test_a_setting_that_is_neither_number_nor_auto_is_named() -> None:
+    told = run("status", ASSAY_SLOTS="many")
+    assert (told.exit_code, told.output) == (
+        2,
+        "error: ASSAY_SLOTS: expected number_or_auto, got 'many'\n",
+    )
