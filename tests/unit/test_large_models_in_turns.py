@@ -97,7 +97,7 @@ def _session(gpu: _Gpu, name: str, spec: problem_spec.ProblemSpec) -> Any:
     return SimpleNamespace(
         name=name,
         handle=SimpleNamespace(described=set(), estimates={}),
-        size=lambda *_: memory_needs.resident(spec) + (4 << 30),
+        estimate_bytes=lambda *_: memory_needs.resident(spec) + (4 << 30),
         describe=describe,
         share_arena=lambda *_: None,
     )
