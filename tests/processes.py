@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from app import process_stat
@@ -30,6 +31,15 @@ def is_running(pid: int) -> bool:
     """Test whether the process is there and has not ended; an ended one may wait for its parent."""
     found = process_stat.fields(pid)
     return found is not None and found[process_stat.STATE] not in "ZX"
+
+
+def processor_s(pid: int, *, with_ended_children: bool = False) -> float:
+    """Processor seconds of a process so far: its cost, independent of other load on the machine.
+    Zero where it is gone.
+    """
+    found = process_stat.fields(pid) or ["0"] * 15
+    last = 15 if with_ended_children else 13  # utime, stime, cutime, cstime: proc(5), from field 14
+    return sum(map(int, found[11:last])) / os.sysconf("SC_CLK_TCK")
 
 
 def command_line(pid: int) -> str:

@@ -30,6 +30,7 @@ from app.client import Client
 from app.settings import Settings
 from tests import generate
 from tests.integration import fakes
+from tests.processes import processor_s
 
 CONNECTIONS = 32
 REFERENCE = "import torch\n" + "# a reference of usual length\n" * 40
@@ -68,16 +69,11 @@ def main() -> None:
             }
             for name in arguments.only or stages:
                 _empty(client)
-                before_s = _cpu_s(pid)
+                before_s = processor_s(pid)
                 found = stages[name]()
-                spent = {"web_cpu_s": _cpu_s(pid) - before_s, "load_average": os.getloadavg()[0]}
+                spent_s = processor_s(pid) - before_s
+                spent = {"web_cpu_s": spent_s, "load_average": os.getloadavg()[0]}
                 print(json.dumps({name: {**found, **spent}}), flush=True)
-
-
-def _cpu_s(pid: int) -> float:
-    """Processor time of a process so far: its cost, independent of other load on the machine."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

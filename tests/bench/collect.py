@@ -36,7 +36,6 @@ from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
 from app.store import tables
 from tests.bench.collect_site import (
-    cpu_s,
     patiently,
     rss_mb,
     script,
@@ -46,6 +45,7 @@ from tests.bench.collect_site import (
     wait_for_workers,
     watched,
 )
+from tests.processes import processor_s
 
 FAULTS = {
     "rate_limited": 0.03,
@@ -175,7 +175,7 @@ def pace(given: argparse.Namespace) -> dict[str, Any]:
         span = patiently(client, sa.select(sa.func.min(k.created_at), sa.func.max(k.last_at)))[0]
         seconds = (span[1] - span[0]).total_seconds()
         calls = patiently(client, sa.select(sa.func.count()).select_from(tables.model_calls))[0][0]
-        cpu = {number: cpu_s(process.pid) for number, process in enumerate(opened.processes)}
+        cpu = {number: processor_s(process.pid) for number, process in enumerate(opened.processes)}
         return {
             **seen,
             "calls": calls,

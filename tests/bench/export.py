@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,6 +38,7 @@ from app.settings import Settings
 from app.store.database import Database
 from tests import generate
 from tests.generate import texts
+from tests.processes import children, command_line, processor_s
 
 FULL = Spec(
     min_speedup=0.5,
@@ -206,7 +207,7 @@ def peak_memory() -> Iterator[dict[str, int]]:
     def watch() -> None:
         while not ended.wait(0.5):
             found["peak"] = max(
-                found["peak"], sum(map(_pss, [os.getpid(), *_children(os.getpid())]))
+                found["peak"], sum(map(_pss, [os.getpid(), *_renderers(os.getpid())]))
             )
 
     watcher = threading.Thread(target=watch)
@@ -218,18 +219,9 @@ def peak_memory() -> Iterator[dict[str, int]]:
         watcher.join()
 
 
-def _children(pid: int) -> list[int]:
+def _renderers(pid: int) -> list[int]:
     """Python processes below this one: PostgreSQL was started by it, too, and is not counted."""
-    try:
-        own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        listed = [
-            int(one)
-            for one in own
-            if b"app.export.render_worker" in Path(f"/proc/{one}/cmdline").read_bytes()
-        ]
-    except OSError:
-        return []
-    return listed
+    return [each for each in children(pid) if "app.export.render_worker" in command_line(each)]
 
 
 def _pss(pid: int) -> int:
@@ -249,16 +241,9 @@ def _postmaster(folder: Path) -> int:
 
 def _postgres_cpu_s(postmaster: int) -> float:
     """Processor seconds of all processes that the server has or had."""
-    ticks = 0
-    for pid in (
-        str(postmaster),
-        *Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split(),
-    ):
-        with suppress(OSError):  # gone meanwhile
-            ticks += sum(
-                map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])
-            )
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(
+        processor_s(pid, with_ended_children=True) for pid in (postmaster, *children(postmaster))
+    )
 
 
 def _cpu_s() -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SETTLED = 0.4
 """Share of the samples after which a footprint has to be flat: before it, caches
@@ -74,3 +76,16 @@ def grown(
         if last - first > max(allowance.least, allowance.share * first):
             found[name] = f"{first:,.0f} → {last:,.0f}"
     return found
+
+
+def report(
+    samples: Sequence[Mapping[str, float]], allowances: Mapping[str, Allowance]
+) -> dict[str, Any]:
+    """Figures that are not flat, the first settled and the last sample, and the machine's load."""
+    return {
+        "grown": grown(samples, allowances),
+        "first": samples[int(len(samples) * SETTLED)],
+        "last": samples[-1],
+        "load": os.getloadavg()[0],
+        "cpus": os.cpu_count(),
+    }

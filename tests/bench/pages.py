@@ -30,7 +30,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -47,6 +47,7 @@ from app.store import devices
 from app.store.database import Database
 from tests import generate
 from tests.bench.page_paint import first_content_ms, update_ms
+from tests.processes import descendants, processor_s
 
 ROUNDS = 20
 """Requests of each kind of page."""
@@ -292,15 +293,11 @@ def server_ms(site: Site, kind: str, listed: list[str]) -> dict[str, object]:
 
 def cpu_s(processes: tuple[int, ...]) -> float:
     """Processor time of processes and their descendants, the ended ones among them, in seconds."""
-    ticks, waiting = 0, list(processes)
-    while waiting:
-        pid = waiting.pop()
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended: its parent counts it
-            folder = Path(f"/proc/{pid}")
-            ticks += sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
-            for thread in (folder / "task").iterdir():
-                waiting += map(int, (thread / "children").read_text().split())
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(
+        processor_s(each, with_ended_children=True)
+        for pid in processes
+        for each in (pid, *descendants(pid))
+    )
 
 
 def hundred(site: Site) -> dict[str, object]:

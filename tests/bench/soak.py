@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from typing import Any
@@ -87,11 +86,7 @@ def soak(problems: int, device_class: str) -> dict[str, Any]:
         "problems": problems,
         "seconds": round(time.monotonic() - began, 1),
         "not_passed": failed,
-        "grown": footprint.grown(samples, FLAT),
-        "first": samples[int(len(samples) * footprint.SETTLED)],
-        "last": samples[-1],
-        "load": os.getloadavg()[0],
-        "cpus": os.cpu_count(),
+        **footprint.report(samples, FLAT),
     }
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import shutil
 import socket
 import sys
@@ -175,11 +174,7 @@ def week(evaluations: int, slots: int, folder: Path) -> dict[str, Any]:
         "evaluations": evaluations,
         "slots": slots,
         "seconds": round(time.monotonic() - began, 1),
-        "grown": footprint.grown(samples, FLAT),
-        "first": samples[int(len(samples) * footprint.SETTLED)],
-        "last": samples[-1],
-        "load": os.getloadavg()[0],
-        "cpus": os.cpu_count(),
+        **footprint.report(samples, FLAT),
     }
 
 

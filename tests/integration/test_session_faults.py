@@ -25,6 +25,7 @@ from tests.integration.test_session_trainers import (
     SPEC,
     Script,
     _worker,  # noqa: F401 (a fixture)
+    trained_rows,
     turn_trainer,
 )
 from tests.integration.test_session_verl import Engine, verl_batches, verl_config
@@ -45,20 +46,7 @@ def test_trl_gives_the_trajectory_no_advantage_and_others_none_of_its_reward(
     script = Script(tokenizer, [[PASSES], [FAILS, FAULT], [FAILS, FAILS]])
     rollouts = KernelRollouts([REFERENCE], SPEC, run="trloo", model="tiny", generate=script)
     trainer = turn_trainer(tmp_path, rollouts)
-    seen: dict[str, Any] = {}
-    inner = trainer._compute_loss
-
-    def watched(model: Any, inputs: dict[str, Any]) -> Any:
-        seen.update(inputs)
-        return inner(model, inputs)
-
-    trainer._compute_loss = watched
-    trainer.train()
-    mask = (seen["completion_mask"] * seen["tool_mask"]).bool()
-    order = [
-        tokenizer.decode(row[keep]) for row, keep in zip(seen["completion_ids"], mask, strict=True)
-    ]
-    for text, advantages, keep in zip(order, seen["advantages"], mask, strict=True):
+    for text, advantages, keep in trained_rows(trainer, tokenizer):
         found = [round(each, 4) for each in dict.fromkeys(advantages[keep].tolist())]
         # returns of the first turns: -0.1 and -0.6; of the second one, which is alone: -0.3
         assert found == ([0.0] if "fault" in text else [0.5] if "passes" in text else [-0.5, -0.3])

@@ -101,13 +101,8 @@ def turn_trainer(
     )
 
 
-@pytest.mark.usefixtures("_worker")
-def test_trl_gives_every_turn_its_own_credit(connected: Client, tmp_path: Path) -> None:
-    pytest.importorskip("trl", minversion="1.16")
-    tokenizer = tiny_trainer.tokenizer()
-    script = Script(tokenizer, list(SCRIPT.values()))
-    rollouts = KernelRollouts([REFERENCE], SPEC, run="trloo", model="tiny", generate=script)
-    trainer = turn_trainer(tmp_path, rollouts)
+def trained(trainer: Any) -> dict[str, Any]:
+    """Make the trainer's one step; returns the inputs of its loss."""
     seen: dict[str, Any] = {}
     inner = trainer._compute_loss
 
@@ -117,11 +112,29 @@ def test_trl_gives_every_turn_its_own_credit(connected: Client, tmp_path: Path) 
 
     trainer._compute_loss = watched
     trainer.train()
+    return seen
+
+
+def trained_rows(trainer: Any, tokenizer: Any) -> list[tuple[str, Any, Any]]:
+    """Make the step; returns the text of each row's trained tokens, its advantages, and the mask of
+    those tokens.
+    """
+    seen = trained(trainer)
     mask = (seen["completion_mask"] * seen["tool_mask"]).bool()
-    order = [
+    texts = [
         tokenizer.decode(row[keep]) for row, keep in zip(seen["completion_ids"], mask, strict=True)
     ]
-    for text, advantages, keep in zip(order, seen["advantages"], mask, strict=True):
+    return list(zip(texts, seen["advantages"], mask, strict=True))
+
+
+@pytest.mark.usefixtures("_worker")
+def test_trl_gives_every_turn_its_own_credit(connected: Client, tmp_path: Path) -> None:
+    pytest.importorskip("trl", minversion="1.16")
+    tokenizer = tiny_trainer.tokenizer()
+    script = Script(tokenizer, list(SCRIPT.values()))
+    rollouts = KernelRollouts([REFERENCE], SPEC, run="trloo", model="tiny", generate=script)
+    trainer = turn_trainer(tmp_path, rollouts)
+    for text, advantages, keep in trained_rows(trainer, tokenizer):
         assert (advantages[~keep] == 0).all()
         found = [round(each, 4) for each in dict.fromkeys(advantages[keep].tolist())]
         # returns of the first turns: -0.1, -0.4, -0.6; of the second ones: -0.1, -0.3
@@ -154,11 +167,7 @@ def test_a_trajectory_that_trl_masks_is_in_no_group(connected: Client, tmp_path:
 
     rollouts = KernelRollouts([REFERENCE], {**SPEC, "strategy": {"turns": 1}}, generate=last_is_cut)
     trainer = turn_trainer(tmp_path, rollouts, mask_truncated_completions=True)
-    seen: dict[str, Any] = {}
-    inner = trainer._compute_loss
-    trainer._compute_loss = lambda model, inputs: (seen.update(inputs), inner(model, inputs))[1]
-    trainer.train()
-    found = sorted(max(row.tolist(), key=abs) for row in seen["advantages"])
+    found = sorted(max(row.tolist(), key=abs) for row in trained(trainer)["advantages"])
     assert found == pytest.approx([-0.2, 0, 0.2])  # mean of -0.3 and -0.1, without the other -0.3
     assert len(stored(connected)) == 3
 

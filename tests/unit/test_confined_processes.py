@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from app import process_stat
 from workers.sandbox import (
     confined_process,
     proc,
@@ -77,8 +78,7 @@ class Helper:
     def stop(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
         while any(
-            _state(f"{self.pid}/task/{task.name}") != "T"
-            for task in Path(f"/proc/{self.pid}/task").iterdir()
+            _state(int(task.name)) != "T" for task in Path(f"/proc/{self.pid}/task").iterdir()
         ):
             pass
 
@@ -92,8 +92,11 @@ def helper() -> Iterator[Helper]:
         yield Helper(stack)
 
 
-def _state(process: str | int) -> str:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+def _state(process: int) -> str:
+    """State of a process or thread."""
+    found = process_stat.fields(process)
+    assert found is not None
+    return found[process_stat.STATE]
 
 
 def _open_files() -> int:

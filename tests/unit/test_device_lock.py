@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import processor_s
 from workers.referee.host.core_waker import CoreClaim, CoreWaker
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.uncharged_time import UnchargedTime
@@ -177,23 +178,18 @@ def test_cores_are_claimed_once_as_long_as_there_are_any(tmp_path: Path) -> None
     assert CoreClaim(tmp_path).core == max(cores)
 
 
-def _processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def test_a_core_is_kept_awake_on_demand_only() -> None:
     core_waker = CoreWaker([min(os.sched_getaffinity(0))])
     pid = core_waker._process.pid
-    before = _processor_s(pid)
+    before = processor_s(pid)
     time.sleep(0.2)
-    assert _processor_s(pid) == pytest.approx(before, abs=0.02)
+    assert processor_s(pid) == pytest.approx(before, abs=0.02)
     deadline = time.monotonic() + 20
     with core_waker.awake():
         while (
-            _processor_s(pid) < before + 0.05 and time.monotonic() < deadline
+            processor_s(pid) < before + 0.05 and time.monotonic() < deadline
         ):  # it gives way to whatever else runs
             time.sleep(0.05)
-    assert _processor_s(pid) >= before + 0.05
+    assert processor_s(pid) >= before + 0.05
     core_waker.close()
     assert not Path(f"/proc/{pid}").exists()
