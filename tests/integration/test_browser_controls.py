@@ -90,6 +90,21 @@ def test_the_overview_follows_what_is_stored_until_it_is_paused(
     assert live_site.complaints == []
 
 
+def test_a_filter_that_is_gone_back_to_shows_what_its_list_has(
+    page: Page, live_site: LiveSite
+) -> None:
+    page.goto(f"{live_site.url}/candidates")
+    page.select_option("#status", "passed")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**status=passed*")
+    page.locator("a[href^='/evaluations/']").first.click()
+    page.wait_for_url("**/evaluations/*")
+    page.go_back()
+    expect(page.locator("#status")).to_have_value("passed")
+    page.go_back()
+    expect(page.locator("#status")).to_have_value("")
+
+
 def test_the_overview_changes_under_the_focus_which_stays(page: Page, live_site: LiveSite) -> None:
     page.goto(f"{live_site.url}/")
     shown = page.locator("[data-live]")

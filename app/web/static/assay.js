@@ -83,8 +83,11 @@
         for (const field of form.querySelectorAll("input, select")) field.disabled = field.value === "";
       });
     }
-    window.addEventListener("pageshow", () => {
+    window.addEventListener("pageshow", (event) => {
       for (const field of document.querySelectorAll("form[data-tidy] :disabled")) field.disabled = false;
+      // The browser puts back what was chosen on a page that was left: a filter shows what its list was made with.
+      const isBack = event.persisted || performance.getEntriesByType("navigation")[0]?.type === "back_forward";
+      if (isBack) for (const form of document.querySelectorAll("form[method=get][data-tidy]")) form.reset();
     });
   }
 
