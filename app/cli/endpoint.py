@@ -28,10 +28,9 @@ def command() -> None:
     environment variable that holds it.
 
     \b
-    assay endpoint add local --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B --dialect
-    vllm assay endpoint add sonnet --url https://api.anthropic.com/v1 --model
-    claude-sonnet-4-5 --dialect anthropic
-        --key-env ANTHROPIC_API_KEY --price-input 3 --price-cached-input 0.3 --price-output 15
+    assay endpoint add local --url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B --dialect vllm
+    assay endpoint add sonnet --url https://api.anthropic.com/v1 --model claude-sonnet-4-5 \\
+        --dialect anthropic --key-env ANTHROPIC_API_KEY --price-input 3 --price-output 15
     assay endpoint probe local
     assay endpoint list
     assay endpoint remove local

@@ -63,8 +63,8 @@ def command(
     \b
     assay eval softmax.py softmax_triton.py
     assay eval softmax.py softmax_torch.py --backend torch --json | jq .speedup
-    assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile --baseline
-    compile-max-autotune assay eval add_cases.py add_triton.py
+    assay eval softmax.py softmax_triton.py --gpu h200 --baseline compile-max-autotune
+    assay eval add_cases.py add_triton.py
     assay eval --batch cases.jsonl --out results.jsonl
     assay eval --pending
 

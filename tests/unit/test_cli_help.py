@@ -59,6 +59,18 @@ def test_nothing_is_cut_in_a_list_of_commands(path: str) -> None:
     assert listed.strip().endswith(".")
 
 
+def test_every_example_begins_a_line_of_its_own() -> None:
+    """An example is copied line by line."""
+    inside = re.compile(rf"^ *(?!ASSAY_).*[^;:(\s] +assay (?:{'|'.join(cli.VERBS)}) ")
+    merged = [
+        line
+        for path, (command, _) in COMMANDS.items()
+        for line in help_of(command, path).splitlines()
+        if inside.match(line)
+    ]
+    assert merged == []
+
+
 @pytest.mark.parametrize("path", COMMANDS)
 def test_gpu_is_a_class_and_device_one_device(path: str) -> None:
     listed = help_of(COMMANDS[path][0], path)
