@@ -61,11 +61,11 @@ def test_nothing_is_cut_in_a_list_of_commands(path: str) -> None:
 
 def test_every_example_begins_a_line_of_its_own() -> None:
     """An example is copied line by line."""
-    inside = re.compile(rf"^ *(?!ASSAY_).*[^;:(\s] +assay (?:{'|'.join(cli.VERBS)}) ")
+    inside = re.compile(rf"^(?! *ASSAY_).*[^;:(\s] +assay (?:{'|'.join(cli.VERBS)}) ")
     merged = [
         line
         for path, (command, _) in COMMANDS.items()
-        for line in help_of(command, path).splitlines()
+        for line in help_of(command, path).partition("Options:")[0].splitlines()
         if inside.match(line)
     ]
     assert merged == []
