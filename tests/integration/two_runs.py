@@ -54,7 +54,11 @@ def made(services: Services) -> Iterator[TwoRuns]:
             found.problems = [seeder.problem(name, 1, "x") for name in RESULTS]
             for place, step in enumerate((100, 200)):
                 run_id = ids.new_id()
-                settings_of = {"temperature": 0.7 + place / 10, "harness": "h", "packed": place == 1}
+                settings_of = {
+                    "temperature": 0.7 + place / 10,
+                    "harness": "h",
+                    "packed": place == 1,
+                }
                 seeder.insert(
                     tables.runs,
                     run_id=run_id,

@@ -63,8 +63,10 @@ def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
     foot = line_plot.HEIGHT - line_plot.BOTTOM
     middle = foot - 0.75 * (foot - line_plot.TOP)
     assert stack.layers == (
-        f"M4.0,{foot:.1f}V{middle}H46.0V{foot:.1f}Z"
-        f"M54.0,{foot:.1f}V{foot - 0.25 * (foot - line_plot.TOP)}H96.0V{foot:.1f}Z",
+        (
+            f"M4.0,{foot:.1f}V{middle}H46.0V{foot:.1f}Z"
+            f"M54.0,{foot:.1f}V{foot - 0.25 * (foot - line_plot.TOP)}H96.0V{foot:.1f}Z"
+        ),
         f"M4.0,{middle}V{line_plot.TOP:.1f}H46.0V{middle}Z",
     )
     assert stack.rows == (("a", "3", "1"), ("b", "1", "0"))
