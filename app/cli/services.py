@@ -179,7 +179,7 @@ class Worker:
 
 
 def unserved(client: Client, endpoints: Sequence[str]) -> list[str]:
-    """Those of the endpoints without a live worker."""
+    """Endpoints without a live worker."""
     with client.database.begin() as connection:
         alive = {each.endpoint for each in endpoint_workers.online(connection)}
     return [name for name in endpoints if name not in alive]

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 
 ROOTS = frozenset({"numpy", "torch", "triton"})
-"""Packages whose modules may be imported so."""
+"""Packages with modules that may be imported by name."""
 
 LOADING = frozenset({"importlib.import_module", "importlib.util.module_from_spec"})
 NAMING = frozenset({"importlib.import_module", "importlib.util.find_spec"})

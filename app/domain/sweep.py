@@ -42,7 +42,7 @@ OURS = frozenset({OUR_FAULT, "no_room", "disturbed"})
 """Error kinds that are a fault of the evaluation, never of the problem."""
 
 DEGENERATE = "degenerate_problem"
-"""The detector of problems whose answers prove nothing."""
+"""The detector of degenerate problems."""
 
 TOO_LARGE = "problem_too_large"
 """The error kind of a problem that needs more memory than its device has: memory that runs out

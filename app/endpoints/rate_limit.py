@@ -24,7 +24,7 @@ from app.endpoints.rate import CallOutcome, State
 
 PREFIX = "assay:rate"
 LEASE_S = 60.0
-"""A permit whose worker is gone ends after this long, in seconds."""
+"""Seconds after which a permit of a dead worker ends."""
 RENEW_S = 15.0
 PAUSE_S = 0.05
 """Pause between two questions for a permit, in seconds."""

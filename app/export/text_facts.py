@@ -221,7 +221,7 @@ def answers(
 def rejudge_stale(
     database: Database, policy: Policy, progress: Progress = silent, only: Matching | None = None
 ) -> int:
-    """Re-judge evaluations whose verdict has other detectors or another policy; returns
+    """Re-judge evaluations with a verdict by other detectors or another policy; returns
     the number of changed verdicts.
     """
     after, done, changed = None, 0, 0

@@ -11,7 +11,7 @@ An episode begins with `reset(reference=…)`, or `problem_id`, with `entry_poin
 they are known, and `step`, `group` and `sample` as its place in the training; `reset(seed=n)` takes
 row n of `problems`, counted round.  An action is an answer, an observation the prompt of the next
 one.  A reward that an infrastructure fault took away is None, which trainers have to leave out.  An
-episode whose client goes away is stored with the turns that it has.
+episode that its client leaves is stored with the turns that it has.
 
 OpenEnv's server authenticates no client: serve it to the trainer's host alone.
 

@@ -51,7 +51,7 @@ class Alert:
 
 
 def of_devices(listed: Sequence[Device], silent: Sequence[Device], now: datetime) -> list[Alert]:
-    """Devices in quarantine, and those whose worker has stopped to report."""
+    """Devices in quarantine, and those without reports of their worker."""
     found = [
         (device, f"is quarantined and takes no jobs: {device.reason or 'no reason given'}")
         for device in listed

@@ -307,8 +307,7 @@ MEANINGS: dict[str, Meaning] = {
     "unread_source": Meaning(
         title="Kernel that the source does not show",
         meaning=(
-            "A kernel ran whose definition is not visible in the source, as when code is hidden or"
-            " generated."
+            "A kernel ran that is not defined in the source, as when code is hidden or generated."
         ),
     ),
 }

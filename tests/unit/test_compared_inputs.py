@@ -47,7 +47,7 @@ def get_inputs(): return [torch.randn(8, 8), torch.zeros(8, 8)]
 
 
 def _strided(source: str) -> str:
-    """The source with a cache whose last dimension comes first in memory."""
+    """The source with a cache that has its last dimension first in memory."""
     return source.replace("torch.randn(4, 32, 16)", "torch.randn(16, 4, 32).permute(1, 2, 0)")
 
 

@@ -1,4 +1,4 @@
-"""Problems whose `get_inputs` runs only if factory functions make their tensors on the host.
+"""Problems with a `get_inputs` that runs only if factory functions make their tensors on the host.
 torch's meta device stands for a GPU: it refuses a conversion to numpy just as well.
 """
 

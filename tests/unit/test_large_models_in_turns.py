@@ -105,7 +105,7 @@ def _session(gpu: _Gpu, name: str, spec: problem_spec.ProblemSpec) -> Any:
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> tuple[Any, _Gpu]:
-    """Resources of a device of so many GiB, whose memory is that which contexts leave."""
+    """Resources of a device of so many GiB, less the contexts."""
     properties = SimpleNamespace(total_memory=int(request.param * (1 << 30)))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)

@@ -151,7 +151,7 @@ def test_a_run_ends_where_its_window_does() -> None:
 
 
 def _in_segments(segments: int, each: int, width: int) -> tuple[Session, list[int]]:
-    """A session whose outputs lie in segments of its memory, and their addresses."""
+    """A session with outputs in segments of its memory, and their addresses."""
     bases = [LOW + 4 * width * each * index for index in range(segments)]
     session = make_session([width], segments * each, {at: noise(width * each) for at in bases})
     return session, [at + width * index for at in bases for index in range(each)]

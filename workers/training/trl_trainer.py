@@ -19,7 +19,7 @@ from workers.training import turn_credit
 
 
 class TurnCreditTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not installed where types are checked
-    """`GRPOTrainer` whose advantages are one a turn.
+    """`GRPOTrainer` with one advantage a turn.
 
     `method`: a name of app.domain.credit.METHODS; `options`: its options.  A trajectory that
     TRL masks (`mask_truncated_completions`) has no turns and is in no group.  Raises

@@ -95,7 +95,7 @@ def _try_sandbox(**_: object) -> None:
     if holes:
         _log.warning("serving with a weak sandbox, as allowed: %s", "; ".join(holes))
     gc.collect()
-    gc.freeze()  # garbage collection skips objects made so far, whose memory pool processes share
+    gc.freeze()  # garbage collection skips objects made so far: pool processes share their memory
 
 
 @signals.worker_process_init.connect

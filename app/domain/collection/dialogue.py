@@ -1,4 +1,4 @@
-"""COLLECT: one rollout whose attempts are made one at a time, as a state without input or output.
+"""COLLECT: one rollout with attempts made one at a time, as a state without input or output.
 
 The decisions, texts, outcomes and rewards are those of collections: `decide`, `texts`, `answers`
 and `outcomes`.  The caller asks its model with `messages`, gives the answer to `read`, evaluates
@@ -145,7 +145,7 @@ class Dialogue:
         )
 
     def fail(self, error: CallError) -> EndedAttempt:
-        """The attempt whose model call has failed for good."""
+        """The attempt with a model call that has failed for good."""
         outcome = outcomes.failed(error, tokens=0, cost_usd=0.0)
         self._end(outcome)
         return EndedAttempt(outcome=outcome, feedback=None, result=None, turn=None)

@@ -157,7 +157,7 @@ def _keys(key: sa.Column[UUID], digits: str, limit: int) -> list[sa.Select[Any]]
 
 
 def _with_hash(connection: sa.Connection, text: str, limit: int) -> list[Hit]:
-    """Candidates whose source has a SHA-256 that begins so."""
+    """Candidates by the first digits of their source's SHA-256."""
     if not _HEX.fullmatch(text) or not LEAST_HASH <= len(text) <= 64:
         return []
     key = candidates.c.source_sha256

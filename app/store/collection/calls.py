@@ -220,7 +220,7 @@ def settle_lapsed(connection: sa.Connection, limit: int = 200) -> list[UUID]:
 
 
 def end_far_pauses(connection: sa.Connection) -> int:
-    """Make those attempts due whose pause ends further ahead than any does: the
+    """Make attempts due where the pause ends later than any pause can: the
     database's clock was set back.
     """
     return connection.execute(_END_FAR, {"future_s": FUTURE_S, "never": NEVER}).rowcount

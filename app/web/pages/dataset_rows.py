@@ -88,7 +88,7 @@ def page(export_id: UUID, number: int) -> str:
 
 
 def _is_shown(column: dict[str, Any], chosen: list[str]) -> bool:
-    """Chosen columns, or else those whose values differ."""
+    """Chosen columns, or else those with different values."""
     if chosen:
         return column["name"] in chosen
     return bool(column["distinct"] > 1 or (column["distinct"] and column["missing"]))

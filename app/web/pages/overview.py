@@ -37,7 +37,7 @@ LATEST = 10
 RUNS = 5
 """Runs shown on the first page."""
 WATCHED_RUNS = 20
-"""Latest runs whose hack rates are compared from step to step."""
+"""Latest runs with hack rates compared from step to step."""
 SILENT_LEASES = 3
 """A device not heard of for this many leases is shown as silent, for any last state."""
 WINDOWS = {"24": "24 hours", "72": "3 days", "336": "14 days"}

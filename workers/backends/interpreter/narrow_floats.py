@@ -98,7 +98,7 @@ def _constant(_builder: Any, value: float) -> Any:
 
 
 def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrapper of an operation whose last argument is the numpy function of its operands."""
+    """Wrapper of an operation with, as its last argument, the numpy function of its operands."""
     wide = _by_operands(original)
 
     def run(builder: Any, *arguments: Any) -> Any:
@@ -108,7 +108,7 @@ def _by_function(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_operands(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrapper of an operation whose result has the type of its last tensor handle."""
+    """Wrapper of an operation with a result of the type of its last tensor handle."""
 
     def run(builder: Any, *arguments: Any) -> Any:
         handles = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]

@@ -172,7 +172,7 @@ def _redispatched(names: Mapping[int, str], above: Mapping[int, int]) -> set[int
     for number in names:
         caller = above[number]
         while caller in names and names[caller] != names[number]:
-            caller = above[caller] if above[caller] < caller else -1  # as numbers ascend
+            caller = above[caller] if above[caller] < caller else -1  # numbers ascend
         found |= {caller} & names.keys()
     return found
 

@@ -35,7 +35,7 @@ POWERS = 8
 """Powers of two between the least and the largest element of a diagonal."""
 
 MOST_HELD = 2
-"""Most inputs of two dimensions or more of a problem whose inputs are held."""
+"""Most inputs of two dimensions or more of a problem with held inputs."""
 
 OFF_DIAGONAL = 1 / 1024
 """Sum of the other elements of a row, at most, in multiples of the largest: a

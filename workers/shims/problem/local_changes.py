@@ -48,7 +48,7 @@ def in_a_quarter(x: torch.Tensor, change: Change) -> torch.Tensor:
 
 
 def with_equal_halves(rows: torch.Tensor) -> torch.Tensor:
-    """Rows along the last dimension, whose second half repeats the first."""
+    """Rows along the last dimension; the second half repeats the first."""
     half = rows.shape[-1] // 2
     repeated = rows.clone()
     repeated[..., half : 2 * half] = rows[..., :half]

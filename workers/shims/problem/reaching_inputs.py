@@ -301,7 +301,7 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
 
 
 def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Sorted inputs whose order the reference restores by a sort."""
+    """Sorted inputs that the reference sorts itself."""
     some = frozenset(
         at
         for at, x in enumerate(layout.values(inputs))
