@@ -44,7 +44,7 @@ def close(connection: sa.Connection, secret: str) -> None:
     connection.execute(sa.delete(tables.sessions).where(_s.session_hash == _hash(secret)))
 
 
-def whose(connection: sa.Connection, secret: str) -> User | None:
+def user_of(connection: sa.Connection, secret: str) -> User | None:
     """User of the session; None where it has ended or its user is disabled."""
     query = (
         sa.select(_u.user_id, _u.name, _u.role)

@@ -76,7 +76,7 @@ def add(
     return token_id, text
 
 
-def whose(connection: sa.Connection, text: str) -> User | None:
+def user_of(connection: sa.Connection, text: str) -> User | None:
     """User of the token, with the token's scopes; None where it is unknown, revoked or expired, or
     its user disabled.  Notes that it was used.
     """

@@ -50,7 +50,7 @@ def around(module: Any, name: str) -> None:
 TRANSITIONS: tuple[tuple[Any, str], ...] = (
     (calls, "prepare"),  # before the claim; after its commit
     (claims, "begin"),  # inside the transaction that claims
-    (caller, "asked"),  # before the request is sent; after the answer has come
+    (caller, "answer_of"),  # before the request is sent; after the answer has come
     (calls, "store"),  # before the answer is stored; after its commit and its messages
     (call_rows, "record"),  # inside the transaction that stores
     (ledger, "settle"),

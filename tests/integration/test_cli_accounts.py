@@ -47,7 +47,7 @@ def test_users_and_their_tokens(run: Run, database: Database, tmp_path: Path) ->
     assert "password_hash" not in listed[0]
     made = run("token", "add", "vic", "trainer", "--scope", "read", "--days", "1")
     with database.begin() as connection:
-        user = tokens.whose(connection, made.stdout.strip())
+        user = tokens.user_of(connection, made.stdout.strip())
     assert user
     assert (user.name, sorted(user.scopes)) == ("vic", ["read"])
     [token] = json.loads(run("token", "list", "--json").output)
@@ -98,4 +98,4 @@ def test_a_new_password_ends_sessions(run: Run, database: Database) -> None:
         secret = logins.open_(connection, ada.user_id)
     assert run("user", "password", "ada", "--generate").exit_code == 0
     with database.begin() as connection:
-        assert logins.whose(connection, secret) is None
+        assert logins.user_of(connection, secret) is None

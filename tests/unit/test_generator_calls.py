@@ -57,7 +57,7 @@ def test_a_key_that_cannot_be_sent_pauses_the_collection(monkeypatch, key) -> No
     config = EndpointConfig(
         name="e", base_url="http://h/v1", dialect="chat", model="m", key_env="A_KEY"
     )
-    answer = caller.asked(config, ModelRequest(model="m", messages=(), max_tokens=1))
+    answer = caller.answer_of(config, ModelRequest(model="m", messages=(), max_tokens=1))
     assert answer.error is not None
     assert answer.error.kind in CAMPAIGN
     assert "sk-" not in answer.error.message

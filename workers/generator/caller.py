@@ -38,7 +38,7 @@ from app.store import endpoints
 from app.store.database import WORKER_IDLE_S, Database, DatabaseUnavailableError
 
 LONGEST_PAUSE_S = 2.0
-"""Between two attempts to reach PostgreSQL."""
+"""Longest pause between two attempts to reach PostgreSQL."""
 CONNECTIONS = 4
 """Transactions at once.  Each locks its collection's row, and greenlets that take turns within
 transactions would hold that lock for longer: few of them at once are faster than many.
@@ -106,21 +106,19 @@ class Caller:
         try:
             prepared = self._retrying(self._prepare)
             if isinstance(prepared, calls.Prepared):
-                answer = self._made(prepared)
-            elif (
-                prepared is calls.NotNow.NOTHING_DUE
-            ):  # the permissions that wait are for calls that others have made
-                self.owed = 0
+                answer = self._send_and_store(prepared)
+            elif prepared is calls.NotNow.NOTHING_DUE:
+                self.owed = 0  # other workers have made the calls that were permitted
         finally:
             permit.done(answer)
         return True
 
-    def _made(self, prepared: calls.Prepared) -> ModelAnswer:
-        """The answer of a call, stored."""
+    def _send_and_store(self, prepared: calls.Prepared) -> ModelAnswer:
+        """Send a request and store the answer, which is returned."""
         node_id = prepared.claimed.ready.node_id
         self.in_flight[node_id] = time.monotonic()
         try:
-            answer = asked(prepared.config, prepared.request)
+            answer = answer_of(prepared.config, prepared.request)
             again_s = self._retrying(
                 lambda: calls.store(self.database, self._broker, prepared, answer)
             )
@@ -162,7 +160,7 @@ class Caller:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-def asked(config: EndpointConfig, request: ModelRequest) -> ModelAnswer:
+def answer_of(config: EndpointConfig, request: ModelRequest) -> ModelAnswer:
     """The endpoint's answer; a key that is missing and a request that cannot be
     expressed are errors of the call.
     """

@@ -41,7 +41,7 @@ class Maintenance:
         self._over = threading.Event()
 
     def start(self) -> None:
-        """Begin, with a sweep at once."""
+        """Start both threads; the first sweep is immediate."""
         for act, period_s in (
             (self._extend, self._settings.lease_s / 4),
             (self._sweep, self._settings.sweep_s),
@@ -49,27 +49,27 @@ class Maintenance:
             threading.Thread(target=self._repeat, args=(act, period_s), daemon=True).start()
 
     def stop(self) -> None:
-        """End with the next period, and say so."""
+        """End both threads at their next period, and record that the worker has left."""
         self._over.set()
         try:
             with self._caller.database.begin() as connection:
                 workers.leave(connection, self._caller.owner)
         except DatabaseUnavailableError as error:
-            _log.warning("leaving without a word: %s", error)
+            _log.warning("the departure of this worker could not be recorded: %s", error)
 
     def _repeat(self, act: Callable[[], None], period_s: float) -> None:
         """Act until the worker stops.  An unexpected error ends the worker: without extended leases
         its calls would be made, and paid, twice.
         """
         try:
-            self._keep_up(act, period_s)
+            self._act_each_period(act, period_s)
         except Exception:
             if self._over.is_set():
                 raise  # a worker that stops closes connections under it
             _log.critical("unexpected error: ending, to be started again", exc_info=True)
             os._exit(os.EX_TEMPFAIL)
 
-    def _keep_up(self, act: Callable[[], None], period_s: float) -> None:
+    def _act_each_period(self, act: Callable[[], None], period_s: float) -> None:
         while True:
             try:
                 act()

@@ -208,7 +208,7 @@ def _asker() -> User | None:
         return _by_token()
     if secret := flask.request.cookies.get(COOKIE):
         with request_context.database().read() as connection:
-            user = logins.whose(connection, secret)
+            user = logins.user_of(connection, secret)
         if user is not None:
             flask.g.by_cookie = True
             return user
@@ -226,7 +226,7 @@ def _by_token() -> User:
     if text and text in kept and kept[text][0] > now:
         return kept[text][1]
     with request_context.database().begin() as connection:
-        user = tokens.whose(connection, text) if text else None
+        user = tokens.user_of(connection, text) if text else None
     if user is None or text is None:
         raise LoginRequiredError(
             "the token is unknown, revoked or expired, or its user is disabled"
