@@ -112,8 +112,8 @@ def _rule(job: Job, spec: problem_spec.ProblemSpec) -> correctness.Rule:
     """The rule for comparing outputs: the tolerances of the case, else those of the
     submission, else Assay's limits.
     """
-    asks = spec.case if spec.case is not None and spec.case.rtol is not None else job.options
-    rtol, atol = asks.rtol, asks.atol
+    source = spec.case if spec.case is not None and spec.case.rtol is not None else job.options
+    rtol, atol = source.rtol, source.atol
     tolerance = None if rtol is None or atol is None else (rtol, atol)
     return correctness.Rule(tolerance=tolerance, spread=spec.spread)
 
