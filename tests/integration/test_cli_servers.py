@@ -24,7 +24,7 @@ from app.embedded import Services, process_lookup
 from app.settings import Settings
 from app.store.browse import runs, trajectory
 from tests.conftest import fast_folder
-from tests.integration.cli import ASSAY, environment
+from tests.integration.cli import ASSAY, assay, environment
 from tests.ports import free_port
 from tests.waiting import LIMIT_S, until
 
@@ -62,12 +62,7 @@ def test_up_starts_everything_and_stops_everything(
         until(lambda: _answers(f"http://127.0.0.1:{port}/healthz") or up.poll() is not None)
 
         def online() -> bool:
-            listed = subprocess.run(
-                [ASSAY, "workers", "--json"],
-                env=environment(own_state),
-                capture_output=True,
-                check=True,
-            )
+            listed = assay(own_state, "workers", "--json")
             return any(device["state"] == "online" for device in json.loads(listed.stdout))
 
         until(online)
