@@ -18,14 +18,10 @@ from workers.sandbox.polling import readable
 from workers.sandbox.process_errors import BrokenProtocolError, Ended, TimedOut, ZygoteError
 
 STDOUT_KEPT = 16 << 10
-"""Bytes of a process's output that are kept; the rest is read and dropped, so that no
-process blocks on a full pipe.
-"""
+"""Bytes of output that are kept; the rest is read and dropped, or the process would block."""
 
 ENDING_S = 0.1
-"""Seconds that a warden has to report the end of a process that runs although it is
-stopped: it may be dying.
-"""
+"""Seconds for a warden to report the end of a process that was stopped and still runs: it dies."""
 
 STARTING_S, STOPPING_S = 1.0, 10.0
 """Seconds for `freeze` while a process goes on starting others, and while the kernel takes time to
@@ -52,9 +48,7 @@ class StopwatchInterface(Protocol):
 
 
 class ConfinedProcess:
-    """A process in the sandbox: fixed-size messages in both directions; its output
-    is kept as bytes for people.
-    """
+    """A process in the sandbox: fixed-size messages both ways; its output is kept for people."""
 
     def __init__(self, channel: socket.socket, notes: socket.socket, stdout: int) -> None:
         """Takes ownership of all three."""

@@ -39,14 +39,10 @@ made when outputs are verified.
 """
 
 SLICED = 2
-"""First calls that are also compared slice by slice: code that leaves a slice out
-does so in each call.
-"""
+"""First calls that are also compared by slice: code that leaves a slice out always does so."""
 
 CHECK_BYTES = 1 << 30
-"""Bytes of expected outputs that are compared at once; the arithmetic takes several
-times as much in addition.
-"""
+"""Bytes of expected outputs compared at once; the arithmetic needs several times as much more."""
 
 
 class Record:
