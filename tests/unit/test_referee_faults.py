@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+import threading
 import uuid
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +20,7 @@ from app.domain.job import Job
 from workers.protocol import worker_socket
 from workers.referee import evaluate, serve
 from workers.referee.host.uncharged_time import UnchargedTime
-from workers.referee.resources import LostZygoteError
+from workers.referee.resources import LostZygoteError, Resources
 from workers.referee.session.fault_attribution import Fault, invalid
 from workers.sandbox.process_errors import Ended
 
@@ -138,3 +142,30 @@ def test_a_referee_without_its_device_ends(monkeypatch: pytest.MonkeyPatch, lost
     answer = answered(fake_host(lost=lost))
     assert "illegal memory access" in answer["error"]
     assert codes == ([serve.LOST] if lost else [])
+
+
+def test_a_helper_outlives_the_evaluation_that_started_it() -> None:
+    """Its parent-death signal comes when the thread ends that started it."""
+    resources = Resources.__new__(Resources)
+    resources._starter = ThreadPoolExecutor(1)
+    body = "import ctypes, time; ctypes.CDLL(None).prctl(1, 9); print(flush=True); time.sleep(60)"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", body], stdout=subprocess.PIPE)
+
+    def evaluate_once() -> None:
+        started.append(resources._lasting(start))
+        assert started[0].stdout is not None
+        started[0].stdout.read(1)  # it has asked for the signal
+
+    evaluation = threading.Thread(target=evaluate_once)
+    evaluation.start()
+    evaluation.join()
+    with started[0] as process:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.2)
+        finally:
+            process.kill()
+            resources._starter.shutdown()

@@ -7,8 +7,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import torch
 
@@ -53,6 +56,10 @@ class LostZygoteError(RuntimeError):
     """The zygote of candidates and references has ended, with all its processes: the
     referee has to end as well.
     """
+
+
+Helper = TypeVar("Helper")
+"""A handle of a process that serves all evaluations."""
 
 
 class Resources:
@@ -109,6 +116,7 @@ class Resources:
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders: Zygote | None = None
         self._restarting = threading.Lock()
+        self._starter = ThreadPoolExecutor(1, "starter")
         self._spares: dict[int, ProcessHandle] = {}
         self._retired: list[ProcessHandle] = []
         self._warm_pool: WarmPool | None = None
@@ -161,8 +169,15 @@ class Resources:
             return None
         with self._restarting:
             if self._builders is None:
-                self._builders = self._new_builders()
+                self._builders = self._lasting(self._new_builders)
             return self._builders
+
+    def _lasting(self, start: Callable[[], Helper]) -> Helper:
+        """A process that `start` has started in a thread that lives as long as this object.  A
+        helper process ends with the thread that started it (prctl(2), PR_SET_PDEATHSIG), and
+        evaluations run in threads of their own.
+        """
+        return self._starter.submit(start).result()
 
     def _new_builders(self) -> Zygote:
         return Zygote((_BUILDER,), self.device.environment | {"TRITON_INTERPRET": "0"})
@@ -185,15 +200,15 @@ class Resources:
             if not self.stopwatch.is_alive:
                 _log.error("the stopwatch has ended; it is started again")
                 self.stopwatch.close()
-                self.stopwatch = self._new_stopwatch()
+                self.stopwatch = self._lasting(self._new_stopwatch)
             if self._builders is not None and not self._builders.is_alive:
                 _log.error("the zygote of the builders has ended; it is started again")
                 self._builders.close()
-                self._builders = self._new_builders()
+                self._builders = self._lasting(self._new_builders)
             if not self.core_waker.is_alive:
                 _log.error("the process that keeps cores awake has ended; it is started again")
                 self.core_waker.close()
-                self.core_waker = CoreWaker(self._kept_awake)
+                self.core_waker = self._lasting(lambda: CoreWaker(self._kept_awake))
         self.references.discard_ended()
 
     @property
@@ -322,6 +337,7 @@ class Resources:
             self._builders.close()
         self.core_waker.close()
         self.stopwatch.close()
+        self._starter.shutdown()
         self._claim.close()
         self.health.close()
 
