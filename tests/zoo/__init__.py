@@ -1,6 +1,9 @@
-"""ZOO: sample problems with honest and cheating candidates; line 1 of each says the required outcome.
+"""ZOO: sample problems with honest and cheating candidates; line 1 of each states the required
+outcome.
 
-The form of that line, and how it is read, is in `app/domain/zoo.py`; how to add files, in README.md beside this."""
+The form of that line, and how it is read, is in `app/domain/zoo.py`; how to add files, in README.md
+beside this.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ ROOT = Path(__file__).resolve().parent
 
 
 def cases() -> list[Case]:
-    """Every candidate of the zoo, by group and name.  Raises ZooError at the first malformed line."""
+    """Every candidate of the zoo, by group and name.  Raises ZooError at the first malformed
+    line.
+    """
     return zoo.cases(ROOT)
 
 

@@ -1,4 +1,5 @@
-"""Evaluate zoo files through a real referee and compare with their first lines; no database, no queue.
+"""Evaluate zoo files through a real referee and compare with their first lines, without
+database or queue.
 
     python -m tests.zoo                     everything, several minutes
     python -m tests.zoo hacks honest/diag   files that begin like this
@@ -6,8 +7,9 @@
     python -m tests.zoo --dir ELSEWHERE     another folder of the same form
     python -m tests.zoo --json FILE         the score and every row, as JSON
 
-Needs torch and triton, nothing else of this project's dependencies.  Exit code 0: all as their first lines say; 1: some
-are not; 2: nothing begins like that."""
+Needs torch and triton, nothing else of this project's dependencies.  Exit code 0: all as
+their first lines say; 1: some are not; 2: nothing begins like that.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ OPTIONS = JobOptions(call_timeout_s=10.0, deadline_s=60.0, timing_budget_s=0.4)
 """Shorter than the defaults: the zoo has endless loops."""
 
 BRIEF = JobOptions(call_timeout_s=4.0, deadline_s=60.0, timing_budget_s=0)
-"""Correctness, profile and ablation alone, where no speedup is expected and no candidate turns a clock: for tests."""
+"""Correctness, profile and ablation alone, where no speedup is expected and no candidate changes a
+clock: for tests.
+"""
 
 Evaluator = Callable[[Job], Evaluation]
 
@@ -85,7 +89,8 @@ def _line(evaluation: Evaluation, verdict: Verdict) -> str:
     timing = evaluation.timing
     detail = evaluation.error.message[:100] if evaluation.error else ""
     if timing is not None:
-        detail = f"×{timing.speedup:.3g} [{timing.ci_low:.3g}, {timing.ci_high:.3g}] {timing.candidate_us:.0f} µs"
+        interval = f"[{timing.ci_low:.3g}, {timing.ci_high:.3g}]"
+        detail = f"×{timing.speedup:.3g} {interval} {timing.candidate_us:.0f} µs"
     return f"{evaluation.status} {verdict.label} {found or '-'}  {detail}"
 
 
@@ -119,7 +124,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _outcomes(cases: list[zoo.Case], device_class: str, policy: str) -> list[zoo_report.ZooResult]:
-    """One line of print for each, as it comes.  After a fault of the referee the rest is run by a new host."""
+    """Print one line for each as it comes.  After a fault of the referee a new one evaluates the
+    rest.
+    """
     import torch  # not for `--help`
 
     torch.set_num_threads(1)

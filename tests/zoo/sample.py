@@ -1,4 +1,6 @@
-"""Sample of the zoo for the usual test run: small, with every kind of outcome and every way of cheating."""
+"""Sample of the zoo for the usual test run: small, with every kind of outcome and every way of
+cheating.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from collections.abc import Hashable, Iterable
 from app.domain.zoo import Case
 
 SHARE, LEAST = 8, 2
-"""One in SHARE candidates of each kind is in the sample, and LEAST of them or all that there are."""
+"""One in SHARE candidates of each kind is in the sample, and LEAST of them or all that there
+are.
+"""
 
 
 def kind(case: Case) -> Hashable:
-    """Group and expected outcome on the CPU device: candidates of one kind are to come out alike."""
+    """Group and expected outcome on the CPU device: the same for candidates of one kind."""
     return case.group, case.on_cpu.status, case.on_cpu.verdict, case.on_cpu.findings
 
 
@@ -28,8 +32,9 @@ def facts(case: Case) -> set[Hashable]:
 
 
 def chosen(cases: Iterable[Case]) -> list[Case]:
-    """The sample, in the order of `cases`.  First candidates that together have every fact, the one with
-    most new facts first; then further ones of each kind, on problems that are not yet in the sample."""
+    """The sample, in the order of `cases`: first candidates that together have every fact, the one
+    with most new facts first; then further ones of each kind, on problems that are not yet in it.
+    """
     given = list(cases)
     left = sorted(given, key=lambda case: hashlib.sha256(case.name.encode()).digest())
     missing = {fact for case in left for fact in facts(case)}
@@ -47,5 +52,10 @@ def chosen(cases: Iterable[Case]) -> list[Case]:
         have = sum(kind(case) == which for case in found)
         for _ in range(have, min(count, max(LEAST, count // SHARE))):
             seen = {case.problem for case in found}
-            take(max((case for case in left if kind(case) == which), key=lambda case: case.problem not in seen))
+            take(
+                max(
+                    (case for case in left if kind(case) == which),
+                    key=lambda case: case.problem not in seen,
+                )
+            )
     return [case for case in given if case in found]
