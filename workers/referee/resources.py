@@ -109,9 +109,8 @@ class Resources:
         self.core_waker = CoreWaker(self._kept_awake)
         self.stopwatch = self._new_stopwatch()
         if self._on_gpu:
-            os.sched_setaffinity(
-                0, self.cores.others
-            )  # and with this process all that it starts from here on
+            # and with this process all that it starts from here on
+            os.sched_setaffinity(0, self.cores.others)
         core = self._claim.core if bound else -1
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders: Zygote | None = None
