@@ -121,7 +121,7 @@ def _rule(job: Job, spec: problem_spec.ProblemSpec) -> correctness.Rule:
 def _benchmark(context: EvaluationContext, progress: Progress) -> None:
     """Make the untimed calls, then the timed blocks.  Every call of either kind is verified."""
     with progress.stages.stage("correctness"):
-        guess_us = _make_untimed_calls(context)
+        guess_us, usual_sizes = _make_untimed_calls(context)
     if context.job.options.timing_budget_s <= 0:
         return
     budget, quiet_host = _timing_budget(context), _quiet_host(context.resources)
@@ -136,6 +136,10 @@ def _benchmark(context: EvaluationContext, progress: Progress) -> None:
             timing = paired_benchmark.run(context.runner, quiet_host, budget, guess_us, alone=alone)
     _require_correct(context)
     shortages.refuse(context, progress)
+    if timing is not None and timing.ci_low > variant_calls.FASTER and context.job.options.variants:
+        with progress.stages.stage("correctness"):
+            variant_calls.try_other_places(context.runner, usual_sizes)
+        _require_correct(context)
     progress.timing = timing and context.resources.reference_history.compared(context.job, timing)
     if context.job.options.protocol == "kernelgym":
         with progress.stages.stage("events"):
@@ -161,14 +165,18 @@ def _quiet_host(resources: Resources) -> QuietHost:
     )
 
 
-def _make_untimed_calls(context: EvaluationContext) -> sizing.Guess:
-    """Make the calls that are not timed, and estimate the time of a call.  Raises Fault."""
+def _make_untimed_calls(
+    context: EvaluationContext,
+) -> tuple[sizing.Guess, list[usual_answers.AnswerSize]]:
+    """Make the calls that are not timed; estimate the time of a call, and summarise the outputs.
+    Raises Fault.
+    """
     first_calls.make_first(context.runner)
     guess, usual_sizes = _make_first_calls(context)
     if context.job.options.variants:
         variant_calls.try_variants(context.runner, usual_sizes)
     _require_correct(context)
-    return guess
+    return guess, usual_sizes
 
 
 def _make_first_calls(
