@@ -10,13 +10,13 @@ from collections.abc import Hashable, Iterable
 
 from app.domain.zoo import Case
 
-SHARE, LEAST = 8, 2
-"""One in SHARE candidates of each kind is in the sample, and LEAST of them or all that there
-are.
+SHARE, HONEST_SHARE, LEAST = 8, 5, 2
+"""One in SHARE candidates of each kind is in the sample, of honest ones one in HONEST_SHARE, and
+LEAST of them or all that there are.
 """
 
 
-def kind(case: Case) -> Hashable:
+def kind(case: Case) -> tuple[Hashable, ...]:
     """Group and expected outcome on the CPU device: the same for candidates of one kind."""
     return case.group, case.on_cpu.status, case.on_cpu.verdict, case.on_cpu.findings
 
@@ -50,7 +50,8 @@ def chosen(cases: Iterable[Case]) -> list[Case]:
         missing -= facts(found[-1])
     for which, count in alike.items():
         have = sum(kind(case) == which for case in found)
-        for _ in range(have, min(count, max(LEAST, count // SHARE))):
+        share = HONEST_SHARE if which[0] == "honest" else SHARE
+        for _ in range(have, min(count, max(LEAST, count // share))):
             seen = {case.problem for case in found}
             take(
                 max(
