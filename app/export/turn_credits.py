@@ -316,7 +316,7 @@ def turn_of(one: StoredTurn, reward_name: str) -> Turn:
     """Input of a method: a stored turn with its reward; None where it has none
     through no fault of the model.
     """
-    result = one.result if one.has_code else reward.NO_CODE
+    result = one.rewarded
     measures = None if result is None else reward.measures(result)
     return Turn(
         group=group(one),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from app.domain import reward
 from app.domain.collection.stop_reasons import UNFINISHED
 from app.domain.job import JobState
 from app.store import arrow, evaluation_rows, export_attempts
@@ -66,6 +67,13 @@ class StoredTurn:
     """
     cell: tuple[str, str, str] | None
     """Device class, protocol and baseline of the evaluation."""
+
+    @property
+    def rewarded(self) -> Mapping[str, object] | None:
+        """Result that the turn's reward is computed from, also of an answer without code; None
+        while there is none.
+        """
+        return self.result if self.has_code else reward.NO_CODE
 
 
 def of_runs(

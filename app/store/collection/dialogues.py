@@ -36,7 +36,7 @@ def _measured(one: StoredTurn | None, reward_name: str | None) -> dict[str, Any]
     """Verdict, speedup and reward of a turn; a reward only in a collection, which names it."""
     if one is None:
         return {}
-    result = one.result if one.has_code else reward.NO_CODE
+    result = one.rewarded
     if result is None:
         return {}
     return {

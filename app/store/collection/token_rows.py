@@ -64,7 +64,7 @@ def _rewards(connection: sa.Connection, run: str, reward_name: str) -> dict[str,
     """Turn → reward; None where the service could not evaluate the answer."""
     found = {}
     for one in turn_rewards.of_runs(connection, [run]):
-        result = one.result if one.has_code else reward.NO_CODE
+        result = one.rewarded
         found[one.turn_id] = None if result is None else reward.score(reward_name, result)
     return found
 
