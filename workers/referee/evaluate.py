@@ -94,9 +94,9 @@ def _attribute_exhausted_memory(fault: Fault, resources: Resources, progress: Pr
     )
     why = fault.error.message
     if fault.status is Status.OUT_OF_MEMORY and spec is not None:
-        left = shortages.left_bytes(resources, spec, available_bytes)
-        if left > spec.peaks.call_bytes:
+        if shortages.has_enough(resources, spec, available_bytes):
             return fault
+        left = shortages.left_bytes(resources, spec, available_bytes)
         why = f"beside the reference, a candidate has {max(0, left):,} bytes"
     if available_bytes < AVAILABLE_SHARE * total_bytes:
         return no_room(why, total_bytes, available_bytes, fault.error.log)
