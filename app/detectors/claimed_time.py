@@ -52,10 +52,11 @@ class ClaimedTime:
         timing = subject.evaluation.timing
         if timing is None:
             return
-        worst_gap_us = max(
-            _gap_us(block) for block in timing.blocks if block.side == "reference" and block.calls
-        )
+        usual = [block for block in timing.blocks if block.side == "reference" and block.calls]
         blocks = [block for block in timing.blocks if block.side == "candidate" and block.calls]
+        if not usual or not blocks:
+            return
+        worst_gap_us = max(map(_gap_us, usual))
         per_call_us = median(block.wall_us / block.calls for block in blocks)
         telling = [block for block in blocks if block.calls * per_call_us > WAKING * worst_gap_us]
         short = [

@@ -50,11 +50,12 @@ class DoneEarly:
         if timing is None:
             return
         reference, candidate = _settled(timing, "reference"), _settled(timing, "candidate")
-        if min(len(reference), len(candidate)) < BLOCKS:
-            return
-        wall_us = median(
+        walls_us = [
             block.wall_us for block in timing.blocks if block.side == "candidate" and block.calls
-        )
+        ]
+        if min(len(reference), len(candidate)) < BLOCKS or not walls_us:
+            return
+        wall_us = median(walls_us)
         evidence: dict[str, object] = {
             "candidate_settled_us": median(candidate),
             "reference_settled_us": median(reference),
