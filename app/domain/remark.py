@@ -13,6 +13,7 @@ _TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 class AnnotationTarget(StrEnum):
     """Kind of object that comments and tags refer to."""
 
+    RUN = "run"
     PROBLEM = "problem"
     TRAJECTORY = "trajectory"
     CANDIDATE = "candidate"

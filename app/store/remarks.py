@@ -16,12 +16,19 @@ from app.domain import ids, remark
 from app.domain.remark import AnnotationTarget
 from app.domain.user import User
 from app.store import audit, evaluation_json
-from app.store.tables import candidates, comments, problems, tags, trajectories, users
+from app.store.tables import candidates, comments, problems, runs, tags, trajectories, users
 
 _KEYS = {
+    AnnotationTarget.RUN: runs.c.run_id,
     AnnotationTarget.PROBLEM: problems.c.problem_id,
     AnnotationTarget.TRAJECTORY: trajectories.c.trajectory_id,
     AnnotationTarget.CANDIDATE: candidates.c.candidate_id,
+}
+
+_NAMES = {
+    AnnotationTarget.RUN: runs.c.name,
+    AnnotationTarget.PROBLEM: problems.c.name,
+    AnnotationTarget.TRAJECTORY: trajectories.c.label,
 }
 
 
@@ -183,8 +190,8 @@ def names(connection: sa.Connection, kind: str, subject_ids: list[UUID]) -> dict
     """Thing → its name, where it has one."""
     if kind == AnnotationTarget.CANDIDATE:
         return {}
-    key = _KEYS[AnnotationTarget(kind)]
-    column = problems.c.name if kind == AnnotationTarget.PROBLEM else trajectories.c.label
+    target = AnnotationTarget(kind)
+    key, column = _KEYS[target], _NAMES[target]
     query: sa.Select[Any] = sa.select(key, column).where(key.in_(subject_ids), column.is_not(None))
     return dict(connection.execute(query).all())
 

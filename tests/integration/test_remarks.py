@@ -1,4 +1,4 @@
-"""Comments and tags: on problems, trajectories and candidates, filtered, audited, and safe."""
+"""Comments and tags: on runs, problems, trajectories and candidates, filtered, audited, and safe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 
 from flask.testing import FlaskClient
 
-from app.store import audit
+from app.domain import ids
+from app.store import audit, tables
 from app.store.database import Database
 from tests.integration.web_seed import seed
 from tests.integration.web_seeder import Seeder
@@ -66,3 +67,20 @@ def test_trajectories_and_candidates_have_them_too(
     assert (
         empty_pages.get(target[1]).headers["Location"].endswith(str(seeded.evaluations["passed"]))
     )
+
+
+def test_a_run_has_them_and_is_named_where_they_are_listed(
+    empty_pages: FlaskClient, database: Database
+) -> None:
+    run_id = ids.new_id()
+    with database.begin() as connection:
+        Seeder(connection).insert(tables.runs, run_id=run_id, name="qwen-step-40", settings={})
+    path = f"/notes/run/{run_id}"
+    assert send(empty_pages, path, comment="Learning rate was **halved** here") == 302
+    assert send(empty_pages, path, tag="baseline") == 302
+    shown = empty_pages.get(f"/runs/{run_id}").text
+    assert "<strong>halved</strong>" in shown
+    assert "baseline" in shown
+    listed = empty_pages.get("/notes?on=run").text
+    assert listed.count("qwen-step-40") == 2
+    assert empty_pages.get(path).headers["Location"].endswith(f"/runs/{run_id}")

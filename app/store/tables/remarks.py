@@ -1,4 +1,6 @@
-"""Tables of people's remarks: comments and tags on problems, trajectories and candidates."""
+"""Tables of people's remarks: comments and tags on runs, problems, trajectories and
+candidates.
+"""
 
 from __future__ import annotations
 

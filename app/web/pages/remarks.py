@@ -68,14 +68,14 @@ def _asked() -> dict[str, str]:
     return asked
 
 
-@blueprint.get("/notes/<any(problem,trajectory,candidate):on>/<uuid:subject_id>")
+@blueprint.get("/notes/<any(run,problem,trajectory,candidate):on>/<uuid:subject_id>")
 @requires("read")
 def subject(on: str, subject_id: UUID) -> Response:
     """The page of a thing that comments are on."""
     return flask.redirect(_page_of(AnnotationTarget(on), subject_id))
 
 
-@blueprint.post("/notes/<any(problem,trajectory,candidate):on>/<uuid:subject_id>")
+@blueprint.post("/notes/<any(run,problem,trajectory,candidate):on>/<uuid:subject_id>")
 @requires(Scope.REVIEW)
 def change(on: str, subject_id: UUID) -> Response:
     """Add a comment or a tag, or remove a tag; back to the page of the thing."""
@@ -107,6 +107,8 @@ def delete(comment_id: UUID) -> Response:
 
 
 def _page_of(kind: AnnotationTarget, subject_id: UUID) -> str:
+    if kind is AnnotationTarget.RUN:
+        return flask.url_for("runs.page", run_id=subject_id)
     if kind is AnnotationTarget.PROBLEM:
         return flask.url_for("problems.page", problem_id=subject_id)
     if kind is AnnotationTarget.TRAJECTORY:

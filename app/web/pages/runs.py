@@ -12,6 +12,8 @@ from app.domain import intervals
 from app.domain.filter_language import Compare, unparse
 from app.domain.intervals import Interval
 from app.domain.metrics import Share
+from app.domain.remark import AnnotationTarget
+from app.store import remarks
 from app.store.browse import paging, runs
 from app.store.database import Connection
 from app.store.reward_samples import MOST_TURNS
@@ -113,9 +115,11 @@ def page(run_id: UUID) -> str:
     body, etag = live_updates.fragment(key, TOPICS, lambda: _body(run_id))
     with request_context.database().snapshot() as connection:
         run = _read(connection, run_id)
+        notes = remarks.of(connection, AnnotationTarget.RUN, run_id)
     return flask.render_template(
         "run.html",
         run=run,
+        notes=notes,
         body=body,
         etag=etag,
         topics=",".join(TOPICS),
