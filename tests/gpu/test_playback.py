@@ -3,8 +3,9 @@ where not, nothing is played.
 """
 
 import functools
+import gc
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,6 +129,35 @@ def test_a_failed_recording_leaves_no_work_behind() -> None:
     others = [torch.zeros(1 << 16, device="cuda") for _ in range(64)]
     torch.cuda.synchronize()
     assert not any(bool(each.any()) for each in others)
+
+
+@pytest.fixture
+def eager_collection() -> Iterator[None]:
+    """Garbage is collected as soon as anything is allocated."""
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("eager_collection")
+def test_garbage_of_earlier_calls_that_is_collected_after_the_capture_does_not_count() -> None:
+    """Calls that watch a model leave tensors in cycles of references."""
+    from workers.shims.problem.graph_replay import Playback, Views
+
+    def fill(views: Views) -> None:
+        x = torch.randn(64, 33, device="cuda")
+        views[0][0].copy_(x)
+        views[1][0].copy_(x)
+        views[2][0].copy_(x)
+        if not torch.cuda.is_current_stream_capturing():
+            cycle: list[object] = [x]
+            cycle.append(cycle)
+
+    place = _place()
+    arena: Any = Arena(place.reference_bytes)
+    playback = Playback(torch.device("cuda", 0))
+    assert playback.record(place, arena, fill, ()) is not None
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,10 @@ class Playback:
                 _fill_all(scratch, fill, streams)
             finally:
                 graph.capture_end()
+            # Read before garbage is collected again: that of earlier calls would be missing.
+            after = torch.cuda.memory_allocated()
         # Tensors that stay allocated lie in the pool, where another recording would overwrite them.
-        return graph if torch.cuda.memory_allocated() == before else None
+        return graph if after == before else None
 
     def _opened(self, scratch: Scratch) -> list[torch.cuda.Stream]:
         """The streams for capturing; the first call creates them and the graph that
