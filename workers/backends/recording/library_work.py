@@ -23,7 +23,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from workers.backends.recording import execution_trace
-from workers.protocol.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching
 
 FLOPS_PER_BYTE = 20
 """fp32 operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""

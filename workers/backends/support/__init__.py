@@ -1,1 +1,3 @@
-"""Parts that backends and shims share: import hook, kernel digests, constants of a launch."""
+"""Parts that backends and shims share: import hook, kernel digests,
+constants of a launch, the base class of dispatch modes.
+"""

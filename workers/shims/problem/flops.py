@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.flop_counter import flop_registry
 
-from workers.protocol.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching
 from workers.shims.problem.tf32_convolutions import is_convolution
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from workers.backends.support.dispatch_mode import Limited
 from workers.protocol import layout
 from workers.protocol.control_channel import ESTIMATED_INPUTS
-from workers.protocol.dispatch_mode import Limited
 
 OUTPUTS, PARAMETERS = 4, 4
 """Copies of each, as ESTIMATED_INPUTS of the inputs, that exist at the same time while a problem is

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from workers.protocol.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching
 
 VERSION = "o1"
 """Version of the key's definition, changed whenever keys change."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from workers.protocol.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching
 from workers.shims.problem import softmax_arguments
 from workers.shims.problem.integer_uses import IntegerUses
 

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import torch
 
+from workers.backends.support.dispatch_mode import Limited
 from workers.protocol import (
     layout,
     precision_flags,
     problem_spec,
 )
 from workers.protocol.control_channel import ReplyCode
-from workers.protocol.dispatch_mode import Limited
 from workers.shims import call_errors, calls
 from workers.shims.problem import (
     cases,

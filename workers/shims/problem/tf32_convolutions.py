@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
+from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
-from workers.protocol.dispatch_mode import Watching
 from workers.protocol.problem_spec import Spread
 from workers.protocol.roundoff import errors, is_inexact
 

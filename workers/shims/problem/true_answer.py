@@ -26,8 +26,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from workers.backends.support.dispatch_mode import Limited, Watching
 from workers.protocol import layout, precision_flags
-from workers.protocol.dispatch_mode import Limited, Watching
 from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
 from workers.shims import shortages

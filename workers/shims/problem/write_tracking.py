@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
-from workers.protocol.dispatch_mode import Watching
 
 
 def writes_elsewhere(call: Callable[[], object], own: torch.Tensor) -> bool:
