@@ -1,5 +1,5 @@
 """The command `assay`: one module per verb, loaded when it is asked for, so that
-`assay --version` answers at once.
+`assay --version` and `assay --help` answer at once.
 
 Exit codes, the same for every verb:
 
@@ -32,37 +32,40 @@ if (
     os.environ.setdefault(*ARROW_POOL)
 
 VERBS = {
-    "demo": "demo",
-    "up": "up",
-    "eval": "evaluate",
-    "submit": "submit",
-    "status": "status",
-    "result": "result",
-    "cancel": "cancel",
-    "collect": "collect",
-    "judge": "judge",
-    "zoo": "zoo",
-    "export": "export",
-    "verify": "verify",
-    "datasets": "datasets",
-    "reviews": "reviews",
-    "reproduce": "reproduce",
-    "report": "report",
-    "advantages": "advantages",
-    "mismatch": "mismatch",
-    "import": "imports",
-    "problems": "problems",
-    "tests": "tests",
-    "endpoint": "endpoint",
-    "prompt": "prompt",
-    "workers": "workers",
-    "user": "user",
-    "token": "api_token",
-    "db": "db",
-    "doctor": "doctor",
+    "demo": ("demo", "Evaluate the samples, export a dataset, say where everything is."),
+    "up": ("up", "Run servers, web UI and workers until Ctrl-C."),
+    "eval": ("evaluate", "Evaluate one candidate, or a file of them, now."),
+    "submit": ("submit", "Queue a candidate and do not wait."),
+    "status": ("status", "Print the states of jobs."),
+    "result": ("result", "Print a job's result."),
+    "cancel": ("cancel", "Take jobs out of the queue, or stop them."),
+    "collect": ("collect", "Collect kernels from models: start, watch, pause, resume, stop."),
+    "judge": ("judge", "Judge stored evaluations again, without a device."),
+    "zoo": ("zoo", "Evaluate the sample cheats and honest kernels as a regression test."),
+    "export": ("export", "Write a dataset of evaluations."),
+    "verify": ("verify", "Prove that a dataset matches its manifest."),
+    "datasets": ("datasets", "List datasets, and those that are stale."),
+    "reviews": ("reviews", "List, add and take back reviews of evaluations."),
+    "reproduce": ("reproduce", "Make a dataset again from its manifest."),
+    "report": ("report", "fast_p, pass@k and hack rates of runs."),
+    "advantages": ("advantages", "Advantages of stored turns by an RL method."),
+    "mismatch": (
+        "mismatch",
+        "Distance of trainer and rollout engine, and the turns that rejection drops.",
+    ),
+    "import": ("imports", "Import problems and samples from elsewhere."),
+    "problems": ("problems", "Check which problems can be evaluated on a device."),
+    "tests": ("tests", "Rank the inputs of a problem by how well they tell candidates apart."),
+    "endpoint": ("endpoint", "Add, list and probe model servers for collections."),
+    "prompt": ("prompt", "Show, add and compare prompt templates."),
+    "workers": ("workers", "List, run, drain, quarantine and resume workers."),
+    "user": ("user", "Add, list and change users."),
+    "token": ("api_token", "Make, list and revoke API tokens."),
+    "db": ("db", "Upgrade, back up, restore and prune the database."),
+    "doctor": ("doctor", "Check everything and name remedies."),
 }
-"""Verb → module of this package, whose `command` it is; in the order in which
-`--help` lists them.
+"""Verb → module of this package, whose `command` it is, and its line in `--help`; in the order in
+which `--help` lists them.
 """
 
 
@@ -75,8 +78,14 @@ class _Assay(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"app.cli.{VERBS[cmd_name]}").command
+        module, summary = VERBS[cmd_name]
+        command: click.Command = import_module(f"app.cli.{module}").command
+        command.short_help = summary  # for the completion of a shell
         return command
+
+    def summary(self, ctx: click.Context, name: str) -> str:  # noqa: ARG002 (the group's)
+        """Line of a verb in `--help`, without its module: to import all takes seconds."""
+        return VERBS[name][1]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -25,7 +25,7 @@ from app.settings import Settings
 from app.store.turn_rewards import StoredTurn
 
 
-@click.command("advantages", short_help="Advantages of stored turns by an RL method.")
+@click.command("advantages")
 @click.option(
     "--method", default="trloo", show_default=True, help="Advantage estimator; see --methods."
 )

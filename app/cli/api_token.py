@@ -16,7 +16,7 @@ from app.settings import Settings
 from app.store import audit, tokens
 
 
-@click.group("token", cls=Group, short_help="Make, list and revoke API tokens.")
+@click.group("token", cls=Group)
 def command() -> None:
     """API tokens for programs: `Authorization: Bearer …`, `Client(url=…, token=…)`, or
     `http://token:…@host` where a program takes only a URL.

@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.store import jobs, runs
 
 
-@click.command("cancel", short_help="Take jobs out of the queue, or stop them.")
+@click.command("cancel")
 @click.argument("job_ids", metavar="[JOB]…", nargs=-1, type=click.UUID)
 @click.option("--run", help="Instead, every job of this run that waits or runs.")
 @output.json_option("Print the states after that as JSON.")

@@ -34,11 +34,7 @@ POLL_S = 1.0
 """Period of the look at a collection, in seconds."""
 
 
-@click.group(
-    "collect",
-    cls=Group,
-    short_help="Collect kernels from models: start, watch, pause, resume, stop.",
-)
+@click.group("collect", cls=Group)
 def command() -> None:
     """Collect kernels that models write, with feedback from verified evaluations,
     into trajectories.

@@ -23,7 +23,7 @@ LIMIT = click.option(
 JSON = output.json_option("Print the list as JSON.")
 
 
-@click.command("datasets", short_help="List datasets, and those that are stale.")
+@click.command("datasets")
 @click.option(
     "--stale", is_flag=True, help="Only datasets that rest on a verdict that has changed since."
 )

@@ -25,7 +25,7 @@ def _age_s(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
     return float(found["number"]) * _UNIT_S[found["unit"]]
 
 
-@click.group("db", cls=Group, short_help="Upgrade, back up, restore and prune the database.")
+@click.group("db", cls=Group)
 def command() -> None:
     """Upgrade, back up, restore and prune the database."""
 

@@ -87,9 +87,7 @@ class Tally:
         return disagreement
 
 
-@click.command(
-    "demo", short_help="Evaluate the samples, export a dataset, say where everything is."
-)
+@click.command("demo")
 @click.option("--serve", is_flag=True, help="Leave the web UI and the worker running until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Evaluate all samples; takes some minutes.")
 @click.option(

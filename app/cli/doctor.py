@@ -19,7 +19,7 @@ _STYLES = {
 }
 
 
-@click.command("doctor", short_help="Check everything and name remedies.")
+@click.command("doctor")
 @output.json_option("Print the checks as JSON.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.pass_context

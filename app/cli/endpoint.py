@@ -21,7 +21,7 @@ from app.store import endpoints
 from app.store.endpoints import Endpoint
 
 
-@click.group("endpoint", cls=Group, short_help="Add, list and probe model servers for collections.")
+@click.group("endpoint", cls=Group)
 def command() -> None:
     """Model servers that collections ask: vLLM, SGLang, OpenRouter, OpenAI, Anthropic, and any
     other server of chat completions.  A key is never stored: an endpoint has the name of the

@@ -16,7 +16,7 @@ from app.domain.verdict import Label
 from app.settings import Settings, expects_web
 
 
-@click.command("eval", short_help="Evaluate one candidate, or a file of them, now.")
+@click.command("eval")
 @click.argument("reference", required=False, type=submit_options.FILE)
 @click.argument("candidate", required=False, type=submit_options.FILE)
 @submit_options.options

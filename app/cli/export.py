@@ -57,7 +57,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     return click.Choice([str(each) for each in kind])
 
 
-@click.command("export", short_help="Write a dataset of evaluations.")
+@click.command("export")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

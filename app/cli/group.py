@@ -29,11 +29,19 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, summary(command)) for name, command in commands if command is not None]
+                [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
             )
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Line of a command in the list: its short help, else the first sentence of its help."""
+        command = self.get_command(ctx, name)
+        assert command is not None
+        if command.short_help:
+            return command.short_help
+        found = _FIRST.match(" ".join((command.help or "").split()))
+        return f"{found[0]}." if found else ""
 
 
 class Renamed(click.Option):
@@ -48,11 +56,3 @@ class Renamed(click.Option):
             return super().get_help_record(ctx)
         finally:
             self.opts = names
-
-
-def summary(command: click.Command) -> str:
-    """First sentence of a command's help."""
-    if command.short_help:
-        return command.short_help
-    found = _FIRST.match(" ".join((command.help or "").split()))
-    return f"{found[0]}." if found else ""

@@ -45,7 +45,7 @@ def _sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group("import", cls=Group, short_help="Import problems and samples from elsewhere.")
+@click.group("import", cls=Group)
 def command() -> None:
     """Import problems and samples from elsewhere, to evaluate, judge and export them here.
 

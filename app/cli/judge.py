@@ -71,7 +71,7 @@ class Tally:
         )
 
 
-@click.command("judge", short_help="Judge stored evaluations again, without a device.")
+@click.command("judge")
 @click.argument("evaluation_ids", metavar="[EVALUATION]…", nargs=-1, type=click.UUID)
 @click.option("--all", "everything", is_flag=True, help="Every stored evaluation.")
 @click.option(

@@ -52,7 +52,6 @@ class ComparedRun:
 
 @click.command(
     "mismatch",
-    short_help="Distance of trainer and rollout engine, and the turns that rejection drops.",
 )
 @click.argument("name", metavar="RUN|COLLECTION")
 @click.option(

@@ -32,7 +32,7 @@ MOST_NAMED = 5
 """Files without a problem that are named; the others are counted."""
 
 
-@click.group("problems", cls=Group, short_help="Check which problems can be evaluated on a device.")
+@click.group("problems", cls=Group)
 def command() -> None:
     """Check which problems can be evaluated on a device, before training on them.
 

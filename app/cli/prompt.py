@@ -27,7 +27,7 @@ kind_option = click.option(
 )
 
 
-@click.group("prompt", cls=Group, short_help="Show, add and compare prompt templates.")
+@click.group("prompt", cls=Group)
 def command() -> None:
     """Prompt templates of collections.  A version is known by the hash of its text and never
     changes; a collection keeps the versions that it began with.  `assay`, `dr_kernel` and

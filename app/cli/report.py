@@ -24,7 +24,7 @@ _GROUPS = ("level", "run", "model", "source_set", "device", "backend", "policy")
 _USUAL = ("run", "level", "device", "backend", "policy")
 
 
-@click.command("report", short_help="fast_p, pass@k and hack rates of runs.")
+@click.command("report")
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
 @click.option(
     "--where",

@@ -13,7 +13,7 @@ from app.cli.export import Watched
 from app.settings import Settings
 
 
-@click.command("reproduce", short_help="Make a dataset again from its manifest.")
+@click.command("reproduce")
 @click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--out",

@@ -12,7 +12,7 @@ from app.cli.number_range import NumberRange
 from app.settings import Settings
 
 
-@click.command("result", short_help="Print a job's result.")
+@click.command("result")
 @click.argument("job_id", metavar="JOB", type=click.UUID)
 @click.option(
     "--wait",

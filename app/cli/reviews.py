@@ -23,7 +23,6 @@ LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAW
     "reviews",
     cls=Group,
     invoke_without_command=True,
-    short_help="List, add and take back reviews of evaluations.",
 )
 @click.option("--evaluation", type=click.UUID, help="Only reviews of this evaluation.")
 @datasets.LIMIT

@@ -11,7 +11,7 @@ from app.settings import Settings
 from app.store import jobs
 
 
-@click.command("status", short_help="Print the states of jobs.")
+@click.command("status")
 @click.argument("job_ids", metavar="[JOB]…", nargs=-1, type=click.UUID)
 @output.json_option("Print JSON: an object by job, or the counts.")
 @click.pass_obj

@@ -11,7 +11,7 @@ from app.cli import output, services, submit_options
 from app.settings import Settings
 
 
-@click.command("submit", short_help="Queue a candidate and do not wait.")
+@click.command("submit")
 @submit_options.submission_options
 @output.json_option("Print the result as it is now, as JSON.")
 @click.pass_obj

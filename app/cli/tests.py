@@ -20,11 +20,7 @@ from app.store.browse import pass_matrix as stored
 from app.store.database import Connection
 
 
-@click.group(
-    "tests",
-    cls=Group,
-    short_help="Rank the inputs of a problem by how well they tell candidates apart.",
-)
+@click.group("tests", cls=Group)
 def command() -> None:
     """Rank the inputs of a problem (cases, edge cases) by how well they tell candidates apart.
 

@@ -20,7 +20,7 @@ from app.web.identity import addresses
 FIRST_ADMIN = "admin"
 
 
-@click.command("up", short_help="Run servers, web UI and workers until Ctrl-C.")
+@click.command("up")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of the web.")
 @click.option(
     "--port",

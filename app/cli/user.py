@@ -27,7 +27,7 @@ _password_file = click.option(
 _generate = click.option("--generate", is_flag=True, help="Make a password up and print it, once.")
 
 
-@click.group("user", cls=Group, short_help="Add, list and change users.")
+@click.group("user", cls=Group)
 def command() -> None:
     """Users and their roles.  Without users, requests from this machine have all rights and others
     are refused; the first user, an admin, ends that.

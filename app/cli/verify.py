@@ -11,7 +11,7 @@ from app import export
 from app.cli import errors, output
 
 
-@click.command("verify", short_help="Prove that a dataset matches its manifest.")
+@click.command("verify")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--why",

@@ -25,7 +25,6 @@ from app.store import devices
     "workers",
     cls=Group,
     invoke_without_command=True,
-    short_help="List, run, drain, quarantine and resume workers.",
 )
 @output.json_option("Print the devices as JSON.")
 @click.pass_context

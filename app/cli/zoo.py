@@ -53,9 +53,7 @@ def _root() -> Path:
     return Path(app.__file__).parents[1]
 
 
-@click.command(
-    "zoo", short_help="Evaluate the sample cheats and honest kernels as a regression test."
-)
+@click.command("zoo")
 @click.argument("prefixes", metavar="[NAME]…", nargs=-1)
 @click.option(
     "--group",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
@@ -48,6 +50,18 @@ def test_every_option_is_explained(path: str) -> None:
     command, _ = COMMANDS[path]
     options = [each for each in command.params if isinstance(each, click.Option)]
     assert [each.opts[0] for each in options if not each.help] == []
+
+
+def test_the_list_of_verbs_imports_no_verb() -> None:
+    program = (
+        "import sys; from app import cli\n"
+        "with open('/dev/null', 'w') as sys.stdout:\n"
+        "    try: cli.main(['--help'])\n"
+        "    except SystemExit: pass\n"
+        "print(*[name for name in sys.modules if name.startswith('app.cli.')], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.split() == ["app.cli.errors", "app.cli.group"]
 
 
 @pytest.mark.parametrize(
