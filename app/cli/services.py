@@ -4,10 +4,8 @@ embedded ones; and workers for them.
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +16,8 @@ import click
 from app import broker, embedded, routing
 from app.broker import BrokerUnavailableError
 from app.cli import child_processes, errors
-from app.client import PATIENCE_S, Client
+from app.client import Client
+from app.client.outage import Outage
 from app.endpoints.caller import key_of
 from app.settings import Settings, with_web_url
 from app.store import devices
@@ -121,7 +120,7 @@ class Worker:
         self._client = client
         self._device_class = device_class
         self._child: child_processes.Worker | None = None
-        self._broker_seen_s = self._database_seen_s = -math.inf
+        self._database_outage, self._broker_outage = Outage(), Outage()
 
     def __enter__(self) -> Worker:
         self.check()
@@ -158,24 +157,21 @@ class Worker:
         try:
             found = bool(online(self._client, self._device_class))
         except DatabaseUnavailableError:
-            if time.monotonic() - self._database_seen_s > PATIENCE_S:
+            if not self._database_outage.may_pass():
                 raise
             return True
-        self._database_seen_s = time.monotonic()
+        self._database_outage.end()
         return found
 
     def _check_broker(self) -> None:
-        """A restart of Redis is waited out, as the client does for PostgreSQL; one
-        that was never there is not.
-        """
-        now = time.monotonic()
+        """Raise BrokerUnavailableError unless Redis answers or restarts."""
         try:
             broker.depth(self._client.broker, routing.queue_for(self._device_class))
         except BrokerUnavailableError:
-            if now - self._broker_seen_s > PATIENCE_S:
+            if not self._broker_outage.may_pass():
                 raise
         else:
-            self._broker_seen_s = now
+            self._broker_outage.end()
 
 
 def unserved(client: Client, endpoints: Sequence[str]) -> list[str]:

@@ -13,8 +13,9 @@ from uuid import UUID
 from celery import Celery
 
 from app import broker
+from app.client.outage import Outage
 from app.client.submission import Submission
-from app.client.transport import PATIENCE_S, UnknownJobError, check_known
+from app.client.transport import UnknownJobError, check_known
 from app.collect import control, report
 from app.collect import start as starting
 from app.domain.collection import spec as specs
@@ -35,6 +36,7 @@ POLL_S = 2.0
 announcement of a result was lost.
 """
 RETRY_S = 0.5
+"""Pause in seconds before a call that PostgreSQL did not answer is tried again."""
 BATCH = 500
 """Results read at once: each may be some hundred kilobytes."""
 
@@ -47,8 +49,8 @@ class Local:
         self._resting: list[Notices] = []
         """Connections for announcements that no call uses at the moment."""
         self._closed = False
-        self._reached_at = -math.inf
-        """Time (time.monotonic) of the last answer of PostgreSQL."""
+        self._outage = Outage()
+        """Absence of PostgreSQL."""
 
     @cached_property
     def database(self) -> Database:
@@ -77,7 +79,7 @@ class Local:
         job_ids = enqueue(
             self.database, self.broker, [submission.request() for submission in submissions]
         )
-        self._reached_at = time.monotonic()
+        self._outage.end()
         return job_ids
 
     def submit_rollouts(self, rollouts: Sequence[Rollout]) -> list[UUID]:
@@ -85,12 +87,10 @@ class Local:
         return enqueue_rollouts(self.database, self.broker, rollouts)
 
     def over(self, job_ids: Sequence[UUID], timeout_s: float | None) -> Iterator[list[UUID]]:
-        """Woken by announcements.  Sits out PATIENCE_S without PostgreSQL, then
-        raises DatabaseUnavailableError.
-        """
+        """Woken by announcements.  Raises DatabaseUnavailableError after an outage that lasts."""
         pending = set(job_ids)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        look_at = reached_at = time.monotonic()
+        look_at = time.monotonic()
         with self._notices() as notices:
             while pending:
                 now = time.monotonic()
@@ -102,9 +102,9 @@ class Local:
                         look_at = now + POLL_S
                     else:
                         ended = notices.wait(max(0.0, min(look_at, deadline) - now)) & pending
-                    reached_at = self._reached_at = now
+                    self._outage.end()
                 except DatabaseUnavailableError:
-                    if now - reached_at > PATIENCE_S:
+                    if not self._outage.may_pass():
                         raise
                     time.sleep(RETRY_S)
                     look_at, ended = now, set()
@@ -144,19 +144,17 @@ class Local:
         ]
 
     def _outcomes(self, job_ids: Sequence[UUID]) -> dict[UUID, evaluations.JobRecord]:
-        """A restart of PostgreSQL is sat out, as in `over`; a server that this client has never
-        reached is not.
-        """
+        """Records of the jobs that exist, tried again during an outage as in `over`."""
         while True:
             try:
                 with self.database.read() as connection:
                     found = evaluations.outcomes(connection, job_ids)
             except DatabaseUnavailableError:
-                if time.monotonic() - self._reached_at > PATIENCE_S:
+                if not self._outage.may_pass():
                     raise
                 time.sleep(RETRY_S)
             else:
-                self._reached_at = time.monotonic()
+                self._outage.end()
                 return dict(found)
 
     def cancel(self, job_id: UUID, for_all: bool) -> JobState:

@@ -5,7 +5,6 @@ is an error at once.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -15,8 +14,9 @@ import pytest
 
 from app import broker
 from app.cli import services
-from app.client import database_transport
+from app.client import database_transport, outage
 from app.client.database_transport import Local
+from app.client.outage import Outage
 from app.settings import Settings
 from app.store import evaluations
 from app.store.database import DatabaseUnavailableError
@@ -58,7 +58,7 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Local]:
 
 def test_results_wait_for_a_server_that_was_reached(transport: Callable[[float], Local]) -> None:
     local = transport(2)
-    local._reached_at = time.monotonic()
+    local._outage.end()
     assert local._outcomes([]) == {}
 
 
@@ -70,11 +70,11 @@ def test_results_of_a_server_that_was_never_reached_are_an_error(
 
 
 def test_results_of_a_server_that_stays_away_are_an_error(
-    transport: Callable[[float], Local], monkeypatch: pytest.MonkeyPatch
+    transport: Callable[[float], Local],
 ) -> None:
-    monkeypatch.setattr(database_transport, "PATIENCE_S", 0.01)
     local = transport(math.inf)
-    local._reached_at = time.monotonic()
+    local._outage = Outage(patience_s=0.01)
+    local._outage.end()
     with pytest.raises(DatabaseUnavailableError):
         local._outcomes([])
 
@@ -92,7 +92,23 @@ def test_a_check_of_the_worker_sits_the_restart_out(monkeypatch: pytest.MonkeyPa
     worker.check()
     fails = away(1)
     worker.check()
+    worker._database_outage = Outage(patience_s=-1.0)
+    worker._database_outage.end()
     fails = away(1)
-    monkeypatch.setattr(services, "PATIENCE_S", -1.0)
     with pytest.raises(DatabaseUnavailableError):
         worker.check()
+
+
+def test_an_outage_begins_with_the_first_failed_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(outage, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    server = Outage(patience_s=60.0)
+    server.end()
+    now_s[0] = 1_000.0  # without a call in between
+    assert server.may_pass()
+    now_s[0] = 1_060.0
+    assert server.may_pass()
+    now_s[0] = 1_061.0
+    assert not server.may_pass()
+    server.end()
+    assert server.may_pass()
