@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -297,12 +297,15 @@ def bytes_of(inputs: list[Any]) -> int:
 def with_leaves(inputs: list[Any], leaves: list[Any]) -> list[Any]:
     """The structure of `inputs` with other leaves, in the order of layout.values."""
     remaining = iter(leaves)
+    return [_rebuilt(value, remaining) for value in inputs]
 
-    def rebuilt(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: rebuilt(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return layout.remade(value, map(rebuilt, value))
-        return next(remaining) if isinstance(value, torch.Tensor | bool | int | float) else value
 
-    return list(map(rebuilt, inputs))
+def _rebuilt(value: Any, remaining: Iterator[Any]) -> Any:
+    """No function within another that refers to itself: such a cycle would keep the leaves'
+    memory until garbage is collected.
+    """
+    if isinstance(value, dict):
+        return {key: _rebuilt(item, remaining) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return layout.remade(value, (_rebuilt(item, remaining) for item in value))
+    return next(remaining) if isinstance(value, torch.Tensor | bool | int | float) else value
