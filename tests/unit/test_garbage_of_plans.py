@@ -1,4 +1,4 @@
-"""Tensors of a plan's calls are freed with its last use of them, not when garbage is collected: on a
+"""Tensors of a plan's calls are freed with their last use, not when garbage is collected: on a
 device they may take gigabytes.
 """
 
