@@ -20,7 +20,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 from kombu.exceptions import BatchPublishError, OperationalError  # type: ignore[attr-defined]  # the stubs are of 5.6
 
-from app import routing, transport
+from app import redis_transport, routing
 from app.domain.job import BASELINES, JobOptions
 
 MARGIN_S = 180
@@ -132,7 +132,7 @@ def refused() -> int:
     """Messages that this process has refused since it began: in Assay's queues, and
     not sent by Assay.
     """
-    return transport.refusals.total
+    return redis_transport.refusals.total
 
 
 def publish(app: Celery, messages: Sequence[Message]) -> None:
@@ -179,7 +179,7 @@ def _publish(app: Celery, batch: Sequence[Message]) -> None:
             task = app.amqp.as_task_v2(
                 task_id,
                 message.task,
-                transport.arguments(message.task, task_id),
+                redis_transport.arguments(message.task, task_id),
                 argsrepr="",  # Celery's own way of writing it costs a tenth of the sending
                 kwargsrepr="",
                 ignore_result=True,

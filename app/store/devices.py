@@ -101,7 +101,7 @@ def register(
     """Record that a worker serves the device and is alive, at its start and with every
     heartbeat; returns the device's state.
 
-    `refused`: messages that it has refused since its start (app/transport.py).  States set by
+    `refused`: messages that it has refused since its start (app/redis_transport.py).  States set by
     people (`draining`, `quarantined`) are kept.  `again`: it has registered before; raises
     TakenError where another instance has done so since and is alive.
     """

@@ -21,7 +21,7 @@ import redis
 from celery import Celery
 
 from app import broker as brokers
-from app import enqueue, routing, transport
+from app import enqueue, redis_transport, routing
 from app.cli import checks, diagnostics
 from app.client import Client
 from app.settings import Settings
@@ -35,7 +35,7 @@ ID = str(uuid4())
 
 def ours(**changes: Any) -> dict[str, Any]:
     """A message as a worker would take it, with some of its parts replaced."""
-    message = transport.message(ID, "cpu")
+    message = redis_transport.message(ID, "cpu")
     for key, value in changes.items():
         part, _, name = key.partition("__")
         if name:
@@ -114,13 +114,13 @@ HARMLESS: list[Any] = [
 
 @pytest.mark.parametrize("payload", [each for each in REFUSED if isinstance(each, dict)])
 def test_foreign_messages_are_refused(payload: Any) -> None:
-    with pytest.raises(transport.RefusedError, match="expected"):
-        transport.task_id(payload)
+    with pytest.raises(redis_transport.RefusedError, match="expected"):
+        redis_transport.task_id(payload)
 
 
 @pytest.mark.parametrize("payload", HARMLESS)
 def test_of_any_other_message_the_id_is_taken(payload: Any) -> None:
-    assert transport.task_id(json.loads(json.dumps(payload))) == ID
+    assert redis_transport.task_id(json.loads(json.dumps(payload))) == ID
 
 
 @pytest.mark.parametrize("task", [routing.EVALUATE, routing.CALL, routing.DECIDE])
@@ -129,7 +129,7 @@ def test_a_message_is_made_as_celery_makes_it(
 ) -> None:
     """All headers that Assay's sender writes, but for its name and the delivery's own tag."""
     brokers.publish(broker, [brokers.Message(row_id=UUID(ID), queue="cpu", task=task)])
-    sent, made = json.loads(valkey.lpop("cpu")), transport.message(ID, "cpu", task)  # type: ignore[arg-type]
+    sent, made = json.loads(valkey.lpop("cpu")), redis_transport.message(ID, "cpu", task)  # type: ignore[arg-type]
     for message in (sent, made):
         message["headers"].pop("origin")
         message["properties"].pop("delivery_tag")
@@ -143,7 +143,7 @@ def test_a_message_is_made_as_celery_makes_it(
 def test_permissions_name_no_row(broker: Celery, valkey: redis.Redis) -> None:
     brokers.publish(broker, [brokers.Message(queue="cpu")] * 2)
     sent = [json.loads(valkey.lpop("cpu")) for _ in range(2)]  # type: ignore[arg-type]
-    assert len({transport.task_id(each) for each in sent}) == 2
+    assert len({redis_transport.task_id(each) for each in sent}) == 2
     assert {base64.b64decode(each["body"])[:4] for each in sent} == {b"[[],"}
 
 
