@@ -277,10 +277,11 @@ class Problem:
     def _error_in_tf32(
         self, model: Any, given: Callable[[], list[Any]], rows: int | None
     ) -> problem_spec.Spread:
-        """Error of the model's answer if its convolutions are in TF32, where the
-        device and the problem allow that.
+        """Error of the model's answer if its convolutions are in TF32, where the problem allows
+        that.  The CPU device says what a GPU would: there, too, a candidate's own products are
+        in TF32 (workers/backends/interpreter/concurrent_programs.py).
         """
-        if self.device.type != "cuda" or precision_flags.chosen()["convolution"] != "tf32":
+        if precision_flags.chosen()["convolution"] != "tf32":
             return ()
         return self._if_it_fits(
             lambda: tf32_convolutions.error(

@@ -4,7 +4,8 @@ PyTorch allows that on a GPU unless a program forbids it (workers/protocol/preci
 cuDNN decides by shape and layout: with three input channels it computes a convolution in fp32, and
 in TF32 once the channels are the last dimension or it is called as another function (KernelBench
 1/55, 1/59; H200).  A candidate that calls the library so has an error that both sides are allowed,
-although the reference happens not to have it.
+although the reference happens not to have it.  So has a Triton kernel on the CPU device, where the
+library convolves in fp32 and `tl.dot` rounds as on a GPU.
 """
 
 from __future__ import annotations
