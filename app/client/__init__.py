@@ -3,17 +3,18 @@ whole trajectories.
 
     from app.client import Client
 
-    with Client() as client:                                    # on a machine of the service
+    with Client() as client:  # on a machine of the service
         job = client.submit(reference=reference, candidate=candidate, backend="triton", gpu="h200")
         print(job.wait(timeout_s=120)["speedup"])
 
-    with Client(url="https://assay.example", token=token) as client:    # from anywhere: the same
-                                                                        methods and results
-        handles = client.submit_many({"reference": reference, "candidate": each} for each in
-        candidates) for handle, result in client.as_completed(handles, progress=True):
+    with Client(url="https://assay.example", token=token) as client:  # from anywhere
+        submissions = [{"reference": reference, "candidate": each} for each in candidates]
+        handles = client.submit_many(submissions)
+        for handle, result in client.as_completed(handles, progress=True):
             print(handles.index(handle), result["status"], result["verdict"], result["speedup"])
 
-Results are dictionaries of the one shape of `app.domain.result`: the same keys always.
+Both have the same methods.  Results are dictionaries of the one shape of `app.domain.result`: the
+same keys always.
 
 A client over HTTP imports no package of the service (Celery, SQLAlchemy, Flask …):
 msgspec and urllib3 are enough.

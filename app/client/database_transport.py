@@ -186,7 +186,7 @@ class Local:
         return found
 
     def add_run(self, run: Run) -> None:
-        """Id of a run, by name."""
+        """Store a run if it is new."""
         with self.database.begin() as connection:
             trajectories.add_run(connection, run)
 

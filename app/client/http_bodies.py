@@ -1,4 +1,4 @@
-"""CLIENT: JSON bodies of requests to the HTTP API, and trajectories in its answers."""
+"""ENQUEUE: JSON bodies of requests to the HTTP API, and trajectories in its answers."""
 
 from __future__ import annotations
 

@@ -3,10 +3,11 @@
     from app.client import Client, KernelSession
 
     with Client(url=url, token=token) as client:
-        session = KernelSession(client, {"strategy": {"turns": 3}, "device_class":
-        "h200"}).open(reference) while not session.done:
-            step = session.answer(model(session.messages))      # feedback, reward or
-                                                                None, done, stop_reason
+        spec = {"strategy": {"turns": 3}, "device_class": "h200"}
+        session = KernelSession(client, spec).open(reference)
+        while not session.done:
+            step = session.answer(model(session.messages))
+            print(step.feedback, step.reward, step.stop_reason)
 
 The specification is that of `assay collect` (app.domain.collection.spec), and prompts, feedback,
 budgets, stop reasons and rewards are the same texts and numbers as in a collection.  `answer_all`

@@ -1,9 +1,8 @@
 """EXPORT: datasets that a page or a request asks for, made by a process of their own.
 
-    export_job_id = jobs.start(database, spec, folder)     # at once
-    jobs.progress(database, export_job_id)                 # state, stage, done, total,
-                                                           export_id, error
-    jobs.cancel(database, export_job_id)
+    export_job_id = background.start(database, spec, folder)  # at once
+    background.progress(database, export_job_id)  # state, stage, done, total, export_id, error
+    background.cancel(database, export_job_id)
 
 The process is a child of the requesting process, in a session of its own, so that it outlives a
 request; if it is lost with its machine or its container, or never began, the state shows as

@@ -6,12 +6,16 @@ own `gymnasium_agent`.
     if __name__ == "__main__":
         KernelServer.run_webserver()
 
+and its configuration:
+
     # resources_servers/kernel_assay/configs/kernel_assay.yaml
     kernel_assay:
       resources_servers:
         kernel_assay:
-          {entrypoint: app.py, domain: coding, run: grpo-1, spec: {strategy: {turns:
-          3}, device_class: h200}}
+          entrypoint: app.py
+          domain: coding
+          run: grpo-1
+          spec: {strategy: {turns: 3}, device_class: h200}
     kernel_assay_agent:
       responses_api_agents:
         gymnasium_agent:

@@ -2,10 +2,10 @@
 
     # server.py
     from app.integrations.openenv import application
-    app = application({"strategy": {"turns": 3}, "device_class": "h200"},
-    run="grpo-1", problems="prompts.jsonl")
+    spec = {"strategy": {"turns": 3}, "device_class": "h200"}
+    app = application(spec, run="grpo-1", problems="prompts.jsonl")
 
-    uvicorn server:app --host 127.0.0.1 --port 8001
+and then `uvicorn server:app --host 127.0.0.1 --port 8001`.
 
 An episode begins with `reset(reference=…)`, or `problem_id`, with `entry_point` and `backend` where
 they are known, and `step`, `group` and `sample` as its place in the training; `reset(seed=n)` takes

@@ -2,8 +2,7 @@
 
     skyrl_gym.register(id="kernel_assay", entry_point="app.integrations.skyrl:KernelEnv")
     environment.env_class=kernel_assay
-    environment.skyrl_gym.kernel_assay={spec: {strategy: {turns: 3}, device_class:
-    h200}, url: …, run: grpo-1}
+    environment.skyrl_gym.kernel_assay={run: grpo-1, spec: {strategy: {turns: 3}}}
 
 The rows are an export of the layout `skyrl_prompts`, or have `reward_spec.ground_truth` (the
 reference), and `extra_info` with `problem_id`, `entry_point` and `backend`.  The conversation

@@ -2,8 +2,8 @@
 
     from app.integrations import trl
 
-    trainer = GRPOTrainer(model, reward_funcs=trl.reward_funcs(gpu="h200"),
-    train_dataset=dataset, …)
+    rewards = trl.reward_funcs(gpu="h200")
+    trainer = GRPOTrainer(model, reward_funcs=rewards, train_dataset=dataset)
 
 The dataset is an export of the layout `trl_prompts`, or one with a column `reference` (or
 `reference_code`) that holds the reference's source; `problem_id`, `entry_point` and

@@ -3,10 +3,15 @@
     from app.integrations.trl_rollout import KernelRollouts, turn_sum
     from workers.training.trl_trainer import TurnCreditTrainer
 
-    rollouts = KernelRollouts(references, {"strategy": {"turns": 3}, "device_class":
-    "h200"}, run="trloo-1") trainer = TurnCreditTrainer(model, method="trloo",
-    rollout_func=rollouts, reward_funcs=turn_sum,
-                                train_dataset=Dataset.from_list(rollouts.rows()), …)
+    spec = {"strategy": {"turns": 3}, "device_class": "h200"}
+    rollouts = KernelRollouts(references, spec, run="trloo-1")
+    trainer = TurnCreditTrainer(
+        model,
+        method="trloo",
+        rollout_func=rollouts,
+        reward_funcs=turn_sum,
+        train_dataset=Dataset.from_list(rollouts.rows()),
+    )
 
 A row of the trainer is a whole trajectory: answers with `env_mask` 1, prompts of later turns
 with 0.  TRL's own GRPOTrainer sees the sum of the turns' rewards; the subclass gives each turn

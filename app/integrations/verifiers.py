@@ -1,9 +1,8 @@
 """ENQUEUE: taskset and environment of verifiers (v1): dialogues with the evaluator,
 for its trainers and its `eval`.
 
-    vf-eval kernel-assay --env.taskset.problems prompts.jsonl --env.taskset.spec
-    '{"strategy": {"turns": 3}}' \
-        --push False
+    vf-eval kernel-assay --env.taskset.problems prompts.jsonl \\
+        --env.taskset.spec '{"strategy": {"turns": 3}}' --push False
 
 `kernel-assay` is the distribution's package `kernel_assay`, which exports both classes.  `problems`
 is a file of rows (JSON lines) with `reference` (or `reference_code`), `problem_id`, `entry_point`

@@ -1,8 +1,7 @@
 """ENQUEUE: verl's custom reward function.
 
     reward.custom_reward_function.path=pkg://app.integrations.verl
-    reward.custom_reward_function.name=compute_score           # compute_scores for the
-                                                               batch manager
+    reward.custom_reward_function.name=compute_score  # compute_scores for the batch manager
     +reward.custom_reward_function.reward_kwargs.gpu=h200
 
 `ground_truth` is the reference's source; `extra_info` has `entry_point`, `backend`, `problem_id`

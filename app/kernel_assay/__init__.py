@@ -3,8 +3,10 @@
     from kernel_assay import Client, KernelSession
 
     with Client(url="https://assay.example", token=token) as client:
-        session = KernelSession(client, {"strategy": {"turns": 3}, "device_class":
-        "h200"}).open(reference)
+        spec = {"strategy": {"turns": 3}, "device_class": "h200"}
+        session = KernelSession(client, spec).open(reference)
+
+Its packages:
 
     kernel_assay.client         submissions, results, sessions
     kernel_assay.integrations   hooks of verl, TRL, verifiers, SkyRL, OpenEnv and NeMo Gym

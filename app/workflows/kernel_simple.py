@@ -5,12 +5,12 @@ The problem is a module that defines `get_cases()`: a list, or anything that can
 iterated over, of
 
     {"inputs": [tensors and numbers], or {name: …}, "outputs": the expected outputs of ModelNew,
-     "name": …, "rtol": …, "atol": …}                                    # these three
-                                                                         may be left out
+     "name": …, "rtol": …, "atol": …}
 
-and, where ModelNew takes arguments, `get_init_inputs()`.  It is called anew, under a fresh secret
-seed, for every call of the candidate: the candidate has never seen its random draws.  Cases that
-are always the same prove little, and a candidate that passes only such ones is a suspect.
+where the last three may be left out, and, where ModelNew takes arguments, `get_init_inputs()`.  It
+is called anew, under a fresh secret seed, for every call of the candidate: the candidate has never
+seen its random draws.  Cases that are always the same prove little, and a candidate that passes
+only such ones is a suspect.
 
 The cases are the problem's, never the candidate's: a candidate could bring easy ones.
 """

@@ -4,10 +4,12 @@ tables are complete.
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -255,3 +257,17 @@ def test_the_map_of_the_referee_names_files_that_exist():
     assert len(named) > 20
     assert [name for name in named if not (folder / name).is_file()] == []
     assert [name for name in beside if not list(folder.glob(f"*/{name}"))] == []
+
+
+def test_python_examples_in_docstrings_of_modules_are_python():
+    blocks = re.compile(r"(?:^    .*\n?|^ *\n)+", re.MULTILINE)
+    starts = re.compile(r"(?:#.*\n)*(?:from|import|with) ")
+    examples = [
+        (path, textwrap.dedent(found).strip("\n"))
+        for path in language.sources(ROOT / tree for tree in ("app", "workers"))
+        for found in blocks.findall(ast.get_docstring(ast.parse(path.read_text())) or "")
+    ]
+    python = [(path, text) for path, text in examples if starts.match(text)]
+    assert len(python) > 5
+    for path, text in python:
+        compile(text, str(path), "exec", ast.PyCF_ONLY_AST)

@@ -3,10 +3,10 @@
     from app.web.identity import current_user, requires
 
     @blueprint.post("/reviews")
-    @requires("reviewer")           # a role, or one scope of app.domain.user
-    def add(): …
+    @requires("reviewer")  # a role, or one scope of app.domain.user
+    def add(): ...
 
-    <form method="post">{{ csrf_field() }} …
+and in a template `<form method="post">{{ csrf_field() }} …`.
 
 Every view states the right it needs: `@public`, `@requires(…)`, or `@by_session` for changes of
 one's own account.  One exception: while the database holds no user at all, a person at this machine
