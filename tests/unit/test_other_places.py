@@ -1,4 +1,6 @@
-"""Further calls of a fast candidate on inputs that are changed in a few places."""
+"""Calls on inputs with limits of their own: further ones of a fast candidate, on inputs that are
+changed in a few places; and those of all kinds that few problems have.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from workers.protocol.control_channel import Delivering
-from workers.protocol.input_variants import Variant
+from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, Variant
 from workers.referee.session import variant_calls
 
 
@@ -25,12 +27,53 @@ def test_each_kind_is_drawn_again_and_delivery_stays_as_it_was(
     )
     seen: list[tuple[Variant, Delivering]] = []
 
-    def tried(runner: Any, kinds: tuple[Variant, ...], _: Any, *, ceiling: bool) -> None:
+    def tried(runner: Any, kinds: tuple[Variant, ...], _: Any) -> None:
         seen.extend((kind, runner.candidate.delivering) for kind in kinds)
-        assert ceiling == (Variant.PARTLY not in kinds)
 
     monkeypatch.setattr(variant_calls, "_try_some", tried)
     variant_calls.try_other_places(runner, [])
     one_round = [(Variant.LOCAL, Delivering.COPY), (Variant.PARTLY, Delivering.COPY)]
     assert seen == one_round * rounds
     assert runner.candidate.delivering == Delivering.HOLD
+
+
+class Drawn(SimpleNamespace):
+    """Inputs of some kinds."""
+
+    def only(self, slots: list[int]) -> Drawn:
+        variants = tuple(self.variants[slot] for slot in slots)
+        return Drawn(variants=variants, slots=len(variants))
+
+
+@pytest.mark.parametrize("in_block", [1, 4, 64])
+def test_few_requests_draw_what_is_tried_kind_by_kind(
+    monkeypatch: pytest.MonkeyPatch, in_block: int
+) -> None:
+    """A request for each kind, of which a problem has one or two, took a wait for the lock and for
+    the reference's process each.
+    """
+    there = {Variant.LOCAL, Variant.SIGNED, Variant.PARTLY}
+    asked: list[tuple[Variant, ...]] = []
+    tried: list[tuple[Variant, ...]] = []
+
+    def draw_unusual(kinds: list[Variant]) -> Drawn | None:
+        asked.append(tuple(kinds))
+        variants = tuple(kind for kind in sorted(kinds) if kind in there)
+        return Drawn(variants=variants, slots=len(variants)) if variants else None
+
+    runner: Any = SimpleNamespace(
+        streams=False,
+        are_costly=False,
+        in_block=in_block,
+        draw_unusual=draw_unusual,
+        device_lock=SimpleNamespace(shared=nullcontext),
+    )
+    monkeypatch.setattr(
+        variant_calls, "_try_drawn", lambda _, batch, __: tried.append(batch.variants)
+    )
+    variant_calls.try_variants(runner, [])
+    assert {kind for kinds in asked for kind in kinds} == {*CHECKED, *REACHED}
+    usual = len(CHECKED) - len([kind for kind in CHECKED if kind in CLOSER])
+    apart = len(CHECKED) + len(REACHED) - usual
+    assert len(asked) == -(-usual // in_block) + -(-apart // in_block)
+    assert sorted(tried) == [(kind,) for kind in sorted(there)]

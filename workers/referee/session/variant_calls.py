@@ -76,10 +76,16 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
     for start in range(0, len(wanted), runner.in_block):
         with runner.device_lock.shared():
             _try_some(runner, wanted[start : start + runner.in_block], before)
-    apart = [kind for kind in chosen if kind in CLOSER]  # they have limits of their own
-    for kind in (*apart, *REACHED):  # separately, because few problems have any
+    apart = [*(kind for kind in chosen if kind in CLOSER), *REACHED]  # with limits of their own
+    for start in range(0, len(apart), runner.in_block):
+        # Few problems have any, so one request asks for all.
         with runner.device_lock.shared():
-            _try_some(runner, (kind,), before, ceiling=kind not in UNLIMITED)
+            batch = runner.draw_unusual(apart[start : start + runner.in_block])
+        if batch is None:
+            continue
+        for slot in range(batch.slots):
+            with runner.device_lock.shared():
+                _try_drawn(runner, batch.only([slot]), before)
 
 
 def try_other_places(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
@@ -92,7 +98,7 @@ def try_other_places(runner: CallRunner, before: list[usual_answers.AnswerSize])
         for _ in range(1 if runner.streams or runner.are_costly else PLACES):
             for kind in (Variant.LOCAL, Variant.PARTLY):
                 with runner.device_lock.shared():
-                    _try_some(runner, (kind,), before, ceiling=kind not in UNLIMITED)
+                    _try_some(runner, (kind,), before)
     candidate.delivering = delivering
 
 
@@ -163,17 +169,18 @@ def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch |
 
 
 def _try_some(
-    runner: CallRunner,
-    variants: Sequence[Variant],
-    before: list[usual_answers.AnswerSize],
-    *,
-    ceiling: bool = True,
+    runner: CallRunner, variants: Sequence[Variant], before: list[usual_answers.AnswerSize]
 ) -> None:
     batch = runner.draw_unusual(variants)
-    if batch is None:
-        return
+    if batch is not None:
+        _try_drawn(runner, batch, before)
+
+
+def _try_drawn(runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize]) -> None:
+    """Make calls on these inputs: of one kind, or of kinds that have the same limits."""
+    ceiling = UNLIMITED.isdisjoint(batch.variants)
     ordered = not any(map(_is_index, runner.arena.outputs.leaves))
-    is_close = Variant.REDRAWN in variants  # compared more closely than nearness tells
+    is_close = Variant.REDRAWN in batch.variants  # compared more closely than nearness tells
     if ordered and not is_close and _are_near(runner, batch, before, ceiling=ceiling):
         return
     objections, known = _objections(runner, batch, before, ceiling=ceiling)
