@@ -70,6 +70,10 @@ class OutputCheck:
     """Dimension and index of a slice that is wrong by itself, in an output that is
     right as a whole.
     """
+    kept_input: int | None = None
+    """Input that hardly changes in the right answer, and whose change an output leaves out that is
+    right as a whole.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,6 +110,11 @@ def _error(check: OutputCheck, rule: correctness.Rule) -> str:
             f"within its limits as a whole, and slice {index} of dimension {along} is off by half"
             " of its own size"
         )
+    if check.kept_input is not None:
+        return (
+            f"within its limits as a whole, and off by half of the small change that the reference"
+            f" makes to input {check.kept_input}"
+        )
     if check.rel_l2 is None or check.max_norm is None:
         return "the error is not finite"
     hint = NARROW if may_be_of_narrow_products(check.dtype, check.rel_l2) else ""

@@ -17,7 +17,7 @@ import torch
 
 from app.domain.output_checks import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
-from workers.referee.comparison import largest_excess, wrong_slices
+from workers.referee.comparison import kept_inputs, largest_excess, wrong_slices
 from workers.referee.comparison.output_errors import AT_ONCE, error_rows, finite, parts
 from workers.referee.comparison.unwritten import untouched
 
@@ -139,12 +139,15 @@ class ComparedOutput:
     """By wrong call, the element that exceeds its limit most."""
     slices: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By call, dimension and index of a wrong slice."""
+    kept: Mapping[int, int] = field(default_factory=dict)
+    """By call, index of an input whose change is left out (kept_inputs.py)."""
 
     @functools.cached_property
     def ok(self) -> list[bool]:
         """Verdicts per call: whether the output is right."""
         return [
-            self._is_right(*row) and call not in self.slices for call, row in enumerate(self.rows)
+            self._is_right(*row) and call not in self.slices and call not in self.kept
+            for call, row in enumerate(self.rows)
         ]
 
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
@@ -192,6 +195,24 @@ class ComparedOutput:
         return replace(
             self, slices={call: index for call, index in looks.items() if index is not None}
         )
+
+    def by_changes(
+        self,
+        inputs: Sequence[Sequence[tuple[int, torch.Tensor]]],
+        expected: torch.Tensor,
+        baseline: torch.Tensor,
+    ) -> ComparedOutput:
+        """The output with its changes to inputs examined, for the first calls as far as they are
+        right as a whole.  `inputs`: per call, inputs of its type and shape.
+        """
+        looks = {
+            call: kept_inputs.first(
+                self.got[call], expected[call].reshape(-1), baseline[call].reshape(-1), given
+            )
+            for call, (given, right) in enumerate(zip(inputs, self.ok, strict=False))
+            if right
+        }
+        return replace(self, kept={call: at for call, at in looks.items() if at is not None})
 
     def reviewed(
         self, call: int, expected: torch.Tensor, nearest: torch.Tensor, leaf: SecondLook
@@ -284,6 +305,7 @@ class ComparedOutput:
             differing=self._differing(call),
             worst=None if ok else self.worst.get(call),
             wrong_slice=self.slices.get(call),
+            kept_input=self.kept.get(call),
             **self._second_look_counts(call),
         )
 

@@ -20,7 +20,7 @@ from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode, Command
 from workers.protocol.input_variants import Variant
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
-from workers.referee.session import first_calls
+from workers.referee.session import close_looks, first_calls
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
@@ -134,7 +134,8 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
                 not replays
                 and not reason
                 and any(
-                    is_right(extra, mode, another) and not _matter_on_spikes(extra, mode, usual)
+                    _is_right_by_copies(extra, mode, another)
+                    and not _matter_on_spikes(extra, mode, usual)
                     for mode in (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
                 )
             )
@@ -184,6 +185,18 @@ def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
     extra.yield_to_timers()
     extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
     return _passes(extra, batch)
+
+
+def _is_right_by_copies(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
+    """Test whether a call is right with copies in place of the launches.  Where the right answer is
+    an input but for a small change, a copy of it is not: the kernels make the change.  Where it is
+    the input as it is, after rounding, a copy proves nothing.
+    """
+    if not is_right(extra, mode, batch):
+        return False
+    delivery = extra.run_candidate(batch, 0, 1)
+    truth = extra.truth([(batch, 0, 1)])
+    return not close_looks.depend_on_small_changes(delivery, truth, extra.arena)
 
 
 def _passes(extra: CallRunner, batch: Batch) -> bool:

@@ -16,6 +16,7 @@ from workers.referee.comparison import correctness, unwritten
 from workers.referee.comparison.nearness import Nearness
 from workers.referee.comparison.peer_rules import PeerRules
 from workers.referee.comparison.precision_class import precision_class
+from workers.referee.session import close_looks
 from workers.referee.session.batches import (
     Delivery,
     Part,
@@ -38,8 +39,9 @@ HISTORY_BYTES = 64 << 20
 made when outputs are verified.
 """
 
-SLICED = 2
-"""First calls that are also compared by slice: code that leaves a slice out always does so."""
+LOOKED_AT = 2
+"""First calls that are looked at closely (close_looks.py): code that leaves a part out always does.
+"""
 
 CHECK_BYTES = 1 << 30
 """Bytes of expected outputs compared at once; the arithmetic needs several times as much more."""
@@ -259,11 +261,9 @@ class Record:
             )
             for leaf in leaves
         ]
-        if self.calls < SLICED and not rule.gross and rule.tolerance is None and not brief:
-            compared = [
-                output.by_slices(SLICED - self.calls, *pair)
-                for output, *pair in zip(compared, expected, baseline, strict=True)
-            ]
+        if self.calls < LOOKED_AT and not rule.gross and rule.tolerance is None and not brief:
+            truth, most = Truth(expected, baseline), LOOKED_AT - self.calls
+            compared = close_looks.looked_at(compared, parts, truth, self._arena, most)
         room = max(0, KEPT_FIRST + KEPT_NOTABLE - len(self._kept))
         return self._reviewed(
             parts, compared if brief else correctness.located(compared, expected, room), expected

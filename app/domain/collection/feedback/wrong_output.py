@@ -52,6 +52,11 @@ def _error(check: Mapping[str, Any]) -> str:
     if check.get("wrong_slice"):
         along, index = check["wrong_slice"]
         return f"slice {index} of dimension {along} is off by half of its own size{_at(check)}."
+    if check.get("kept_input") is not None:
+        return (
+            f"off by half of the small change that the reference makes to input"
+            f" {check['kept_input']}{_at(check)}."
+        )
     parts = []
     if check["rel_l2"] is not None:
         parts.append(f"relative error {quantities.error(check['rel_l2'])} in the L2 norm")
