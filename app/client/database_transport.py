@@ -136,19 +136,19 @@ class Local:
         """Results from the database."""
         found: dict[UUID, evaluations.JobRecord] = {}
         for start in range(0, len(job_ids), BATCH):
-            found |= self._outcomes(job_ids[start : start + BATCH])
+            found |= self._records(job_ids[start : start + BATCH])
         check_known(job_ids, found)
         return [
             found[job_id].result(self._url(found[job_id]), self.settings.reward)
             for job_id in job_ids
         ]
 
-    def _outcomes(self, job_ids: Sequence[UUID]) -> dict[UUID, evaluations.JobRecord]:
+    def _records(self, job_ids: Sequence[UUID]) -> dict[UUID, evaluations.JobRecord]:
         """Records of the jobs that exist, tried again during an outage as in `over`."""
         while True:
             try:
                 with self.database.read() as connection:
-                    found = evaluations.outcomes(connection, job_ids)
+                    found = evaluations.job_records(connection, job_ids)
             except DatabaseUnavailableError:
                 if not self._outage.may_pass():
                     raise
@@ -233,8 +233,8 @@ class Local:
         check_known(pending, states)
         return {job_id for job_id, state in states.items() if state in TERMINAL}
 
-    def _url(self, outcome: evaluations.JobRecord) -> str | None:
+    def _url(self, record: evaluations.JobRecord) -> str | None:
         """Where people look at it."""
-        if outcome.evaluation_id is None:
+        if record.evaluation_id is None:
             return None
-        return f"{self.settings.web_url.rstrip('/')}/evaluations/{outcome.evaluation_id}"
+        return f"{self.settings.web_url.rstrip('/')}/evaluations/{record.evaluation_id}"

@@ -130,9 +130,9 @@ def _completed(
     ]
     if not over:
         return list(found), Bill()
-    told = evaluations.outcomes(connection, [each.job_id for each in over if each.job_id])
+    records = evaluations.job_records(connection, [each.job_id for each in over if each.job_id])
     results = {
-        job_id: outcome.result(score=rollout.spec.reward) for job_id, outcome in told.items()
+        job_id: record.result(score=rollout.spec.reward) for job_id, record in records.items()
     }
     done = {
         each.node_id: _complete(connection, rollout, each, results[each.job_id])

@@ -195,8 +195,8 @@ def timeline(connection: sa.Connection, evaluation_id: UUID) -> bytes | None:
     return connection.execute(query).scalar_one_or_none()
 
 
-def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, JobRecord]:
-    """Outcome of each of the jobs that exist."""
+def job_records(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, JobRecord]:
+    """Record of each of the jobs that exist."""
     query = (
         sa.select(
             _j.job_id,
@@ -218,7 +218,7 @@ def outcomes(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, J
         )
         .where(jobs.id_in(job_ids))
     )
-    return {row.job_id: _as_outcome(row) for row in connection.execute(query)}
+    return {row.job_id: _as_job_record(row) for row in connection.execute(query)}
 
 
 def columns(evaluation: Evaluation) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _as_stored(row: sa.Row[Any]) -> StoredEvaluation:
     )
 
 
-def _as_outcome(row: Any) -> JobRecord:
+def _as_job_record(row: Any) -> JobRecord:
     error = (
         {"kind": row.error_kind, "message": row.error_message or "", "log": ""}
         if row.error_kind

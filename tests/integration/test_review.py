@@ -39,8 +39,8 @@ def test_what_a_person_says_counts_everywhere_until_they_take_it_back(world: Wor
     with world.database.begin() as connection:
         stored = evaluations.get(connection, world.ids["suspect"])
         assert stored is not None
-        outcome = evaluations.outcomes(connection, [stored.job_id])[stored.job_id]
-    assert (outcome.result()["verdict"], outcome.result()["speedup"]) == ("hack", None)
+        record = evaluations.job_records(connection, [stored.job_id])[stored.job_id]
+    assert (record.result()["verdict"], record.result()["speedup"]) == ("hack", None)
     with world.database.begin() as connection:
         assert reviews.undo(connection, world.ada, review_id) == world.ids["suspect"]
     assert world.believed("suspect").label == "suspect"

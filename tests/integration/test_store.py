@@ -91,13 +91,13 @@ def test_every_evaluation_is_visited_once(database: Database, broker: Celery) ->
     assert visited == sorted(expected)
 
 
-def test_outcomes_of_jobs_in_every_state(database: Database, broker: Celery) -> None:
+def test_records_of_jobs_in_every_state(database: Database, broker: Celery) -> None:
     store(database, broker, "done", fakes.hack())
     done, queued = enqueue.enqueue(
         database, broker, [fakes.request("done"), fakes.request("queued")]
     )
     with database.begin() as connection:
-        found = evaluations.outcomes(connection, [done, queued, uuid4()])
+        found = evaluations.job_records(connection, [done, queued, uuid4()])
     assert set(found) == {done, queued}
     finished, waiting = found[done].result("http://here"), found[queued].result()
     assert set(finished) == set(waiting)

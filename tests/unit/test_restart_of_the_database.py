@@ -39,7 +39,7 @@ def away(times: float) -> Callable[[], None]:
 @pytest.fixture
 def transport(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Local]:
     monkeypatch.setattr(database_transport, "RETRY_S", 0.0)
-    monkeypatch.setattr(evaluations, "outcomes", lambda *_: {})
+    monkeypatch.setattr(evaluations, "job_records", lambda *_: {})
 
     def made(times: float) -> Local:
         fails = away(times)
@@ -59,14 +59,14 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Local]:
 def test_results_wait_for_a_server_that_was_reached(transport: Callable[[float], Local]) -> None:
     local = transport(2)
     local._outage.end()
-    assert local._outcomes([]) == {}
+    assert local._records([]) == {}
 
 
 def test_results_of_a_server_that_was_never_reached_are_an_error(
     transport: Callable[[float], Local],
 ) -> None:
     with pytest.raises(DatabaseUnavailableError):
-        transport(1)._outcomes([])
+        transport(1)._records([])
 
 
 def test_results_of_a_server_that_stays_away_are_an_error(
@@ -76,7 +76,7 @@ def test_results_of_a_server_that_stays_away_are_an_error(
     local._outage = Outage(patience_s=0.01)
     local._outage.end()
     with pytest.raises(DatabaseUnavailableError):
-        local._outcomes([])
+        local._records([])
 
 
 def test_a_check_of_the_worker_sits_the_restart_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,12 +316,12 @@ def results_of(job_ids: Sequence[UUID]) -> dict[UUID, results.Result]:
     """The results of jobs; 404 where one is not there."""
     settings = request_context.settings()
     with request_context.database().read() as connection:
-        outcomes = evaluations.outcomes(connection, job_ids)
+        records = evaluations.job_records(connection, job_ids)
     found = {}
     for job_id in job_ids:
-        outcome = outcomes.get(job_id) or request_context.missing("job", job_id)
-        path = f"/evaluations/{outcome.evaluation_id}" if outcome.evaluation_id else None
-        found[job_id] = outcome.result(
+        record = records.get(job_id) or request_context.missing("job", job_id)
+        path = f"/evaluations/{record.evaluation_id}" if record.evaluation_id else None
+        found[job_id] = record.result(
             settings.web_url.rstrip("/") + path if path else None, settings.reward
         )
     return found
