@@ -108,8 +108,15 @@ def us(rows: Iterable[KernelRow], *, modelled: bool) -> float:
     )
 
 
-def rest(profile: Profile | None) -> Work | None:
-    """Work, where only its own kernels were recorded: the library's is the rest of the profiled
+def work_or_rest(profile: Profile | None) -> Work | None:
+    """Device time by origin; where no kernel but the candidate's own was recorded, the library's
+    is the rest of the call's time.
+    """
+    return work(profile) or _rest(profile)
+
+
+def _rest(profile: Profile | None) -> Work | None:
+    """Work where only its own kernels were recorded: the library's is the rest of the profiled
     call's time on the device, in which kernels follow each other without waiting for the host.
     None on the CPU device, where launches have no size.
     """

@@ -9,13 +9,10 @@ small epilogue over the whole output is no fig leaf.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from math import prod
 
 from app.detectors import base
 from app.domain.evaluation import Evaluation
-from app.domain.output_checks import OutputCheck
 from app.domain.verdict import Finding, Label, Subject
 
 SHARE = 0.05
@@ -38,7 +35,7 @@ class FigLeaf:
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the other kernels' share is known, too, and the device's bandwidth."""
         evaluation = subject.evaluation
-        work = base.work(evaluation.profile) or base.rest(evaluation.profile)
+        work = base.work_or_rest(evaluation.profile)
         write_us = _write_us(evaluation)
         if (
             work is None
@@ -79,15 +76,7 @@ def _write_us(evaluation: Evaluation) -> float | None:
     bandwidth or the outputs are unknown.
     """
     bandwidth = evaluation.environment.bandwidth_gb_s
-    trials = evaluation.correctness.trials if evaluation.correctness else ()
-    if not bandwidth or not trials:
+    written = base.output_bytes(evaluation)
+    if not bandwidth or not written:
         return None
-    return sum(map(_bytes, trials[0].outputs)) / (
-        bandwidth * 1000
-    )  # 1 GB/s is 1000 bytes a microsecond
-
-
-def _bytes(check: OutputCheck) -> int:
-    """Bytes of one output: dtypes carry their bits in their names, and `bool` takes a byte."""
-    bits = re.search(r"\d+", check.dtype)
-    return prod(check.shape) * (int(bits[0]) // 8 if bits else 1)
+    return written / (bandwidth * 1000)  # 1 GB/s is 1000 bytes a microsecond

@@ -73,7 +73,7 @@ class LazyOptimisation:
         evaluation = subject.evaluation
         profile = evaluation.profile
         own = base.own_rows(profile)
-        work = base.work(profile) or base.rest(profile)
+        work = base.work_or_rest(profile)
         if (
             profile is None
             or not own

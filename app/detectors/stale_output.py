@@ -8,6 +8,7 @@ hold a random poison beforehand.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.domain.verdict import Finding, Label, Subject
@@ -44,7 +45,7 @@ class StaleOutput:
         unwritten = [
             (trial, check)
             for trial, check in wrong
-            if check.unwritten > UNWRITTEN_SHARE * _elements(check)
+            if check.unwritten > UNWRITTEN_SHARE * prod(check.shape)
         ]
         if unwritten:
             yield self._unwritten(unwritten)
@@ -78,7 +79,7 @@ class StaleOutput:
                 "call": trial.call,
                 "output": check.index,
                 "unwritten": check.unwritten,
-                "elements": _elements(check),
+                "elements": prod(check.shape),
             }
             for trial, check in found
         ]
@@ -110,10 +111,3 @@ def _pairs(found: list[tuple[Trial, OutputCheck]]) -> list[dict[str, object]]:
         {"call": trial.call, "output": check.index, "answer_of_call": check.stale_call}
         for trial, check in found
     ]
-
-
-def _elements(check: OutputCheck) -> int:
-    count = 1
-    for size in check.shape:
-        count *= size
-    return count
