@@ -43,7 +43,7 @@ def verify(stored: str | None, password: str) -> bool:
     """
     if not 0 < len(_bytes(password)) <= MOST_BYTES:
         return False
-    return check_password_hash(stored or _nobodys(), password) and stored is not None
+    return check_password_hash(stored or _unknown_password(), password) and stored is not None
 
 
 def generated() -> str:
@@ -60,5 +60,6 @@ def _bytes(password: str) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _nobodys() -> str:
+def _unknown_password() -> str:
+    """Hash of a password that is not known, compared where there is none."""
     return generate_password_hash(secrets.token_hex(16), METHOD)

@@ -23,7 +23,7 @@ EXPORTED = "advantages_"
 def options(prefix: str = "") -> Callable[[Decorated], Decorated]:
     """Decorator with all options but the method's; `prefix` stands before each name."""
     flag = "--" + prefix.replace("_", "-")
-    help_prefix = "Of --advantages: " if prefix else ""
+    help_prefix = "With --advantages: " if prefix else ""
 
     def option(name: str, **how: Any) -> Callable[[Decorated], Decorated]:
         how["help"] = help_prefix + how["help"]

@@ -83,18 +83,18 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
     "changed": n, "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row
     belongs to the same evaluation and turn.
     """
-    ours, theirs = (
+    manifests = [
         json.loads((folder / NAME).read_text(encoding="utf-8")) for folder in (before, after)
-    )
+    ]
     rows = [dict(_keyed(folder)) for folder in (before, after)]
     added = sorted(rows[1].keys() - rows[0].keys())
     removed = sorted(rows[0].keys() - rows[1].keys())
     changed = sorted(key for key in rows[0].keys() & rows[1].keys() if rows[0][key] != rows[1][key])
     named = {"added": added, "removed": removed, "changed": changed}
     return {
-        "spec": _pairs(ours["spec"], theirs["spec"]),
+        "spec": _pairs(*(each["spec"] for each in manifests)),
         "funnel": _pairs(
-            *({one["stage"]: one["rows"] for one in each["funnel"]} for each in (ours, theirs))
+            *({one["stage"]: one["rows"] for one in each["funnel"]} for each in manifests)
         ),
         **{name: len(keys) for name, keys in named.items()},
         "examples": {name: [key[0] for key in keys[:10]] for name, keys in named.items()},

@@ -1,5 +1,5 @@
-"""STORE: the pages of datasets: the list, one dataset, and a quick count of attempts
-that a selection would keep.
+"""STORE: the pages of datasets: the list, and a quick count of attempts that a selection would
+keep.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from app.domain.selection import Kind, Spec
 from app.store import evaluation_rows, export_conditions
 from app.store.browse import paging
-from app.store.exports import Export
 from app.store.listing import DATASETS, Dataset
 from app.store.tables import evaluations, exports
 
@@ -68,16 +67,6 @@ def page(
 def total(connection: sa.Connection) -> paging.Total:
     """Number of datasets."""
     return paging.total(connection, sa.select(exports.c.export_id))
-
-
-def read(connection: sa.Connection, export_id: UUID) -> Export | None:
-    """One dataset with its manifest; None where there is none of that id."""
-    found = (
-        connection.execute(sa.select(exports).where(exports.c.export_id == export_id))
-        .mappings()
-        .one_or_none()
-    )
-    return None if found is None else Export(**found)
 
 
 def quick_funnel(

@@ -172,7 +172,7 @@ def by_cookie() -> bool:
     return bool(flask.g.get("by_cookie", False))
 
 
-def nobody_there() -> bool:
+def has_no_users() -> bool:
     """Return whether there are no users.  Once there is one, there always is: users
     are never deleted.
     """
@@ -194,7 +194,7 @@ def _admit() -> None:
     wanted = wants(flask.current_app.view_functions[endpoint])
     if wanted == "public":
         return
-    if flask.g.user is None and nobody_there():
+    if flask.g.user is None and has_no_users():
         raise LoginRequiredError(NO_USERS)
     current_user()
     if wanted is None or flask.request.method in ("GET", "HEAD"):
@@ -212,7 +212,7 @@ def _asker() -> User | None:
         if user is not None:
             flask.g.by_cookie = True
             return user
-    return LOCAL if _at_this_machine() and nobody_there() else None
+    return LOCAL if _at_this_machine() and has_no_users() else None
 
 
 def _by_token() -> User:

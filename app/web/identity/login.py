@@ -180,10 +180,10 @@ def _with_cookie(response: Response, secret: str) -> Response:
 def _next() -> str:
     """Path to go to after login: one of this server's own, never another site."""
     asked = flask.request.values.get("next", "")
-    ours = (
+    is_own = (
         asked.startswith("/")
         and not asked.startswith(("//", "/\\"))
         and asked.isprintable()
         and "\\" not in asked
     )
-    return asked if ours else flask.url_for("overview.page")
+    return asked if is_own else flask.url_for("overview.page")

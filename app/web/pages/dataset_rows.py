@@ -12,7 +12,7 @@ from uuid import UUID
 import flask
 from werkzeug.exceptions import BadRequest, NotFound
 
-from app.store.browse import exports as browse
+from app.store import exports
 from app.store.exports import Export
 from app.web import conversation, export_subprocess, request_context
 from app.web.dataset_archive import present
@@ -152,4 +152,4 @@ def _first(dataset: Export, name: str) -> int:
 
 
 def _read(export_id: UUID) -> Export:
-    return request_context.found("dataset", export_id, browse.read)
+    return request_context.found("dataset", export_id, exports.get)

@@ -396,4 +396,4 @@ def _card(file: Path) -> dict[str, str]:
 
 
 def _read(export_id: UUID) -> exports.Export:
-    return request_context.found("dataset", export_id, browse.read)
+    return request_context.found("dataset", export_id, exports.get)
