@@ -247,9 +247,9 @@ def selector(
         connection, draft.spec, draft.as_of, export_matching.matched(only)
     )
     prefix = export_attempts.as_it_was(draft.as_of) if draft.replay else ""
-    told = None
+    codeless = None
     if device is not None and not export_conditions.is_only_device(connection, device):
-        told = answers_without_code.measured_on(device, draft.as_of)
+        codeless = answers_without_code.measured_on(device, draft.as_of)
     conditions = export_conditions.conditions(
         draft.spec,
         draft.kind,
@@ -257,7 +257,7 @@ def selector(
         detectors=text_facts.versions(),
         device=device,
         hacked=hacked_sources.found(connection, policy, draft.as_of, prefix=prefix),
-        silent_on_device=told,
+        codeless_on_device=codeless,
     )
     declared = draft.spec.advantages
     book = (

@@ -99,8 +99,8 @@ def matching(kept: sa.ColumnElement[bool], as_of: datetime) -> sa.Select[tuple[U
         .join(problems, problems.c.problem_id == trajectories.c.problem_id)
         .outerjoin(runs, runs.c.run_id == trajectories.c.run_id)
     )
-    wordless = turns.c.job_id.is_(None), turns.c.created_at < as_of, _absent(kept, turns)
-    return sa.select(turns.c.trajectory_id).select_from(source).where(*wordless)
+    codeless = turns.c.job_id.is_(None), turns.c.created_at < as_of, _absent(kept, turns)
+    return sa.select(turns.c.trajectory_id).select_from(source).where(*codeless)
 
 
 def measured_on(device: str, as_of: datetime) -> sa.ColumnElement[bool]:

@@ -76,18 +76,20 @@ _BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
 _FROM_RECORDS = frozenset(
     {"problem", "source_set", "level", "entry_point", "reference_sha256", "run", "model"}
 )
-"""Fields of `Facts` that rendering takes from the record of the problem or run, because attempts
-are many and these records few.
+"""Fields of `EvaluationFacts` that rendering takes from the record of the problem or run, because
+attempts are many and these records few.
 """
 _WORKING = frozenset({"candidate_id", "run_id", "compiled"})
-"""Fields of `Row` beside those of `Facts`: keys of further records, and inputs of decisions."""
+"""Fields of `EvaluationRow` beside those of `EvaluationFacts`: keys of further records, and inputs
+of decisions.
+"""
 _NARROW: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     field.name: (evaluation_rows.COLUMNS[field.name], arrow.type_of(EvaluationRow, field.name))
     for field in fields(EvaluationRow)
     if field.name in (_WORKING | set(EvaluationFacts._fields)) - _FROM_RECORDS - {"problem_id"}
 }
-"""Columns of an attempt: every field that `Row` and `Facts` have in common and no
-other record has.
+"""Columns of an attempt: every field that `EvaluationRow` and `EvaluationFacts` have in common and
+no other record has.
 """
 _NARROW["correct"] = (evaluations.c.correct, pa.bool_())
 """Correctness as measured: `sampling` and rewards look at the label beside it."""
@@ -135,7 +137,7 @@ def attempts(
     """
     said = prompted_turn_rows if prompts else turn_rows
     if only is not None:
-        said = with_history(OPENING if prompts else UNASKED, only.told)
+        said = with_history(OPENING if prompts else UNASKED, only.of_trajectories)
     judged = _judged(stages, as_of, said=said, only=only)
     hexed = sa.func.encode(judged.c.signature, "hex")
     shown = {
@@ -168,10 +170,12 @@ def _last_turn(trajectory_id: sa.ColumnElement[Any], as_of: datetime) -> sa.Scal
     ).scalar_subquery()
 
 
-def _kept_silences(stages: Sequence[Condition], said: sa.Subquery) -> list[sa.ColumnElement[bool]]:
+def _kept_codeless(stages: Sequence[Condition], said: sa.Subquery) -> list[sa.ColumnElement[bool]]:
     """By stage, the condition that an answer without code is kept."""
     return [
-        sa.true() if one.of_silence is None else _narrowed(one.of_silence, {turn_rows: said})
+        sa.true()
+        if one.keeps_codeless is None
+        else _narrowed(one.keeps_codeless, {turn_rows: said})
         for one in stages
     ]
 
@@ -226,16 +230,16 @@ def _judged(
     )
     if only is not None:
         chosen = chosen.where(only.evaluated)
-    silences = answers_without_code.attempts(
+    codeless = answers_without_code.attempts(
         dict(chosen.selected_columns.items()),
-        _kept_silences(stages, said),
+        _kept_codeless(stages, said),
         said,
         FAMILY,
         _BESIDE[0][1],
         passed=PASSED,
         as_of=as_of,
     )
-    return sa.union_all(chosen, silences).subquery("judged")
+    return sa.union_all(chosen, codeless).subquery("judged")
 
 
 def _narrowed(expression: _Element, standing_in: Mapping[Any, sa.Subquery]) -> _Element:
@@ -260,11 +264,11 @@ def count(connection: sa.Connection, as_of: datetime) -> int:
     query = sa.select(sa.func.count()).select_from(
         evaluations.outerjoin(turns, turns.c.job_id == evaluations.c.job_id)
     )
-    silences = sa.select(sa.func.count()).where(
+    codeless = sa.select(sa.func.count()).where(
         turns.c.job_id.is_(None), turns.c.created_at < as_of
     )
     evaluated = connection.execute(query.where(evaluations.c.created_at < as_of)).scalar_one()
-    return int(evaluated + connection.execute(silences).scalar_one())
+    return int(evaluated + connection.execute(codeless).scalar_one())
 
 
 def as_it_was(as_of: datetime) -> str:

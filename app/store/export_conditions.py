@@ -32,7 +32,7 @@ class Condition:
     keeps: sa.ColumnElement[bool]
     rule: str
     """Text for people."""
-    of_silence: sa.ColumnElement[bool] | None = None
+    keeps_codeless: sa.ColumnElement[bool] | None = None
     """Condition on an answer without code; None if the stage keeps all of them."""
 
 
@@ -86,12 +86,13 @@ def conditions(
     detectors: dict[str, int],
     device: str | None,
     hacked: Sequence[Solution] = (),
-    silent_on_device: sa.ColumnElement[bool] | None = None,
+    codeless_on_device: sa.ColumnElement[bool] | None = None,
 ) -> list[Condition]:
     """The stages that the database decides, in order, for a kind of row.
 
-    `device`: result of `device_of`; `hacked`: result of `hacked_sources.found`; `silent_on_device`:
-    condition that an answer without code belongs to that device, None if all do.
+    `device`: result of `device_of`; `hacked`: result of `hacked_sources.found`;
+    `codeless_on_device`: condition that an answer without code belongs to that device, None if all
+    do.
     """
     expression = filters.parse(spec.where)
     named = filters.names(expression)
@@ -101,7 +102,7 @@ def conditions(
             name="where",
             keeps=filter_sql.compile(expression),
             rule=filters.unparse(expression) or "everything",
-            of_silence=filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)),
+            keeps_codeless=filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)),
         )
     ]
     refused = None if kind.takes_all else sa.false()
@@ -109,7 +110,9 @@ def conditions(
     def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
         refuses = name == (JUDGED if named & filter_fields.ON_OUTCOME else "correct")
         stages.append(
-            Condition(name=name, keeps=keeps, rule=rule, of_silence=refused if refuses else None)
+            Condition(
+                name=name, keeps=keeps, rule=rule, keeps_codeless=refused if refuses else None
+            )
         )
 
     stage(
@@ -118,7 +121,9 @@ def conditions(
     if device is not None:
         rule = f"measured on {device}: the selection is of one device class"
         kept = measured.device_class == device
-        stages.append(Condition(name="device", keeps=kept, rule=rule, of_silence=silent_on_device))
+        stages.append(
+            Condition(name="device", keeps=kept, rule=rule, keeps_codeless=codeless_on_device)
+        )
     fresh = sa.and_(
         verdicts.c.policy == policy,
         verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type),
@@ -183,8 +188,8 @@ def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
             if kind.shows_answer
             else (PROMPT_BYTES, turn_rows.c.asked_bytes)
         )
-        short, silent_short = (spec.max_tokens >= (size + 3) // 4 for size in sizes)
-        found.append(Condition(name=TOKENS, keeps=short, rule=rule, of_silence=silent_short))
+        short, codeless_short = (spec.max_tokens >= (size + 3) // 4 for size in sizes)
+        found.append(Condition(name=TOKENS, keeps=short, rule=rule, keeps_codeless=codeless_short))
     return found
 
 

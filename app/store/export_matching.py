@@ -80,8 +80,8 @@ class Matching:
         return evaluations.c.evaluation_id == sa.any_(sa.literal(self.matched_ids, ARRAY(sa.Uuid)))
 
     @property
-    def told(self) -> sa.ColumnElement[bool]:
-        """Condition on turns."""
+    def of_trajectories(self) -> sa.ColumnElement[bool]:
+        """Condition on turns: those of the trajectories."""
         return turns.c.trajectory_id == sa.any_(sa.literal(self.trajectory_ids, ARRAY(sa.Uuid)))
 
 
@@ -110,14 +110,14 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
         MOST_MATCHING + 1
     )
     found = connection.execute(kept).all()
-    wordless = answers_without_code.matching(
+    codeless = answers_without_code.matching(
         filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)), as_of
     )
-    told = connection.scalars(wordless.limit(MOST_MATCHING + 1)).all()
-    if max(len(found), len(told)) > MOST_MATCHING:
+    of_codeless = connection.scalars(codeless.limit(MOST_MATCHING + 1)).all()
+    if max(len(found), len(of_codeless)) > MOST_MATCHING:
         return None
     trajectory_ids = sorted(
-        {*told, *(row.trajectory_id for row in found if row.trajectory_id is not None)}
+        {*of_codeless, *(row.trajectory_id for row in found if row.trajectory_id is not None)}
     )
     beside = sa.select(evaluations.c.evaluation_id).join(
         turns, turns.c.job_id == evaluations.c.job_id

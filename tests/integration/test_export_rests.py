@@ -29,8 +29,8 @@ from tests.integration.dataset_seed import code, evaluate, problem, turn
 @pytest.fixture
 def dialogues(database: Database) -> dict[str, UUID]:
     """Four dialogues of one problem under one prompt, all of one run: `slow → (same answer) fast`,
-    `slow → wrong` with the same history, silence, and `wrong → silence → fast` with a history of
-    its own.  Evaluations by name.
+    `slow → wrong` with the same history, an answer without code, and `wrong → without code → fast`
+    with a history of its own.  Evaluations by name.
     """
     found: dict[str, UUID] = {}
     with database.begin() as connection:
@@ -114,7 +114,7 @@ def test_pass_rates_count_first_answers_with_and_without_code(
 ) -> None:
     for number, where in enumerate(("", "run = r and gpu = cpu", "not (gpu = h200) and level = 2")):
         [row] = make(database, tmp_path / f"rl{number}", "verl_rl", where=where)
-        # first twice (two dialogues), silence, wrong
+        # first twice (two dialogues), without code, wrong
         assert (row["extra_info"]["pass_rate"], row["extra_info"]["attempts"]) == (0.5, 4)
     [row] = make(database, tmp_path / "rated", "trl_prompts", pass_rate=[0.4, 0.6])
     assert row["pass_rate"] == 0.5
