@@ -267,7 +267,22 @@ def test_some_of_equal_zeros_or_ones_are_inverted(value: int) -> None:
     assert set(turned.flatten().tolist()) == {0, 1}
 
 
-def test_sizes_that_add_up_to_the_length_of_an_input_are_left_alone() -> None:
+def test_sizes_that_add_up_to_the_length_of_an_input_keep_their_sum() -> None:
+    sizes = torch.full((4,), 16)
+    plan = _plan(
+        lambda x, sizes: torch.stack([part.sum(0) for part in x.split(sizes.tolist())]),
+        _normal,
+        sizes.clone,
+    )
+    assert plan.fixed == {1}
+    for kind in (Variant.REDRAWN, Variant.PARTLY):
+        _, changed = reaching_inputs.applied(kind, plan, [_normal(), sizes])
+        assert int(changed.sum()) == 64
+        assert int(changed.amin()) > 0
+        assert not torch.equal(changed, sizes)
+
+
+def test_sizes_that_decide_the_shape_of_an_answer_are_left_alone() -> None:
     assert not _plan(
         lambda x, sizes: x.split(sizes.tolist()), _normal, lambda: torch.full((4,), 16)
     ).fixed

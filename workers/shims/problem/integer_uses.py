@@ -3,7 +3,8 @@
 * Integers that are only computed with, not compared, and not made an index or a float,
   may have any value; where the problem draws no negative ones, a division that rounds towards
   zero, or a product that holds for small ones only, is right.
-* Integers that are looked up by (an embedding's rows) may come in any order.
+* Integers that are only looked up by, computed with or made floats (an embedding's rows, positions
+  of a rotation) may come in any order.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ _VIEWS = frozenset(
 _LOOKUPS = {"aten::embedding": 1, "aten::gather": 2, "aten::index": 1, "aten::index_select": 2}
 """Operators that read where integers say, and the place of those among their arguments."""
 
+_CONVERSIONS = frozenset({"aten::_to_copy", "aten::copy_"})
+
 _ALLOCATES = frozenset({"aten::arange", "aten::empty", "aten::empty_like"})
 
 
@@ -82,9 +85,10 @@ class IntegerUses:
         self._computes = True
         """False once the call has done anything else with integers than compute."""
         self._computed: set[int] = set()
-        self._looked_up: set[int] = set()
+        self._read: set[int] = set()
+        """Inputs that are looked up by, computed with or converted."""
         self._others: set[int] = set()
-        """Inputs that are used for anything but a look-up."""
+        """Inputs that are used for anything else."""
 
     def note(self, name: str, args: Any, kwargs: Any, found: Any) -> None:
         """Note an operator of the call."""
@@ -93,8 +97,8 @@ class IntegerUses:
         place = _LOOKUPS.get(name)
         for at, argument in enumerate(args):
             for leaf in self._leaves_of(argument):
-                if at == place:
-                    self._looked_up.add(leaf)
+                if at == place or name in _COMPUTING or name in _CONVERSIONS:
+                    self._read.add(leaf)
                 elif name not in _VIEWS:
                     self._others.add(leaf)
                 if name in _COMPUTING:
@@ -108,9 +112,11 @@ class IntegerUses:
             self._computes &= name in _COMPUTING and all(map(_is_integer, _tensors([found])))
 
     @property
-    def lookups(self) -> frozenset[int]:
-        """Inputs by which the reference looks something up, and which it uses for nothing else."""
-        return frozenset(self._looked_up - self._others)
+    def positions(self) -> frozenset[int]:
+        """Inputs that the reference looks something up by, computes with or makes floats, and uses
+        for nothing else.
+        """
+        return frozenset(self._read - self._others)
 
     def beyond(self, leaves: Mapping[int, Any]) -> tuple[tuple[int, float], ...]:
         """Inputs that are computed with, if none of their values is negative, and values beyond

@@ -122,7 +122,7 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
         missed, _ = _missed(call, model, given)
     others = draw()
-    same = redrawn_inputs.fixed(inputs, others, missed.integers.lookups)
+    same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
     fixed = redrawn_inputs.standing(call, model, inputs, same, device)
     found = Plan(
         scaling=_scaling(call, model, inputs, missed),

@@ -1,17 +1,18 @@
 """Inputs that are the same in every draw, drawn anew.
 
 * Sorted integers (offsets) stay sorted between the same ends; those without a gap (`arange`) are
-  permuted, if the reference only looks something up by them.  Equal ones (the length
-  of every sequence) are drawn between half of the value and the value; other integers are permuted
-  along a dimension.  Segments described by two lists stay disjoint.
+  permuted, if the reference only looks something up by them or computes with them.  Equal ones (the
+  length of every sequence) are drawn between half of the value and the value, or keep their sum if
+  that is the length of an input (sizes of groups); other integers are permuted along a dimension.
+  Segments described by two lists stay disjoint.
 * Of a mask of equal values an eighth is inverted.
 * Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and
   numbers (a gate of zero, a temperature) are drawn around that value; the rows of one with two
   values (a unit matrix) are permuted.
 
 If the reference does not run on all of them together, those are kept on which it runs alone.  This
-does not guard against equal integers that add up to the length of an input (sizes of groups),
-other positions without a gap, and integers outside of tensors, which shapes may depend on.
+does not guard against other positions without a gap, and integers outside of tensors, which shapes
+may depend on.
 """
 
 from __future__ import annotations
@@ -56,16 +57,17 @@ def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
     seeded generator.
     """
     leaves = list(layout.values(inputs))
-    return with_leaves(
-        inputs, _related(leaves, [_redrawn(x) if at in some else x for at, x in enumerate(leaves)])
-    )
+    sizes = _sizes(leaves)
+    changed = [_redrawn(x, sizes) if at in some else x for at, x in enumerate(leaves)]
+    return with_leaves(inputs, _related(leaves, changed))
 
 
 def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
     """The same for a quarter of each of these leaves that has two elements or more."""
     leaves = list(layout.values(inputs))
+    sizes = _sizes(leaves)
     changed = [
-        local_changes.in_a_quarter(x, _changes(x))
+        local_changes.in_a_quarter(x, _changes(x, sizes))
         if at in some and isinstance(x, torch.Tensor) and x.numel() > 1
         else x
         for at, x in enumerate(leaves)
@@ -73,28 +75,30 @@ def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
     return with_leaves(inputs, _related(leaves, changed))
 
 
-def _changes(x: torch.Tensor) -> local_changes.Change:
+def _changes(x: torch.Tensor, sizes: Collection[int]) -> local_changes.Change:
     """Change to a part of a tensor: values are drawn if all of the tensor are equal, else moved."""
     if _is_gapless(x):
         return _resampled
+    if _adds_up(x, sizes):
+        return _traded
     if _is_uniform(x):
-        return _redrawn
+        return lambda part: _redrawn(part, ())
     return lambda part: part if _is_uniform(part) else _permuted(part)
 
 
-def fixed(inputs: list[Any], others: list[Any], looked_up: Collection[int] = ()) -> frozenset[int]:
-    """Indices of the leaves that are the same in two draws and could be others.  `looked_up`:
-    those by which the reference only looks something up.
+def fixed(inputs: list[Any], others: list[Any], positions: Collection[int] = ()) -> frozenset[int]:
+    """Indices of the leaves that are the same in two draws and could be others.  `positions`:
+    those that may come in any order (IntegerUses.positions).
     """
     leaves = list(layout.values(inputs))
     pairs = enumerate(zip(leaves, layout.values(others), strict=True))
-    sizes = {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
+    sizes = _sizes(leaves)
     return frozenset(
         at
         for at, (x, y) in pairs
         if _is_choice(x)
         and layout.same([x], [y])
-        and (_may_differ(x, sizes) or (at in looked_up and _is_gapless(x)))
+        and (_may_differ(x, sizes) or (at in positions and _is_gapless(x)))
     )
 
 
@@ -116,8 +120,21 @@ def _may_differ(x: Any, sizes: Collection[int]) -> bool:
     if x.dtype == torch.bool:
         return int(x.numel()) > 1
     if _is_uniform(x):
-        return int(x.flatten()[0]) >= 0 and int(x.sum()) not in sizes
+        return int(x.flatten()[0]) >= 0 and (int(x.sum()) not in sizes or _adds_up(x, sizes))
     return not _is_sorted(x) or _room(x) > 0
+
+
+def _sizes(leaves: list[Any]) -> set[int]:
+    return {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
+
+
+def _adds_up(x: torch.Tensor, sizes: Collection[int]) -> bool:
+    """Test for several equal integers above one whose sum is the length of an input: sizes of
+    groups, which no change of a single one may leave behind.
+    """
+    if not _is_integer(x) or x.dim() != 1 or len(x) < 2 or not _is_uniform(x):
+        return False
+    return int(x[0]) > 1 and int(x.sum()) in sizes
 
 
 def _may_be_index(x: Any) -> bool:
@@ -155,9 +172,11 @@ def _is_gapless(x: torch.Tensor) -> bool:
     return _is_integer(x) and _is_sorted(x) and not _room(x) and not _is_uniform(x)
 
 
-def _redrawn(x: Any) -> Any:
+def _redrawn(x: Any, sizes: Collection[int]) -> Any:
     if isinstance(x, float):
         return float(_moved_number(torch.tensor(x, dtype=torch.float64)))
+    if _adds_up(x, sizes):
+        return _traded(x)
     if _is_gapless(x):
         return x[torch.randperm(len(x), device=x.device)]
     if x.is_floating_point() and _is_uniform(x):
@@ -170,6 +189,16 @@ def _redrawn(x: Any) -> Any:
 
 def _resampled(x: torch.Tensor) -> torch.Tensor:
     return x[torch.randint(len(x), x.shape, device=x.device)]
+
+
+def _traded(x: torch.Tensor) -> torch.Tensor:
+    """Equal integers of which every second one gives a part of itself to the one before, and their
+    sum stays.
+    """
+    pairs = len(x) // 2
+    given = torch.zeros_like(x)
+    given[: 2 * pairs : 2] = torch.randint_like(x[:pairs], 1, int(x[0]))
+    return x + given - given.roll(1)
 
 
 def _about(x: torch.Tensor) -> torch.Tensor:
@@ -256,21 +285,25 @@ def standing(
     call: Call, model: Any, inputs: list[Any], some: frozenset[int], device: torch.device
 ) -> frozenset[int]:
     """Indices, among these of leaves, that may be redrawn: all, if the reference runs on
-    all of them redrawn; else each on which it runs alone.  Integers are tried on the CPU:
-    there an index out of range raises.
+    all of them redrawn, with an answer of the same shapes; else each on which it runs alone.
+    Integers are tried on the CPU: there an index out of range raises.
     """
     leaves = list(layout.values(inputs))
     is_moved = device.type != "cpu" and any(_may_be_index(leaves[at]) for at in some)
     if not some or (is_moved and bytes_of(inputs) > REDRAWN_BYTES):
         return frozenset()
     twin, leaves = on_host(model, inputs, device) if is_moved else (model, leaves)
+    given = with_leaves(inputs, leaves)
+
+    def shapes(values: list[Any]) -> list[Any]:
+        answer = call(twin, copy.deepcopy(values))
+        return [getattr(x, "shape", None) for x in layout.values(answer)]
 
     def stands(these: frozenset[int]) -> bool:
         try:
-            call(twin, copy.deepcopy(redrawn(with_leaves(inputs, leaves), these)))
+            return shapes(redrawn(given, these)) == shapes(given)
         except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
             return False
-        return True
 
     return (
         some
