@@ -36,6 +36,7 @@ if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of t
         libdevice,
         narrow_floats,
         no_gpu,
+        written_annotations,
     )
 
 INDUCTOR = "torch._inductor.runtime.triton_heuristics"
@@ -81,6 +82,7 @@ class TritonBackend:
             block_logic.install()
             concurrent_programs.install()
             no_gpu.install()
+            written_annotations.install()
             _count_work(recorder)
             library_work.watch_exports()
         else:
