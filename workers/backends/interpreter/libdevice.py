@@ -22,13 +22,10 @@ from triton.language.extra import libdevice as of_any_target
 from triton.language.extra.cuda import libdevice as of_cuda
 from triton.runtime import interpreter
 
+from workers.backends.interpreter import libdevice_integers
 from workers.backends.recording import library_work
 
 Function = Callable[..., torch.Tensor]
-
-
-def _away_from_zero(x: torch.Tensor) -> torch.Tensor:
-    return torch.sign(x) * torch.floor(torch.abs(x) + 0.5)
 
 
 def _cube_root(x: torch.Tensor) -> torch.Tensor:
@@ -56,8 +53,8 @@ _OF_ONE: dict[str, Function] = {
     "log10": torch.log10, "log1p": torch.log1p, "log2": torch.log2, "nearbyint": torch.round,
     "normcdf": torch.special.ndtr, "normcdfinv": torch.special.ndtri,
     "rcbrt": lambda x: 1 / _cube_root(x),
-    "rint": torch.round, "round": _away_from_zero, "rsqrt": torch.rsqrt, "sin": torch.sin,
-    "sinh": torch.sinh,
+    "rint": torch.round, "round": libdevice_integers.away_from_zero,
+    "rsqrt": torch.rsqrt, "sin": torch.sin, "sinh": torch.sinh,
     "sinpi": lambda x: torch.sin(torch.pi * x), "sqrt": torch.sqrt, "tan": torch.tan,
     "tanh": torch.tanh,
     "tgamma": _tgamma, "trunc": torch.trunc, "y0": torch.special.bessel_y0,
@@ -81,6 +78,7 @@ _TO_NEAREST: dict[str, Function] = {
 }  # fmt: skip
 
 SYMBOLS: dict[str, Function] = {
+    **libdevice_integers.SYMBOLS,
     **{
         f"__nv_{name}{of}": function
         for name, function in (_OF_ONE | _OF_SEVERAL).items()
