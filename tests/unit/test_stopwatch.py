@@ -1,5 +1,6 @@
 """The stopwatch: a real process, which wakes others and takes the time."""
 
+import math
 import os
 import signal
 import socket
@@ -8,15 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from workers.referee.host.stopwatch import Stopwatch
 
 
-@pytest.fixture
-def stopwatch() -> Iterator[Stopwatch]:
-    started = Stopwatch()
+@pytest.fixture(params=[False, True], ids=["sleeps", "spins"])
+def stopwatch(request: pytest.FixtureRequest) -> Iterator[Stopwatch]:
+    started = Stopwatch(spins=request.param)
     yield started
     started.close()
 
@@ -98,3 +100,33 @@ def test_one_that_ended_itself_is_our_fault(stopwatch: Stopwatch) -> None:
     ours, theirs = _pair()
     with ours, theirs, pytest.raises(OSError):
         stopwatch.run(ours, b"abc", [], 1.0)
+
+
+class Channel:
+    """A channel with an answer, after some looks in vain or for one who sleeps."""
+
+    def __init__(self, looks: float) -> None:
+        self.looks = looks
+        self.slept = False
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        self.looks -= 1
+        if flags and self.looks >= 0:
+            raise BlockingIOError
+        self.slept = not flags
+        return b"answer"
+
+
+@pytest.mark.parametrize(
+    ("spin_s", "looks", "sleeps"), [(0.0, 0, True), (60.0, 5, False), (0.01, math.inf, True)]
+)
+def test_the_referee_sleeps_only_after_it_has_looked_for_long(
+    stopwatch: Stopwatch, spin_s: float, looks: float, sleeps: bool
+) -> None:
+    channel: Any = Channel(looks)
+    own, stopwatch._channel = stopwatch._channel, channel
+    try:
+        assert stopwatch._answer(spin_s) == b"answer"
+    finally:
+        stopwatch._channel = own
+    assert channel.slept is sleeps

@@ -154,7 +154,8 @@ class Resources:
         return self.environment
 
     def _new_stopwatch(self) -> Stopwatch:
-        stopwatch = Stopwatch()
+        has_core = self._on_gpu and self.cores.stopwatch.isdisjoint(self.cores.others)
+        stopwatch = Stopwatch(spins=has_core)
         if self._on_gpu:
             stopwatch.move(self.cores.stopwatch)
         return stopwatch
