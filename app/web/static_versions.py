@@ -10,6 +10,8 @@ from typing import Any
 
 import flask
 
+from app.web import bundles
+
 FOREVER = "public, max-age=31536000, immutable"
 DIGITS = 12
 
@@ -17,6 +19,7 @@ DIGITS = 12
 def install(app: flask.Flask) -> None:
     """Have `url_for("static", …)` name the version, and answers to such an address be kept."""
     versions = _versions(Path(app.static_folder or ""))
+    joined = bundles.views(Path(app.static_folder or ""))
 
     def add(endpoint: str, values: dict[str, Any]) -> None:
         if endpoint == "static" and (version := versions.get(values.get("filename", ""))):
@@ -30,13 +33,20 @@ def install(app: flask.Flask) -> None:
                 response.headers["Cache-Control"] = FOREVER
         return response
 
+    own = app.view_functions["static"]
+
+    def send(filename: str) -> Any:
+        return joined[filename]() if filename in joined else own(filename=filename)
+
+    app.view_functions["static"] = send
     app.url_defaults(add)
     app.after_request(keep)
 
 
 def _versions(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS]
+    texts = bundles.texts(folder) | {
+        path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+    return {name: hashlib.sha256(text).hexdigest()[:DIGITS] for name, text in texts.items()}

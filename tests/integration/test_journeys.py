@@ -142,14 +142,14 @@ def test_a_selection_written_before_the_script_has_come_is_counted(
     """
     held: list[Route] = []
     page.route(
-        "**/assay.js*", lambda route: held.append(route)
+        "**/page.js*", lambda route: held.append(route)
     )  # a built-in one cannot be a handler
     page.goto(f"{live_site.url}/exports/new", wait_until="commit")
     page.get_by_label("Filter of evaluations").fill("speedup > 1.05")
     expect(page.locator("#funnel")).to_contain_text("Not counted yet")
     held[0].continue_()
     expect(page.locator("#funnel")).to_contain_text("speedup > 1.05", timeout=15_000)
-    page.unroute("**/assay.js*")
+    page.unroute("**/page.js*")
 
 
 def test_a_count_that_does_not_arrive_says_so(page: Page, live_site: LiveSite) -> None:

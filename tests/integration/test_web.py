@@ -255,10 +255,7 @@ def test_static_files_are_kept_under_the_address_of_their_version(
 def test_candidates_cannot_speak_to_the_browser(pages: FlaskClient, history: History) -> None:
     shown = raw(pages, f"/evaluations/{history.seeded.evaluations['hostile']}")
     assert re.findall(r"<script[^>]*>", re.sub(r"\?v=[0-9a-f]{12}", "", shown)) == [
-        '<script defer src="/static/assay.js" data-charts="/static/charts.js">',
-        '<script defer src="/static/keys.js">',
-        '<script defer src="/static/search.js">',
-        '<script defer src="/static/theme.js">',
+        '<script defer src="/static/page.js" data-charts="/static/charts.js">',
     ]
     assert "<img src=x" not in shown
     assert "⟨U+202E⟩" in shown
