@@ -57,18 +57,69 @@ RUN_ID: sa.ColumnElement[UUID | None] = sa.case(
 )
 """Run of an attempt: its trajectory's, or its job's if no turn asked for the job."""
 
-JOINED = (
-    evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)
-    .join(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
-    .join(problems, problems.c.problem_id == jobs.c.problem_id)
-    .outerjoin(
-        verdicts,
-        sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
-    )
-    .outerjoin(turns, turns.c.job_id == jobs.c.job_id)
-    .outerjoin(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id)
-    .outerjoin(runs, runs.c.run_id == RUN_ID)
+
+@dataclass(frozen=True, kw_only=True)
+class _Joined:
+    """A table beside evaluations, and the tables that its condition names."""
+
+    table: sa.Table
+    on: sa.ColumnElement[bool]
+    needs: frozenset[sa.Table] = frozenset()
+    may_lack: bool = False
+    """Some evaluations have no row of it."""
+
+
+_JOINS = (
+    _Joined(table=jobs, on=jobs.c.job_id == evaluations.c.job_id),
+    _Joined(
+        table=candidates,
+        on=candidates.c.candidate_id == jobs.c.candidate_id,
+        needs=frozenset({jobs}),
+    ),
+    _Joined(table=problems, on=problems.c.problem_id == jobs.c.problem_id, needs=frozenset({jobs})),
+    _Joined(
+        table=verdicts,
+        on=sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
+        may_lack=True,
+    ),
+    _Joined(
+        table=turns, on=turns.c.job_id == jobs.c.job_id, needs=frozenset({jobs}), may_lack=True
+    ),
+    _Joined(
+        table=trajectories,
+        on=trajectories.c.trajectory_id == turns.c.trajectory_id,
+        needs=frozenset({jobs, turns}),
+        may_lack=True,
+    ),
+    _Joined(
+        table=runs,
+        on=runs.c.run_id == RUN_ID,
+        needs=frozenset({jobs, turns, trajectories}),
+        may_lack=True,
+    ),
 )
+
+
+def _join(wanted: frozenset[sa.FromClause]) -> sa.FromClause:
+    found: sa.FromClause = evaluations
+    for each in _JOINS:
+        if each.table in wanted:
+            found = found.join(each.table, each.on, isouter=each.may_lack)
+    return found
+
+
+JOINED = _join(frozenset(each.table for each in _JOINS))
+
+
+def joined_for(condition: sa.ColumnElement[bool]) -> sa.FromClause:
+    """`JOINED` without the tables that this condition does not need: an evaluation that has turns
+    is in it at least once.
+    """
+    named = {
+        each.table for each in sa.sql.visitors.iterate(condition) if isinstance(each, sa.Column)
+    }
+    wanted: frozenset[sa.FromClause] = frozenset(named)
+    return _join(wanted.union(*(each.needs for each in _JOINS if each.table in named)))
 
 
 LABEL: sa.ColumnElement[str | None] = sa.func.coalesce(

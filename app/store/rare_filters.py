@@ -1,14 +1,15 @@
-"""STORE: rows of a filter in an order, where few evaluations match.
+"""STORE: the evaluations that a filter can match, where they are known to be few.
 
 PostgreSQL walks an order by its index, which takes seconds where next to nothing matches, and joins
 all tables for each row.  Of a filter that names problems, runs, findings, or a verdict beside a
 status, roll-ups and small tables say how many evaluations there can be.  Where they are few, their
-ids are read first, put in the order, and joined some at a time until a page is full.
+ids are read first, put in the order, and joined some at a time until a page is full
+(`filter_walk`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -44,9 +45,6 @@ RARE_VERDICTS = 60_000
 """The same of evaluations of a verdict, beside a part that leaves few by itself: both together
 may leave none.
 """
-FIRST = 500
-"""Evaluations that are joined at first; four times as many follow, and so on."""
-
 _OF_PROBLEM = frozenset({"problem", "problem_id", "level", "source_set"})
 _OF_RUN = frozenset({"run", "model"})
 """Fields that are columns of a small table."""
@@ -93,35 +91,6 @@ def narrowed(connection: sa.Connection, expression: Expression) -> Narrowed:
     return Narrowed(condition=condition, among=tuple(among), here=tuple(here))
 
 
-def rows(
-    connection: sa.Connection,
-    query: sa.Select[Any],
-    of: Narrowed,
-    order: Sequence[sa.ColumnElement[Any]],
-    *,
-    where: Sequence[sa.ColumnElement[bool]] = (),
-    limit: int,
-) -> list[sa.Row[Any]]:
-    """The first rows of `query` that match, in its order, which begins with `order`; `where`:
-    further conditions, on evaluations alone.
-    """
-    if of.is_never:
-        return []
-    query = query.where(of.condition, *where)
-    if not of.among:
-        return list(connection.execute(query.limit(limit)))
-    ids = sa.select(evaluations.c.evaluation_id).where(
-        *map(filter_sql.among, of.among), *of.here, *where
-    )
-    found: list[sa.Row[Any]] = []
-    for some in _chunks(connection.scalars(ids.order_by(*order)).all()):
-        those = evaluations.c.evaluation_id == sa.any_(sa.literal(some, ARRAY(sa.Uuid)))
-        found += connection.execute(query.where(those).limit(limit - len(found))).all()
-        if len(found) == limit:
-            break
-    return found
-
-
 def _is_contradiction(parts: Sequence[Expression]) -> bool:
     """True if the filter asks for credit and for rows without: PostgreSQL would look
     for it in every row.
@@ -147,13 +116,6 @@ _NO_CREDIT = (
         if status is not Status.PASSED
     ),
 )
-
-
-def _chunks(ids: Sequence[UUID]) -> Iterator[list[UUID]]:
-    start, size = 0, FIRST
-    while start < len(ids):
-        yield list(ids[start : start + size])
-        start, size = start + size, 4 * size
 
 
 def _of_problems_and_runs(

@@ -197,6 +197,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "field_value": stored_values.shown,
     "duration_ms": formatting.duration_ms,
     "duration_us": formatting.duration_us,
+    "figures": formatting.figures,
     "fingerprint": fingerprint,
     "interval": formatting.interval,
     "log": safe_text.log,

@@ -4,6 +4,7 @@ finds, each evaluation once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,9 +18,12 @@ from app.domain import filter_language as filters
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
 from app.domain.verdict import Label, is_credited
-from app.store import credited, evaluation_rows, filter_sql, rare_filters, tables
+from app.store import credited, evaluation_rows, filter_sql, filter_walk, rare_filters, tables
 from app.store.database import Database
+from app.store.filter_walk import Budget, Walk
 from tests.integration import dataset_seed
+
+OLDEST = Walk(value=tables.evaluations.c.created_at, descending=False)
 
 
 def find(database: Database, text: str, **options: Any) -> list[EvaluationRow]:
@@ -201,10 +205,12 @@ def trees(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
 def test_postgres_agrees_with_a_plain_reading(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over attempts, where every row stands for itself: by the condition alone, and by the one that
-    is narrowed to the attempts of few problems and runs.
+    """Over attempts, where every row stands for itself: by the condition alone, by the one that is
+    narrowed to the attempts of few problems and runs, and in windows.
     """
-    monkeypatch.setattr(rare_filters, "FIRST", 2)  # several chunks
+    monkeypatch.setattr(filter_walk, "FIRST", 2)  # several chunks
+    monkeypatch.setattr(filter_walk, "TRIED_S", 0.0)
+    monkeypatch.setattr(filter_walk, "LEAST_WINDOW", 2)
     with filled.begin() as connection:
         everything = [
             evaluation_rows.row_from(record)
@@ -219,15 +225,20 @@ def test_postgres_agrees_with_a_plain_reading(
             query = evaluation_rows.SELECTABLE.order_by(*evaluation_rows.ORDER)
             plain = connection.execute(query.where(filter_sql.compile(expression))).all()
             narrowed = rare_filters.narrowed(connection, expression)
-            order = evaluation_rows.ORDER[:2]
-            by_key = rare_filters.rows(connection, query, narrowed, order, limit=len(everything))
+            unknown = replace(narrowed, among=())
+            by_key, in_windows = (
+                filter_walk.rows(
+                    connection, query, of, OLDEST, limit=len(everything), budget=Budget.of(600)
+                )
+                for of in (narrowed, unknown)
+            )
         expected = sorted(repr(row) for row in everything if truth(expression, row))
-        for found in (plain, by_key):
+        for found in (plain, by_key, in_windows):
             assert (
                 sorted(repr(evaluation_rows.row_from(record._mapping)) for record in found)
                 == expected
             )
-        assert by_key == plain
+        assert by_key == in_windows == plain
 
     agrees()
 
@@ -274,6 +285,5 @@ def test_a_verdict_beside_few_evaluations_narrows_them(
         narrowed = rare_filters.narrowed(connection, expression)
         assert len(narrowed.among) == sets
         plain = connection.execute(query.where(filter_sql.compile(expression))).all()
-        order = evaluation_rows.ORDER[:2]
-        by_key = rare_filters.rows(connection, query, narrowed, order, limit=len(plain) + 1)
+        by_key = filter_walk.rows(connection, query, narrowed, OLDEST, limit=len(plain) + 1)
     assert by_key == plain

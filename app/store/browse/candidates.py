@@ -21,8 +21,9 @@ from sqlalchemy.exc import OperationalError
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
 from app.domain.verdict import is_shown
-from app.store import evaluation_rows, rare_filters
+from app.store import evaluation_rows, filter_walk, rare_filters
 from app.store.browse import paging
+from app.store.filter_walk import Budget, Walk
 from app.store.tables import evaluations, hourly_counts, turns
 
 FACET_ROWS = 500
@@ -108,22 +109,19 @@ def by_value(
     after: SortCursor | None = None,
     before: SortCursor | None = None,
     limit: int = 50,
+    budget: Budget | None = None,
 ) -> paging.Page[EvaluationRow]:
-    """Evaluations that match and have the value of an order of SORTS, as measured, each once."""
+    """Evaluations that match and have the value of an order of SORTS, as measured, each once; fewer
+    where the budget is over first.
+    """
     narrowed, column = rare_filters.narrowed(connection, expression), SORTS[sort]
 
     def read(cursor: SortCursor | None, number: int, down: bool) -> list[EvaluationRow]:
         once = sa.text(f"DISTINCT ON (evaluations.{column.name}, evaluations.evaluation_id)")
-        keys = (column, evaluations.c.evaluation_id)
-        order = [key.desc() if down else key.asc() for key in keys]
-        query = evaluation_rows.SELECTABLE.prefix_with(once).order_by(*order, turns.c.turn_id)
-        behind: list[sa.ColumnElement[bool]] = [column.is_not(None)]
-        if cursor is not None:
-            bound = sa.tuple_(
-                sa.literal(cursor.value, sa.Double), sa.literal(cursor.evaluation_id, sa.Uuid)
-            )
-            behind.append(sa.tuple_(*keys) < bound if down else sa.tuple_(*keys) > bound)
-        found = rare_filters.rows(connection, query, narrowed, order, where=behind, limit=number)
+        after = (cursor.value, cursor.evaluation_id) if cursor else None
+        walk = Walk(value=column, descending=down, after=after)
+        query = evaluation_rows.SELECTABLE.prefix_with(once).order_by(*walk.order, turns.c.turn_id)
+        found = filter_walk.rows(connection, query, narrowed, walk, limit=number, budget=budget)
         return [evaluation_rows.row_from(record._mapping) for record in found]
 
     return paging.walk(
@@ -135,27 +133,31 @@ def by_value(
     )
 
 
-def facets(connection: sa.Connection, expression: Expression) -> Facets:
+def facets(
+    connection: sa.Connection, expression: Expression, budget: Budget | None = None
+) -> Facets:
     """Counts of each facet's values among the newest matches, each evaluation once,
     as the list has them.
     """
-    order = (evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
+    walk = Walk(value=evaluations.c.created_at, descending=True)
     query = (
         sa.select(*(evaluation_rows.COLUMNS[name].label(name) for name in FACETS))
         .prefix_with(evaluation_rows.ONCE)
         .select_from(evaluation_rows.JOINED)
-        .order_by(*order, turns.c.turn_id)
+        .order_by(*walk.order, turns.c.turn_id)
     )
     narrowed = rare_filters.narrowed(connection, expression)
-    return _counted(rare_filters.rows(connection, query, narrowed, order, limit=FACET_ROWS))
+    found = filter_walk.rows(connection, query, narrowed, walk, limit=FACET_ROWS, budget=budget)
+    is_whole = budget is None or budget.stopped_at is None
+    return _counted(found, all_of_them=is_whole and len(found) < FACET_ROWS)
 
 
-def facets_of(rows: Sequence[EvaluationRow]) -> Facets:
-    """The same of rows that are all that match."""
-    return _counted(rows)
+def facets_of(rows: Sequence[EvaluationRow], *, all_of_them: bool) -> Facets:
+    """The same of rows that were read, of all that match or of some."""
+    return _counted(rows, all_of_them=all_of_them)
 
 
-def _counted(found: Sequence[Any]) -> Facets:
+def _counted(found: Sequence[Any], *, all_of_them: bool) -> Facets:
     counts = {name: Counter(getattr(row, name) for row in found) for name in FACETS}
     counts["verdict"] = Counter(
         row.verdict for row in found if is_shown(label=row.verdict, status=row.status)
@@ -163,7 +165,7 @@ def _counted(found: Sequence[Any]) -> Facets:
     return Facets(
         counts={name: counter.most_common() for name, counter in counts.items()},
         looked_at=len(found),
-        all_of_them=len(found) < FACET_ROWS,
+        all_of_them=all_of_them,
     )
 
 

@@ -6,9 +6,10 @@ import sqlalchemy as sa
 
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import Expression
-from app.store import evaluation_rows, rare_filters
+from app.store import evaluation_rows, filter_walk, rare_filters
 from app.store.browse import paging
 from app.store.evaluation_rows import Cursor
+from app.store.filter_walk import Budget, Walk
 from app.store.tables import evaluations, turns
 
 
@@ -20,23 +21,20 @@ def page(
     older_than: Cursor | None = None,
     newer_than: Cursor | None = None,
     limit: int = 50,
+    budget: Budget | None = None,
 ) -> paging.Page[EvaluationRow]:
     """Evaluations that match, each once, newest (or else oldest) first: those behind `older_than`,
-    or before `newer_than`, in that order.
+    or before `newer_than`, in that order; fewer where the budget is over first.
     """
     narrowed = rare_filters.narrowed(connection, expression)
-    keys = (evaluations.c.created_at, evaluations.c.evaluation_id)
 
     def read(cursor: Cursor | None, number: int, *, newest: bool) -> list[EvaluationRow]:
-        order = [key.desc() if newest else key.asc() for key in keys]
+        after = (cursor.created_at, cursor.evaluation_id) if cursor else None
+        walk = Walk(value=evaluations.c.created_at, descending=newest, after=after)
         query = evaluation_rows.SELECTABLE.prefix_with(evaluation_rows.ONCE).order_by(
-            *order, turns.c.turn_id
+            *walk.order, turns.c.turn_id
         )
-        behind: list[sa.ColumnElement[bool]] = []
-        if cursor is not None:
-            bound = sa.tuple_(sa.literal(cursor.created_at), sa.literal(cursor.evaluation_id))
-            behind = [sa.tuple_(*keys) < bound if newest else sa.tuple_(*keys) > bound]
-        found = rare_filters.rows(connection, query, narrowed, order, where=behind, limit=number)
+        found = filter_walk.rows(connection, query, narrowed, walk, limit=number, budget=budget)
         return [evaluation_rows.row_from(record._mapping) for record in found]
 
     return paging.walk(

@@ -21,6 +21,7 @@ from app.store import reviews
 from app.store.browse import candidates, evaluations, paging
 from app.store.database import Connection
 from app.store.evaluation_rows import Cursor, EvaluationRow, cursor_of
+from app.store.filter_walk import Budget
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -74,6 +75,10 @@ LISTING = Listing(
     ),
 )
 MOST_SELECTED = 500
+SEARCH_S = 0.9
+"""Time that a page searches for the rows of a filter: it is answered within a second, and says how
+far the search came.
+"""
 
 K = TypeVar("K")
 
@@ -91,18 +96,14 @@ def index() -> str | tuple[str, int]:
     except filter_tokens.WhereError as found:
         error, expression = found, _expression(view.asked | {"where": ""})
     page, facets, too_broad = None, None, None
+    budget = Budget.of(SEARCH_S)
     with request_context.database().snapshot() as connection:
         saved = views.of(connection, LISTING.endpoint)
         stored = candidates.stored(connection)
         try:
             with candidates.patience(connection):
-                page = _page(connection, view, expression, request_context.PAGE_ROWS)
-                whole = view.sort == "created_at" and not (page.has_previous or page.has_next)
-                facets = (
-                    candidates.facets_of(page.rows)
-                    if whole
-                    else candidates.facets(connection, expression)
-                )
+                page = _page(connection, view, expression, request_context.PAGE_ROWS, budget)
+                facets = _found_facets(connection, view, expression, page, budget)
         except candidates.TooBroadError as found_broad:
             too_broad = str(found_broad)
     shown = flask.render_template(
@@ -121,6 +122,8 @@ def index() -> str | tuple[str, int]:
         rewards=_rewards(view, page),
         where_text=filter_language.unparse(expression),
         notice=_notice(),
+        budget=budget,
+        further=_further(view, budget),
         **(
             view.pages(page, lambda row: _place(view.sort, row))
             if page
@@ -128,6 +131,35 @@ def index() -> str | tuple[str, int]:
         ),
     )
     return (shown, 400) if error or too_broad else shown
+
+
+def _found_facets(
+    connection: Connection,
+    view: View,
+    expression: filter_language.Expression,
+    page: paging.Page[EvaluationRow],
+    budget: Budget,
+) -> candidates.Facets:
+    """Facets of the page's rows where they are all that match, or where finding them took a search:
+    another one would take as long.
+    """
+    whole = view.sort == "created_at" and not (page.has_previous or page.has_next)
+    if whole or budget.searched:
+        return candidates.facets_of(page.rows, all_of_them=whole and budget.stopped_at is None)
+    return candidates.facets(connection, expression, Budget(ends_s=budget.ends_s))
+
+
+def _further(view: View, budget: Budget) -> str | None:
+    """Address of the search that goes on where this one stopped."""
+    if budget.stopped_at is None:
+        return None
+    value, evaluation_id = budget.stopped_at
+    place: Cursor | candidates.SortCursor = (
+        candidates.SortCursor(value=value, evaluation_id=evaluation_id)
+        if view.sort in candidates.SORTS
+        else Cursor(created_at=value, evaluation_id=evaluation_id)
+    )
+    return view.url(**{view.listing.cursors[0]: place.encode()})
 
 
 def _total(
@@ -243,7 +275,11 @@ def _expression(asked: dict[str, str]) -> filter_language.Expression:
 
 
 def _page(
-    connection: Connection, view: View, expression: filter_language.Expression, limit: int
+    connection: Connection,
+    view: View,
+    expression: filter_language.Expression,
+    limit: int,
+    budget: Budget | None = None,
 ) -> paging.Page[EvaluationRow]:
     if view.sort in candidates.SORTS:
         return candidates.by_value(
@@ -254,6 +290,7 @@ def _page(
             after=_cursor(candidates.SortCursor, "older_than"),
             before=_cursor(candidates.SortCursor, "newer_than"),
             limit=limit,
+            budget=budget,
         )
     return evaluations.page(
         connection,
@@ -262,6 +299,7 @@ def _page(
         older_than=_cursor(Cursor, "older_than"),
         newer_than=_cursor(Cursor, "newer_than"),
         limit=limit,
+        budget=budget,
     )
 
 
