@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +32,8 @@ from workers.referee.session.deadline import Deadline
 from workers.referee.session.setup import init_seed, load
 from workers.shims import candidate, reference
 from workers.shims.problem import constant_parameters
+from workers.shims.problem.closed_gates import ClosedGates
+from workers.shims.problem.constant_parameters import Uses
 
 SEED = bytes(32)
 
@@ -126,6 +128,39 @@ def test_constants_are_buffers_without_effect_that_a_checkpoint_holds() -> None:
         "norm.weight",
         "norm.running_mean",
     )
+
+
+class Gated(nn.Module):
+    """A branch behind a single zero of a checkpoint, which `use` reads."""
+
+    def __init__(self, use: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.use = use
+        self.register_buffer("gate", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.use(self.gate, x)
+
+
+@pytest.mark.parametrize(
+    ("use", "constants"),
+    [
+        (lambda gate, x: x + gate * x.sin(), ("gate",)),
+        (lambda gate, x: x + x.sin().mul_(torch.tanh(gate)), ("gate",)),
+        (lambda gate, x: torch.lerp(x, x.sin(), gate), ("gate",)),
+        (lambda gate, x: torch.addcmul(x, x.sin(), gate), ("gate",)),
+        (lambda gate, x: torch.maximum(x, gate), ()),
+        (lambda gate, x: x - gate, ()),
+        (lambda gate, x: x * (1 - gate), ()),
+    ],
+)
+def test_a_single_zero_counts_where_a_tensor_is_multiplied_by_one(
+    use: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], constants: tuple[str, ...]
+) -> None:
+    model, gates = Gated(use), ClosedGates()
+    with gates:
+        model(torch.randn(8, 4))
+    assert constant_parameters.of(model, (), Uses(has_gates=gates.found)) == constants
 
 
 NORM = "normed.parametrizations.weight.original0"

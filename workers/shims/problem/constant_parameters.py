@@ -10,15 +10,16 @@ process, once for each problem.
 
 A buffer that a checkpoint holds counts if all of its elements are zero, or if it has a factor of
 one for each channel: it has no effect until other values are loaded (a frozen norm, a bias by
-position).  Other buffers and frozen parameters of two values (a mask) are part of the problem: a
-kernel may have them built in.
+position).  A single zero counts if the model multiplies by one (closed_gates.py).  Other buffers
+and frozen parameters of two values (a mask) are part of the problem: a kernel may have them built
+in.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
@@ -49,20 +50,30 @@ LEAST_OF_ONES = 9
 """Least number of elements of a buffer of ones that counts as constant: fewer may be a filter."""
 
 
-def of(
-    model: Any, ignored: Collection[str] = (), recurrent: Collection[str] = ()
-) -> tuple[str, ...]:
+class Uses(NamedTuple):
+    """Uses of weights that a call does not show."""
+
+    recurrent: tuple[str, ...] = ()
+    """Names of the matrices that every step of an iteration uses."""
+    has_gates: bool = False
+    """True if the model multiplies by a single zero."""
+
+
+NO_USES = Uses()
+
+
+def of(model: Any, ignored: Collection[str] = (), uses: Uses = NO_USES) -> tuple[str, ...]:
     """Names of constant parameters: floating-point parameters and statistics of norms with elements
     that are all equal or have two values, buffers without effect, and parameters that follow from
     earlier ones or are orthonormal.  At most MAX_CONSTANTS names.
 
-    `ignored`: names of values that the model does not read; `recurrent`: names to be added.
+    `ignored`: names of values that the model does not read; `uses`: its recurrent names are added.
     """
     if not isinstance(model, torch.nn.Module):
         return ()
     found = {
         name: value.detach()
-        for name, value in [*model.named_parameters(), *_buffers(model)]
+        for name, value in [*model.named_parameters(), *_buffers(model, has_gates=uses.has_gates)]
         if value.is_floating_point() and value.element_size() > 1 and value.numel()
     }
     if not found:
@@ -78,7 +89,7 @@ def of(
         if name in found.keys() - constant
     }
     follow = (*_copies(others), *_related(others, frozen))
-    names = dict.fromkeys((*(name for name in found if name in constant), *follow, *recurrent))
+    names = dict.fromkeys((*(name for name in found if name in constant), *follow, *uses.recurrent))
     return tuple([name for name in names if name not in ignored][:MAX_CONSTANTS])
 
 
@@ -183,7 +194,7 @@ def _repeats_first(rows: torch.Tensor) -> bool:
     return bool((rows[1:, :LOOKED_AT] == rows[:1, :LOOKED_AT]).all(dim=1).any())
 
 
-def _buffers(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _buffers(model: torch.nn.Module, *, has_gates: bool) -> Iterator[tuple[str, torch.Tensor]]:
     """Running statistics of norms in eval mode (in train mode a norm uses those of its input), and
     the other buffers of checkpoints that have no effect.
     """
@@ -191,13 +202,16 @@ def _buffers(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         for name, buffer in module.named_buffers(recurse=False):
             is_saved = name not in module._non_persistent_buffers_set
             of_norm = name in STATISTICS and isinstance(module, _NormBase)
-            if not module.training if of_norm else is_saved and _has_no_effect(buffer):
+            has_no_effect = _has_no_effect(buffer, 1 if has_gates else 2)
+            if not module.training if of_norm else is_saved and has_no_effect:
                 yield f"{prefix}.{name}".lstrip("."), buffer
 
 
-def _has_no_effect(buffer: torch.Tensor) -> bool:
-    """Test for zeros, of two elements or more, and for factors of one along a single dimension."""
-    if not buffer.is_floating_point() or buffer.element_size() == 1 or buffer.numel() < 2:
+def _has_no_effect(buffer: torch.Tensor, least: int) -> bool:
+    """Test for zeros, of `least` elements or more, and for factors of one along a single
+    dimension.
+    """
+    if not buffer.is_floating_point() or buffer.element_size() == 1 or buffer.numel() < least:
         return False
     is_vector = buffer.numel() == max(buffer.shape) >= LEAST_OF_ONES
     first = float(buffer.flatten()[0])

@@ -36,6 +36,7 @@ from workers.shims.problem import (
     tf32_convolutions,
     true_answer,
 )
+from workers.shims.problem.closed_gates import ClosedGates
 from workers.shims.problem.flops import FlopCounter
 from workers.shims.problem.iterated_inputs import Iterations
 from workers.shims.problem.operators import OperatorTrace
@@ -191,7 +192,7 @@ class Problem:
         first = pieces.first(before, outputs, rows) if rows else (before, outputs)
         best, truth_bytes = self._truth(compared, model, *first, nodes=nodes, size=given_bytes)
         del outputs, first
-        watched, convolves, recurrent = self._watched(model, given())
+        watched, convolves, uses = self._watched(model, given())
         if convolves:
             spread = tf32_convolutions.widest(spread, self._error_in_tf32(model, given, rows))
         return problem_spec.ProblemSpec(
@@ -206,8 +207,8 @@ class Problem:
             compared_inputs=compared,
             output_constant=output_constant,
             insensitive_to=ignored,
-            constants=constant_parameters.of(model, ignored, recurrent),
-            recurrent=recurrent,
+            constants=constant_parameters.of(model, ignored, uses),
+            recurrent=uses.recurrent,
             case=case,
             piece_rows=rows,
             call_us=call_us,
@@ -248,22 +249,22 @@ class Problem:
 
     def _watched(
         self, model: Any, inputs: list[Any]
-    ) -> tuple[dict[str, Any], bool, tuple[str, ...]]:
+    ) -> tuple[dict[str, Any], bool, constant_parameters.Uses]:
         """`flops` and `operators` of one call, empty if the model does not run under
-        dispatch modes; whether it has a convolution; and names of the matrices that it uses
-        in every step of an iteration.
+        dispatch modes; whether it has a convolution; and the uses of weights that do not show.
         """
-        iterations = Iterations(model, layout.values(inputs))
+        iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
         try:
             with (
                 Limited(WATCHED_S),
                 FlopCounter() as counter,
                 OperatorTrace(layout.values(inputs)) as trace,
                 iterations,
+                gates,
             ):
                 outputs = call(model, inputs)
         except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
-            return {}, False, ()
+            return {}, False, constant_parameters.Uses()
         operators = (
             None if self.by_cases else trace.key(layout.values(outputs))
         )  # answers by cases are looked up
@@ -271,7 +272,7 @@ class Problem:
         return (
             {"flops": flops, "operators": operators},
             counter.convolves,
-            iterations.recurrent_names(model),
+            constant_parameters.Uses(iterations.recurrent_names(model), gates.found),
         )
 
     def _error_in_tf32(
