@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,23 +17,66 @@ from workers.referee.session.fault_attribution import Fault
 from workers.shims import shortages
 
 
-@pytest.fixture
-def failures(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The device's statistics, made up."""
-    numbers = {"num_ooms": 0}
+class Allocator:
+    """The device's allocator, made up: its statistics, and its observers."""
+
+    def __init__(self) -> None:
+        self.failed = self.looks = 0
+        self.observers: list[Callable[..., None]] = []
+
+    def fail(self, times: int) -> None:
+        self.failed += times
+        for _ in range(times):
+            for observer in self.observers:
+                observer(0, 1 << 30, 2, 3)
+
+    def statistics(self, device: int) -> dict[str, int]:
+        self.looks += 1
+        return {"num_ooms": self.failed}
+
+
+@pytest.fixture(params=[True, False], ids=["observed", "unobserved"])
+def allocator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Allocator:
+    made_up = Allocator()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(shortages, "_statistics", lambda _: numbers)
+    monkeypatch.setattr(shortages, "_statistics", made_up.statistics)
+    monkeypatch.setattr(shortages, "_attach", made_up.observers.append if request.param else None)
+    monkeypatch.setattr(shortages, "_noted", shortages._Noted())
     monkeypatch.setattr(shortages, "_disregarded", 0)
-    return numbers
+    return made_up
 
 
-def test_failures_in_work_that_is_never_timed_do_not_count(failures: dict[str, int]) -> None:
-    failures["num_ooms"] = 2
+def test_failures_in_work_that_is_never_timed_do_not_count(allocator: Allocator) -> None:
+    allocator.fail(2)
+    for _ in range(3):
+        with shortages.disregarded():
+            allocator.fail(5)
+        allocator.fail(1)
+    with suppress(MemoryError), shortages.disregarded():
+        allocator.fail(1)
+        raise MemoryError
+    assert shortages.count() == 5
+
+
+def test_statistics_are_read_once_where_failures_are_observed(allocator: Allocator) -> None:
+    for _ in range(4):
+        with shortages.disregarded():
+            pass
+    assert len(allocator.observers) <= 1
+    assert allocator.looks == (1 if allocator.observers else 8)
+
+
+def test_a_process_without_a_context_is_not_given_one(
+    allocator: Allocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work itself may begin the use of the device."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     with shortages.disregarded():
-        failures["num_ooms"] += 5
-    failures["num_ooms"] += 1
-    assert shortages.count() == 3
+        assert not allocator.observers
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        allocator.fail(3)
+    assert shortages.count() == 0
 
 
 def test_without_a_device_nothing_is_short() -> None:
