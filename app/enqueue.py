@@ -130,6 +130,7 @@ def enqueue_trajectory(
         raise RequestError(f"label: expected text without NUL, got {label!r}")
     if run is not None:
         freeform.check(run.settings, "run.settings")
+    request = replace(request, of_turn=True)
     attempts = [turn for turn in turns if turn.candidate is not None]
     name = run.name if run else request.run
     requests = [
@@ -177,9 +178,8 @@ def enqueue_rollouts(database: Database, broker: Celery, told: Sequence[Rollout]
     ]
     requests, within = stored_with(database, told, requests)
     runs = [rollout.run for rollout in told]
-    return [
-        receipt.job_id for receipt in accept(database, broker, requests, runs=runs, within=within)
-    ]
+    receipts = accept(database, broker, requests, runs=runs, within=within)
+    return [receipt.job_id for receipt in receipts]
 
 
 UNTOLD = Problem(name="untold", reference=b"")
@@ -195,7 +195,7 @@ def stored_with(
     with database.read() as connection:
         found = rollouts.problems_of(connection, told)
     requests = [
-        replace(request, problem=problem, run=rollout.run.name)
+        replace(request, problem=problem, run=rollout.run.name, of_turn=True)
         for request, rollout, problem in zip(requests, told, found, strict=True)
     ]
 
@@ -222,7 +222,8 @@ def enqueue_turn(
     """
     requests = []
     if turn.candidate is not None:
-        requests = [replace(request, candidate=source_text.encode(turn.candidate))]
+        candidate = source_text.encode(turn.candidate)
+        requests = [replace(request, candidate=candidate, of_turn=True)]
     plans = _planned(requests)
     _check_devices(database, requests)
     with database.begin() as connection:
@@ -246,10 +247,11 @@ def retry(database: Database, broker: Celery, job_id: UUID) -> JobState | None:
 
 
 def store(connection: Connection, requests: Sequence[Request]) -> list[UUID]:
-    """Rows without messages, in the caller's transaction: ids of the jobs that answer the requests.
+    """Rows without messages, in the caller's transaction: ids of jobs that answer turns' requests.
 
     A worker's sweep sends them later.  A bad request raises RequestError before anything is stored.
     """
+    requests = [replace(request, of_turn=True) for request in requests]
     return [receipts[0].job_id for receipts in _store(connection, requests, _planned(requests))]
 
 
@@ -264,7 +266,7 @@ def stage(
     (candidate_id,) = candidates.add(
         connection, [candidates.Candidate(backend=job.backend, source=job.candidate)]
     )
-    new = _new_job(request, problem_id, candidate_id, job, run_id)
+    new = _new_job(replace(request, of_turn=True), problem_id, candidate_id, job, run_id)
     (job_id,) = jobs.add(connection, [new], sent=True)
     receipt = Receipt(
         job_id=job_id, known=job_id != new.job_id, problem_id=problem_id, run_id=run_id
@@ -297,9 +299,7 @@ def _check_devices(database: Database, requests: Sequence[Request]) -> None:
         (device.device_class, name) for device in listed for name in (device.node, device.device)
     }
     for device_class, name in wanted - known:
-        names = sorted(
-            known_name for known_class, known_name in known if known_class == device_class
-        )
+        names = sorted(each for of_class, each in known if of_class == device_class)
         raise MissingError(
             f"unknown device {name!r} of class {device_class!r}; {choices.expected(names)}"
         )
@@ -375,6 +375,7 @@ def _new_job(
         options=job.options,
         run_id=run_id,
         own_key=bool(request.idempotency_key),
+        of_turn=request.of_turn,
     )
 
 

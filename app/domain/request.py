@@ -68,6 +68,10 @@ class Request:
     """The submitter's own: with it the same submission is the same job, also where
     it is `fresh`.
     """
+    of_turn: bool = False
+    """A turn rests on the job: a known job of the same content is shared only where it is of the
+    same problem.
+    """
     workflow: str = "kernelbench"
 
     def __post_init__(self) -> None:

@@ -4,9 +4,10 @@ names the state it expects.  The life of a running job: `leases`.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -45,6 +46,8 @@ class NewJob:
     """The submitter named the submission: the same again is that one sent again, and
     shares nothing.
     """
+    of_turn: bool = False
+    """A turn rests on it: a known job has to be of the same problem."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,8 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
     `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by
     Assay's fault or was cancelled is queued again; one that waits or runs is shared from now on.
     """
+    if any(job.of_turn for job in new):
+        new = _of_own_problems(connection, new)
     distinct = {job.idempotency_key: job for job in new}
     submissions = Counter(job.idempotency_key for job in new)
     rows = [_row(job, submissions[key]) for key, job in distinct.items()]
@@ -93,6 +98,26 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
         _share(connection, {key: submissions[key] for key in known if not distinct[key].own_key})
         _revive(connection, _key_in(known))
     return [stored[(job.idempotency_key,)].row_id for job in new]
+
+
+def _of_own_problems(connection: sa.Connection, new: Sequence[NewJob]) -> list[NewJob]:
+    """The jobs; one of a turn has a key of its own where the same content is a job of another
+    problem.
+
+    The same reference may be stored as several problems, and an evaluation has the problem of its
+    job: with another problem's job a turn would leave the datasets and pass rates of its own.
+    """
+    keys = sorted({job.idempotency_key for job in new})
+    known = sa.select(_j.idempotency_key, _j.problem_id).where(_key_in(keys))
+    problem_of = {row.idempotency_key: row.problem_id for row in connection.execute(known)}
+    found = []
+    for job in new:
+        of = problem_of.setdefault(job.idempotency_key, job.problem_id)
+        key = job.idempotency_key
+        if job.of_turn and of != job.problem_id:
+            key = hashlib.sha256(f"{key} {job.problem_id}".encode()).hexdigest()
+        found.append(replace(job, idempotency_key=key))
+    return found
 
 
 def unsent(connection: sa.Connection, job_ids: Sequence[UUID]) -> list[Queued]:
@@ -247,7 +272,7 @@ def _row(job: NewJob, submissions: int) -> dict[str, Any]:
         "options": asdict(job.options),
         "submissions": 1 if job.own_key else submissions,
     }
-    del row["own_key"]
+    del row["own_key"], row["of_turn"]
     return row
 
 

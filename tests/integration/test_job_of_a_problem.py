@@ -1,0 +1,74 @@
+"""A reference that is stored as several problems: a turn's evaluation is of the problem of its
+trajectory, so that datasets and pass rates count it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import sqlalchemy as sa
+from celery import Celery
+
+from app import enqueue
+from app.domain.request import Request
+from app.domain.trajectory import Message, Run, Turn
+from app.store import tables
+from app.store.database import Database
+from tests.integration import fakes
+
+TURN = Turn(
+    messages=(Message(role="user", content="faster"),),
+    response="…",
+    candidate="same",
+    turn_index=0,
+)
+
+
+def asked(source_set: str) -> Request:
+    request = fakes.request("same")
+    return replace(request, problem=replace(request.problem, source_set=source_set))
+
+
+def told(database: Database, broker: Celery, source_set: str, run: str) -> tuple[UUID, str]:
+    """Job of a trajectory of one turn, and the source set of that job's problem."""
+    trajectory_id = enqueue.enqueue_trajectory(
+        database,
+        broker,
+        request=asked(source_set),
+        turns=[replace(TURN, job_id=None)],
+        run=Run(name=run),
+    )
+    turns, jobs, problems = tables.turns, tables.jobs, tables.problems
+    query = (
+        sa.select(jobs.c.job_id, problems.c.source_set)
+        .join_from(jobs, turns, turns.c.job_id == jobs.c.job_id)
+        .join(problems, problems.c.problem_id == jobs.c.problem_id)
+        .where(turns.c.trajectory_id == trajectory_id)
+    )
+    with database.read() as connection:
+        job_id, of = connection.execute(query).one()
+    return job_id, of
+
+
+def test_a_turn_shares_no_job_of_another_problem(database: Database, broker: Celery) -> None:
+    [alone] = enqueue.enqueue(database, broker, [asked("adhoc")])
+    own, of = told(database, broker, "own", "first")
+    assert of == "own"
+    assert own != alone
+    assert told(database, broker, "own", "second") == (own, "own"), "the same problem's is shared"
+    assert told(database, broker, "adhoc", "third") == (alone, "adhoc")
+
+
+def test_imported_samples_share_none_either(database: Database, broker: Celery) -> None:
+    [alone] = enqueue.enqueue(database, broker, [asked("adhoc")])
+    with database.begin() as connection:
+        first, second = enqueue.store(connection, [asked("own"), asked("adhoc")])
+        [again] = enqueue.store(connection, [asked("own")])
+    assert second == alone
+    assert first == again != alone
+
+
+def test_a_job_without_a_turn_is_one_under_every_name(database: Database, broker: Celery) -> None:
+    first = enqueue.enqueue(database, broker, [asked("adhoc")])
+    assert enqueue.enqueue(database, broker, [asked("own")]) == first
