@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.domain.output_checks import FP64_RULE
 from app.domain.verdict import Finding, Label, Subject
 
 SIGNIFICANT_BITS = {
@@ -24,8 +25,6 @@ SIGNIFICANT_BITS = {
 """Bits of each type's significand, the hidden bit included (IEEE 754; OCP 8-bit
 floating point 1.0; NVIDIA's TF32).
 """
-
-OUR_RULE = "fp64"
 
 
 class PrecisionDowngrade:
@@ -49,7 +48,7 @@ class PrecisionDowngrade:
         found = correctness.precision_class
         if declared is None or SIGNIFICANT_BITS.get(found, 53) >= SIGNIFICANT_BITS[declared]:
             return
-        widened = correctness.tolerance != OUR_RULE
+        widened = correctness.tolerance != FP64_RULE
         yield Finding(
             detector="precision_downgrade",
             version=self.version,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from app.domain.evidence import Ablation, CompiledKernel, Testimony
 from app.domain.kernel_profile import Profile
 from app.domain.other_timings import BaselineTiming, DeviceTiming, EventTiming
-from app.domain.output_checks import Correctness, OutputCheck
+from app.domain.output_checks import FP64_RULE, Correctness, OutputCheck
 
 PROTOCOL = "assay-4"
 """Names the measurement rules; changes whenever a stored number would mean something else."""
@@ -186,7 +186,7 @@ class CaseOutcome:
     """Reason why it did not pass."""
     calls: int = 0
     failed_calls: int = 0
-    tolerance: str = "fp64"
+    tolerance: str = FP64_RULE
     """Rule of the comparison, as in Correctness: the case's own `rtol=…,atol=…`, the
     submitter's, or Assay's rule.
     """

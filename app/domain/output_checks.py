@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FP64_RULE = "fp64"
+"""Name of Assay's rule for outputs: as near to fp64 as the reference is in its own precision."""
 NARROW_PRODUCTS = (1e-4, 3e-3)
 """Relative L2 errors of fp32 outputs between which operands of products are likely to have been
 rounded to TF32 or half precision: one product errs by 2e-4 to 3e-4, published chains of three by
@@ -136,8 +138,8 @@ class Correctness:
     `float32`, `tf32`, `bfloat16` …
     """
     peer_rules: tuple[PeerRule, ...] = ()
-    tolerance: str = "fp64"
-    """`fp64` (Assay's rule), or `rtol=…,atol=…` where the submitter asked for one."""
+    tolerance: str = FP64_RULE
+    """FP64_RULE, or `rtol=…,atol=…` where the submitter asked for one."""
     truth: str = "fp64"
     """Computation of the expected outputs: `fp64`; `fp64, casts lifted` where the problem's code
     asks for narrower types; `fp32, casts lifted, TF32 off` or `the reference's own precision`

@@ -10,6 +10,10 @@ from app.domain import ids
 ADHOC = "adhoc"
 """Source set of a problem that came with a request and has no name of its own."""
 
+CASES_WORKFLOW = "kernel_simple"
+"""Workflow of problems that give cases and no model; KernelGYM's name."""
+CASES_FUNCTION = b"get_cases"
+"""Name in the source of such a problem."""
 _USUAL = "Model"
 """Entry point where a request names none."""
 _CASES = re.compile(rb"^(?:def get_cases\b|get_cases\s*=)", re.MULTILINE)
@@ -17,10 +21,8 @@ _DEFINES = r"^(?:class {name}\b|{name}\s*=)"
 
 
 def is_by_cases(reference: bytes, entry_point: str = _USUAL) -> bool:
-    """True if a source gives cases and no model, so that only the workflow
-    `kernel_simple` can do something with it.
-    """
-    if b"get_cases" not in reference or not _CASES.search(
+    """True if a source gives cases and no model, so that only CASES_WORKFLOW can evaluate it."""
+    if CASES_FUNCTION not in reference or not _CASES.search(
         reference
     ):  # nearly always, and in no time
         return False

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from app.domain.evaluation import Evaluation, Status
 from app.domain.kernel_profile import KernelRow
+from app.domain.output_checks import FP64_RULE
 from app.web import correctness_table
 from app.web.charts import dot_plot, gpu_clocks, roofline
 
@@ -105,16 +106,16 @@ class Measured:
     @property
     def tolerance(self) -> str:
         """The rule that decided, and its reason."""
-        asked = self.evaluation.correctness.tolerance if self.evaluation.correctness else "fp64"
-        if self.evaluation.cases and asked != "fp64":
+        asked = self.evaluation.correctness.tolerance if self.evaluation.correctness else FP64_RULE
+        if self.evaluation.cases and asked != FP64_RULE:
             return (
-                f"Each case has a tolerance of its own ({asked}); fp64 is our rule, for those that"
-                " ask for none."
+                f"Each case has a tolerance of its own ({asked}); fp64 is Assay's rule, for those"
+                " that ask for none."
             )
         return (
             TOLERANCE
-            if asked == "fp64"
-            else f"The submitter asked for {asked} instead of our rule."
+            if asked == FP64_RULE
+            else f"The submitter asked for {asked} instead of Assay's rule."
         )
 
     @property

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Protocol
 
 from app import plugins
+from app.domain.problem import CASES_WORKFLOW
 from app.domain.request import PlannedJob, Request, RequestError
 from app.workflows.kernel_simple import KernelSimple
 from app.workflows.kernelbench import KernelBench
@@ -24,11 +25,10 @@ class Workflow(Protocol):
         ...
 
 
-CASES = "kernel_simple"
 CHECK = "problem_check"
 BUILTIN: dict[str, Workflow] = {
     "kernelbench": KernelBench(),
-    CASES: KernelSimple(),
+    CASES_WORKFLOW: KernelSimple(),
     CHECK: ProblemCheck(),
 }
 
@@ -48,5 +48,5 @@ def plan(request: Request) -> tuple[PlannedJob, ...]:
     if request.options.check:
         raise RequestError(f"options.check: expected false: the workflow {CHECK!r} sets it")
     usual = request.workflow == Request.workflow
-    name = CASES if usual and request.problem.is_by_cases else request.workflow
+    name = CASES_WORKFLOW if usual and request.problem.is_by_cases else request.workflow
     return plugins.find("workflows", known(), name).plan(request)

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.domain.problem import CASES_FUNCTION
 from app.domain.request import PlannedJob, Request, RequestError
-
-SAYS = b"get_cases"
 
 
 class KernelSimple:
@@ -34,7 +33,7 @@ class KernelSimple:
                 "candidate: expected source, got None: the workflow 'kernel_simple' evaluates"
                 " candidates"
             )
-        if SAYS not in request.problem.reference:
+        if CASES_FUNCTION not in request.problem.reference:
             raise RequestError(
                 "reference: the workflow 'kernel_simple' expects a module that defines get_cases()"
             )

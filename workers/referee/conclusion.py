@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.domain.evaluation import CaseOutcome, Environment, Evaluation, ProblemMemory, Status
+from app.domain.output_checks import FP64_RULE
 from workers.protocol import precision_flags, problem_spec
 from workers.referee.progress import Progress
 from workers.referee.resources import Resources
@@ -75,7 +76,7 @@ def _outcome(progress: Progress, fault: Fault | None) -> tuple[CaseOutcome, ...]
             message=fault.error.message if fault else "",
             calls=record.calls if record else 0,
             failed_calls=record.failed_calls if record else 0,
-            tolerance=record.tolerance if record else "fp64",
+            tolerance=record.tolerance if record else FP64_RULE,
             candidate_us=own.us if own else None,
             candidate_us_low=own.low if own else None,
             candidate_us_high=own.high if own else None,

@@ -15,7 +15,7 @@ from app.domain.collection import feedback as feedback_texts
 from app.domain.collection import templates
 from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.templates import FEEDBACK, PROBLEM, SYSTEM, Template
-from app.domain.problem import Problem
+from app.domain.problem import CASES_WORKFLOW, Problem
 from app.domain.request import Request
 from app.domain.result import Result
 from app.domain.trajectory import Message
@@ -91,5 +91,5 @@ def evaluation(spec: CollectionSpec, problem: Problem, code: str) -> Request:
         run=spec.name,
         options=spec.job_options,
         fresh=spec.fresh,
-        workflow="kernel_simple" if problem.is_by_cases else Request.workflow,
+        workflow=CASES_WORKFLOW if problem.is_by_cases else Request.workflow,
     )

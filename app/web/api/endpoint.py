@@ -1,8 +1,8 @@
 """BROWSE: one operation of the API: scope, body, query and answers.  The OpenAPI
 document is made of these.
 
-@operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer})
-def create(body: RunBody) -> flask.Response: …
+    @operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer})
+    def create(body: RunBody) -> flask.Response: ...
 """
 
 from __future__ import annotations

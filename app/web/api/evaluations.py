@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from app import enqueue
 from app.domain import result as results
 from app.domain.job import TERMINAL, JobState
-from app.domain.problem import Problem
+from app.domain.problem import CASES_FUNCTION, CASES_WORKFLOW, Problem
 from app.domain.request import ConflictError, MissingError, Request, RequestError
 from app.domain.user import Scope
 from app.enqueue import Receipt
@@ -36,11 +36,9 @@ from app.web.api.schemas import (
     WithdrawnAnswer,
 )
 from app.web.identity import current_user
-from app.workflows import kernel_simple
 
 KEY_HEADER = "Idempotency-Key"
 KEY_CHARACTERS = 200
-CASES = "kernel_simple"
 TOGETHER_S = 0.02
 """Jobs that end within this time of each other are told together."""
 
@@ -253,9 +251,10 @@ def how_request(body: HowBody, **more: Any) -> Request:
 
 def check_cases(problem: Problem, workflow: str) -> None:
     """Raise ConflictError where a stored problem has no cases and the workflow wants some."""
-    if workflow == CASES and kernel_simple.SAYS not in problem.reference:
+    if workflow == CASES_WORKFLOW and CASES_FUNCTION not in problem.reference:
         raise ConflictError(
-            f"workflow: {CASES!r} expects a problem that defines get_cases(), got {problem.name!r}"
+            f"workflow: {workflow!r} expects a problem that defines get_cases(), got"
+            f" {problem.name!r}"
         )
 
 

@@ -17,6 +17,7 @@ from app.domain import reward
 from app.domain.credit import METHODS
 from app.domain.job import BASELINES, BOUNDS, PROFILES, PROTOCOLS
 from app.domain.policy import POLICIES
+from app.domain.problem import CASES_WORKFLOW
 from app.domain.selection import COUNTER
 
 Schema = dict[str, Any]
@@ -138,7 +139,7 @@ def _cases_by_workflow() -> Schema:
     problem: Schema = {"anyOf": [_NULL, {"type": "object", "properties": {"reference": says}}]}
     options: Schema = {"anyOf": [_NULL, {"type": "object", **_untimed()}]}
     by_cases: Schema = {"properties": {"options": options, "reference": says, "problem": problem}}
-    return {"anyOf": [{"properties": {"workflow": {"not": {"const": "kernel_simple"}}}}, by_cases]}
+    return {"anyOf": [{"properties": {"workflow": {"not": {"const": CASES_WORKFLOW}}}}, by_cases]}
 
 
 def bound_options(options: Schema) -> None:

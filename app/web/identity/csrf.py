@@ -35,7 +35,7 @@ _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", 
 
 
 class ForgedError(Forbidden):
-    """Not sent by one of our pages."""
+    """Not sent by one of Assay's pages."""
 
 
 def install(app: flask.Flask) -> None:
@@ -108,11 +108,11 @@ def _check_sender() -> None:
     site = flask.request.headers.get("Sec-Fetch-Site")
     if site is not None and site not in _SAME:
         raise ForgedError(
-            f"expected a request of our own pages, got one of another site (Sec-Fetch-Site: {site})"
+            f"expected a request of Assay's pages, got one of another site (Sec-Fetch-Site: {site})"
         )
     origin = flask.request.headers.get("Origin")
     if site is None and origin is not None and urlsplit(origin).netloc not in _own_hosts():
-        raise ForgedError(f"expected a request of our own pages, got one of {origin}")
+        raise ForgedError(f"expected a request of Assay's pages, got one of {origin}")
 
 
 def _remember(response: flask.Response) -> flask.Response:

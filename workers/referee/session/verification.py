@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from app.domain.output_checks import Correctness, OutputCheck, Trial
+from app.domain.output_checks import FP64_RULE, Correctness, OutputCheck, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import CLOSER, Variant
 from workers.referee.comparison import correctness, unwritten
@@ -390,7 +390,7 @@ class Record:
             precision_class=None if self.failed else precision_class(self._worst_l2),
             peer_rules=self._peers.results(),
             tolerance=(
-                "fp64"
+                FP64_RULE
                 if self.rule.tolerance is None
                 else "rtol={:g},atol={:g}".format(*self.rule.tolerance)
             ),
