@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import reaching_inputs
+from workers.shims.problem import iterated_inputs, reaching_inputs
 from workers.shims.problem.iterated_inputs import Iterations
 from workers.shims.problem.reaching_inputs import Plan
 
@@ -139,3 +139,42 @@ def test_diagonals_keep_a_matrix_symmetric_and_positive_definite() -> None:
     assert torch.equal(changed, changed.mT)
     assert not bool(torch.linalg.cholesky_ex(changed).info.any())
     assert float(changed.diagonal(dim1=1, dim2=2).min() / changed.amax()) >= 1 / 256
+
+
+def _balanced(x: torch.Tensor) -> torch.Tensor:
+    y = torch.exp(-x)
+    for _ in range(20):
+        y = y / y.sum(dim=1, keepdim=True)
+        y = y / y.sum(dim=0, keepdim=True)
+    return y
+
+
+def _balanced_in_three(x: torch.Tensor) -> torch.Tensor:
+    y = torch.exp(-x)
+    for _ in range(3):
+        y = y / y.sum(dim=1, keepdim=True)
+        y = y / y.sum(dim=0, keepdim=True)
+    return y
+
+
+def test_inputs_are_stretched_far_where_the_reference_allows_it() -> None:
+    plan = _planned(_balanced, lambda: torch.rand(96, 96))
+    assert plan.stretch == iterated_inputs.FAR_FACTOR
+    (x,) = reaching_inputs.applied(Variant.STRETCHED, plan, [torch.rand(96, 96)])
+    exact = _balanced(x.double())
+    assert float((_balanced_in_three(x.double()) - exact).norm() / exact.norm()) > 0.02
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        _powers,  # of growing products, whose size does not matter
+        lambda x: _decayed(x) ** 2,  # 16,384 times as large
+        lambda x: torch.sin(1e4 * _decayed(x)),  # depends on roundings
+        lambda x: _decayed(x.exp()),  # overflows
+    ],
+)
+def test_elsewhere_they_are_stretched_less(model: Callable[..., Any]) -> None:
+    plan = _planned(model, lambda: torch.rand(64, 64))
+    expected = iterated_inputs.FAR_FACTOR if model is _powers else iterated_inputs.FACTOR
+    assert plan.stretch == expected

@@ -6,7 +6,9 @@ All draw from torch's seeded generator.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +36,10 @@ class Scaling:
     """True if scattered elements are scaled, in place of every second row."""
     leaves_bounds: bool = False
     """True if inputs between −1 and 1 are scaled, too."""
+    scales_peaks: bool = False
+    """True if the largest elements of the other rows are scaled as well: a softmax overflows
+    where they lie outside of the part that a candidate looks at.
+    """
 
 
 def changed(inputs: list[Any], some: Collection[int], change: Callable[[Any], Any]) -> list[Any]:
@@ -105,7 +111,21 @@ def _with_scaled(x: Any, how: Scaling) -> Any:
     else:
         changed = x.clone()
         changed[::2].mul_(how.factor)
+        if how.scales_peaks and len(x) > 1:
+            changed[1::2] = _with_larger_peaks(x[1::2], how.factor)
     return changed if input_domain.keeps_structure(x, changed, bounds=not how.leaves_bounds) else x
+
+
+def scalings_of_rows(how: Scaling) -> list[local_changes.Change]:
+    """Changes to a few rows by which values reach limits."""
+    whole = functools.partial(operator.mul, how.factor)
+    peaks = functools.partial(_with_larger_peaks, factor=how.factor)
+    return [whole, peaks] if how.scales_peaks else [whole]
+
+
+def _with_larger_peaks(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """The tensor with the largest element of each row along the last dimension scaled."""
+    return torch.where(x == x.amax(dim=-1, keepdim=True), factor * x, x)
 
 
 def is_float(x: Any) -> bool:

@@ -198,7 +198,7 @@ def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> t
     ]
     if not sizes:
         return 0.0, 0.0
-    after = call(_jittered(inputs))
+    after = call(with_roundings(inputs))
     pairs = zip(layout.values(after), layout.values(answer), strict=True)
     far = [
         errors(*each)[0]
@@ -213,7 +213,7 @@ def _type(x: torch.Tensor) -> torch.dtype:
     return found
 
 
-def _jittered(value: Any) -> Any:
+def with_roundings(value: Any) -> Any:
     """The value with random errors of half a rounding on average; tensors of
     integers are unchanged.
     """
@@ -225,10 +225,10 @@ def _jittered(value: Any) -> Any:
         jittered._nominal = _type(value)  # type: ignore[attr-defined]
         return jittered
     if isinstance(value, list | tuple):
-        return layout.remade(value, map(_jittered, value))
-    return (
-        {key: _jittered(item) for key, item in value.items()} if isinstance(value, dict) else value
-    )
+        return layout.remade(value, map(with_roundings, value))
+    if isinstance(value, dict):
+        return {key: with_roundings(item) for key, item in value.items()}
+    return value
 
 
 def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:

@@ -11,7 +11,9 @@ there are three more kinds of inputs:
 * Diagonal: matrices that are nearly diagonal, with diagonals over eight powers of two: eigenvalues
   lie close.  Of values without a sign, and of no symmetry, those above the diagonal stay, and all
   are eight times as large: scaling rows and columns in turn then converges slowly.
-* Stretched: eight times as large, beyond the range that the inputs are drawn from.
+* Stretched: 128 times as large, beyond the range that the inputs are drawn from, where the answer
+  keeps its order of size and is well conditioned; else eight times.  Exponentials of them lie far
+  apart, and scaling rows and columns in turn converges slowly.
 
 A contraction forgets at a rate that its weights set: square matrices of a model that are used in
 every step are named (`recurrent_names`), and a probe replaces them by orthogonal ones
@@ -27,9 +29,16 @@ from typing import Any
 import torch
 
 from workers.backends.support.dispatch_mode import Watching
+from workers.protocol.roundoff import computable, errors
 from workers.shims.problem import input_domain
 
 FACTOR = 8
+
+FAR_FACTOR = 128
+"""Factor on stretched inputs where the reference allows it."""
+
+SIZES = 100.0
+"""Largest ratio of the sizes of its answers then."""
 
 POWERS = 8
 """Powers of two between the least and the largest element of a diagonal."""
@@ -148,9 +157,25 @@ def held(x: torch.Tensor) -> torch.Tensor:
     return _fitting(x, (rows.index_select(along, chosen) * FACTOR).expand_as(x).clone())
 
 
-def stretched(x: torch.Tensor) -> torch.Tensor:
+def stretched(x: torch.Tensor, factor: float = FACTOR) -> torch.Tensor:
     """The tensor scaled, if its values are bounded; others are scaled among the usual variants."""
-    return _fitting(x, x * FACTOR) if input_domain.is_bounded(x) else x
+    return _fitting(x, x * factor) if input_domain.is_bounded(x) else x
+
+
+def are_well_behaved(
+    usual: list[torch.Tensor], here: list[torch.Tensor], nearby: list[torch.Tensor]
+) -> bool:
+    """Test whether answers to changed inputs (`here`) are of about the size of usual ones, and
+    those to inputs that differ by rounding (`nearby`) hardly other.
+    """
+    for answers in zip(usual, here, nearby, strict=True):
+        before, after, rounded = (computable(x.detach()) for x in answers)
+        sizes = [float(torch.linalg.vector_norm(x.double())) for x in (before, after)]
+        if not sizes[0] / SIZES <= sizes[1] <= sizes[0] * SIZES:  # nor if one is not a number
+            return False
+        if errors(rounded, after)[0] > input_domain.QUIET:
+            return False
+    return True
 
 
 def diagonal(x: torch.Tensor) -> torch.Tensor:

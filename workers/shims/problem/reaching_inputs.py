@@ -27,6 +27,7 @@ bounded inputs that must not grow (a probability).
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -90,6 +91,8 @@ class Plan:
     """Sorted inputs that are shuffled."""
     iterated: tuple[Variant, ...] = ()
     """Kinds of inputs on which every step of an iteration tells."""
+    stretch: float = iterated_inputs.FACTOR
+    """Factor on stretched inputs."""
     is_partial: bool = field(default=False, compare=False)
     """True if the reference runs with all of these changes in a part of the inputs."""
 
@@ -132,6 +135,8 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
         unsorted=_unsorted(call, model, inputs, missed),
         iterated=_iterated(call, model, inputs, missed) if iterations.found else (),
     )
+    if Variant.STRETCHED in found.iterated:
+        found = replace(found, stretch=_stretch(call, model, inputs))
     is_partial = bool(found.kinds) and _reaches(call, model, _partly(found, inputs), lambda _: True)
     return replace(found, is_partial=is_partial)
 
@@ -150,7 +155,8 @@ def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
         return input_changes.changed(inputs, how.unsorted, input_changes.shuffled)
     if kind in ITERATED:
         some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
-        return input_changes.changed(inputs, some, ITERATED[kind])
+        change = _stretching(how) if kind == Variant.STRETCHED else ITERATED[kind]
+        return input_changes.changed(inputs, some, change)
     assert how.scaling is not None
     return input_changes.scaled(inputs, how.scaling)
 
@@ -164,15 +170,14 @@ def _partly(how: Plan, inputs: list[Any]) -> list[Any]:
     )
     inputs = input_changes.changed(inputs, how.unsorted, _with_few_shuffled)
     if Variant.STRETCHED in how.iterated:
-        inputs = input_changes.changed(
-            inputs, some, lambda x: _in_few_rows(x, iterated_inputs.stretched)
-        )
-    if how.scaling is not None:
-        factor = how.scaling.factor
-        inputs = input_changes.changed(
-            inputs, some, lambda x: _in_few_rows(x, lambda rows: factor * rows)
-        )
+        inputs = input_changes.changed(inputs, some, lambda x: _in_few_rows(x, _stretching(how)))
+    for change in () if how.scaling is None else input_changes.scalings_of_rows(how.scaling):
+        inputs = input_changes.changed(inputs, some, functools.partial(_in_few_rows, change=change))
     return input_changes.with_named(inputs, how.named, in_part=True)
+
+
+def _stretching(how: Plan) -> local_changes.Change:
+    return functools.partial(iterated_inputs.stretched, factor=how.stretch)
 
 
 def _in_few_rows(x: torch.Tensor, change: local_changes.Change) -> torch.Tensor:
@@ -240,7 +245,7 @@ def _scalings(missed: Limits, bounds: Collection[bool]) -> Iterator[Scaling]:
                 )
         if missed.overflows:
             yield from (
-                Scaling(factor, leaves_bounds=leaves_bounds)
+                Scaling(factor, leaves_bounds=leaves_bounds, scales_peaks=True)
                 for factor in softmax_arguments.factors(min(missed.overflows))
             )
 
@@ -278,6 +283,20 @@ def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tupl
         )
         and _reaches(call, model, applied(kind, Plan(), inputs), lambda _: True)
     )
+
+
+def _stretch(call: Call, model: Any, inputs: list[Any]) -> float:
+    """The larger factor on stretched inputs, if the reference allows it; else the smaller one."""
+    far = applied(Variant.STRETCHED, Plan(stretch=iterated_inputs.FAR_FACTOR), inputs)
+    try:
+        usual, here, nearby = (
+            list(filter(input_changes.is_float, layout.values(call(model, copy.deepcopy(given)))))
+            for given in (inputs, far, input_domain.with_roundings(far))
+        )
+    except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
+        return iterated_inputs.FACTOR
+    is_far = iterated_inputs.are_well_behaved(usual, here, nearby)
+    return iterated_inputs.FAR_FACTOR if is_far else iterated_inputs.FACTOR
 
 
 def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
