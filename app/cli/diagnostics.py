@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from app import broker, routing
@@ -176,6 +177,16 @@ def _work(client: Client) -> Checks:
         warn=not online,
         todo="assay workers run --gpu CLASS, on every host that is to evaluate",
     )
+    yield from _nodes(listed)
+    for device in listed:
+        yield from _device(device)
+    yield from _refused_messages(listed)
+    for backlog in waiting:
+        yield _queue(backlog, online)
+
+
+def _nodes(listed: Sequence[devices.Device]) -> Checks:
+    """Names of hosts that several machines have."""
     for node, addresses in other_workers.shared_names(listed).items():
         yield Check(
             name=f"node {node}",
@@ -185,24 +196,30 @@ def _work(client: Client) -> Checks:
                 "give each host a name of its own (its host name without the domain; Compose: NODE)"
             ),
         )
-    for device in listed:
-        if device.state in CLOSED:
-            yield Check(
-                name=f"device {device.device}",
-                outcome=CheckStatus.WARN,
-                found=f"{device.state}: {device.reason} ({device.changed_by})",
-                todo=f"when that is mended: assay workers resume {device.device}",
-            )
-        elif device.faults:
-            yield Check(
-                name=f"device {device.device}",
-                outcome=CheckStatus.WARN,
-                found=(
-                    f"{device.faults} evaluations in a row failed by infrastructure faults, none"
-                    " has succeeded since"
-                ),
-                todo="read its worker's log; after some more it is quarantined",
-            )
+
+
+def _device(device: devices.Device) -> Checks:
+    """A device that is out of service, or fails."""
+    if device.state in CLOSED:
+        yield Check(
+            name=f"device {device.device}",
+            outcome=CheckStatus.WARN,
+            found=f"{device.state}: {device.reason} ({device.changed_by})",
+            todo=f"when that is mended: assay workers resume {device.device}",
+        )
+    elif device.faults:
+        yield Check(
+            name=f"device {device.device}",
+            outcome=CheckStatus.WARN,
+            found=(
+                f"{device.faults} evaluations in a row failed by infrastructure faults, none"
+                " has succeeded since"
+            ),
+            todo="read its worker's log; after some more it is quarantined",
+        )
+
+
+def _refused_messages(listed: Sequence[devices.Device]) -> Checks:
     refused = sum(device.refused_messages for device in listed)
     if refused:
         yield Check(
@@ -211,16 +228,18 @@ def _work(client: Client) -> Checks:
             found=f"{refused} refused by workers: not of Assay's making",
             todo="find the other writers of Redis (ASSAY_BROKER_URL), and the workers' logs",
         )
-    for backlog in waiting:
-        served = any(_serves(device, backlog) for device in online)
-        queue = routing.queue_for(backlog.device_class, backlog.device)
-        where = "pinned there" if backlog.device else f"of class {backlog.device_class}"
-        yield judged(
-            f"queue {queue}",
-            f"{backlog.jobs} jobs wait, {'served' if served else 'no worker serves it'}",
-            fail=not served,
-            todo=f"start or resume a worker for jobs {where}, or cancel them",
-        )
+
+
+def _queue(backlog: jobs.Backlog, online: Sequence[devices.Device]) -> Check:
+    """Jobs that wait in one queue, with or without a worker."""
+    served = any(_serves(device, backlog) for device in online)
+    where = "pinned there" if backlog.device else f"of class {backlog.device_class}"
+    return judged(
+        f"queue {routing.queue_for(backlog.device_class, backlog.device)}",
+        f"{backlog.jobs} jobs wait, {'served' if served else 'no worker serves it'}",
+        fail=not served,
+        todo=f"start or resume a worker for jobs {where}, or cancel them",
+    )
 
 
 def _endpoints(client: Client) -> Checks:

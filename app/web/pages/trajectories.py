@@ -174,10 +174,7 @@ def _rail_key(trajectory_id: UUID) -> str:
 
 
 def _rail_body(trajectory_id: UUID) -> str:
-    with request_context.database().snapshot() as connection:
-        found = trajectory.read(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+    found = request_context.found("trajectory", trajectory_id, trajectory.read)
     rail, at = rail_lines(found.turns), _turn_argument(found)
     line = next((line for line in rail if line.turn.turn_index == at), None)
     return flask.render_template(
@@ -334,10 +331,7 @@ def _as_json(found: trajectory.TrajectoryPage, turn: trajectory.TurnPage) -> dic
 @requires("read")
 def as_json(trajectory_id: UUID) -> flask.Response:
     """The rail: the outcome of every turn."""
-    with request_context.database().snapshot() as connection:
-        found = trajectory.read(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+    found = request_context.found("trajectory", trajectory_id, trajectory.read)
     return flask.jsonify(vars(found) | {"turns": [vars(turn) for turn in found.turns]})
 
 
@@ -345,10 +339,7 @@ def as_json(trajectory_id: UUID) -> flask.Response:
 @requires("read")
 def as_csv(trajectory_id: UUID) -> flask.Response:
     """The same as a table."""
-    with request_context.database().snapshot() as connection:
-        found = trajectory.read(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+    found = request_context.found("trajectory", trajectory_id, trajectory.read)
     return table_export.answer("csv", f"trajectory-{trajectory_id}", found.turns)
 
 
