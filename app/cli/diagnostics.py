@@ -24,6 +24,7 @@ OLDEST_REDIS = (6, 2)
 SAVED = ("aof_last_write_status", "rdb_last_bgsave_status")
 """Redis' own words on its last writes to the disk."""
 OLDEST_POSTGRES = 14
+"""Oldest major version that is tested."""
 CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 30.0
 """Difference to the database's clock.  Leases use the database's alone; ids and logs do not."""
 WEB_TIMEOUT_S = 5.0

@@ -41,16 +41,16 @@ from app.domain.result import Result
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
 
-WATCHED = 1_000
-RESULTS = 100
-"""Ids in one request."""
+WATCHED, RESULTS = 1_000, 100
+"""Most ids in a request that waits for jobs, and in one for their results."""
 HOLD_S = 25.0
 """A request waits this long at the server; proxies often cut at 60."""
-CONNECT_S = 5.0
-READ_S = 60.0
+CONNECT_S, READ_S = 5.0, 60.0
+"""Longest time to connect, and longest pause in an answer, in seconds."""
 BACKOFF_S = (0.2, 5.0)
 """First and longest pause before another try, in seconds."""
 CONNECTIONS = 64
+"""Connections kept open: threads of a trainer that wait at once."""
 
 
 class ServiceError(ServiceUnavailableError):

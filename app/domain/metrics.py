@@ -287,7 +287,9 @@ def speed_of_light_share(floor_us: float, candidate_us: float) -> float:
 
 
 KEVIN_CORRECT = 0.3
+"""Score of a correct answer, to which its speedup is added."""
 KEVIN_GAMMA = 0.4
+"""Discount of later turns' scores.  Source of both: Kevin, arXiv 2507.11948."""
 
 
 def kevin_score(*, correct: bool, speedup: float | None) -> float:

@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 TAU = 0.3
+"""Coverage below which no turn stays; Dr. Kernel, arXiv 2602.05885."""
 SCALE = 0.1
+"""Width of the soft ramp above it, in the same unit."""
 
 
 class Ramp(StrEnum):

@@ -28,6 +28,7 @@ HEAR_S = 0.5
 LINGER_S = 5.0
 """The connection is kept this long after the last waiter has gone, in seconds."""
 RETRY_S = 0.5
+"""Pause before PostgreSQL is asked again after an error, in seconds."""
 
 
 class StoppingError(RuntimeError):

@@ -13,6 +13,7 @@ from app.store import tables
 ALIVE_S = 30.0
 """A worker without a sign of life for this long is not counted, in seconds."""
 FORGOTTEN_S = 86_400.0
+"""The row of a worker that has been silent for so long is deleted, in seconds."""
 
 _w = tables.endpoint_workers.c
 

@@ -39,6 +39,7 @@ BEAT_S = 15.0
 client that is gone is noticed.
 """
 LONGEST_S = 3_600.0
+"""Longest duration of a stream, in seconds; its client opens another."""
 
 
 class EventQuery(Struct, forbid_unknown_fields=True, kw_only=True):
