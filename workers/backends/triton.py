@@ -30,8 +30,8 @@ from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of them
     from workers.backends.interpreter import (
-        block_logic,
         concurrent_programs,
+        constant_values,
         language_names,
         libdevice,
         narrow_floats,
@@ -79,7 +79,7 @@ class TritonBackend:
             language_names.install()
             libdevice.install()
             narrow_floats.install()
-            block_logic.install()
+            constant_values.install()
             concurrent_programs.install()
             no_gpu.install()
             written_annotations.install()

@@ -18,7 +18,7 @@ _JOINED, _NEGATED = "_assay_joined", "_assay_negated"
 """Names of `_joined` and `_negated` in Triton's module, whose globals rewritten functions see."""
 
 
-class _Transformer(interpreter.ASTTransformer):  # type: ignore[misc]
+class Transformer(interpreter.ASTTransformer):  # type: ignore[misc]
     """Replaces boolean operators by calls, in addition to Triton's own changes."""
 
     def visit_Assign(self, node: ast.Assign) -> Any:  # noqa: N802 (ast names it)
@@ -47,7 +47,7 @@ def install() -> None:
     module: Any = interpreter
     setattr(module, _JOINED, _joined)
     setattr(module, _NEGATED, _negated)
-    module.FunctionRewriter.ast_transformer = _Transformer()
+    module.FunctionRewriter.ast_transformer = Transformer()
 
 
 def _joined(method: str, *operands: Callable[[], Any]) -> Any:

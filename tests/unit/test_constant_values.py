@@ -1,0 +1,42 @@
+"""Values of constants in interpreted kernels, as compiled code has them."""
+
+from pathlib import Path
+
+from tests import interpreted
+
+KERNELS = """
+import json
+import torch
+import triton
+import triton.language as tl
+from workers.backends.interpreter import constant_values
+
+constant_values.install()
+WIDTH = tl.constexpr(8)
+
+@triton.jit
+def least(dtype: tl.constexpr):
+    of = dtype.value
+    if of.is_floating():
+        return float("-inf")
+    return -(2 ** (of.int_bitwidth - 1))
+
+@triton.jit
+def fill(out_ptr, wide, N: tl.constexpr):
+    i = tl.arange(0, WIDTH.value)
+    inside = i > 0 and i < N.value
+    tl.store(out_ptr + i, least(out_ptr.dtype.element_ty), mask=inside)
+
+answers = []
+for dtype in (torch.float32, torch.int16):
+    out = torch.zeros(8, dtype=dtype)
+    fill[(1,)](out, 1, N=4)
+    answers.append([str(x) for x in out.tolist()])
+print(json.dumps(answers))
+"""
+
+
+def test_constants_and_names_of_constants(tmp_path: Path) -> None:
+    floats, integers = interpreted.answer(tmp_path, KERNELS)
+    assert floats == ["0.0", "-inf", "-inf", "-inf", *["0.0"] * 4]
+    assert integers == ["0", "-32768", "-32768", "-32768", *["0"] * 4]
