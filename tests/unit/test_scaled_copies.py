@@ -17,7 +17,7 @@ MADE = X.cumsum(1)
 def _found(source: torch.Tensor, written: torch.Tensor) -> tuple[scaled_copies.Scaled, ...]:
     before, after = [source, torch.zeros_like(written)], [source, written]
     changed = [new != old for new, old in zip(after, before, strict=True)]
-    return scaled_copies.found(before, after, changed, [X])
+    return scaled_copies.found(before, after, changed, scaled_copies.values([X, 3, X > 0]))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def _launch(recorder: Recorder, run: Callable[[], object], *tensors: torch.Tenso
 
 
 def test_launches_that_were_kept_are_applied_to_another_call() -> None:
-    recorder = Recorder(inputs=[X])
+    recorder = Recorder(inputs=scaled_copies.values([X]))
     recorder.substitute(AblationMode.KEEP)
     half, out, norm = MADE / 2, torch.zeros(50, 40), torch.zeros(50)
     _launch(recorder, lambda: torch.norm(X, dim=1, out=norm), X, norm)
@@ -75,3 +75,14 @@ def test_launches_that_were_kept_are_applied_to_another_call() -> None:
     _launch(recorder, lambda: pytest.fail("ran"), other, into)  # one more than were kept
     assert torch.allclose(into, 2 * other)
     assert not norm.any()
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_an_input_that_a_kernel_scales_where_it_lies(computed: bool) -> None:
+    x = X.clone()
+    recorder = Recorder(inputs=scaled_copies.values([x]))
+    recorder.substitute(AblationMode.KEEP)
+    if computed:
+        x.copy_(MADE)
+    _launch(recorder, lambda: x.mul_(2), x)
+    assert bool(recorder._scaled[0]) is computed

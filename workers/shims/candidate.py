@@ -22,6 +22,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from workers import backends
+from workers.backends.recording import scaled_copies
 from workers.backends.recording.recorder import synchronise
 from workers.backends.support import import_hook
 from workers.protocol import (
@@ -100,9 +101,7 @@ class Shim:
             if command == Command.RUN and self._slots is not None:
                 if self._recorder.ablate == control_channel.AblationMode.KEEP:
                     given = layout.values(self._slots.arguments(a))
-                    self._recorder.inputs = [
-                        each for each in given if isinstance(each, torch.Tensor)
-                    ]
+                    self._recorder.inputs = scaled_copies.values(given)
                 return Reply(ReplyCode.DONE, run(self._slots, self._called, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)

@@ -40,17 +40,21 @@ before a candidate could replace it.
 
 
 class Clock:
-    """Time between two moments of the device: events on a GPU, the processor's clock otherwise."""
+    """Time between two moments of the device: events on a GPU, the processor's clock otherwise;
+    and, on the CPU device, the processor's time that this thread took.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """Records no moment yet."""
         self._on_gpu = device.type == "cuda"
         self._moments: list[Any] = []
+        self._spent_ns: list[int] = []
 
     def mark(self) -> None:
         """Record the moment at which all work so far in the current stream is done."""
         if not self._on_gpu:
             self._moments.append(time.perf_counter_ns())
+            self._spent_ns.append(time.thread_time_ns())
             return
         event = torch.cuda.Event(enable_timing=True)
         event.record()
@@ -59,6 +63,7 @@ class Clock:
     def begin_again(self) -> None:
         """Discard the recorded moments and record the present one."""
         self._moments.clear()
+        self._spent_ns.clear()
         self.mark()
 
     def since(self, moment_ns: int) -> int:
@@ -70,6 +75,14 @@ class Clock:
     def nanoseconds(self) -> int:
         """Nanoseconds between the two moments; waits for the device."""
         return self._between(*self._moments)
+
+    def spent_ns(self) -> int:
+        """Nanoseconds of work between the two moments: on the CPU device without the time for which
+        others had the processor.
+        """
+        if self._on_gpu:
+            return self.nanoseconds()
+        return self._spent_ns[-1] - self._spent_ns[0]
 
     def after(self, other: Clock) -> int:
         """Nanoseconds from the other's first moment to this one's."""
@@ -117,8 +130,8 @@ class Recorder:
     _kept: list[list[written_values.Written]] = field(default_factory=list)
     """Per launch of the call in mode KEEP, the tensors that it wrote."""
     _kept_bytes: int = 0
-    inputs: list[torch.Tensor] = field(default_factory=list)
-    """Input tensors of the call in mode KEEP."""
+    inputs: list[scaled_copies.Values] = field(default_factory=list)
+    """Values of the inputs when the call in mode KEEP began."""
     _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
     """Per launch of that call, the multiples that explain it; empty if none do, and the launch is
     omitted in mode SCALE.
@@ -270,7 +283,7 @@ class Recorder:
         # before the event at the call's beginning, from which starts are counted.
         total_ns = whole.nanoseconds()
         self.rows = [
-            launch._replace(start_ns=clock.after(whole), duration_ns=clock.nanoseconds())
+            launch._replace(start_ns=clock.after(whole), duration_ns=clock.spent_ns())
             for launch, clock in self._spans
         ]
         self.rows += [

@@ -10,7 +10,7 @@ This does not guard against a kernel that adds two tensors, or inverts a functio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -46,13 +46,13 @@ def found(
     before: Sequence[torch.Tensor],
     after: Sequence[torch.Tensor],
     changed: Sequence[torch.Tensor],
-    inputs: Sequence[torch.Tensor],
+    inputs: Sequence[Values],
 ) -> tuple[Scaled, ...]:
     """Multiples that explain a launch, one for each tensor that it changed; empty if one of the
     tensors has none.
 
-    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: tensors of the
-    call.
+    `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: those of
+    the call when it began, since a kernel may change them.
 
     The arithmetic is done on the host: a process takes milliseconds for each operation that it uses
     on a GPU for the first time (0.3 s for all of these, H200), and timers wait meanwhile.
@@ -78,7 +78,7 @@ def apply(launch: Sequence[Scaled], tensors: Sequence[torch.Tensor]) -> None:
 
 
 def _fits(
-    target: int, new: torch.Tensor, before: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+    target: int, new: torch.Tensor, before: Sequence[torch.Tensor], inputs: Sequence[Values]
 ) -> Iterator[Scaled]:
     if new.dtype not in ROUNDING:
         return
@@ -97,7 +97,7 @@ def _fits(
         is_multiple = factor and off <= max(ROUNDING[new.dtype], ROUNDING[source.dtype]) * float(
             y.abs().max()
         )
-        if is_multiple and not any(map(_Values(source).are_those_of, inputs)):
+        if is_multiple and not any(map(Values(source).are_those_of, inputs)):
             yield Scaled(target, place, factor, offset)
 
 
@@ -110,18 +110,24 @@ def _values(tensor: torch.Tensor, most: int) -> torch.Tensor:
     return flat[:: max(1, flat.numel() // most)].cpu().double()
 
 
-class _Values:
-    """Least, largest and mean squared value of a tensor."""
+class Values:
+    """Least, largest and mean squared value of a tensor of floats with elements."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         flat = _values(tensor, MOST_ELEMENTS)
         self._numbers = torch.stack((flat.min(), flat.max(), flat.square().mean()))
         self._count = flat.numel()
 
-    def are_those_of(self, tensor: torch.Tensor) -> bool:
-        """Test whether the tensor holds about the same values, in any order."""
-        if not tensor.is_floating_point() or not tensor.numel():
-            return False
-        theirs = _Values(tensor)
-        same = torch.allclose(self._numbers, theirs._numbers, rtol=SAME_VALUES, atol=1e-12)
-        return theirs._count == self._count and same
+    def are_those_of(self, other: Values) -> bool:
+        """Test whether the other tensor held about the same values, in any order."""
+        same = torch.allclose(self._numbers, other._numbers, rtol=SAME_VALUES, atol=1e-12)
+        return other._count == self._count and same
+
+
+def values(given: Iterable[object]) -> list[Values]:
+    """The values of each tensor of floats among these."""
+    return [
+        Values(each)
+        for each in given
+        if isinstance(each, torch.Tensor) and each.is_floating_point() and each.numel()
+    ]
