@@ -13,7 +13,8 @@ import msgspec
 
 from app.domain import secret_scan
 from app.domain.code_extraction import THOUGHT_END
-from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Extra, Texts
+from app.domain.example_facts import EvaluationFacts, Extra
+from app.domain.example_texts import ChatMessage, Dialogue, Texts
 from app.domain.prompt_templates import fence, template_prompt
 from app.domain.selection import Kind, Reasoning
 

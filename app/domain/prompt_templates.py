@@ -6,7 +6,7 @@ import re
 
 from app.domain import source_text
 from app.domain.backend import BACKENDS
-from app.domain.example_texts import EvaluationFacts
+from app.domain.example_facts import EvaluationFacts
 from app.domain.problem import is_by_cases
 
 TEMPLATE = "template@2"

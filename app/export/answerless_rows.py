@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from app.domain import sampling
-from app.domain.example_texts import Extra
+from app.domain.example_facts import Extra
 from app.domain.sampling import Attempt
 from app.domain.selection import Spec
 from app.domain.verdict import Label

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from app.domain.example_texts import Extra
+from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Member
 from app.domain.sampling import Attempt
 from app.domain.selection import Learns

@@ -22,7 +22,8 @@ from app import formats
 from app.domain import example as examples
 from app.domain.decontamination import HeldOut, Index
 from app.domain.example import Example, Unfit
-from app.domain.example_texts import EvaluationFacts, Extra, Texts, TurnCredits
+from app.domain.example_facts import EvaluationFacts, Extra, TurnCredits
+from app.domain.example_texts import Texts
 from app.domain.selection import COUNTER, Kind, Reasoning, Source
 from app.export import tokens, turn_credits
 from app.export.lineage import Lineage

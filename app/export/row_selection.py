@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from app.domain import answer_pairs, sampling
 from app.domain.decontamination import Match
-from app.domain.example_texts import Extra
+from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Search, Similarity
 from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Learns, PairOf, Source, Spec

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from app.domain import secret_scan
 from app.domain.example import Unfit, shows_source
-from app.domain.example_texts import ChatMessage, Dialogue, EvaluationFacts, Exchange, Text, Texts
+from app.domain.example_facts import EvaluationFacts
+from app.domain.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
 from app.domain.selection import Kind
 from app.domain.source_text import display, encode
 from app.store import problem_rows

@@ -28,7 +28,7 @@ from app.domain.credit import (
     TokenRatios,
     Turn,
 )
-from app.domain.example_texts import TurnCredits
+from app.domain.example_facts import TurnCredits
 from app.export import mismatch_rejection
 from app.store import export_matching, turn_rewards
 from app.store.database import Connection

@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_type_hints
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.example_texts import INTERNAL, EvaluationFacts
+from app.domain.example_facts import INTERNAL, EvaluationFacts
 from app.domain.selection import Kind, Learns
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])

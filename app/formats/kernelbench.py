@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.domain.example import Example
-from app.domain.example_texts import EvaluationFacts
+from app.domain.example_facts import EvaluationFacts
 from app.domain.selection import Kind
 from app.domain.verdict import is_credited
 from app.formats.base import JSONL, Rows

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 
 from app.domain.evaluation_row import EvaluationRow
-from app.domain.example_texts import EvaluationFacts
+from app.domain.example_facts import EvaluationFacts
 from app.domain.problem_family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
 from app.store import answers_without_code, arrow, evaluation_rows

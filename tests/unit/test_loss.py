@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from app import formats
 from app.domain import example as examples
 from app.domain import example_texts, sampling
-from app.domain.example_texts import Dialogue, Exchange, Extra, Text, Texts
+from app.domain.example_facts import Extra
+from app.domain.example_texts import Dialogue, Exchange, Text, Texts
 from app.domain.selection import Kind, Learns, Spec
 from app.export import ExportError
 from app.export.build import kind_of
