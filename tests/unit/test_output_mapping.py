@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from workers.protocol.control_channel import Delivering
+from workers.protocol.control_channel import Delivering, ReplyCode
+from workers.referee.processes.process_handle import FailedError
 from workers.referee.timing import output_mapping
 
 
@@ -88,3 +89,59 @@ def test_inputs_that_belong_to_the_answer_do_not_keep_outputs_from_their_places(
     runner: Any = SimpleNamespace(arena=SimpleNamespace(outputs=outputs, compared_inputs=compared))
     assert output_mapping.map_in_place(runner, None, addresses, calls) == bool(found)
     assert mapped == ([found] if found else [])
+
+
+class Process:
+    """A process whose memory has pieces of 100 bytes, from multiples of that on."""
+
+    def __init__(self, last: int = 10_000) -> None:
+        """`last`: end of the memory that can be shared."""
+        self.last = last
+        self.pieces: set[int] = set()
+        self.lock = Lock()
+
+    def mapped(self, address: int, size: int) -> bytes | None:
+        base = address - address % 100
+        return bytes(min(size, base + 100 - address)) if base in self.pieces else None
+
+    def map_segment(self, address: int, _: float) -> None:
+        assert self.lock.held
+        if address >= self.last:
+            raise FailedError(ReplyCode.CALL_FAILED, "it cannot be shared")
+        self.pieces.add(address - address % 100)
+
+
+class Lock:
+    """A lock that counts how often it was taken."""
+
+    def __init__(self) -> None:
+        self.held, self.taken = False, 0
+
+    def __enter__(self) -> None:
+        self.held, self.taken = True, self.taken + 1
+
+    def __exit__(self, *_: object) -> None:
+        self.held = False
+
+
+@pytest.mark.parametrize("is_candidate", [True, False])
+def test_pieces_are_mapped_once_whatever_lies_in_them(*, is_candidate: bool) -> None:
+    """Timers may go first before each of them, and others use the process."""
+    handle, done = Process(), list[str]()
+    session: Any = SimpleNamespace(
+        handle=handle, process=SimpleNamespace(freeze=lambda: done.append("frozen"))
+    )
+    runner: Any = SimpleNamespace(
+        candidate=session if is_candidate else None,
+        time_limit_s=lambda *_: 1.0,
+        yield_to_timers=lambda: done.append("yielded") if not handle.lock.held else None,
+    )
+    spans = [(at, at + 20) for at in range(0, 180, 20)] + [(290, 520)]
+    assert output_mapping._map(runner, session, spans)
+    assert handle.pieces == {0, 100, 200, 300, 400, 500}
+    assert handle.lock.taken <= len(handle.pieces) + 1
+    assert done == ["yielded"] * handle.lock.taken + ["frozen"] * is_candidate
+    assert output_mapping._map(runner, session, spans)
+    assert handle.lock.taken <= len(handle.pieces) + 2
+    handle.last = 600
+    assert not output_mapping._map(runner, session, [*spans, (600, 610)])

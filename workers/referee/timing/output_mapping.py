@@ -91,21 +91,39 @@ def map_in_place(runner: CallRunner, session: Session, addresses: list[int], cal
 
 def _map(runner: CallRunner, session: Session, spans: list[tuple[int, int]]) -> bool:
     """Map everything at these addresses; False if a part cannot be mapped."""
+    left = spans
     try:
-        for start, end in spans:
-            at = start
-            while at < end:
-                runner.yield_to_timers()
-                with session.handle.lock:
-                    session.handle.map_segment(at, runner.time_limit_s(session, 1))
-                    shown = session.handle.mapped(at, end - at)
-                at += len(shown) if shown is not None else end
+        while left:
+            runner.yield_to_timers()
+            with session.handle.lock:
+                left = _map_first(runner, session, left)
     except FailedError:  # memory that cannot be shared: a candidate's own allocation
         return False
     finally:
         if session is runner.candidate:
             session.process.freeze()
     return True
+
+
+def _map_first(
+    runner: CallRunner, session: Session, spans: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Map the first piece that is not mapped yet; returns what lies behind it.
+
+    The caller holds the process's lock, for which evaluations of the same problem wait: once for
+    each piece and not for each output, of which several lie in a piece.
+    """
+    handle = session.handle
+    for index, (at, end) in enumerate(spans):
+        while at < end:
+            shown = handle.mapped(at, end - at)
+            if shown is None:
+                handle.map_segment(at, runner.time_limit_s(session, 1))
+                shown = handle.mapped(at, end - at)
+                rest = end if shown is None else at + len(shown)
+                return [(rest, end), *spans[index + 1 :]]
+            at += len(shown)
+    return []
 
 
 def _spans(addresses: list[int], leaves: list[layout.Node]) -> list[tuple[int, int]]:
