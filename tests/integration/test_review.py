@@ -11,11 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from app.domain.review import LOCK_S, Opinion
+from app.domain.verdict import Verdict
 from app.store import audit, evaluations, review_queues, reviews, tables
 from app.store.browse import review
 from app.store.review_queues import EVERYTHING, Conditions, Progress
 from app.store.reviews import GivenReview, LockedError, ReviewError
 from tests.integration.reviewing import World, export, stale
+from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT
 
 
 def test_the_queue_fills_itself_and_what_matters_most_comes_first(world: World) -> None:
@@ -204,6 +206,34 @@ def test_a_queue_is_a_filter_of_what_waits_and_says_how_much_is_done(world: Worl
         assert review_queues.progress(connection, Conditions(verdict="hack")) == Progress(
             done=1, waiting=0, is_exact=True
         )
+
+
+def test_an_item_follows_the_verdict_that_counts_and_its_findings(world: World) -> None:
+    def held(name: str) -> tuple[str | None, list[str]]:
+        i = tables.review_items.c
+        query = sa.select(i.label, i.detectors).where(i.evaluation_id == world.ids[name])
+        with world.database.read() as connection:
+            row = connection.execute(query).one()
+        return row.label, row.detectors
+
+    def judge(name: str, verdict: Verdict) -> None:
+        with world.database.begin() as connection:
+            evaluations.add_verdict(connection, world.ids[name], verdict)
+
+    assert held("suspect") == ("suspect", ["claimed_time"])
+    judge("suspect", HACK)
+    assert held("suspect") == ("hack", ["no_kernel", "stale_result"])
+    review_id = world.say("suspect", Opinion.BUG, second_opinion=True)
+    assert held("suspect") == ("suspect", ["no_kernel", "stale_result"])
+    with world.database.begin() as connection:
+        reviews.undo(connection, world.ada, review_id)
+        reviews.queue(connection, world.ada, [world.ids["clean"]])
+    assert held("suspect") == ("hack", ["no_kernel", "stale_result"])
+    assert held("clean") == ("clean", [])
+    judge("clean", SUSPECT)
+    assert held("clean") == ("suspect", ["claimed_time"])
+    judge("clean", CLEAN)
+    assert held("clean") == ("clean", [])
 
 
 def test_of_many_waiting_items_no_more_are_counted_than_are_worth_it(

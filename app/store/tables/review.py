@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.review import Opinion
 from app.domain.verdict import Label
@@ -38,6 +39,8 @@ review_items = sa.Table(
     sa.Column(
         "verdict_id", sa.Uuid
     ),  # the automatic verdict that brought it here; NULL where a person did
+    sa.Column("label", sa.Text),  # the one that counts; with `detectors` kept by triggers
+    sa.Column("detectors", ARRAY(sa.Text), nullable=False, server_default="{}"),
     sa.Column("fast", sa.Double, nullable=False),
     sa.Column("suspicious", sa.Double, nullable=False),
     sa.Column("exported", sa.Boolean, nullable=False, server_default=sa.false()),
