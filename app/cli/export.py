@@ -126,7 +126,9 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-speedup", type=float, help="Least low end of the speedup's 95 % interval.")
 @click.option("--max-speedup", type=float, help="Greatest measured speedup that is believed.")
 @click.option(
-    "--min-coverage", type=NumberRange(0, 1), help="Least share of kernel time in own kernels."
+    "--min-coverage",
+    type=NumberRange(0, 1),
+    help="Least coverage: share of GPU time in the candidate's own kernels.",
 )
 @click.option(
     "--extraction/--no-extraction",

@@ -194,7 +194,7 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     "run": runs.c.name,
     "model": runs.c.model,
 }
-"""Field of `Row` → where it comes from."""
+"""Field of `EvaluationRow` → its SQL expression."""
 
 SELECTABLE = sa.select(*(column.label(name) for name, column in COLUMNS.items())).select_from(
     JOINED
