@@ -4,8 +4,9 @@ call was profiled (hacks 1f, 3e).
 A candidate that detects the profiler, or a dispatch mode, can run an honest kernel for it and the
 library otherwise: then the profile says whose work it is of a call that does not count.  Evidence:
 the device's busy time in the profiled call against the referee's time per call, which holds all
-that the device does and the host's launches, too.  On the CPU device the time of interpreted
-kernels alone, because the account slows operators down.
+that the device does and the host's launches, too.  On the CPU device the processor's time of
+interpreted kernels alone: the account slows operators down, and others may have the processor
+during the one call.
 
 On a GPU it only informs: evaluations share the device while one is profiled, and a kernel that is
 interrupted for another's turn seems longer.  By how much was not measured.
@@ -28,13 +29,13 @@ lower, in a call alone.
 """
 
 TIMES_INTERPRETED, BEYOND_INTERPRETED_US = 4.0, 100_000.0
-"""The same on the CPU device, where others may have the processor during the one call."""
+"""The same on the CPU device, where others share caches and the clock rate during the one call."""
 
 
 class SlowerWhenProfiled:
     """A profile of another call than those that count."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where it was timed, and kernels of its own are credited by the profile."""

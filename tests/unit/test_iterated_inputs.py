@@ -168,7 +168,7 @@ def test_inputs_are_stretched_far_where_the_reference_allows_it() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        _powers,  # of growing products, whose size does not matter
+        _powers,  # the size of the matrix does not matter
         lambda x: _decayed(x) ** 2,  # 16,384 times as large
         lambda x: torch.sin(1e4 * _decayed(x)),  # depends on roundings
         lambda x: _decayed(x.exp()),  # overflows

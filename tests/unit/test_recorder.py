@@ -3,6 +3,7 @@ as CUDA documents them.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from workers.backends.recording import recorder as recording
-from workers.backends.recording.recorder import LEAD_NS, LONGEST_LEAD_NS, Recorder
+from workers.backends.recording.recorder import LEAD_NS, LONGEST_LEAD_NS, Clock, Recorder
 from workers.protocol import control_channel, launch_records
 from workers.protocol.launch_records import Launch
 from workers.referee.probes import call_profile
@@ -287,3 +288,14 @@ def test_a_device_is_busy_at_least_as_long_as_what_it_ran(
     spec: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
     testimony, table, _ = call_profile.profile(trials, spec, 1e12, full=False)
     assert (table.device_us, table.coverage_time, testimony.launches) == (device_us, covered, 3)
+
+
+def test_a_kernel_is_not_charged_for_what_others_do_meanwhile() -> None:
+    clock = Clock(torch.device("cpu"))
+    clock.mark()
+    time.sleep(0.02)  # others have the processor
+    clock.mark()
+    assert 0 <= clock.spent_ns() < clock.nanoseconds()
+    clock.begin_again()
+    clock.mark()
+    assert clock.spent_ns() <= clock.nanoseconds()
