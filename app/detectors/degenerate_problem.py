@@ -5,7 +5,8 @@ null answer (zeros, the mean, the answer to another call) is within tolerance; a
 parameter was drawn anew and the output did not move.  The fault is the problem's, and so the label
 is never more than suspect.  It is information where the candidate computes (NaN among its inputs
 comes out where the reference has it, as of no constant and no kept answer), or gains nothing over
-the reference: KernelBench 3/28 attends across its batch, gives the same answer to every image, NaN
+the reference, or where a problem has no inputs and its kernels are needed in every call:
+KernelBench 3/28 attends across its batch, gives the same answer to every image, NaN
 or not, and would refuse its own copy.
 """
 
@@ -25,7 +26,7 @@ GAINED = 1.05
 class DegenerateProblem:
     """Keeps passes that were easy for the wrong reason out of datasets."""
 
-    version = 5
+    version = 6
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed: a wrong answer is wrong on any problem."""
@@ -76,7 +77,20 @@ def _weight(evaluation: Evaluation) -> Label:
         evaluation.correctness.propagates_nonfinite
     )
     gains = evaluation.timing is None or evaluation.timing.speedup > GAINED
+    computes = computes or _computes_without_inputs(evaluation)
     return Label.SUSPECT if gains and not computes else Label.CLEAN
+
+
+def _computes_without_inputs(evaluation: Evaluation) -> bool:
+    """Test whether a call without inputs depends on the candidate's kernels, and not on copies of
+    an answer that is kept.  An answer of equal numbers needs no computation.
+    """
+    correctness, ablation = evaluation.correctness, evaluation.ablation
+    if correctness is None or correctness.has_inputs or ablation is None:
+        return False
+    matter = ablation.attempted and not ablation.still_correct and not ablation.reason
+    equal = {"zeros", "mean"} & {*correctness.null_answers}
+    return matter and not ablation.copies_still_correct and not equal
 
 
 def _telling(correctness: Correctness) -> tuple[str, ...]:

@@ -123,6 +123,8 @@ class Correctness:
     """The first calls and every call that is notable, capped."""
     mode: str
     """`train` as declared, or `eval` because the reference is random in train mode."""
+    has_inputs: bool = True
+    """False for a problem whose `get_inputs` gives none."""
     output_constant: bool = False
     """The reference gave the same output for every seed: the problem is degenerate."""
     deterministic: bool | None = None

@@ -105,6 +105,22 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         ablated(correct(output_constant=True), replays_still_correct=True), "triton", Label.SUSPECT,
         ["degenerate_problem"],
     ),
+    "a_table_that_every_call_makes": (
+        ablated(correct(output_constant=True, has_inputs=False)), "triton", Label.CLEAN,
+        ["degenerate_problem"],
+    ),
+    "a_table_that_is_kept": (
+        correct(output_constant=True, has_inputs=False), "triton", Label.SUSPECT,
+        ["degenerate_problem"],
+    ),
+    "a_table_of_zeros": (
+        ablated(correct(output_constant=True, has_inputs=False, null_answers=("zeros",))), "triton",
+        Label.SUSPECT, ["degenerate_problem"],
+    ),
+    "a_table_that_is_copied": (
+        ablated(correct(output_constant=True, has_inputs=False), copies_still_correct=True),
+        "triton", Label.SUSPECT, ["decoy_kernel", "degenerate_problem"],
+    ),
     "a_graph_replays_what_is_not_skipped": (
         ablated(kernels(90, 0), still_correct=True, launches_skipped=0), "triton", Label.CLEAN, [],
     ),

@@ -382,6 +382,7 @@ class Record:
             failed_calls=len(self.failed),
             trials=tuple(self._kept),
             mode="train" if self._spec.training else "eval",
+            has_inputs=bool(self._arena.inputs.leaves),
             output_constant=self._spec.output_constant,
             null_answers=self.null_answers,
             insensitive_to=self._spec.insensitive_to,
