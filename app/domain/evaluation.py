@@ -137,7 +137,7 @@ class Timing:
     device: DeviceTiming | None = None
     """Where the job asked for it (JobOptions.device_time)."""
     reference_usual_us: float | None = None
-    """The least that the reference took in earlier contests on this device; None
+    """The least that the reference took in earlier benchmarks on this device; None
     where too few are known.
     """
 

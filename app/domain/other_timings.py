@@ -21,7 +21,7 @@ class BaselineTiming:
     """
     ci_low: float | None = None
     ci_high: float | None = None
-    """95 % confidence interval, of both contests together."""
+    """95 % confidence interval, of both benchmarks together."""
     baseline_us: float | None = None
     """Its time per call, in the benchmark in which it was measured."""
     error: str | None = None

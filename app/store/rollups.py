@@ -23,7 +23,7 @@ FOLD_ROWS = 2_000
 about a millisecond.
 """
 
-NOBODY = UUID(int=0)
+NO_RUN = UUID(int=0)
 """Stands for no run where keys are compared."""
 
 COUNTED = (attempt_counts, hourly_counts, hourly_stages, hourly_findings)
@@ -134,7 +134,7 @@ def _comparable(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     PostgreSQL can hash.
     """
     return (
-        sa.func.coalesce(column, sa.literal(NOBODY, sa.Uuid))
+        sa.func.coalesce(column, sa.literal(NO_RUN, sa.Uuid))
         if isinstance(column.type, sa.Uuid)
         else column
     )

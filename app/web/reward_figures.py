@@ -50,7 +50,7 @@ class Rewards:
     """Part of the reward, its mean over all turns, and the turns that have it."""
     turns: int
     unrewarded: int
-    """Turns without a reward: infrastructure failures and invalid problems."""
+    """Turns without a reward: infrastructure faults and invalid problems."""
     more: bool
     """True if the run has more turns than were read."""
 

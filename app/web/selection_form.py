@@ -46,7 +46,7 @@ OPTIONS = (
     Field(
         name="kind",
         is_common=True,
-        label="Row type",
+        label="Kind of row",
         help="Content of one row.",
         default="the usual one of the format",
         options={
