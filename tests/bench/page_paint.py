@@ -13,6 +13,10 @@ from app.store.database import Database
 
 FIRST_CONTENTS = 5
 """Loads of each kind of page in Chromium."""
+OPENED_S = 0.5
+"""Wait between the opening of a window and the page: Chromium draws the window's own frame by
+processes of its own, which would otherwise take the cores from the page that is measured.
+"""
 UPDATES = 20
 PAINTED = "(performance.getEntriesByName('first-contentful-paint')[0] || {startTime: 0}).startTime"
 
@@ -20,8 +24,8 @@ PAINTED = "(performance.getEntriesByName('first-contentful-paint')[0] || {startT
 def first_content_ms(
     browser: Browser, url: str, pages: dict[str, list[str]]
 ) -> dict[str, dict[str, float]]:
-    """First contentful paint by kind, as the browser reports it, each in a context of its
-    own: nothing cached.  The kinds take turns, so that a burst of other work on the
+    """First contentful paint by kind, as the browser reports it, each in a window and a context
+    of its own: nothing cached.  The kinds take turns, so that a burst of other work on the
     machine is not that of one kind.
     """
     times: dict[str, list[float]] = {name: [] for name in pages}
@@ -37,6 +41,7 @@ def first_content_ms(
 def _painted_ms(browser: Browser, address: str) -> float:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
+    time.sleep(OPENED_S)
     page.goto(address, wait_until="load")
     while not page.evaluate(PAINTED):
         time.sleep(0.01)
