@@ -73,8 +73,8 @@ class OutputCheck:
     right as a whole.
     """
     kept_input: int | None = None
-    """Input that hardly changes in the right answer, and whose change an output leaves out that is
-    right as a whole.
+    """Input that hardly changes in the right answer, where an output that is right as a whole
+    leaves this change out.
     """
 
 
@@ -124,7 +124,7 @@ class Correctness:
     mode: str
     """`train` as declared, or `eval` because the reference is random in train mode."""
     has_inputs: bool = True
-    """False for a problem whose `get_inputs` gives none."""
+    """False for a problem without inputs."""
     output_constant: bool = False
     """The reference gave the same output for every seed: the problem is degenerate."""
     deterministic: bool | None = None

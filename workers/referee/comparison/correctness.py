@@ -140,7 +140,7 @@ class ComparedOutput:
     slices: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By call, dimension and index of a wrong slice."""
     kept: Mapping[int, int] = field(default_factory=dict)
-    """By call, index of an input whose change is left out (kept_inputs.py)."""
+    """By call, index of an input with a change that is left out (kept_inputs.py)."""
 
     @functools.cached_property
     def ok(self) -> list[bool]:

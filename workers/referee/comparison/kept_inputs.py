@@ -1,7 +1,7 @@
 """EVALUATE: small changes to an input that an answer leaves out (hack 1c).
 
 Errors are relative to a whole output.  Where the right answer is an input that hardly changes (a
-residual whose branch is scaled by 1e-6, an optimiser's step, a response that is normalised by
+residual with a branch scaled by 1e-6, an optimiser's step, a response that is normalised by
 almost one), the input as it is lies within the limits.  So the error is also compared with the
 change itself: an answer is wrong if it is off by half of the change that the reference, in its own
 precision, computes accurately; and if it equals the input in most of the elements that change in
@@ -47,7 +47,7 @@ def first(
     baseline: torch.Tensor,
     inputs: Sequence[tuple[int, torch.Tensor]],
 ) -> int | None:
-    """Index of the first input whose change one call's output leaves out; None if there is none.
+    """Index of the first input with a change that an output leaves out; None if there is none.
 
     `got`, `baseline`: (elements,) in the output's type; `expected`: the same in fp64; `inputs`:
     index and elements of the inputs of the output's type and shape.

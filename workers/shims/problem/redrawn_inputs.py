@@ -129,7 +129,7 @@ def _sizes(leaves: list[Any]) -> set[int]:
 
 
 def _adds_up(x: torch.Tensor, sizes: Collection[int]) -> bool:
-    """Test for several equal integers above one whose sum is the length of an input: sizes of
+    """Test for several equal integers above one with the length of an input as their sum: sizes of
     groups, which no change of a single one may leave behind.
     """
     if not _is_integer(x) or x.dim() != 1 or len(x) < 2 or not _is_uniform(x):
