@@ -19,9 +19,11 @@ __all__ = [
     "percent",
     "plural",
     "ratio",
+    "reward",
     "scientific",
     "size_bytes",
     "span",
+    "usd",
     "utc",
 ]
 
@@ -98,6 +100,18 @@ def count(value: int | None) -> str:
 def by_numbers(name: str) -> list[tuple[str, int]]:
     """Key that sorts numbers in names by their value: 7b, 14b, 70b."""
     return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
+
+
+def reward(value: float | None) -> str:
+    """A reward with three decimals."""
+    return MISSING if value is None else f"{value:.3f}"
+
+
+def usd(value: float | None) -> str:
+    """US dollars: cents from a dollar on, below it hundredths of them: `$12.30`, `$0.0042`."""
+    if value is None:
+        return MISSING
+    return f"${value:,.2f}".replace(",", "\u202f") if value >= 1 or not value else f"${value:.4f}"
 
 
 def plural(value: int, one: str, many: str = "") -> str:

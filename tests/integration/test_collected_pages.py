@@ -64,7 +64,7 @@ def test_a_turn_tells_of_its_call(collected):
     last = max(site.rows("nodes"), key=lambda node: node.turn)
     [turn] = [row for row in site.rows("turns") if row.turn_id == last.turn_id]
     page = web.get(f"/trajectories/{turn.trajectory_id}?turn={turn.turn_index}&tab=response").text
-    assert "50 tokens in, 20 out; 0.0010 USD" in page
+    assert "50 tokens in, 20 out; $0.0010" in page
     assert f"/attempts/{last.node_id}" in page
 
 

@@ -22,6 +22,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filter_walk, "TRIED_S", 0.0)
     monkeypatch.setattr(filter_walk, "LEAST_WINDOW", 3)
     monkeypatch.setattr(candidates, "SEARCH_S", 0.0)
+    monkeypatch.setattr(candidates, "FURTHER_S", 0.0)
 
 
 def _listed(page: str) -> list[str]:
@@ -42,7 +43,7 @@ def test_searches_that_go_on_find_every_row_once_and_in_order(
     while address:
         page = pages.get(address).text
         found += _listed(page)
-        link = re.search(r'href="([^"]+)">Search further<', page)
+        link = re.search(r'href="([^"]+)" title="[^"]+">Search further<', page)
         assert (link is None) == ("not searched yet" not in page)
         address = html.unescape(link[1]) if link else None
         stops += link is not None

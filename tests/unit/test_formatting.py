@@ -101,3 +101,17 @@ def test_cells_with_parts_are_json() -> None:
     )
     [_, row] = csv.reader(answer.get_data(as_text=True).splitlines())
     assert [json.loads(cell) for cell in row] == [3, {"passed": 1}, ["a"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0.0, "$0.00"),
+        (0.0042, "$0.0042"),
+        (12.3, "$12.30"),
+        (1234.5, "$1\u202f234.50"),
+    ],
+)
+def test_dollars(value: float | None, shown: str) -> None:
+    assert formatting.usd(value) == shown

@@ -79,6 +79,8 @@ SEARCH_S = 0.9
 """Time that a page searches for the rows of a filter: it is answered within a second, and says how
 far the search came.
 """
+FURTHER_S = 4.0
+"""The same of a search that a reader has gone on with."""
 
 K = TypeVar("K")
 
@@ -89,14 +91,14 @@ def index() -> str | tuple[str, int]:
     """One page.  A filter that cannot be read is shown with the place and the expected text, status
     400, over the rows of the other fields.
     """
-    view = LISTING.view("queued")
+    view = LISTING.view("queued", "further")
     error: filter_tokens.WhereError | None = None
     try:
         expression = _expression(view.asked)
     except filter_tokens.WhereError as found:
         error, expression = found, _expression(view.asked | {"where": ""})
     page, facets, too_broad = None, None, None
-    budget = Budget.of(SEARCH_S)
+    budget = Budget.of(FURTHER_S if request_context.argument("further") else SEARCH_S)
     with request_context.database().snapshot() as connection:
         saved = views.of(connection, LISTING.endpoint)
         stored = candidates.stored(connection)
@@ -124,6 +126,7 @@ def index() -> str | tuple[str, int]:
         notice=_notice(),
         budget=budget,
         further=_further(view, budget),
+        further_s=FURTHER_S,
         **(
             view.pages(page, lambda row: _place(view.sort, row))
             if page
@@ -159,7 +162,7 @@ def _further(view: View, budget: Budget) -> str | None:
         if view.sort in candidates.SORTS
         else Cursor(created_at=value, evaluation_id=evaluation_id)
     )
-    return view.url(**{view.listing.cursors[0]: place.encode()})
+    return view.url(**{view.listing.cursors[0]: place.encode(), "further": "yes"})
 
 
 def _total(
