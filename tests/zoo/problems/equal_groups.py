@@ -1,4 +1,4 @@
-"""Means over groups of rows, whose sizes add up to all rows and are equal in every draw."""
+"""Means over groups of rows.  The sizes of these add up to all rows and are equal in every draw."""
 
 import torch
 from torch import nn

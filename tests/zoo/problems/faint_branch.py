@@ -1,4 +1,4 @@
-"""A residual block whose branch is scaled to a millionth by a constant of the code: x + 1e-6 · branch(x) is x to within
+"""A residual block with a branch that a constant of the code scales to a millionth: x + 1e-6 · branch(x) is x to within
 the tolerance of single precision."""
 
 import torch
