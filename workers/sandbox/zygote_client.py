@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -104,6 +105,7 @@ class Zygote:
             )
         self._channel = ours
         self._ready = False
+        self._greeted = threading.Lock()
         self.active: list[str] = []
         self.missing: list[str] = []
 
@@ -116,8 +118,11 @@ class Zygote:
         """Wait until it has imported its roles' modules and confined itself.  Raises
         ZygoteError.
         """
-        if self._ready:
-            return
+        with self._greeted:  # it greets once: of two threads that listen, one would wait for ever
+            if not self._ready:
+                self._listen()
+
+    def _listen(self) -> None:
         greeting = self._channel.recv(zygote.MESSAGE_BYTES)
         if not greeting:
             code = self._process.wait()
