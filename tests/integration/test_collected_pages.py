@@ -77,7 +77,9 @@ def test_pages_show_how_endpoints_are(collected, settings):
     permit = limiter.acquire()
     with site.database.begin() as connection:
         endpoints.probed(
-            connection, "local", {"seed": True, "warnings": ["<b>no usage</b> is reported"]}
+            connection,
+            "local",
+            {"seed": True, "models": ["m", "n"], "warnings": ["<b>no usage</b> is reported"]},
         )
         workers.beat(connection, worker="w", endpoint="local", in_flight=1, has_key=True)
         (collection_id,) = (each.collection_id for each in lifecycle.listed(connection))
@@ -88,6 +90,9 @@ def test_pages_show_how_endpoints_are(collected, settings):
             '<td class="number">1</td><td class="number">1</td><td class="number">8 of 64</td>'
             in page
         )
+    page = web.get("/endpoints").text
+    assert '<dt>Seed</dt><dd class="break">yes</dd>' in page
+    assert '<dt>Models</dt><dd class="break">m, n</dd>' in page
     permit.done(None)
     limiter.close()
 
