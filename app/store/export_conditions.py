@@ -97,14 +97,7 @@ def conditions(
     expression = filters.parse(spec.where)
     named = filters.names(expression)
     measured = evaluations.c
-    stages = [
-        Condition(
-            name="where",
-            keeps=filter_sql.compile(expression),
-            rule=filters.unparse(expression) or "everything",
-            keeps_codeless=filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)),
-        )
-    ]
+    stages = [_where(expression)]
     refused = None if kind.takes_all else sa.false()
 
     def stage(name: str, keeps: sa.ColumnElement[bool], rule: str) -> None:
@@ -141,6 +134,16 @@ def conditions(
         rule = "neither suspect nor hack, nor is another evaluation of the source a hack"
         stage("clean", clean, rule)
     return stages + _figures(spec) + _teaching(spec, kind)
+
+
+def _where(expression: filters.Expression) -> Condition:
+    """The stage of the filter."""
+    return Condition(
+        name="where",
+        keeps=filter_sql.compile(expression),
+        rule=filters.unparse(expression) or "everything",
+        keeps_codeless=filter_sql.compile(filters.without(expression, filter_fields.ON_DEVICE)),
+    )
 
 
 def _figures(spec: Spec) -> list[Condition]:
