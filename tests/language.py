@@ -42,7 +42,7 @@ WORDS = {
     "who": frozenset({"who", "whom", "whose", "whoever"}),
     "nobody": frozenset({"nobody", "somebody", "ours"}),
 }
-"""Words whose frequency is limited, by the name of their figure."""
+"""Words of limited frequency, by the name of their figure."""
 
 LEAST_WORDS = 3
 """Words from which on a string constant is a message."""

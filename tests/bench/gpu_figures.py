@@ -24,7 +24,7 @@ CANDIDATES = 96
 
 
 PAIR_BUDGET_S = 0.3
-"""The same for pairs whose precision is the figure; the others in flight have the usual budget."""
+"""The same for pairs of which the precision is the figure; others have the usual budget."""
 
 
 SPIN = """

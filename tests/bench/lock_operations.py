@@ -143,7 +143,7 @@ OPERATIONS = Operations()
 
 
 class WatchedLock(DeviceLock):
-    """A lock that tells `OPERATIONS` who holds it."""
+    """A lock that tells `OPERATIONS` its holder."""
 
     def _begin_checking(self) -> None:
         super()._begin_checking()

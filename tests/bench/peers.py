@@ -51,7 +51,7 @@ REFERENCE, CANDIDATE, TABLE = ".reference.py", ".candidate.py", "expected.tsv"
 KINDS = ("honest", "hack", "incorrect", "policy", "audit")
 OUTCOMES = ("credited", "slow", "accused", "refused", "invalid")
 WORTH = 1.05
-"""A speedup whose interval reaches no further earns nothing: a cheat at its honest time."""
+"""A speedup with an interval that reaches no further earns nothing: a cheat at its honest time."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A filter whose search is ended by its time limit: the page says so, and links to the rest."""
+"""A search that its time limit ends: the page says so, and links to the rest."""
 
 from __future__ import annotations
 

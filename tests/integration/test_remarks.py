@@ -1,4 +1,4 @@
-"""Comments and tags: on runs, problems, trajectories and candidates, filtered, audited, and safe."""
+"""Comments and tags: on runs, problems, trajectories and candidates, filtered, audited, safe."""
 
 from __future__ import annotations
 

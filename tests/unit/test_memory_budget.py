@@ -194,7 +194,7 @@ def test_memory_that_the_referee_caches_is_not_free_for_processes() -> None:
 def test_free_memory_of_a_gpu_is_without_the_referees_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A cache of 8 GB admitted evaluations whose processes lacked as much."""
+    """A cache of 8 GB admitted evaluations with processes that lacked as much."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (40, 100))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 30)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 10)

@@ -92,7 +92,7 @@ def test_inputs_that_belong_to_the_answer_do_not_keep_outputs_from_their_places(
 
 
 class Process:
-    """A process whose memory has pieces of 100 bytes, from multiples of that on."""
+    """A process with memory in pieces of 100 bytes, from multiples of that on."""
 
     def __init__(self, last: int = 10_000) -> None:
         """`last`: end of the memory that can be shared."""

@@ -103,7 +103,7 @@ def test_one_that_ended_itself_is_our_fault(stopwatch: Stopwatch) -> None:
 
 
 class Channel:
-    """A channel with an answer, after some looks in vain or for one who sleeps."""
+    """A channel with an answer, after some looks in vain or for a sleeper."""
 
     def __init__(self, looks: float) -> None:
         self.looks = looks

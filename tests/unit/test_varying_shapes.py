@@ -1,4 +1,4 @@
-"""Problems whose shapes vary from call to call, and not in the draws that describe them."""
+"""Problems with shapes that vary from call to call, and not in the draws that describe them."""
 
 from __future__ import annotations
 

@@ -279,9 +279,8 @@ class ConfinedProcess:
         if not self._all_stopped:
             raise RuntimeError("the process is not frozen")
         own = self._observed_threads()
-        if self._is_stopped(own) or self._is_stopped(
-            own
-        ):  # again: threads that were dead before are gone now
+        # Twice: threads that are dead at the first look are gone at the second.
+        if self._is_stopped(own) or self._is_stopped(own):
             return
         if readable(self._notes, timeout_s=ENDING_S):
             self._take_note()
