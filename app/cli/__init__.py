@@ -93,6 +93,8 @@ class _Assay(Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
+            if errors.is_unread(error):
+                errors.end_unread()
             if ctx.params["debug"]:
                 raise
             raise errors.translate(error) from error
@@ -102,6 +104,7 @@ class _Assay(Group):
     ) -> Any:
         try:
             code = super().main(args, prog_name or "assay", **{**extra, "standalone_mode": False})
+            sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(errors.USAGE)
@@ -111,6 +114,10 @@ class _Assay(Group):
         except click.Abort:
             click.echo("interrupted", err=True)
             sys.exit(130)
+        except BrokenPipeError as error:
+            if not errors.is_unread(error):
+                raise
+            errors.end_unread()
         sys.exit(code if isinstance(code, int) else errors.OK)
 
 

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
+import select
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
+
+STDOUT = 1
+"""Descriptor of standard output."""
 
 OK = 0
 NO = 1
@@ -14,6 +21,10 @@ USAGE = 2
 """Usage or bad input: the same command cannot succeed."""
 INFRASTRUCTURE = 3
 """A server, a worker or this program failed: the same command may succeed later."""
+UNREAD = 141
+"""The reader of standard output has ended, as `| head` does: the code that shells give a program
+which the signal SIGPIPE ends.
+"""
 
 
 class BadInputError(click.ClickException):
@@ -34,6 +45,21 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BadInputError(f"{path}: expected text in UTF-8: {error}") from error
+
+
+def is_unread(error: Exception) -> bool:
+    """True if standard output is a pipe whose reader has ended; other broken pipes are faults."""
+    if not isinstance(error, BrokenPipeError):
+        return False
+    watched = select.poll()
+    watched.register(STDOUT, 0)
+    return any(event & select.POLLERR for _, event in watched.poll(0))
+
+
+def end_unread() -> NoReturn:
+    """End without a message; what is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+    sys.exit(UNREAD)
 
 
 def translate(error: Exception) -> click.ClickException:
