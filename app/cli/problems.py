@@ -21,11 +21,11 @@ from app.cli.group import Group
 from app.cli.number_range import NumberRange
 from app.client import Client
 from app.domain import kernelbench, problem_folder, sweep
-from app.domain.job import REWARD_BUDGET_S, JobOptions, Priority
+from app.domain.job import REWARD_BUDGET_S, TERMINAL, JobOptions, Priority
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
 from app.settings import Settings
-from app.store import checks, problems
+from app.store import checks, jobs, problems
 from app.workflows import CHECK
 
 MOST_NAMED = 5
@@ -137,9 +137,10 @@ def check(
         job_ids = _submit(
             client, chosen, gpu, sweep.options(budget_s, device_time=device_time), fresh=fresh
         )
+        waiting = _number_open(client, job_ids)
         worker = stack.enter_context(services.Worker(settings, client, gpu))
         rows = _gathered(client, job_ids, worker)
-    said = sweep.summary(rows, time.perf_counter() - began)
+    said = sweep.summary(rows, time.perf_counter() - began, waiting)
     if as_json:
         output.json_out(
             {"rows": [asdict(row) | {"outcome": row.outcome} for row in rows], "summary": said}
@@ -216,6 +217,10 @@ def _of_folder(directory: Path, source_set: str | None) -> problem_folder.Proble
         raise errors.BadInputError("\n".join(found.bad))
     for message in found.bad:
         output.err().print(output.safe(f"left out: {message}"), markup=False)
+    if found.outside:
+        some = ", ".join(path.as_posix() for path in found.outside[:MOST_NAMED])
+        said = f"left out: {len(found.outside)} files that lie in no level"
+        output.err().print(output.safe(f"{said}: {some}"), markup=False)
     if found.others:
         some = ", ".join(path.name for path in found.others[:MOST_NAMED])
         said = (
@@ -278,6 +283,12 @@ def _submit(
         problem.reference_sha256: job_id for problem, job_id in zip(mixed, job_ids, strict=True)
     }
     return [by_problem[problem.reference_sha256] for problem in chosen]
+
+
+def _number_open(client: Client, job_ids: Sequence[UUID]) -> int:
+    """Number of the jobs that an earlier check has not ended."""
+    with client.database.begin() as connection:
+        return sum(state not in TERMINAL for state in jobs.states(connection, job_ids).values())
 
 
 def _gathered(
@@ -351,7 +362,11 @@ def _speedup(row: sweep.SweepRow) -> str:
 def _why(row: sweep.SweepRow) -> str:
     if row.error_kind:
         return f"{row.error_kind}: {' '.join((row.error or '').split())[: sweep.SHOWN_CHARS]}"
-    return ", ".join(row.findings)
+    reasons = [
+        *row.findings,
+        *([f"{sweep.DEGENERATE}: {row.degenerate}"] if row.degenerate else []),
+    ]
+    return ", ".join(reasons)
 
 
 def _summary(said: dict[str, Any]) -> Iterator[str]:
@@ -359,6 +374,9 @@ def _summary(said: dict[str, Any]) -> Iterator[str]:
         f"{said['problems']} problems: {said['clean']} passed and clean of {said['passed']} passed"
     )
     yield f"{said['one_in_interval']} of {said['timed']} timed have 1.0 in their interval"
+    if said["degenerate"]:
+        named = ", ".join(map(output.safe, said["degenerate"]))
+        yield f"passed, but a right answer proves little ({sweep.DEGENERATE}): {named}"
     for kind, count in said["kinds"].items():
         yield f"{count} × {kind}"
     for outcome in ("accused", "blamed", "our fault"):

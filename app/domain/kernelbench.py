@@ -59,6 +59,16 @@ def has_levels(directory: Path) -> bool:
     return any(is_level(path.parent) for path in _root(directory).glob("level*/*.py"))
 
 
+def outside(directory: Path) -> list[Path]:
+    """Python files that lie in no level, relative to the folder of the levels: a checkout has none
+    there, and a folder of one's own may have problems that are not read.
+    """
+    root = _root(directory)
+    levels = {path.parent for path in root.glob("level*/*.py") if is_level(path.parent)}
+    files = sorted(set(root.rglob("*.py")) - {each for level in levels for each in level.glob("*")})
+    return [path.relative_to(root) for path in files if path.name != "__init__.py"]
+
+
 def problem_files(directory: Path) -> dict[tuple[int, int], Path]:
     """(level, number) → file, in that order.  `directory`: a checkout, or the folder
     that holds `level1` … `level4`.

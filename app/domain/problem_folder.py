@@ -20,6 +20,8 @@ class ProblemFolder:
     """A message for each file that ought to be a problem and cannot be read as one."""
     others: tuple[Path, ...] = ()
     """Python files that define none of a problem's names."""
+    outside: tuple[Path, ...] = ()
+    """Python files that lie in no level, relative to the folder of the levels."""
 
 
 def read(directory: Path, source_set: str | None = None) -> ProblemFolder:
@@ -50,7 +52,9 @@ def _of_levels(directory: Path) -> ProblemFolder:
             problems.append(kernelbench.problem(path, level))
         except kernelbench.CheckoutError as error:
             bad.append(str(error))
-    return ProblemFolder(problems=tuple(problems), bad=tuple(bad))
+    return ProblemFolder(
+        problems=tuple(problems), bad=tuple(bad), outside=tuple(kernelbench.outside(directory))
+    )
 
 
 def _of_plain(directory: Path) -> ProblemFolder:

@@ -88,6 +88,10 @@ class SweepRow:
     reference_sha256: str = ""
     findings: tuple[str, ...] = ()
     """Detectors that accuse."""
+    degenerate: str = ""
+    """Reason why a right answer proves little, where it is not held against this copy of the
+    reference, which gains nothing.
+    """
     seconds: float | None = None
     """From the claim, or the start, to the result."""
     speedup: float | None = None
@@ -173,6 +177,11 @@ def row(
         findings=tuple(
             sorted({each.detector for each in verdict.findings if each.label is not Label.CLEAN})
         ),
+        degenerate="; ".join(
+            each.summary
+            for each in verdict.findings
+            if each.detector == DEGENERATE and each.label is Label.CLEAN
+        ),
         seconds=seconds,
         speedup=timing.speedup if timing else None,
         ci_low=timing.ci_low if timing else None,
@@ -252,13 +261,20 @@ def line(row: SweepRow) -> str:
         said += f"  truth {row.truth}"
     if row.findings:
         said += f"  {','.join(row.findings)}"
+    if row.degenerate:
+        said += f"  {DEGENERATE}: {row.degenerate}"
     if row.error_kind:
         said += f" {row.error_kind}: {' '.join((row.error or '').split())[:SHOWN_CHARS]}"
     return said
 
 
-def summary(rows: Sequence[SweepRow], seconds: float) -> dict[str, Any]:
-    """Counts, and names of problems that failed.  `seconds`: of the whole sweep."""
+def summary(
+    rows: Sequence[SweepRow], seconds: float, evaluated: int | None = None
+) -> dict[str, Any]:
+    """Counts, and names of problems that failed.  `seconds`: of the whole sweep, in which so many
+    were `evaluated`; all by default.
+    """
+    rated = len(rows) if evaluated is None else evaluated
     timed = [row for row in rows if row.speedup is not None]
     by_device = [row.device for row in rows if row.device is not None]
     named = {outcome: [_label(row) for row in rows if row.outcome == outcome] for outcome in _NAMED}
@@ -272,10 +288,11 @@ def summary(rows: Sequence[SweepRow], seconds: float) -> dict[str, Any]:
         "one_outside": [f"{_label(row)} {row.speedup:.3f}" for row in timed if not row.holds_one],
         "device_timed": sum(each.speedup is not None for each in by_device),
         "not_device_timed": _counted([each.error for each in by_device if each.error is not None]),
+        "degenerate": [_label(row) for row in rows if row.degenerate],
         "kinds": _counted([f"{row.status}: {_kind(row)}" for row in rows if _kind(row)]),
         **named,
         "seconds": seconds,
-        "per_minute": 60 * len(rows) / seconds if seconds else None,
+        "per_minute": 60 * rated / seconds if seconds and rated else None,
         "levels": {
             str(level): _level(rows, level)
             for level in sorted({row.level for row in rows}, key=str)

@@ -44,7 +44,19 @@ def test_a_bad_file_of_a_level_does_not_end_the_others(tmp_path: Path) -> None:
         ("1_c", "kernelbench", 2),
     ]
     assert [message.partition(": ")[0] for message in found.bad] == [f"{root}/level1/2_b.py"]
+    assert not found.outside
     assert {each.source_set for each in problem_folder.read(root, "own").problems} == {"own"}
+
+
+def test_files_beside_levels_are_named(tmp_path: Path) -> None:
+    root = put(tmp_path, level1__1_a=GOOD, hard__relu=GOOD, level1__more__2_b=GOOD, top=GOOD)
+    found = problem_folder.read(root)
+    assert [each.name for each in found.problems] == ["1_a"]
+    assert [path.as_posix() for path in found.outside] == [
+        "hard/relu.py",
+        "level1/more/2_b.py",
+        "top.py",
+    ]
 
 
 def test_folders_without_problems_are_refused(tmp_path: Path) -> None:

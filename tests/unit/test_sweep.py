@@ -11,9 +11,11 @@ import pytest
 from app.cli import problems
 from app.domain import kernelbench, sweep
 from app.domain.evaluation import Environment, Evaluation, EvaluationError, ProblemMemory, Status
+from app.domain.output_checks import Correctness
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
+from tests.timings import timing
 
 REFERENCE = b"""
 class Model:
@@ -138,6 +140,29 @@ def test_a_degenerate_problem_is_no_accusation_of_its_reference() -> None:
     said = sweep.summary([degenerate, accused], 60.0)
     assert said["kinds"] == {"passed: degenerate_problem": 1}
     assert (len(said["invalid"]), len(said["accused"])) == (1, 1)
+
+
+def test_a_problem_that_proves_little_is_named_though_its_reference_passed() -> None:
+    correctness = Correctness(calls=5, failed_calls=0, trials=(), mode="eval", output_constant=True)
+    evaluation = Evaluation(
+        status=Status.PASSED,
+        environment=HERE,
+        seed="",
+        correctness=correctness,
+        timing=timing(speedup=1.0, ci_low=0.98, ci_high=1.02),
+    )
+    subject = Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b"")
+    problem = Problem(name="72_x", reference=REFERENCE, level=1)
+    row = sweep.row(problem, evaluation, judge(subject, sweep.POLICY), 1.5)
+    assert (row.outcome, row.findings) == ("passed", ())
+    assert "same answer for different inputs" in row.degenerate
+    assert f"degenerate_problem: {row.degenerate}" in sweep.line(row)
+    assert sweep.summary([row, PASSED], 1.0)["degenerate"] == ["L1/72_x"]
+
+
+def test_the_rate_is_of_the_problems_that_were_evaluated() -> None:
+    assert sweep.summary([PASSED, PASSED], 60.0, evaluated=1)["per_minute"] == 1.0
+    assert sweep.summary([PASSED, PASSED], 0.2, evaluated=0)["per_minute"] is None
 
 
 def test_a_row_of_an_evaluation_and_its_line() -> None:
