@@ -48,6 +48,8 @@ class ClaimedTime:
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Most of the candidate's long blocks must disagree; in short ones waking may well take
         longer than working.  A clock that stands still shows in blocks of any length.
+
+        Raises ValueError for a timing without blocks of both sides: its clock cannot be checked.
         """
         timing = subject.evaluation.timing
         if timing is None:
@@ -55,7 +57,10 @@ class ClaimedTime:
         usual = [block for block in timing.blocks if block.side == "reference" and block.calls]
         blocks = [block for block in timing.blocks if block.side == "candidate" and block.calls]
         if not usual or not blocks:
-            return
+            raise ValueError(
+                "timing: expected blocks with calls of both sides, got"
+                f" {len(usual)} of the reference's and {len(blocks)} of the candidate's"
+            )
         worst_gap_us = max(map(_gap_us, usual))
         per_call_us = median(block.wall_us / block.calls for block in blocks)
         telling = [block for block in blocks if block.calls * per_call_us > WAKING * worst_gap_us]

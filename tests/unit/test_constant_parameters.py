@@ -72,6 +72,8 @@ def test_constants_are_buffers_without_effect_that_a_checkpoint_holds() -> None:
 class Gated(nn.Module):
     """A branch behind a single zero of a checkpoint, which `use` reads."""
 
+    gate: torch.Tensor
+
     def __init__(self, use: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
         self.use = use
