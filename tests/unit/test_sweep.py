@@ -16,6 +16,7 @@ from app.domain.problem import Problem
 from app.domain.verdict import Subject
 from app.judge import judge
 from tests.timings import timing
+from tests.unit.measurements import early
 
 REFERENCE = b"""
 class Model:
@@ -149,7 +150,7 @@ def test_a_problem_that_proves_little_is_named_though_its_reference_passed() -> 
         environment=HERE,
         seed="",
         correctness=correctness,
-        timing=timing(speedup=1.0, ci_low=0.98, ci_high=1.02),
+        timing=timing(speedup=1.0, ci_low=0.98, ci_high=1.02, blocks=early(4).timing.blocks),
     )
     subject = Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b"")
     problem = Problem(name="72_x", reference=REFERENCE, level=1)
