@@ -11,6 +11,7 @@ from app.domain import source_ablation
 from workers.backends import triton
 from workers.backends.recording import recorder as recording
 from workers.backends.recording.recorder import Recorder, copy_first
+from workers.protocol import control_channel
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
@@ -244,3 +245,21 @@ def test_a_kernel_whose_decorator_is_put_together_is_not_found() -> None:
     source = b"made = getattr(triton, 'j' + 'it')\n@made\ndef kernel(x):\n    work(x)\n"
     assert source_ablation.kernel_names(source) == frozenset()
     assert source_ablation.without_kernels(source) is None
+
+
+def test_several_modes_travel_as_one_number() -> None:
+    modes = [AblationMode.SILENT, AblationMode.NOTHING, AblationMode.SCALE, AblationMode.HONEST]
+    number = control_channel.packed_modes(modes)
+    assert control_channel.unpacked_modes(number, len(modes)) == modes
+    assert control_channel.unpacked_modes(AblationMode.KEEP, 1) == [AblationMode.KEEP]
+    with pytest.raises(ValueError, match="15"):
+        control_channel.unpacked_modes(0xF1, 2)
+    assert max(AblationMode) < 1 << control_channel.MODE_BITS
+
+
+def test_a_recorder_counts_launches_without_a_substitute() -> None:
+    recorder = Recorder()
+    for mode in (AblationMode.HONEST, AblationMode.SILENT, AblationMode.NOTHING, AblationMode.COPY):
+        recorder.substitute(mode)
+        recorder.count("k")
+    assert (recorder.total, recorder.left_out) == (4, 2)

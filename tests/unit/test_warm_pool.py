@@ -303,7 +303,6 @@ def test_waiting_for_a_spare_delays_no_timing(
                 seed=b"",
                 cancellation=Cancellation(),
             ),
-            launches=1,
             names=frozenset(),
             at_stake=True,
         )

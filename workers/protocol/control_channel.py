@@ -13,7 +13,7 @@ import mmap
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum, unique
 from typing import NamedTuple
 
@@ -107,8 +107,8 @@ class Command(IntEnum):
     own outputs only.  Answers the number of calls computed in fp64.
     """
     VARY = 15
-    """Reference only: fill slots a, a+1, … with an input set for each variant in the bit mask b, in
-    the order of their numbers, and with its expected outputs.  Answers the mask of the variants
+    """Reference only: fill slots a, a+1, … with c input sets for each variant in the bit mask b, in
+    the order of their numbers, and with their expected outputs.  Answers the mask of the variants
     that were made, and the reasons for the others as text.
     """
     SECOND_LOOK = 21
@@ -135,8 +135,10 @@ class Command(IntEnum):
     """Create the context on the device, before LOAD."""
 
     ABLATE = 9
-    """Candidate only: replace launches of its kernels as the `AblationMode` a says,
-    from here on; allowed before LOAD.
+    """Candidate only: replace launches of its kernels as the `AblationMode`s in a say
+    (`packed_modes`), of which there are b, or one for 0; allowed before LOAD.  One mode holds from
+    here on; several hold for one call each of every RUN of as many calls, which copies its outputs.
+    Answers how many launches were left out so far, in the modes NOTHING and SILENT.
     """
 
     COMPILE_FIRST = 11
@@ -226,6 +228,21 @@ class AblationMode(IntEnum):
     SCALE = 7
     """Multiples of tensors by which the launches kept by KEEP were explained
     (workers.backends.recording.scaled_copies)."""
+
+
+MODE_BITS = 4
+"""Bits of an ablation mode among several in one number."""
+
+
+def packed_modes(modes: Sequence[AblationMode]) -> int:
+    """The modes as one number, the first in the lowest bits."""
+    return sum(mode << MODE_BITS * at for at, mode in enumerate(modes))
+
+
+def unpacked_modes(number: int, count: int) -> list[AblationMode]:
+    """The modes in a number.  Raises ValueError for a mode that does not exist."""
+    mask = (1 << MODE_BITS) - 1
+    return [AblationMode(number >> MODE_BITS * at & mask) for at in range(count)]
 
 
 class Delivering(IntEnum):

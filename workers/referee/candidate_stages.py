@@ -278,7 +278,6 @@ def _ablate(context: EvaluationContext, progress: Progress) -> None:
     with progress.stages.stage("ablation"):
         progress.ablation = ablate(
             context,
-            launches=progress.testimony.launches,
             at_stake=at_stake,
             names=frozenset(
                 launch.name

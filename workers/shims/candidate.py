@@ -35,7 +35,7 @@ from workers.protocol import (
     problem_spec,
     shared_memory,
 )
-from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
+from workers.protocol.control_channel import AblationMode, Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, calls, kineto, shortages, warmup, weights
 from workers.shims.stack_depth import at_random_depth
 
@@ -82,6 +82,8 @@ class Shim:
         self._stand_ins: dict[str, str] = {}
         """Constants of the problem, and the model's stand-in for each, by name."""
         self._recorder: backends.Recorder = backends.Recorder()
+        self._modes: list[AblationMode] = []
+        """One mode for each call of a RUN; empty if one mode holds for all."""
         import_hook.once_imported("transformers", pretrained.offline)
 
     def answer(self, request: Request, run: Callable[..., int] = calls.Slots.run) -> Reply:
@@ -99,9 +101,10 @@ class Shim:
         try:
             # RUN comes first, because the clock is running.
             if command == Command.RUN and self._slots is not None:
-                if self._recorder.ablate == control_channel.AblationMode.KEEP:
-                    given = layout.values(self._slots.arguments(a))
-                    self._recorder.inputs = scaled_copies.values(given)
+                if self._modes:
+                    return Reply(ReplyCode.DONE, self._run_in_modes(self._slots, run, a, c))
+                if self._recorder.ablate == AblationMode.KEEP:
+                    self._note_inputs(self._slots, a)
                 return Reply(ReplyCode.DONE, run(self._slots, self._called, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
@@ -134,8 +137,8 @@ class Shim:
                 warmup.compile_first(self._device)
                 return Reply(ReplyCode.DONE)
             if command == Command.ABLATE:
-                self._set_ablation_mode(control_channel.AblationMode(a))
-                return Reply(ReplyCode.DONE)
+                self._choose_modes(control_channel.unpacked_modes(a, b or 1))
+                return Reply(ReplyCode.DONE, self._recorder.left_out)
             return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:
             assert self._mailbox is not None
@@ -259,7 +262,7 @@ class Shim:
 
     def _renew(self, seed: bytes) -> Reply:
         """Replace the model by a new one; the first model's memory is released beforehand."""
-        self._set_ablation_mode(control_channel.AblationMode.HONEST)
+        self._choose_modes([AblationMode.HONEST])
         self._model = self._called = None
         self._build(seed)
         return Reply(ReplyCode.DONE)
@@ -299,15 +302,35 @@ class Shim:
         repeats = not self._spec.compared_inputs
         return self._recorder.profile(self._device, call, deliver, repeats=repeats)
 
-    def _set_ablation_mode(self, what: control_channel.AblationMode) -> None:
+    def _choose_modes(self, modes: list[AblationMode]) -> None:
+        """Set the substitute for kernel launches: one, or one for each call of a RUN."""
+        self._modes = modes if len(modes) > 1 else []
+        self._set_ablation_mode(modes[0])
+
+    def _run_in_modes(
+        self, slots: calls.Slots, run: Callable[..., int], first: int, delivering: int
+    ) -> int:
+        """Make calls from slot `first` on, each with its own substitute for kernel launches;
+        returns nanoseconds by this process's clock.
+        """
+        spent_ns = 0
+        for slot, mode in enumerate(self._modes, first):
+            self._set_ablation_mode(mode)
+            if mode == AblationMode.KEEP:
+                self._note_inputs(slots, slot)
+            spent_ns += run(slots, self._called, slot, 1, delivering)
+        return spent_ns
+
+    def _note_inputs(self, slots: calls.Slots, slot: int) -> None:
+        """Note the inputs of the call whose launches' writes are kept."""
+        self._recorder.inputs = scaled_copies.values(layout.values(slots.arguments(slot)))
+
+    def _set_ablation_mode(self, what: AblationMode) -> None:
         """Set the substitute for kernel launches.  Except for SILENT, unwritten memory is filled
         with NaN meanwhile: it may hold a kernel's output of an earlier call.
         """
         self._recorder.substitute(what)
-        pretends = what not in (
-            control_channel.AblationMode.HONEST,
-            control_channel.AblationMode.SILENT,
-        )
+        pretends = what not in (AblationMode.HONEST, AblationMode.SILENT)
         torch._C._set_deterministic_algorithms(pretends, warn_only=True)
         # A candidate that asks for the mode gets the answer that holds in its other calls.
         torch._C._get_deterministic_algorithms = (lambda: False) if pretends else _IS_DETERMINISTIC

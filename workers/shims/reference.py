@@ -90,7 +90,7 @@ class Shim:
             if command == Command.SECOND_LOOK:
                 return self._second_look(self._sessions[number], a, ties_only=bool(b))
             if command == Command.VARY:
-                return self._vary(self._sessions[number], a, b, seed)
+                return self._vary(self._sessions[number], a, b, c, seed)
             if command == Command.REFIT:
                 return self._refit(self._sessions[number])
             if command == Command.EVENTS:
@@ -269,10 +269,10 @@ class Shim:
             settle(self._device)  # no pause stops work that is queued on the device
         return Reply(ReplyCode.DONE, exact)
 
-    def _vary(self, session: Session, first: int, wanted: int, seed: bytes) -> Reply:
+    def _vary(self, session: Session, first: int, wanted: int, sets: int, seed: bytes) -> Reply:
         """Fill slots with variants; see InputSlots.vary."""
         assert self._mailbox is not None
-        made, refused = self._filler.vary(session, first, wanted, seed)
+        made, refused = self._filler.vary(session, first, wanted, sets, seed)
         return Reply(ReplyCode.DONE, made, control_channel.put_text(self._mailbox, refused))
 
     def _second_look(self, session: Session, slot: int, *, ties_only: bool) -> Reply:

@@ -103,6 +103,8 @@ class Recorder:
 
     total: int = 0
     """Launches in all calls."""
+    left_out: int = 0
+    """Launches with no substitute, in the modes NOTHING and SILENT."""
     names: set[str] = field(default_factory=set)
     """Names of the kernels that were launched in any call."""
     ablate: AblationMode = AblationMode.HONEST
@@ -152,8 +154,9 @@ class Recorder:
             self._kept, self._scaled, self._kept_bytes = [], [], 0
 
     def count(self, name: str) -> None:
-        """Count one launch that succeeded."""
+        """Count one launch that succeeded or was replaced."""
         self.total += 1
+        self.left_out += self.ablate in (AblationMode.NOTHING, AblationMode.SILENT)
         self.names.add(name)
 
     def launch(

@@ -348,6 +348,22 @@ def wrong_calls(compared: Sequence[ComparedOutput]) -> list[int]:
     return [call for call, outputs_ok in enumerate(right) if not all(outputs_ok)]
 
 
+def undecided_calls(
+    compared: Sequence[ComparedOutput], expected: Sequence[torch.Tensor]
+) -> list[int]:
+    """Calls with a wrong output that a rounding or a tie may explain.  `expected`: (calls,
+    elements) per output.
+    """
+    return [
+        call
+        for call in wrong_calls(compared)
+        if not any(
+            output.is_far_off(call, exact[call])
+            for output, exact in zip(compared, expected, strict=True)
+        )
+    ]
+
+
 def located(
     compared: list[ComparedOutput], expected: Sequence[torch.Tensor], most: int
 ) -> list[ComparedOutput]:

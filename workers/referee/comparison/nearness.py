@@ -108,6 +108,17 @@ class Nearness:
         per_output = [_far(*pair) for pair in zip(got, own, strict=True)]
         return [any(call) for call in zip(*per_output, strict=True)]
 
+    def decided(
+        self, got: Sequence[torch.Tensor], own: Sequence[torch.Tensor]
+    ) -> list[bool | None]:
+        """Per call, whether all outputs are right, by their distances from the reference's own;
+        None if those do not tell.
+        """
+        return [
+            False if far else near or None
+            for far, near in zip(self.are_far(got, own), self.are_near(got, own), strict=True)
+        ]
+
     def _near(self, index: int, got: torch.Tensor, own: torch.Tensor, *, gross: bool) -> list[bool]:
         if not is_inexact(got.dtype):
             found: list[bool] = (got == own).all(dim=1).tolist()

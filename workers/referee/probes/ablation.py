@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -17,8 +18,10 @@ import torch
 from app.domain import source_ablation
 from app.domain.evidence import Ablation
 from workers.protocol import problem_spec
-from workers.protocol.control_channel import AblationMode, Command
+from workers.protocol.control_channel import AblationMode
 from workers.protocol.input_variants import Variant
+from workers.referee.probes import ablated_calls
+from workers.referee.probes.ablated_calls import Answer, is_right, passes
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session import close_looks, first_calls
 from workers.referee.session.batches import Batch
@@ -55,19 +58,17 @@ preparation.  The fresh process has one unit.
 def ablate(
     context: EvaluationContext,
     *,
-    launches: int,
     names: frozenset[str],
     at_stake: bool,
     fast: bool = False,
 ) -> Ablation:
     """The ablation of a candidate that launched kernels.
 
-    `launches`: number of launches in all calls so far, as reported by the process; `names`: kernels
-    of the profiled call; `at_stake`: the candidate may be faster than the reference; `fast`: it is
-    certainly faster by a factor of `FAST`.
+    `names`: kernels of the profiled call; `at_stake`: the candidate may be faster than the
+    reference; `fast`: it is certainly faster by a factor of `FAST`.
     """
     with context.resources.device_lock.shared():
-        found, right_on_old_memory = _ablate_in_process(context, launches)
+        found, right_on_old_memory = _ablate_in_process(context)
     if (
         found.still_correct and not found.launches_skipped
     ):  # a recorded graph, or launches in the first calls alone
@@ -96,7 +97,7 @@ def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: b
     )
 
 
-def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablation, bool]:
+def _ablate_in_process(context: EvaluationContext) -> tuple[Ablation, bool]:
     """Ablation in the candidate's own process: no-ops; if the answer is wrong then,
     replays and copies.
 
@@ -110,49 +111,44 @@ def _ablate_in_process(context: EvaluationContext, launches: int) -> tuple[Ablat
     )
     extra = _uncounted(context.runner, context.spec, deadline)
     copies = replays = None
-    right_on_old_memory, reason = False, ""
+    right_on_old_memory, right, reason = False, False, ""
     try:
-        usual, other, another = _single_batches(extra, 3)
-        try:
-            # In two slots: a candidate could launch its kernels in one of them only.
-            right_on_old_memory = any(
-                is_right(extra, AblationMode.SILENT, batch) for batch in (usual, other)
-            )
-            right = right_on_old_memory and any(
-                is_right(extra, AblationMode.NOTHING, batch) for batch in (usual, other)
-            )
-        except FailedError as error:  # without its kernels it cannot even return
-            right, reason = False, f"without its kernels it fails: {error}"[:500]
-        _, total = context.runner.candidate.ask(
-            Command.TESTIFY, extra.time_limit_s(context.runner.candidate, 1)
-        )
-        if right and total > launches and _matter_on_spikes(extra, AblationMode.NOTHING, usual):
+        answers = ablated_calls.answers(extra)
+        usual, other = answers[:2]
+        right_on_old_memory = usual.right or other.right
+        if right_on_old_memory:
+            right, reason = _is_right_with_nothing(extra, usual.batch, other.batch)
+        else:
+            reason = usual.error or other.error
+        left_out = ablated_calls.end(extra)
+        if right and left_out and _matter_on_spikes(extra, AblationMode.NOTHING, usual.batch):
             right = False
         elif not right:
-            replays = _are_replayable(extra, usual, other)
-            copies = (
-                not replays
-                and not reason
-                and any(
-                    _is_right_by_copies(extra, mode, another)
-                    and not _matter_on_spikes(extra, mode, usual)
-                    for mode in (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
-                )
-            )
+            replays = _are_replayable(extra, answers)
+            copies = not replays and not reason and _are_copies(extra, answers)
     except PROCESS_ERRORS as error:
         # Without its kernels it cannot even return: they matter.
-        reason = reason or f"without its kernels it fails: {error}"[:500]
+        reason = reason or f"{ablated_calls.FAILS}: {error}"[:500]
         return Ablation(attempted=True, reason=reason, still_correct=False), right_on_old_memory
-    skipped = total - launches
     found = Ablation(
         attempted=True,
         reason=reason,
-        launches_skipped=skipped,
+        launches_skipped=left_out,
         still_correct=right,
         copies_still_correct=copies,
         replays_still_correct=replays,
     )
     return found, right_on_old_memory and not right
+
+
+def _is_right_with_nothing(extra: CallRunner, *batches: Batch) -> tuple[bool, str]:
+    """Test whether a call is right with no-ops and with NaN in unwritten memory; also the reason
+    why it fails, if it does.
+    """
+    try:
+        return any(is_right(extra, AblationMode.NOTHING, batch) for batch in batches), ""
+    except FailedError as error:  # without its kernels it cannot even return
+        return False, f"{ablated_calls.FAILS}: {error}"[:500]
 
 
 def _uncounted(
@@ -171,37 +167,26 @@ def _uncounted(
     )
 
 
-def _single_batches(extra: CallRunner, count: int) -> list[Batch]:
-    """`count` batches of one input set each."""
-    found: list[Batch] = []
-    while len(found) < count:
-        some = extra.draw(min(count - len(found), extra.slots))
-        found += [some.only([slot]) for slot in range(some.slots)]
-    return found
+def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:
+    """Test whether a call was right with copies in place of the launches."""
+    usual = answers[0].batch
+    return any(
+        answer.right
+        and _shows_copies(extra, answer)
+        and not _matter_on_spikes(extra, answer.mode, usual)
+        for answer in answers
+        if answer.mode in ablated_calls.COPIES
+    )
 
 
-def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
-    """Test whether a call is right with the launches replaced as `mode` says."""
-    extra.yield_to_timers()
-    extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
-    return _passes(extra, batch)
-
-
-def _is_right_by_copies(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
-    """Test whether a call is right with copies in place of the launches.  Where the right answer is
-    an input but for a small change, a copy of it is not: the kernels make the change.  Where it is
-    the input as it is, after rounding, a copy proves nothing.
+def _shows_copies(extra: CallRunner, answer: Answer) -> bool:
+    """Test whether a right call with copies in place of the launches shows that the kernels only
+    copy.  Where the right answer is an input but for a small change, a copy of it is not: the
+    kernels make the change.  Where it is the input as it is, after rounding, a copy proves nothing.
     """
-    if not is_right(extra, mode, batch):
-        return False
-    delivery = extra.run_candidate(batch, 0, 1)
-    truth = extra.truth([(batch, 0, 1)])
-    return not close_looks.depend_on_small_changes(delivery, truth, extra.arena)
-
-
-def _passes(extra: CallRunner, batch: Batch) -> bool:
-    """Test whether calls on these inputs are right; earlier calls are ignored."""
-    return extra.are_right(extra.run_candidate(batch, 0, batch.slots))
+    assert answer.delivery is not None
+    truth = extra.truth([(answer.delivery.batch, answer.delivery.first, 1)])
+    return not close_looks.depend_on_small_changes(answer.delivery, truth, extra.arena)
 
 
 def _matter_on_spikes(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
@@ -225,25 +210,25 @@ def _stays_right_on_spikes(emptied: CallRunner, whole: CallRunner) -> bool:
     spiked = unusual(whole, Variant.SPIKED, whole.draw(1))
     if spiked is None or not is_right(whole, AblationMode.HONEST, spiked):
         return True
-    return _passes(emptied, spiked)
+    return passes(emptied, spiked)
 
 
-def _are_replayable(extra: CallRunner, usual: Batch, other: Batch) -> bool:
+def _are_replayable(extra: CallRunner, answers: Sequence[Answer]) -> bool:
     """Test whether the answer is right with values that the kernels wrote for other inputs, such as
     a flag or a zero that is added.
 
     False if both inputs have the same answer, as in a fixed case: nothing is known then.
     """
-    if _have_one_answer(extra, usual, other):
+    kept, replayed = (
+        next(answer for answer in answers if answer.mode == mode)
+        for mode in (AblationMode.KEEP, AblationMode.REPLAY)
+    )
+    if not (kept.right and replayed.right) or _have_one_answer(extra, kept.batch, replayed.batch):
         return False
-    if not is_right(extra, AblationMode.KEEP, usual) or not is_right(
-        extra, AblationMode.REPLAY, other
-    ):
-        return False
-    scaled = unusual(extra, Variant.SCALED, usual)
+    scaled = unusual(extra, Variant.SCALED, kept.batch)
     if scaled is not None and not is_right(extra, AblationMode.REPLAY, scaled):
         return False
-    return not _matter_on_spikes(extra, AblationMode.REPLAY, usual)
+    return not _matter_on_spikes(extra, AblationMode.REPLAY, kept.batch)
 
 
 def _have_one_answer(extra: CallRunner, usual: Batch, other: Batch) -> bool:
@@ -310,5 +295,5 @@ def _is_right_at_last(extra: CallRunner, calls: int) -> bool:
     right = not extra.failed
     with extra.device_lock.shared():
         for _ in range(calls - 1):
-            right = _passes(extra, extra.draw(1))
+            right = passes(extra, extra.draw(1))
     return right

@@ -36,7 +36,7 @@ from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.protocol.roundoff import computable
-from workers.referee.probes.ablation import is_right
+from workers.referee.probes.ablated_calls import is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session import first_calls

@@ -170,7 +170,7 @@ class CallRunner(Draws):
                 require_changed(self, delivery)
             return right
 
-    def are_right(self, delivery: Delivery) -> bool:
+    def are_right(self, delivery: Delivery) -> list[bool]:
         """See Record.are_right."""
         self.yield_to_timers()
         with self.device_lock.uncharged.working():

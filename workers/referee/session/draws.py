@@ -155,14 +155,14 @@ class Draws:
             )
             self.draw_us = min(self.draw_us, (time.perf_counter() - began) * 1e6 / count)
 
-    def draw_unusual(self, wanted: Sequence[Variant]) -> Batch | None:
-        """One input set for each of the `wanted` variants that the reference can make;
-        None if it can make none of them.
+    def draw_unusual(self, wanted: Sequence[Variant], sets: int = 1) -> Batch | None:
+        """`sets` input sets for each of the `wanted` variants that the reference can make;
+        None if it can make none of them.  They have to fit into a process's slots.
         """
         self.yield_to_timers()
         seed = self._next_seed()
-        made = self._vary(seed, wanted)
-        variants = tuple(variant for variant in sorted(wanted) if made >> variant & 1)
+        made = self._vary(seed, wanted, sets)
+        variants = tuple(each for each in sorted(wanted) if made >> each & 1 for _ in range(sets))
         if not variants:
             return None
         if not self.arena.slots.streamed:
@@ -171,8 +171,8 @@ class Draws:
         self._drawn_row = (batch.number, 0)
         return batch
 
-    def _vary(self, seed: bytes, wanted: Sequence[Variant]) -> int:
-        """Draw an input set for each variant into the reference's first slots; returns the
+    def _vary(self, seed: bytes, wanted: Sequence[Variant], sets: int = 1) -> int:
+        """Draw `sets` input sets for each variant into the reference's first slots; returns the
         bit mask of those that were made.
         """
         self._drawn_row = None
@@ -180,7 +180,7 @@ class Draws:
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
             made, refused = self.reference.ask_for_text(
-                Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, seed=seed
+                Command.VARY, REFERENCE_TIMEOUT_S, a=0, b=mask, c=sets, seed=seed
             )
         self.record.excused += refused.splitlines()
         return made

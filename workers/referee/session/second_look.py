@@ -3,7 +3,7 @@
 The reference's process decides (workers/shims/problem/equivalent_answers.py).  It receives the
 inputs and the delivered outputs and returns the nearest right outputs: an element that is
 equivalent to the expected one keeps its delivered value.  The result is compared like any output.
-Calls that are wrong by far get no second look.
+Calls that are wrong by far get no second look (correctness.undecided_calls).
 """
 
 from __future__ import annotations
@@ -60,10 +60,6 @@ class SecondLooks:
         `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its
         outputs; `shown`: views of the outputs in a slot's memory.
         """
-        if any(
-            output.is_far_off(call, exact) for output, exact in zip(outputs, expected, strict=True)
-        ):
-            return outputs
         answer = self._ask(part, self._spent_s > SECONDS)
         if answer is None:
             return outputs

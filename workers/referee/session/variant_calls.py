@@ -94,11 +94,13 @@ def try_other_places(runner: CallRunner, before: list[usual_answers.AnswerSize])
     """
     candidate = runner.candidate
     delivering, candidate.delivering = candidate.delivering, Delivering.COPY
+    places = 1 if runner.streams or runner.are_costly else PLACES
+    at_once = min(places, runner.in_block)
     with _naming_the_inputs():
-        for _ in range(1 if runner.streams or runner.are_costly else PLACES):
-            for kind in (Variant.LOCAL, Variant.PARTLY):
+        for kind in (Variant.LOCAL, Variant.PARTLY):
+            for start in range(0, places, at_once):
                 with runner.device_lock.shared():
-                    _try_some(runner, (kind,), before)
+                    _try_some(runner, (kind,), before, sets=min(at_once, places - start))
     candidate.delivering = delivering
 
 
@@ -169,9 +171,13 @@ def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch |
 
 
 def _try_some(
-    runner: CallRunner, variants: Sequence[Variant], before: list[usual_answers.AnswerSize]
+    runner: CallRunner,
+    variants: Sequence[Variant],
+    before: list[usual_answers.AnswerSize],
+    sets: int = 1,
 ) -> None:
-    batch = runner.draw_unusual(variants)
+    """Make calls on `sets` input sets of each of these kinds, which have the same limits."""
+    batch = runner.draw_unusual(variants, sets)
     if batch is not None:
         _try_drawn(runner, batch, before)
 

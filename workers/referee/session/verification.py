@@ -181,28 +181,24 @@ class Record:
         self.near_calls += delivery.count
         return True
 
-    def are_right(self, delivery: Delivery) -> bool:
-        """Test whether all outputs are right, without recording the calls or
+    def are_right(self, delivery: Delivery) -> list[bool]:
+        """Per call, whether all outputs are right, without recording the calls or
         examining wrong outputs.
         """
         if self.compares_own() and not delivery.batch.variants:
-            decided = self._decided(delivery)
-            if decided is not None:
-                return decided
+            decided = [
+                right
+                for parts in in_parts([delivery], self.own_at_once)
+                for right in self._nearness.decided(*self._beside(parts))
+            ]
+            if None not in decided:
+                return [bool(right) for right in decided]
         compared = self._compared([delivery], brief=True)
-        return all(all(output.ok) for _, outputs in compared for output in outputs)
-
-    def _decided(self, delivery: Delivery) -> bool | None:
-        """Whether all outputs are right, by their distances from the reference's
-        own; None if those do not tell.
-        """
-        near = True
-        for parts in in_parts([delivery], self.own_at_once):
-            pair = self._beside(parts)
-            if any(self._nearness.are_far(*pair)):
-                return False
-            near = near and all(self._nearness.are_near(*pair))
-        return True if near else None
+        return [
+            all(call)
+            for _, outputs in compared
+            for call in zip(*(output.ok for output in outputs), strict=True)
+        ]
 
     def check(
         self, delivery: Delivery, rule: correctness.Rule, known: Truth | None = None
@@ -276,7 +272,7 @@ class Record:
         expected: list[torch.Tensor],
     ) -> list[correctness.ComparedOutput]:
         """The outputs after a second look at wrong calls."""
-        wrong = correctness.wrong_calls(compared)
+        wrong = correctness.undecided_calls(compared, expected)
         if not wrong or self.second_looks is None:
             return compared
         alone = [part.part(call, call + 1) for part in parts for call in range(part.count)]

@@ -373,7 +373,7 @@ def _verify(measurements: Measurements, runner: CallRunner) -> None:
         for part in _chosen(runner, delivery):
             with measurements.sharing(runner.device_lock):
                 right = runner.are_right(part)
-            if not right:
+            if not all(right):
                 raise _NoValueError(
                     "the candidate's replayed outputs are wrong: a graph holds the work that is"
                     " launched on torch's current stream, and no work of Python"

@@ -82,8 +82,10 @@ class InputSlots:
             ),
         )
 
-    def vary(self, session: Session, first: int, wanted: int, seed: bytes) -> tuple[int, str]:
-        """Fill a slot for each of the `wanted` variants (a bit mask) that is in the
+    def vary(
+        self, session: Session, first: int, wanted: int, sets: int, seed: bytes
+    ) -> tuple[int, str]:
+        """Fill `sets` slots for each of the `wanted` variants (a bit mask) that is in the
         problem's domain.  Returns the bit mask of those, and a line of text with the
         reason for each other one.
         """
@@ -102,9 +104,8 @@ class InputSlots:
         for variant in Variant:
             if not wanted >> variant & 1 or variant in missing:
                 continue
-            seed_slot(seed, slot)
-            if objection := self._objections.get(variant) or self._objection(
-                session, slot, variant
+            if objection := self._objections.get(variant) or self._filled(
+                session, range(slot, slot + sets), variant, seed
             ):
                 refused += (
                     [f"{variant.name.lower()}: {objection}\n"]
@@ -112,7 +113,7 @@ class InputSlots:
                     else []
                 )
             else:
-                slot, made = slot + 1, made | 1 << variant
+                slot, made = slot + sets, made | 1 << variant
         settle(self._problem.device)
         return made, "".join(refused)
 
@@ -133,6 +134,16 @@ class InputSlots:
                         self._problem.device,
                     )
         return self._plan
+
+    def _filled(self, session: Session, slots: range, variant: Variant, seed: bytes) -> str:
+        """Fill some slots with a variant; returns the first reason why one of them is outside the
+        problem's domain, or "".
+        """
+        for slot in slots:
+            seed_slot(seed, slot)
+            if objection := self._objection(session, slot, variant):
+                return objection
+        return ""
 
     def _objection(self, session: Session, slot: int, variant: Variant) -> str:
         """Fill a slot with a variant; returns the reason why it is outside the
