@@ -78,7 +78,7 @@ def _sample(
         found = documents.dialogue(fields.object_of(text, where))
     except documents.AtifError as error:
         raise BadImportError(f"{where}: {error}") from error
-    told = dict(found.extra) if problem is None else {**found.extra, "reference": problem}
+    told = fields.with_problem(dict(found.extra), problem)
     named = told.get("backend")
     return Sample(
         where=where,

@@ -267,7 +267,11 @@ def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> No
 
 def _asked(sample: Sample, device_class: str) -> Asked:
     """A sample with the request of each turn; None for a turn without code."""
-    turns = sample.turns
+    turns, named = sample.turns, sample.backend
+    if named is not None and (not isinstance(named, str) or named not in BACKENDS):
+        raise BadImportError(
+            f"{sample.where}: backend: expected one of {', '.join(BACKENDS)}, got {named!r:.60}"
+        )
     return sample, [
         None if turn.candidate is None else _request(sample, turn, device_class) for turn in turns
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -20,6 +21,7 @@ from app.domain.problem import Problem
 from app.domain.prompt_templates import fence
 from app.domain.trajectory import Message
 from app.imports.base import (
+    Bad,
     BadImportError,
     Imported,
     Sample,
@@ -47,8 +49,8 @@ def caesar(database: Database, directory: Path, **options: Unpack[SampleOptions]
     """Import every log.json below `directory` into one run: a trajectory each, a job
     for each turn with code.
 
-    BadImportError where there is none, or a log is of a problem that is not here;
-    nothing is stored then.
+    A log that cannot be read, or is of a problem that is not here, is left out and listed.
+    BadImportError where there is none, or all are bad; nothing is stored then.
     """
     backend = options.get("backend")
     check(options.get("device_class", "cpu"), backend)
@@ -59,11 +61,13 @@ def caesar(database: Database, directory: Path, **options: Unpack[SampleOptions]
         )
     with database.begin() as connection:
         known = imports.numbered(connection, kernelbench.SOURCE_SET)
-    logs = [_Log(path, directory) for path in paths]
+    read = list(attempted(paths, lambda path: _Log(path, directory)))
+    logs = [each for each in read if isinstance(each, _Log)]
+    bad = [each for each in read if isinstance(each, Bad)]
     claims = {log.label: [turn.get("eval_result") for turn in log.turns] for log in logs}
     return store_samples(
         database,
-        attempted(logs, lambda log: log.sample(known, backend)),
+        chain(bad, attempted(logs, lambda log: log.sample(known, backend))),
         importer="caesar",
         named=f"caesar/{directory.resolve().name}",
         recorded={"eval_results": claims},

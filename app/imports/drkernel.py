@@ -73,19 +73,19 @@ def _dialogue(row: dict[str, Any], where: str) -> Sample:
 
 def _rl_problem(row: dict[str, Any], where: str) -> Listed:
     try:
-        info, reference = row["extra_info"], row["reward_model"]["ground_truth"]
+        info, reference = row["extra_info"], source_text.encode(row["reward_model"]["ground_truth"])
         told = next(
             (info[key] for key in ("uuid", "problem_id") if info.get(key) not in (None, "")), None
         )
-        name = ids.sha256(source_text.encode(reference))[:12] if told is None else told
-        entry_point = info.get("entry_point") or "Model"
+        name = ids.sha256(reference)[:12] if told is None else told
+        entry_point = source_text.printable(info.get("entry_point") or Problem.entry_point)
     except (TypeError, KeyError, AttributeError) as error:
         raise BadImportError(
-            f"{where}: expected reward_model.ground_truth and extra_info"
+            f"{where}: expected texts in reward_model.ground_truth and extra_info.entry_point"
         ) from error
     problem = Problem(
         name=source_text.printable(f"{info.get('module_name') or entry_point}_{name}"),
-        reference=source_text.encode(reference),
+        reference=reference,
         source_set="drkernel_rl",
         level=fields.level_of(info.get("level")),
         entry_point=entry_point,

@@ -70,9 +70,16 @@ def object_of(text: bytes | None, where: str) -> dict[str, Any]:
     return found
 
 
+def with_problem(fields: dict[str, Any], problem: str | None) -> dict[str, Any]:
+    """The record's fields; `problem`: the stored problem of a record that names none."""
+    if problem is None or isinstance(fields.get("reference"), str):
+        return fields
+    return {**fields, "reference": problem}
+
+
 def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Problem:
-    """Problem of a record: its source is in the record, or the record names it.
-    BadImportError for neither.
+    """Problem of a record: its source is in the record, or the record names it; a null field
+    is one that is left out.  BadImportError for neither.
     """
     text, level = fields.get("reference"), fields.get("level")
     if not isinstance(text, str):
@@ -93,10 +100,16 @@ def problem_of(fields: dict[str, Any], where: str, known: KnownProblems) -> Prob
     return Problem(
         name=source_text.printable(str(fields.get("name") or ids.sha256(reference)[:12])),
         reference=reference,
-        source_set=source_text.printable(str(fields.get("source_set", "imported"))),
+        source_set=source_text.printable(str(fields.get("source_set") or "imported")),
         level=level,
-        entry_point=str(fields.get("entry_point", "Model")),
+        entry_point=source_text.printable(str(fields.get("entry_point") or Problem.entry_point)),
     )
+
+
+def label_of(fields: Mapping[str, Any], name: str, content: bytes) -> str:
+    """Label of a sample: the field of that name, else the hash of its content."""
+    told = fields.get(name)
+    return source_text.printable(ids.sha256(content)[:32] if told in (None, "") else str(told))
 
 
 def further(fields: dict[str, Any], read: Collection[str]) -> dict[str, Any] | None:

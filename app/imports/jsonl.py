@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Unpack
 
-from app.domain import ids, source_text
+from app.domain import source_text
 from app.imports import fields
 from app.imports.base import (
     BadImportError,
@@ -54,7 +54,7 @@ def _sample(
     found = fields.object_of(line, where)
     return Sample(
         where=where,
-        label=source_text.printable(str(found.get("id", ids.sha256((line or b"").strip())[:32]))),
+        label=fields.label_of(found, "id", (line or b"").strip()),
         problem=fields.problem_of(found, where, known),
         licence=fields.licence_of(found),
         turns=_turns(found, where),

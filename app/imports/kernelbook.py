@@ -38,7 +38,7 @@ def _book_problem(row: dict[str, Any], where: str) -> Listed:
         source_set="kernelbook",
         entry_point=row["entry_point"],
     )
-    licence = " OR ".join(sorted(row["licenses"] or [])) or None
+    licence = " OR ".join(sorted(filter(None, row["licenses"] or []))) or None
     return Listed(
         problem=problem,
         licence=licence,

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from app.domain import ids, source_text
 from app.domain.collection import texts
 from app.domain.trajectory import Message
 from app.imports import fields
@@ -26,7 +25,6 @@ from app.imports.base import (
     check,
     code_of,
     store_samples,
-    turns_of,
 )
 from app.store.database import Database
 
@@ -98,11 +96,11 @@ def _of_trace(
     task = trace.get("task")
     data = task.get("data") if isinstance(task, dict) else None
     told = _told(data, problem)
-    identity = str(trace.get("id") or ids.sha256(repr(trace).encode())[:32])
+    identity = fields.label_of(trace, "id", repr(trace).encode())
     for number, path in enumerate(_paths(trace["nodes"], where)):
         yield Sample(
             where=where,
-            label=source_text.printable(identity if number == 0 else f"{identity}/{number}"),
+            label=identity if number == 0 else f"{identity}/{number}",
             problem=fields.problem_of(told, where, known),
             licence=fields.licence_of(told),
             turns=_turns(path, where),
@@ -166,41 +164,46 @@ def _of_output(
     backend: str | None,
     known: fields.KnownProblems,
 ) -> Sample:
-    prompt, completion = row["prompt"], row["completion"]
-    if isinstance(prompt, str) and isinstance(completion, str):
-        messages: tuple[Message, ...] = (
-            Message(role="user", content=prompt),
-            Message(role="assistant", content=completion),
-        )
-    elif isinstance(prompt, list) and isinstance(completion, list):
-        messages = tuple(_message(each, where) for each in [*prompt, *completion])
-        while messages and messages[-1].role != "assistant":
-            messages = messages[:-1]
-    else:
-        raise BadImportError(
-            f"{where}: prompt, completion: expected two texts or two lists of messages"
-        )
     told = _told(row.get("info"), problem)
     return Sample(
         where=where,
-        label=source_text.printable(
-            str(row.get("trajectory_id") or ids.sha256(repr(row).encode())[:32])
-        ),
+        label=fields.label_of(row, "trajectory_id", repr(row).encode()),
         problem=fields.problem_of(told, where, known),
         licence=fields.licence_of(told),
-        turns=turns_of(messages, where),
+        turns=_turns(_dialogue(row["prompt"], row["completion"], where), where),
         backend=backend or _backend(told),
         claims=fields.further(row, _OUTPUT),
     )
 
 
+def _dialogue(prompt: Any, completion: Any, where: str) -> list[dict[str, Any]]:
+    """Nodes of an output up to its last answer: answers that its prompt quotes are not sampled."""
+    if isinstance(prompt, str) and isinstance(completion, str):
+        prompt = [{"role": "user", "content": prompt}]
+        completion = [{"role": "assistant", "content": completion}]
+    if not isinstance(prompt, list) or not isinstance(completion, list):
+        raise BadImportError(
+            f"{where}: prompt, completion: expected two texts or two lists of messages"
+        )
+    nodes = [{"message": each, "sampled": False} for each in prompt]
+    nodes += [
+        {"message": each, "sampled": _message(each, where).role == "assistant"}
+        for each in completion
+    ]
+    while nodes and not nodes[-1]["sampled"]:
+        nodes.pop()
+    if not nodes:
+        raise BadImportError(f"{where}: completion: expected an answer of the role 'assistant'")
+    return nodes
+
+
 def _told(data: Any, problem: str | None) -> dict[str, Any]:
-    """Fields of the problem: of the task's data, or of `info` in it."""
+    """Fields of the problem: of the task's data, or of `info` in it, or the caller's."""
     told = data if isinstance(data, dict) else {}
     inner = told.get("info")
     if "reference" not in told and isinstance(inner, dict):
         told = {**told, **inner}
-    return told if problem is None else {**told, "reference": problem}
+    return fields.with_problem(told, problem)
 
 
 def _backend(told: dict[str, Any]) -> str | None:

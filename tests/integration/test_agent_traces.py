@@ -5,10 +5,12 @@ rollouts of verifiers in.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 
 from app import cli, imports
@@ -172,6 +174,59 @@ def test_outputs_of_the_first_api_and_bad_lines(database: Database, tmp_path: Pa
     assert dialogues(database, "results")[0][0][1] == CODE
     with pytest.raises(BadImportError, match="reference"):
         imports.verifiers(database, file, run="no problem")
+
+
+def test_a_problem_of_the_caller_is_for_records_that_name_none(
+    database: Database, tmp_path: Path
+) -> None:
+    imports.jsonl(database, stored(tmp_path))
+    own = {"reference": "class Model: own = 1", "name": "own"}
+    said = {"prompt": "Write.", "completion": CODE}
+    (tmp_path / "results.jsonl").write_text(
+        "\n".join(json.dumps(each) for each in ({**said, "info": own}, said))
+    )
+    document = {
+        "schema_version": "ATIF-v1.7",
+        "session_id": "s",
+        "agent": {"name": "a", "version": "1"},
+        "steps": [
+            {"step_id": 1, "source": "user", "message": "Write."},
+            {"step_id": 2, "source": "agent", "message": CODE},
+        ],
+    }
+    (tmp_path / "atif.jsonl").write_text(
+        "\n".join(json.dumps(each) for each in ({**document, "extra": own}, document))
+    )
+    for read in (imports.verifiers, imports.atif):
+        name = "results" if read is imports.verifiers else "atif"
+        found = read(database, tmp_path / f"{name}.jsonl", run=name, problem="tests/relu")
+        assert (found.new_samples, found.bad) == (2, ())
+        assert problems_of(database, name) == {"own": 1, "relu": 1}
+
+
+def problems_of(database: Database, run: str) -> dict[str, int]:
+    """Trajectories of a run by the name of their problem."""
+    source = tables.trajectories.join(tables.problems).join(tables.runs)
+    with database.begin() as connection:
+        named = sa.select(tables.problems.c.name).select_from(source)
+        return dict(Counter(connection.scalars(named.where(tables.runs.c.name == run))))
+
+
+def test_answers_that_a_prompt_quotes_are_no_answers_of_the_model(
+    database: Database, tmp_path: Path
+) -> None:
+    example = [
+        {"role": "user", "content": "An example."},
+        {"role": "assistant", "content": f"Example\n{CODE}"},
+        {"role": "user", "content": "Write."},
+    ]
+    row = {"prompt": example, "completion": [{"role": "assistant", "content": CODE}]}
+    row["info"] = {"reference": "class Model: ..."}  # type: ignore[assignment]
+    (tmp_path / "results.jsonl").write_text(json.dumps(row))
+    imports.verifiers(database, tmp_path / "results.jsonl")
+    [[(messages, response)]] = dialogues(database, "results")
+    assert [vars(each) for each in messages] == example
+    assert response == CODE
 
 
 def stored(folder: Path) -> Path:

@@ -79,6 +79,7 @@ def test_json_lines_of_every_shape_are_stored_once(database: Database, tmp_path:
         ({"reference": "x", "messages": [{"role": "user"}]}, "role and content"),
         ({"reference": "x", "messages": [{"role": "user", "content": "a"}]}, "end with an answer"),
         ({"reference": "x", "candidate": "", "backend": "cobol"}, "cobol"),
+        ({"reference": "x", "response": "none", "backend": ["triton"]}, "expected one of triton"),
     ],
 )
 def test_a_bad_line_is_named_and_the_others_are_stored(
@@ -119,6 +120,22 @@ def test_further_fields_are_claims_and_a_reference_may_name_a_stored_problem(
     found = imports.jsonl(database, write(tmp_path / "second.jsonl", *lines))
     assert (found.new_samples, found.bad) == (2, ())
     assert count(database, "problems", "trajectories", "jobs") == [1, 3, 2]
+
+
+def test_null_fields_are_fields_that_are_left_out(database: Database, tmp_path: Path) -> None:
+    """Data frames write every column of every row."""
+    nothing = dict.fromkeys(
+        ("id", "name", "source_set", "level", "entry_point", "licence", "backend", "response")
+    )
+    lines = [{"reference": REFERENCE, "candidate": f"{CODE}# {n}\n"} | nothing for n in range(2)]
+    found = imports.jsonl(database, write(tmp_path / "mine.jsonl", *lines))
+    assert (found.problems, found.new_samples, found.bad) == (1, 2, ())
+    with database.begin() as connection:
+        columns = (tables.problems.c.entry_point, tables.problems.c.source_set)
+        assert connection.execute(sa.select(*columns)).one() == ("Model", "imported")
+    more = {"reference": REFERENCE, "candidate": f"{CODE}# 3\n"} | nothing
+    again = imports.jsonl(database, write(tmp_path / "mine.jsonl", *lines, more))
+    assert (again.samples, again.new_samples) == (3, 1)
 
 
 def test_another_device_class_queues_the_same_samples_once(
@@ -180,6 +197,10 @@ def test_dr_kernel_dialogues_and_prompts(database: Database, tmp_path: Path) -> 
     }
     pq.write_table(pa.Table.from_pylist([rl]), tmp_path / "rl.parquet")
     assert imports.drkernel_rl(database, tmp_path / "rl.parquet").problems == 1
+    empty = rl | {"reward_model": {"ground_truth": None, "style": "rule"}}
+    pq.write_table(pa.Table.from_pylist([rl, empty]), tmp_path / "rl.parquet")
+    left_out = imports.drkernel_rl(database, tmp_path / "rl.parquet")
+    assert (left_out.problems, len(left_out.bad)) == (1, 1)
     with pytest.raises(BadImportError, match="licenses, python_code missing"):
         imports.kernelbook(database, tmp_path / "cold.parquet")
 
@@ -219,7 +240,13 @@ def test_caesar_logs_are_dialogues_on_known_problems(database: Database, tmp_pat
     with database.begin() as connection:
         settings = connection.execute(sa.select(tables.runs.c.settings)).scalar_one()
     assert settings["recorded" if "recorded" in settings else "eval_results"]
-    assert imports.caesar(database, tmp_path / "logs", model="r1").new_samples == 0
+    cut_off = tmp_path / "logs/level1/model/problem_19/sample_1/log.json"
+    cut_off.parent.mkdir()
+    cut_off.write_text(json.dumps(turns)[:-9])
+    found = imports.caesar(database, tmp_path / "logs", model="r1")
+    assert (found.samples, found.new_samples) == (1, 0)
+    [bad] = found.bad
+    assert re.search(r"sample_1/log\.json: expected JSON", bad)
 
 
 def test_what_was_exported_for_dr_kernel_can_be_imported_again(
