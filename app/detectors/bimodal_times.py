@@ -81,7 +81,8 @@ def modes(times_us: Sequence[float]) -> Modes | None:
     ordered = sorted(times_us)
     if len(ordered) < BLOCKS:
         return None
-    cut = min(range(1, len(ordered)), key=lambda at: _within(ordered[:at]) + _within(ordered[at:]))
+    before, after = _within_prefixes(ordered), _within_prefixes(ordered[::-1])
+    cut = min(range(1, len(ordered)), key=lambda at: before[at - 1] + after[-at - 1])
     fast, slow = ordered[:cut], ordered[cut:]
     spread = sqrt(pvariance(fast) + pvariance(slow))
     apart = fmean(slow) - fmean(fast)
@@ -93,9 +94,16 @@ def modes(times_us: Sequence[float]) -> Modes | None:
     )
 
 
-def _within(part: Sequence[float]) -> float:
-    """Sum of squares about the mean."""
-    return len(part) * pvariance(part)
+def _within_prefixes(values: Sequence[float]) -> list[float]:
+    """Sum of squares about the mean of the first value, of the first two, and so on (Welford
+    1962).
+    """
+    found, mean = [0.0], values[0]
+    for count, value in enumerate(values[1:], 2):
+        apart = value - mean
+        mean += apart / count
+        found.append(found[-1] + apart * (value - mean))
+    return found
 
 
 def _apart(found: Modes | None) -> bool:

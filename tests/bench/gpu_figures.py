@@ -134,7 +134,9 @@ def group(fleet: Fleet, count: int) -> dict[str, Any]:
 
 
 def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
+    spent_s = time.process_time()
     rows, seconds = fleet.run(specs)
+    spent_s = time.process_time() - spent_s
     passed = [row for row in rows if row["status"] == "passed" and row["label"] == "clean"]
     return {
         "per_minute": 60 * len(rows) / seconds if rows else None,
@@ -143,6 +145,7 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": seconds,
         "accepted": len(passed),
         "p50_s": _median(row["seconds"] for row in rows),
+        "referee_processor_ms": 1000 * spent_s / max(1, len(rows)),
         "stage_p50_ms": _stages(rows),
         "groups_p50": _median(row["timing"]["groups"] for row in passed),
         "half_width_percent": _half_width([row["timing"] for row in passed]),

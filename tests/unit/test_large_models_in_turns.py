@@ -123,7 +123,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         memory_budget=MemoryBudget(device.room_bytes, device.free_bytes, gpu.end_idle),
         references=None,
         bytes_per_s=3e12,
-        trim=lambda: None,
+        trim=lambda _: None,
     )
     numbers = iter(range(1000))
     sessions = lambda job, _: _session(  # noqa: E731

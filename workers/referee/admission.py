@@ -150,6 +150,6 @@ def reserve_memory(
     progress.available_bytes = (
         None if progress.shares_memory else resources.device.free_bytes() + resident_bytes
     )
-    memory.callback(resources.trim)
+    memory.callback(resources.trim, need_bytes)
     if progress.cancellation.requested:
         raise Fault(Status.TIMEOUT, "cancelled", "it was cancelled before it began")

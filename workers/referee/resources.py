@@ -40,6 +40,11 @@ SPARE_MEMORY_BYTES = 4 << 30
 SPARE_ATTEMPTS = 3
 """Processes that are tried before the candidate's job fails."""
 
+SMALL_EVALUATIONS = 16
+"""Evaluations that together may use Device.cache_bytes, for one of them to count as small: more
+than a device has in flight.
+"""
+
 CPU_LIMIT_S = 3600
 """Processor seconds after which the kernel ends a process, independently of the referee."""
 
@@ -302,11 +307,16 @@ class Resources:
             handle.close()
         self._retired.clear()
 
-    def trim(self) -> None:
-        """Release cached GPU memory after an evaluation if it is more than Device.cache_bytes:
-        others wait for it.
+    def trim(self, used_bytes: int) -> None:
+        """Release cached GPU memory after an evaluation that used `used_bytes` of the device if it
+        is more than Device.cache_bytes: others wait for it.
+
+        After a small evaluation the allocator is not asked: it answers when no other thread
+        allocates, and until then no thread of this process runs.
         """
-        if self._on_gpu and torch.cuda.memory_reserved() > self.device.cache_bytes:
+        if used_bytes * SMALL_EVALUATIONS < self.device.cache_bytes or not self._on_gpu:
+            return
+        if torch.cuda.memory_reserved() > self.device.cache_bytes:
             with self.device_lock.shared():  # giving memory back stops the device for a moment
                 torch.cuda.empty_cache()
 
