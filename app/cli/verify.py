@@ -64,7 +64,7 @@ def _why(directory: Path, evaluation_id: str, *, as_json: bool) -> int:
     for one in () if as_json else found:
         turn = f"turn {one['turn_id']}" if one["turn_id"] else "without a turn"
         places = ", ".join(
-            f"{row['split']} row {row['index']} as {row['role']}" for row in one["rows"]
+            f"{row['split']} row {row['row']} as {row['role']}" for row in one["rows"]
         )
         click.echo(f"{turn}: " + (f"in {places}" if places else _out(one)))
     return errors.OK if any(one["rows"] for one in found) else errors.NO

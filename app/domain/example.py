@@ -66,6 +66,12 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
         return [*self.history, self.reply]
 
     @property
+    def quotes_answers(self) -> bool:
+        """True if a prompt quotes an answer, of which neither outcome nor verdict is known here."""
+        spoken = sum(message.role == "assistant" for message in self.history)
+        return spoken > len(self.answered)
+
+    @property
     def shown(self) -> list[ChatMessage]:
         """Every message that a row of its kind may show."""
         if not self.kind.shows_answer:
@@ -118,13 +124,15 @@ def build(
     """The example of an attempt; `more` are fields of it that are no text.
 
     Raises Unfit where the recorded conversation has a hole: a missing turn, a turn
-    without messages, a role that chat templates do not know, two answers in a row,
-    an empty answer, or a secret.
+    without messages, a role that chat templates do not know, two answers in a row, or
+    a secret; and for an answer or a source that is empty, except for rewards, which
+    are of every turn.
     """
     if not kind.shows_answer:
         return _prompt_alone(texts, facts, kind, **more)
     code = texts.source.shown if texts.source else None
-    if code is not None and not code.strip():
+    is_learnt = kind is not Kind.REWARDS
+    if is_learnt and code is not None and not code.strip():
         raise Unfit("the source is empty")
     shown = _shown(texts, facts)
     sanitized = _sanitized(texts)
@@ -137,7 +145,7 @@ def build(
     if reasoning is not Reasoning.KEEP:
         history, reply = _thinking(shown.history, shown.reply, reasoning)
         shown = shown._replace(history=history, reply=reply)
-    if not shown.reply.content.strip():
+    if is_learnt and not shown.reply.content.strip():
         raise Unfit("the answer is empty")
     return Example(
         kind=kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,7 +97,14 @@ _ADMITTED = {
 """Stage → the setting that lets pass the rows that it drops."""
 
 
-def _require_rows(funnel: list[Stage]) -> None:
+REASONS_SHOWN = 3
+"""Reasons why rows could not be shown that an error lists, the most frequent first."""
+
+
+def _require_rows(funnel: list[Stage], dropped: Mapping[str, int]) -> None:
+    """Raise ExportError that names the stage where the last attempt is dropped.  `dropped`: reason
+    why a row could not be shown → rows.
+    """
     before = None
     for stage in funnel:
         if stage.rows == 0:
@@ -104,6 +112,9 @@ def _require_rows(funnel: list[Stage]) -> None:
                 "no evaluation is stored" if before is None else f"{before} rows came in, none left"
             )
             hint = f"; {_ADMITTED[stage.stage]}" if stage.stage in _ADMITTED else ""
+            if stage is funnel[-1] and dropped:
+                most = Counter(dropped).most_common(REASONS_SHOWN)
+                hint = ": " + "; ".join(f"{count} × {reason}" for reason, count in most)
             raise ExportError(
                 f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}{hint}"
             )
@@ -123,13 +134,10 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
     parts, spec = selected.parts, draft.spec
     rows = sum(sum(part.split.values()) for part in parts)
     stages = stages_of(spec, draft, selected.chosen, rows)
-    _require_rows(stages)
+    dropped = Counter(reason for part in parts for _, _, reason in part.dropped)
+    _require_rows(stages, dropped)
     files = _tables(root, selected)
     splits = sorted({split for part in parts for split in part.split})
-    dropped: dict[str, int] = {}
-    for part in parts:
-        for _, _, reason in part.dropped:
-            dropped[reason] = dropped.get(reason, 0) + 1
     counted = {
         name: tally(parts, name) for name in ("problems", "families", "hardware", "sanitized")
     }

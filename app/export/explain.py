@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from app.export.funnel_stages import IN, RENDERED, WHERE
 from app.export.manifest import NAME
-from app.export.writers import DECISIONS_STEM, LINEAGE_STEM, rows_of
+from app.export.writers import DECISIONS_STEM, LINEAGE_STEM, row_indexes, rows_of
 
 UNFIT = "unfit.jsonl"
 """File of attempts that were chosen and could not be shown, one per line."""
@@ -32,9 +32,15 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
 
     `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is
     `in`; `rule` says which attempts that stage keeps; `rows` are the rows made of it or resting on
-    it, as `{"split", "index", "role"}`.
+    it, as `{"split", "row", "index", "role"}`: the place in its split from 0, and the lineage's
+    number.
     """
     rows = list(_lineage_of(directory, evaluation_id))
+    for split in {row["split"] for row in rows}:
+        places = {index: place for place, index in enumerate(row_indexes(directory, split))}
+        for row in rows:
+            if row["split"] == split:
+                row["row"] = places[row["index"]]
     unfit = {
         one["turn_id"]: one["reason"]
         for one in rows_of(directory / UNFIT)
@@ -125,4 +131,4 @@ def _lineage_of(directory: Path, evaluation_id: str) -> Iterator[dict[str, Any]]
 
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("split", "index", "role")}
+    return {name: row[name] for name in ("split", "row", "index", "role")}

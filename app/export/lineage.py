@@ -36,8 +36,9 @@ SCHEMA = pa.schema(
     ]
 )
 """Columns, including facts that the format leaves out.  The lines of a split are in the order of
-its rows; `role` is `answer`, `rejected` of a pair, or one of `app.export.plan_tables.BESIDE`;
-`model_call_id` is null for turns that were not collected here.
+its rows; `index` is a row's number in the plan, with gaps where rows could not be shown; `role` is
+`answer`, `rejected` of a pair, or one of `app.export.plan_tables.BESIDE`; `model_call_id` is null
+for turns that were not collected here.
 """
 
 GROUP_LINES = 5_000

@@ -24,7 +24,7 @@ from app.domain.decontamination import HeldOut, Index
 from app.domain.example import Example, Unfit
 from app.domain.example_facts import EvaluationFacts, Extra, TurnCredits
 from app.domain.example_texts import Texts
-from app.domain.selection import COUNTER, Kind, Reasoning, Source
+from app.domain.selection import COUNTER, Kind, Learns, Reasoning, Source
 from app.export import tokens, turn_credits
 from app.export.lineage import Lineage
 from app.export.manifest import FileEntry
@@ -240,6 +240,8 @@ class Renderer:
         return examples.build(texts, facts, self.job.kind, self.job.reasoning, **more)
 
     def _require_fit(self, example: Example) -> None:
+        if self.format.learns is Learns.EVERY and example.quotes_answers:
+            raise Unfit("its prompt quotes an answer, which would bear loss")
         if self._count is not None and self.job.max_tokens is not None:
             counted = self._count([message.content for message in example.shown])
             if counted > self.job.max_tokens:

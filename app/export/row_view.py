@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.export.writers import LINEAGE_STEM
+from app.export.writers import LINEAGE_STEM, row_indexes
 
 SCANNED = 20_000
 """Rows that a search and the statistics read; the answer says where there are more."""
@@ -56,7 +56,7 @@ class Asked:
 
 def view(file: Path, asked: Asked, *, first: int = 0) -> dict[str, Any]:
     """The rows that are asked for with their evaluations, and statistics over the rows that were
-    read.  `first`: index of the file's first row in its split.
+    read.  `first`: place of the file's first row in its split.
 
     Raises ValueError for a file that is no table and for a column that it does not
     have, FileNotFoundError for none.
@@ -144,21 +144,22 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
         raise ValueError(f"file: expected .parquet or .jsonl, got {file.name!r}")
 
 
-def _origins(file: Path, indexes: Sequence[int]) -> dict[int, list[dict[str, str]]]:
-    """Index of a row in its split → evaluations and turns behind it, by the
-    dataset's lineage files.
+def _origins(file: Path, places: Sequence[int]) -> dict[int, list[dict[str, str]]]:
+    """Place of a row in its split → evaluations and turns behind it, by the dataset's
+    lineage files; an answer without code has no evaluation.
     """
     split, root = file.stem.partition("-")[0], file.parent.parent
+    if file.parent.name != "data" or not places:
+        return {}
+    known = row_indexes(root, split)
+    place_of = {known[place]: place for place in places}
     found: dict[int, list[dict[str, str]]] = {}
-    for path in (
-        sorted(root.glob(f"{LINEAGE_STEM}-*.parquet"))
-        if file.parent.name == "data" and indexes
-        else ()
-    ):
+    for path in sorted(root.glob(f"{LINEAGE_STEM}-*.parquet")):
         names = ["index", "role", "evaluation_id", "turn_id"]
-        wanted = (pc.field("split") == split) & pc.field("index").isin(list(indexes))
+        wanted = (pc.field("split") == split) & pc.field("index").isin(list(place_of))
+        wanted &= pc.field("evaluation_id").is_valid()
         for line in pq.read_table(path, columns=names, filters=wanted).to_pylist():
-            found.setdefault(line.pop("index"), []).append(line)
+            found.setdefault(place_of[line.pop("index")], []).append(line)
     return found
 
 

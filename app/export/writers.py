@@ -271,3 +271,14 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ROW_GROUP_ROWS):
             yield from batch.to_pylist()
+
+
+def row_indexes(root: Path, split: str) -> list[int]:
+    """The lineage's `index` of each row of a split, in their order.  Rows that were planned and
+    could not be shown leave gaps, so that the index of a row is not its place.
+    """
+    found: list[int] = []
+    wanted = (pc.field("split") == split) & (pc.field("role") == "answer")
+    for path in sorted(root.glob(f"{LINEAGE_STEM}-*.parquet")):
+        found += pq.read_table(path, columns=["index"], filters=wanted).column(0).to_pylist()
+    return found

@@ -18,10 +18,12 @@ from app import export
 from app.export import row_view
 from app.export.row_view import Asked
 from app.settings import Settings
+from app.store import problems, trajectories
 from app.store.database import Database
 from app.web import create_app, selection_form
 from app.web.pages import dataset_rows
-from tests.integration.dataset_seed import fill
+from tests.integration.dataset_seed import fill, problem, turn
+from tests.integration.web_app import opened
 
 
 @pytest.fixture
@@ -213,3 +215,19 @@ def test_a_row_leads_to_its_evaluation(made: tuple[FlaskClient, str, Path]) -> N
         assert 'aria-sort="descending"' in listed
         assert listed.count("/evaluations/") == min(len(rows), dataset_rows.ROWS)
     assert site.get(f"{path}/rows?sort=nothing").status_code == 400
+
+
+def test_a_row_of_an_answer_without_code_leads_to_no_evaluation(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    with database.begin() as connection:
+        [problem_id] = problems.add(connection, [problem(0)])
+        told = turn(("ask",), "I cannot.", None)
+        trajectories.add(connection, problem_id=problem_id, backend="triton", turns=[told])
+    manifest = export.export(database, export.Spec(format="rewards"), tmp_path / "rewards")
+    with opened(settings, testing=True) as app:
+        for path in ("rows?columns=completion", "rows/0"):
+            shown = app.test_client().get(f"/exports/{manifest.export_id}/{path}")
+            assert shown.status_code == 200
+            assert "I cannot." in shown.text
+            assert 'href="/evaluations/' not in shown.text

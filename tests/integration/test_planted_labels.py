@@ -19,6 +19,7 @@ import pytest
 from app import export
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import Context, Kind
+from app.domain.trajectory import Message
 from app.embedded import Services
 from app.export import Spec
 from app.export.writers import rows_of
@@ -44,17 +45,20 @@ DIALOGUES = (
     {"c0": "hack", "c1": "fast", "c2": "hack", "c3": "invalid", "c4": "slow"},
     {"d0": "fast", "d1": "hack", "d2": "no_code"},
     {"e0": "slow", "e1": "fast", "e2": "slow"},
+    {"g0": "fast", "g1": "slow"},
     {"f0": "hack", "f1": "fast"},
 )
 """Name → outcome; `again`: the same answer once more.  The last dialogue is on the
 first one's problem.
 """
 PROBLEMS = len(DIALOGUES) - 1
+QUOTES = {"g0"}
+"""Answers to a prompt that quotes an answer of another dialogue, as windowed contexts do."""
 OUTCOMES = {
     name.split()[0]: outcome for dialogue in DIALOGUES for name, outcome in dialogue.items()
 }
 GOOD = {name for name, outcome in OUTCOMES.items() if outcome in ("slow", "fast")}
-AFTER_BEST = {"c4", "e2"}
+AFTER_BEST = {"c4", "e2", "g1"}
 """Right answers that follow a faster one: marks end with the best."""
 BEFORE = {
     name: {OUTCOMES[each.split()[0]] for each in list(dialogue)[:place]}
@@ -74,6 +78,9 @@ def answer(name: str) -> str:
     if OUTCOMES[name] == "no_code":
         return f"I would tile, name = '{name}'."
     return f"Here.\n```python\n{dataset_seed.code(name)}```"
+
+
+QUOTED = Message(role="assistant", content="Here.\n```python\nname = 'quoted'\n```")
 
 
 def _fill(database: Database) -> None:
@@ -97,6 +104,8 @@ def _fill(database: Database) -> None:
                 text = answer(name.split()[0])
                 job_id = _failed(connection, number, name) if outcome == "fault" else None
                 one = dataset_seed.turn((f"ask {place}",), text, stored.get(name.split()[0]))
+                if name in QUOTES:
+                    one = replace(one, messages=(*one.messages, QUOTED, *one.messages))
                 told.append(one if job_id is None else replace(one, job_id=job_id))
             dataset_seed.trajectories.add(
                 connection, problem_id=problem_id, backend="triton", turns=told
