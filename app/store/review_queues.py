@@ -15,8 +15,7 @@ from app.domain import ids
 from app.domain.user import User
 from app.store import audit
 from app.store.tables import (
-    evaluations,
-    jobs,
+    attempts,
     review_items,
     review_queue_reviewers,
     review_queues,
@@ -37,14 +36,14 @@ class Conditions:
     detector: str = ""
     """Detector with a finding in the current verdict."""
     run: str = ""
-    """Exact name of the run that asked for the job."""
+    """Exact name of a run with an attempt whose evaluation it is."""
 
 
 EVERYTHING = Conditions()
 
 
 COUNTED = 500
-"""Waiting items that are counted at most: a condition of a run looks into two tables for each."""
+"""Waiting items that are counted at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +180,7 @@ def matching(conditions: Conditions) -> list[sa.ColumnElement[bool]]:
     if conditions.detector:
         held.append(review_items.c.detectors.contains([conditions.detector]))
     if conditions.run:
-        asked_for = evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id)
-        named = sa.select(runs.c.run_id).where(runs.c.name == conditions.run)
-        of_item = sa.exists().select_from(asked_for).where(evaluations.c.evaluation_id == item)
-        held.append(of_item.where(jobs.c.run_id.in_(named)).correlate(review_items))
+        named = attempts.join(runs, runs.c.run_id == attempts.c.run_id)
+        of_run = sa.select(attempts.c.evaluation_id).select_from(named)
+        held.append(item.in_(of_run.where(runs.c.name == conditions.run)))
     return held

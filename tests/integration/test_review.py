@@ -16,6 +16,7 @@ from app.store import audit, evaluations, review_queues, reviews, tables
 from app.store.browse import review
 from app.store.review_queues import EVERYTHING, Conditions, Progress
 from app.store.reviews import GivenReview, LockedError, ReviewError
+from tests.integration import reviewing
 from tests.integration.reviewing import World, export, stale
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT
 
@@ -188,6 +189,8 @@ def test_a_queue_is_a_filter_of_what_waits_and_says_how_much_is_done(world: Worl
     assert listed_in(verdict="hack") == {world.ids["hack"]}
     assert listed_in(detector="claimed_time") == {world.ids["suspect"], world.ids["slow suspect"]}
     assert listed_in(run="no such run") == set()
+    reviewing.asked_for_again(world, "hack", "a run of turns")
+    assert listed_in(run="a run of turns") == {world.ids["hack"]}
     with world.database.read() as connection:
         assert review_queues.progress(connection, EVERYTHING) == Progress(
             done=0, waiting=3, is_exact=True
