@@ -90,6 +90,10 @@ FIELDS: dict[str, Field] = {
     "device": Field(
         kind=FieldType.TEXT, doc="model name of the device, as its driver gives it: NVIDIA H200"
     ),
+    "baseline": Field(
+        kind=FieldType.TEXT,
+        doc="execution mode of the reference that speedups are over: eager, compile …",
+    ),
     "problem": Field(kind=FieldType.TEXT, doc="name of the problem"),
     "level": Field(kind=FieldType.INTEGER, doc="the source set's level of difficulty"),
     "source_set": Field(kind=FieldType.TEXT, doc="origin of the problem, for example kernelbench"),
@@ -103,8 +107,8 @@ FIELDS: dict[str, Field] = {
     "evaluation_id": Field(kind=FieldType.ID, doc="id of the evaluation"),
 }
 
-ON_DEVICE = ("gpu", "device")
-"""Fields of where an evaluation ran, which an answer without code has not."""
+ON_DEVICE = ("gpu", "device", "baseline")
+"""Fields of where and beside what an evaluation ran, which an answer without code has not."""
 
 ON_OUTCOME = frozenset({"correct", "status"})
 """Fields that say whether an answer is right: a filter that names one decides itself

@@ -82,6 +82,7 @@ _OF_EVALUATION = frozenset(
         "reviewed",
         "gpu",
         "device",
+        "baseline",
         "measured_speedup",
         "reference_us",
         "candidate_us",

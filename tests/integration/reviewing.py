@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from app.domain import filter_language
 from app.domain.review import Opinion
 from app.domain.user import Role, User, user
-from app.store import reviews, tables
+from app.store import rare_filters, reviews, tables
 from app.store.browse import evaluation, review
 from app.store.browse import evaluations as listed
 from app.store.database import Database
@@ -48,10 +48,8 @@ class World:
 
     def matches(self, text: str) -> set[str]:
         with self.database.snapshot() as connection:
-            found = {
-                row.evaluation_id
-                for row in listed.page(connection, filter_language.parse(text)).rows
-            }
+            of = rare_filters.narrowed(connection, filter_language.parse(text))
+            found = {row.evaluation_id for row in listed.page(connection, of).rows}
         return {name for name, evaluation_id in self.ids.items() if evaluation_id in found}
 
     def queue(self) -> list[str]:
@@ -85,6 +83,32 @@ def seeded(database: Database) -> World:
             people.append(user(user_id=user_id, name=name, role=Role.REVIEWER))
     world.ada, world.ben = people
     return world
+
+
+def asked_for_again(world: World, name: str, run: str) -> None:
+    """A turn of a run whose answer is a candidate that was evaluated before."""
+    with world.database.begin() as connection:
+        job_id = connection.scalar(
+            sa.select(tables.evaluations.c.job_id).where(
+                tables.evaluations.c.evaluation_id == world.ids[name]
+            )
+        )
+        problem_id = connection.scalar(
+            sa.select(tables.jobs.c.problem_id).where(tables.jobs.c.job_id == job_id)
+        )
+        run_id = uuid4()
+        seeder = Seeder(connection)
+        seeder.insert(tables.runs, run_id=run_id, name=run, settings={})
+        trajectory_id = seeder.trajectory(problem_id, run_id, "", [])
+        seeder.insert(
+            tables.turns,
+            turn_id=uuid4(),
+            trajectory_id=trajectory_id,
+            turn_index=0,
+            messages_json="[]",
+            response=b"",
+            job_id=job_id,
+        )
 
 
 def export(world: World, *names: str) -> UUID:

@@ -19,11 +19,11 @@ from psycopg.errors import QueryCanceled
 from sqlalchemy.exc import OperationalError
 
 from app.domain.evaluation_row import EvaluationRow
-from app.domain.filter_language import Expression
 from app.domain.verdict import is_shown
-from app.store import evaluation_rows, filter_walk, rare_filters
+from app.store import evaluation_rows, filter_walk
 from app.store.browse import paging
 from app.store.filter_walk import Budget, Walk
+from app.store.rare_filters import Narrowed
 from app.store.tables import evaluations, hourly_counts, turns
 
 FACET_ROWS = 500
@@ -102,7 +102,7 @@ class Facets:
 
 def by_value(
     connection: sa.Connection,
-    expression: Expression,
+    of: Narrowed,
     sort: str,
     *,
     descending: bool,
@@ -114,14 +114,14 @@ def by_value(
     """Evaluations that match and have the value of an order of SORTS, as measured, each once; fewer
     where the budget is over first.
     """
-    narrowed, column = rare_filters.narrowed(connection, expression), SORTS[sort]
+    column = SORTS[sort]
 
     def read(cursor: SortCursor | None, number: int, down: bool) -> list[EvaluationRow]:
         once = sa.text(f"DISTINCT ON (evaluations.{column.name}, evaluations.evaluation_id)")
         after = (cursor.value, cursor.evaluation_id) if cursor else None
         walk = Walk(value=column, descending=down, after=after)
         query = evaluation_rows.SELECTABLE.prefix_with(once).order_by(*walk.order, turns.c.turn_id)
-        found = filter_walk.rows(connection, query, narrowed, walk, limit=number, budget=budget)
+        found = filter_walk.rows(connection, query, of, walk, limit=number, budget=budget)
         return [evaluation_rows.row_from(record._mapping) for record in found]
 
     return paging.walk(
@@ -133,9 +133,7 @@ def by_value(
     )
 
 
-def facets(
-    connection: sa.Connection, expression: Expression, budget: Budget | None = None
-) -> Facets:
+def facets(connection: sa.Connection, of: Narrowed, budget: Budget | None = None) -> Facets:
     """Counts of each facet's values among the newest matches, each evaluation once,
     as the list has them.
     """
@@ -146,8 +144,7 @@ def facets(
         .select_from(evaluation_rows.JOINED)
         .order_by(*walk.order, turns.c.turn_id)
     )
-    narrowed = rare_filters.narrowed(connection, expression)
-    found = filter_walk.rows(connection, query, narrowed, walk, limit=FACET_ROWS, budget=budget)
+    found = filter_walk.rows(connection, query, of, walk, limit=FACET_ROWS, budget=budget)
     is_whole = budget is None or budget.stopped_at is None
     return _counted(found, all_of_them=is_whole and len(found) < FACET_ROWS)
 

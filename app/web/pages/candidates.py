@@ -17,11 +17,12 @@ from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.user import Scope
 from app.domain.verdict import Label
-from app.store import reviews
+from app.store import rare_filters, reviews
 from app.store.browse import candidates, evaluations, paging
 from app.store.database import Connection
 from app.store.evaluation_rows import Cursor, EvaluationRow, cursor_of
 from app.store.filter_walk import Budget
+from app.store.rare_filters import Narrowed
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
 from app.web.pages import views
@@ -104,8 +105,9 @@ def index() -> str | tuple[str, int]:
         stored = candidates.stored(connection)
         try:
             with candidates.patience(connection):
-                page = _page(connection, view, expression, request_context.PAGE_ROWS, budget)
-                facets = _found_facets(connection, view, expression, page, budget)
+                of = rare_filters.narrowed(connection, expression)
+                page = _page(connection, view, of, request_context.PAGE_ROWS, budget)
+                facets = _found_facets(connection, view, of, page, budget)
         except candidates.TooBroadError as found_broad:
             too_broad = str(found_broad)
     shown = flask.render_template(
@@ -139,7 +141,7 @@ def index() -> str | tuple[str, int]:
 def _found_facets(
     connection: Connection,
     view: View,
-    expression: filter_language.Expression,
+    of: Narrowed,
     page: paging.Page[EvaluationRow],
     budget: Budget,
 ) -> candidates.Facets:
@@ -149,7 +151,7 @@ def _found_facets(
     whole = view.sort == "created_at" and not (page.has_previous or page.has_next)
     if whole or budget.searched:
         return candidates.facets_of(page.rows, all_of_them=whole and budget.stopped_at is None)
-    return candidates.facets(connection, expression, Budget(ends_s=budget.ends_s))
+    return candidates.facets(connection, of, Budget(ends_s=budget.ends_s))
 
 
 def _further(view: View, budget: Budget) -> str | None:
@@ -208,7 +210,8 @@ def table(kind: str) -> flask.Response:
     try:
         expression = _expression(view.asked)
         with request_context.database().snapshot() as connection, candidates.patience(connection):
-            page = _page(connection, view, expression, request_context.TABLE_ROWS)
+            of = rare_filters.narrowed(connection, expression)
+            page = _page(connection, view, of, request_context.TABLE_ROWS)
     except (filter_tokens.WhereError, candidates.TooBroadError) as error:
         raise BadRequest(str(error)) from error
     return view.data(kind, "candidates", page, lambda row: _place(view.sort, row))
@@ -280,14 +283,14 @@ def _expression(asked: dict[str, str]) -> filter_language.Expression:
 def _page(
     connection: Connection,
     view: View,
-    expression: filter_language.Expression,
+    of: Narrowed,
     limit: int,
     budget: Budget | None = None,
 ) -> paging.Page[EvaluationRow]:
     if view.sort in candidates.SORTS:
         return candidates.by_value(
             connection,
-            expression,
+            of,
             view.sort,
             descending=view.descending,
             after=_cursor(candidates.SortCursor, "older_than"),
@@ -297,7 +300,7 @@ def _page(
         )
     return evaluations.page(
         connection,
-        expression,
+        of,
         descending=view.descending,
         older_than=_cursor(Cursor, "older_than"),
         newer_than=_cursor(Cursor, "newer_than"),

@@ -15,7 +15,7 @@ from app.domain.filter_language import Everything
 from app.domain.metrics import Share
 from app.domain.user import Scope
 from app.domain.verdict import Label
-from app.store import devices
+from app.store import devices, rare_filters
 from app.store.browse import evaluations, overview, runs
 from app.web import (
     alerts,
@@ -103,7 +103,8 @@ def _body() -> str:
     hours = _hours()
     with request_context.database().snapshot() as connection:
         data = overview.read(connection, hours=int(hours))
-        latest = evaluations.page(connection, Everything(), limit=LATEST).rows
+        every = rare_filters.narrowed(connection, Everything())
+        latest = evaluations.page(connection, every, limit=LATEST).rows
         latest_runs = runs.page(connection, limit=WATCHED_RUNS).rows
     per_minute = [number for _, number in data.minutes]
     silent = _silent(data.devices)
