@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.referee.comparison import correctness
+from workers.referee.comparison import correctness, far_off
 from workers.shims.problem import equivalent_answers, true_answer
 
 
@@ -34,10 +34,7 @@ def checked(
     got = [leaf.clone() for leaf in layout.values(answer)]
     expected = [leaf.reshape(1, -1) for leaf in layout.values(exact)]
     found = _compared(got, expected, list(layout.values(own)), rule)
-    wrong = not all(each.ok[0] for each in found)
-    if not wrong or any(
-        each.is_far_off(0, exact) for each, exact in zip(found, expected, strict=True)
-    ):
+    if not far_off.undecided(found, expected):
         return found
     nearest = [leaf.clone() for leaf in got]
     leaves = equivalent_answers.find_equivalent(

@@ -12,6 +12,7 @@ from workers.protocol import input_variants, layout, roundoff
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import (
     correctness,
+    far_off,
     largest_excess,
     nearness,
     null_answers,
@@ -96,7 +97,7 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
     "check": lambda own, got, true: _compared(own, got, true).check(0),
     "slices": lambda own, _, true: _compared(own, own, true).by_slices(2, true, own),
     "located": lambda own, got, true: _compared(own, got, true).located(range(CALLS), true),
-    "far off": lambda own, got, true: _compared(own, got, true).is_far_off(0, true[0]),
+    "far off": lambda own, got, true: far_off.calls_of(_compared(own, got, true), true),
     "reviewed": (
         lambda own, got, true: _compared(own, got, true).reviewed(
             0,

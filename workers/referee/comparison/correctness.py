@@ -18,7 +18,7 @@ import torch
 from app.domain.output_checks import Element, OutputCheck
 from workers.protocol.roundoff import FLOORS
 from workers.referee.comparison import kept_inputs, largest_excess, wrong_slices
-from workers.referee.comparison.output_errors import AT_ONCE, error_rows, finite, parts
+from workers.referee.comparison.output_errors import error_rows, finite, parts
 from workers.referee.comparison.unwritten import untouched
 
 CLOSE = (4.0, 8.0)
@@ -48,11 +48,6 @@ GROSS_L2 = 2e-2
 GROSS_MAX = 1e6
 """See `Rule.gross`."""
 
-
-FAR_OFF, FAR_OFF_SHARE = 100.0, 0.2
-"""Multiple of the limit, and share of the elements beyond it, from which on rounding
-cannot explain an error.
-"""
 
 RECOGNISABLE = 64
 """Elements from which on an answer of integers or truth values is unlike all others."""
@@ -149,6 +144,10 @@ class ComparedOutput:
             self._is_right(*row) and call not in self.slices and call not in self.kept
             for call, row in enumerate(self.rows)
         ]
+
+    def limits(self, call: int) -> tuple[float, float]:
+        """Limits for a call's relative L2 error, and for its largest error over rms."""
+        return self._limits(*self.rows[call][3:5])
 
     def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
         gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self.rule.gross else (0.0, 0.0)
@@ -253,23 +252,6 @@ class ComparedOutput:
             self, worst={call: element for call, element in found.items() if element is not None}
         )
 
-    def is_far_off(self, call: int, expected: torch.Tensor) -> bool:
-        """Test whether a wrong call is wrong by far, and in many elements, so that no rounding
-        explains it.  False for integers and truth values, which ties might explain.
-        """
-        got = self.got[call]
-        if self.ok[call] or not got.dtype.is_floating_point:
-            return False
-        l2, _, bad = self.rows[call][:3]
-        limit_l2, limit_max = self._limits(*self.rows[call][3:5])
-        if bad or l2 <= FAR_OFF * limit_l2:
-            return bool(bad)
-        if got.numel() < RECOGNISABLE:
-            return True
-        wide = expected.reshape(-1)[:AT_ONCE].double()
-        off = (got[:AT_ONCE].double() - wide).abs() > limit_max * wide.square().mean().sqrt()
-        return float(off.double().mean()) > FAR_OFF_SHARE
-
     def rel_l2(self, call: int) -> float | None:
         """Relative L2 error of a call; None if it is not finite."""
         l2, _, bad = self.rows[call][:3]
@@ -346,22 +328,6 @@ def wrong_calls(compared: Sequence[ComparedOutput]) -> list[int]:
     """Calls with a wrong output."""
     right = zip(*(output.ok for output in compared), strict=True)
     return [call for call, outputs_ok in enumerate(right) if not all(outputs_ok)]
-
-
-def undecided_calls(
-    compared: Sequence[ComparedOutput], expected: Sequence[torch.Tensor]
-) -> list[int]:
-    """Calls with a wrong output that a rounding or a tie may explain.  `expected`: (calls,
-    elements) per output.
-    """
-    return [
-        call
-        for call in wrong_calls(compared)
-        if not any(
-            output.is_far_off(call, exact[call])
-            for output, exact in zip(compared, expected, strict=True)
-        )
-    ]
 
 
 def located(

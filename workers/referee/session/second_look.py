@@ -3,7 +3,7 @@
 The reference's process decides (workers/shims/problem/equivalent_answers.py).  It receives the
 inputs and the delivered outputs and returns the nearest right outputs: an element that is
 equivalent to the expected one keeps its delivered value.  The result is compared like any output.
-Calls that are wrong by far get no second look (correctness.undecided_calls).
+Calls that are wrong by far get no second look (far_off.py).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from app.domain.output_checks import FP64_RULE, Correctness, OutputCheck, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import CLOSER, Variant
-from workers.referee.comparison import correctness, unwritten
+from workers.referee.comparison import correctness, far_off, unwritten
 from workers.referee.comparison.nearness import Nearness
 from workers.referee.comparison.peer_rules import PeerRules
 from workers.referee.comparison.precision_class import precision_class
@@ -272,7 +272,7 @@ class Record:
         expected: list[torch.Tensor],
     ) -> list[correctness.ComparedOutput]:
         """The outputs after a second look at wrong calls."""
-        wrong = correctness.undecided_calls(compared, expected)
+        wrong = far_off.undecided(compared, expected)
         if not wrong or self.second_looks is None:
             return compared
         alone = [part.part(call, call + 1) for part in parts for call in range(part.count)]
