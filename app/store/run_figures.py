@@ -1,5 +1,5 @@
-"""STORE: figures of a run in progress: counts from roll-ups, rewards of its latest
-evaluations, jobs that are open.
+"""STORE: figures of a run in progress: counts from roll-ups, rewards of its latest turns, jobs
+that are open.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import sqlalchemy as sa
 from app.domain import metrics, reward
 from app.domain.job import JobState
 from app.domain.verdict import Label
+from app.store import reward_samples
 from app.store.tables import attempt_counts, attempts, evaluations, jobs, runs
 
 RECENT = 1_000
-"""Evaluations of a run over which its rewards are averaged: some steps of a trainer."""
+"""Single submissions of a run without trajectories over which its rewards are averaged."""
 LATEST = 2_000
 """Evaluations of the whole service that monitoring looks at."""
 MOST_RUNS = 50
@@ -48,7 +49,9 @@ class Figures:
     mean_speedup: float | None
     """Geometric mean over attempts that are right, no hack, and timed."""
     rewards: dict[str, float]
-    """Mean of each reward over the latest RECENT evaluations; empty where there are none."""
+    """Mean of each reward over the latest turns (`reward_samples`), those without code among them,
+    as the run's pages have it; over single submissions in a run without trajectories.
+    """
     last_evaluation_at: datetime | None
 
 
@@ -69,13 +72,6 @@ def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
     ]
     counted = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id == run_id)).one()
     number = {name: int(value) for name, value in counted._mapping.items()}
-    latest = (
-        _measured()
-        .where(attempts.c.run_id == run_id)
-        .order_by(attempts.c.created_at.desc())
-        .limit(RECENT)
-    )
-    found = connection.execute(latest).mappings().all()
     states = _open(connection, run_id)
     return Figures(
         queued=states.get(JobState.QUEUED, 0),
@@ -88,9 +84,24 @@ def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
         mean_speedup=(
             math.exp(number["log_speedup_e9"] / 1e9 / number["timed"]) if number["timed"] else None
         ),
-        rewards=_rewards(found),
-        last_evaluation_at=found[0]["created_at"] if found else None,
+        rewards=_rewards(_latest_results(connection, run_id)),
+        last_evaluation_at=connection.scalar(_last_evaluation(run_id)),
     )
+
+
+def _latest_results(connection: sa.Connection, run_id: UUID) -> list[Mapping[str, Any]]:
+    samples, _ = reward_samples.latest(connection, run_id)
+    if samples:
+        return [sample.result for sample in samples]
+    single = _measured().where(attempts.c.run_id == run_id)
+    newest = single.order_by(attempts.c.created_at.desc()).limit(RECENT)
+    return list(connection.execute(newest).mappings())  # type: ignore[arg-type]  # names are keys
+
+
+def _last_evaluation(run_id: UUID) -> sa.Select[Any]:
+    """Moment of the evaluation of the latest valid attempt with code."""
+    newest = _measured().where(attempts.c.run_id == run_id).order_by(attempts.c.created_at.desc())
+    return newest.with_only_columns(evaluations.c.created_at).limit(1)
 
 
 def latest(connection: sa.Connection) -> list[Recent]:

@@ -197,7 +197,9 @@ def _runs(read: monitoring.Metrics) -> Iterator[Metric]:
     number = GaugeMetricFamily(
         "assay_run_evaluations", f"Valid evaluations of a run among {latest}.", labels=("run",)
     )
-    ratio = GaugeMetricFamily("assay_run_hack_ratio", "Hacks among those.", labels=("run",))
+    ratio = GaugeMetricFamily(
+        "assay_run_hack_ratio", "Hacks among those; no answers without code.", labels=("run",)
+    )
     means = GaugeMetricFamily(
         "assay_run_reward", "Mean of a reward over those.", labels=("run", "reward")
     )

@@ -121,3 +121,16 @@ def test_the_figures_of_a_run_are_the_same_everywhere(pages: FlaskClient, histor
     assert float(ratio) == pytest.approx(of_api["hack_ratio"])
     assert of_api["mean_speedup"] == pytest.approx(line["geometric_mean"])
     assert page["geometric_mean"]["value"] == pytest.approx(line["geometric_mean"])
+
+
+def test_the_mean_reward_of_a_run_counts_answers_without_code_everywhere(
+    pages: FlaskClient,
+) -> None:
+    runs = pages.get("/runs.json").get_json()["runs"]
+    rewarded = [run for run in runs if run["reward"] is not None]
+    assert rewarded
+    for run in rewarded:
+        of_api = pages.get(f"/v1/runs/{run['run_id']}").get_json()["figures"]["rewards"]
+        page = pages.get(f"/runs/{run['run_id']}/rewards.json").get_json()
+        assert of_api[page["reward"]] == pytest.approx(run["reward"]), run["name"]
+        assert page["turn"]["value"] == pytest.approx(run["reward"]), run["name"]
