@@ -57,8 +57,8 @@ def share_difference(
 def mean_difference(
     ours: Sequence[float], theirs: Sequence[float], *, level: float = 0.95
 ) -> Interval | None:
-    """Welch's interval of the difference of two means, first minus second; None with
-    fewer than two values of one.
+    """Welch's interval of the difference of two means, first minus second; None with fewer than two
+    values of one, or with values all alike: attempts that share an evaluation tell no spread.
     """
     if len(ours) < 2 or len(theirs) < 2:
         return None
@@ -66,7 +66,7 @@ def mean_difference(
     spread = sum(errors)
     difference = fmean(ours) - fmean(theirs)
     if spread == 0:
-        return Interval(low=difference, high=difference, level=level)
+        return None
     freedom = spread**2 / sum(
         error**2 / (len(side) - 1) for error, side in zip(errors, (ours, theirs), strict=True)
     )
@@ -126,6 +126,9 @@ LEAST_CLUSTERS = 3
 as wide as their spread, for a speedup from a thousandth to billions.
 """
 
+NO_SPREAD = 1e-12
+"""Contributions to an error up to which they are the rounding error of 0."""
+
 Sums = Mapping[str, tuple[float, float]]
 """Cluster → sums of numerators and denominators of its samples."""
 
@@ -148,13 +151,17 @@ def clustered_ratio(clusters: Sums, *, level: float = 0.95) -> Interval | None:
 
 def clustered_difference(ours: Sums, theirs: Sums, *, level: float = 0.95) -> Interval | None:
     """Interval of the difference of two ratios, first minus second, over the clusters that both
-    have, so that the difficulty of a problem cancels; None with fewer than two of them.
+    have, so that the difficulty of a problem cancels; None with fewer than LEAST_CLUSTERS of them,
+    or where all differ by as much, which would make an interval without width.
     """
     shared = ours.keys() & theirs.keys()
     one, other = (_influence({name: side[name] for name in shared}) for side in (ours, theirs))
-    if one is None or other is None:
+    if one is None or other is None or len(shared) < LEAST_CLUSTERS:
         return None
-    return _around(one[0] - other[0], [one[1][name] - other[1][name] for name in shared], level)
+    errors = [one[1][name] - other[1][name] for name in shared]
+    if max(map(abs, errors)) < NO_SPREAD and one[0] != other[0]:
+        return None
+    return _around(one[0] - other[0], errors, level)
 
 
 def _influence(clusters: Sums) -> tuple[float, dict[str, float]] | None:

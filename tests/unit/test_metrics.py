@@ -226,12 +226,23 @@ def test_clusters_widen_the_interval() -> None:
 
 
 def test_pairing_cancels_the_difficulty_of_problems() -> None:
-    ours = {f"p{n}": (n % 2 + 0.1, 1.0) for n in range(20)}
+    ours = {f"p{n}": (n % 2 + 0.1 + 0.01 * (n % 3), 1.0) for n in range(20)}
     theirs = {f"p{n}": (float(n % 2), 1.0) for n in range(20)}
     found = intervals.clustered_difference(ours, theirs)
     assert found is not None
-    assert (found.low, found.high) == pytest.approx((0.1, 0.1))
+    assert (found.low, found.high) == pytest.approx((0.11, 0.11), abs=0.01)
     assert intervals.clustered_difference(ours, {"p1": (1.0, 1.0)}) is None
+
+
+def test_problems_that_are_few_or_differ_all_alike_give_no_interval() -> None:
+    none, a_third = ({f"p{n}": (above, 3.0) for n in range(3)} for above in (0.0, 1.0))
+    assert intervals.clustered_difference(a_third, none) is None
+    same = intervals.clustered_difference(none, none)
+    assert same is not None
+    assert (same.low, same.high) == (0, 0)
+    two = {"p0": (1.0, 3.0), "p1": (2.0, 3.0)}
+    assert intervals.clustered_difference(two, none) is None
+    assert intervals.mean_difference([0.5, 0.5], [0.7, 0.7]) is None
 
 
 def test_the_interval_of_clusters_is_the_bootstraps_and_holds_the_truth() -> None:
