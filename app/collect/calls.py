@@ -268,7 +268,9 @@ def _answered(
     receipt, queued = enqueue.stage(
         connection, request, problem_id=ready.problem_id, run_id=held.run_id
     )
-    state = jobs.lock(connection, receipt.job_id) if receipt.known else JobState.QUEUED
+    state = JobState.QUEUED
+    if receipt.known:
+        state = jobs.lock(connection, [receipt.job_id])[receipt.job_id]
     kept = Amounts() if receipt.known else Amounts(evaluations=1, gpu_s=most.gpu_s)
     facts |= {"job_id": receipt.job_id, "turn_id": turn(job_id=receipt.job_id)}
     calls.answered(connection, ready.node_id, spent=used, kept=kept, facts=facts)

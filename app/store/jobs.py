@@ -84,8 +84,28 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
     `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by
     Assay's fault or was cancelled is queued again; one that waits or runs is shared from now on.
     """
-    if any(job.of_turn for job in new):
+    of_turns = any(job.of_turn for job in new)
+    if of_turns:
         new = _of_own_problems(connection, new)
+    stored = _insert(connection, new, sent=sent)
+    if of_turns and not all(row.added for row in stored.values()):
+        # another transaction may have stored the same content meanwhile, for another problem
+        before, new = new, _of_own_problems(connection, new)
+        late = [job for job, was in zip(new, before, strict=True) if job != was]
+        stored |= _insert(connection, late, sent=sent)
+    more = Counter(job.idempotency_key for job in new)
+    known = sorted(key for key in more if not stored[key].added)
+    if known:
+        own = {job.idempotency_key for job in new if job.own_key}
+        _share(connection, {key: more[key] for key in known if key not in own})
+        _revive(connection, _key_in(known))
+    return [stored[job.idempotency_key].row_id for job in new]
+
+
+def _insert(
+    connection: sa.Connection, new: Sequence[NewJob], *, sent: bool
+) -> dict[str, bulk.StoredRow]:
+    """Idempotency key → row of its job, stored if it is new."""
     distinct = {job.idempotency_key: job for job in new}
     submissions = Counter(job.idempotency_key for job in new)
     rows = [_row(job, submissions[key]) for key, job in distinct.items()]
@@ -93,11 +113,7 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
     stored = bulk.insert_missing(
         connection, tables.jobs, rows, unique=("idempotency_key",), now=now
     )
-    known = sorted(key for (key,), row in stored.items() if not row.added)
-    if known:
-        _share(connection, {key: submissions[key] for key in known if not distinct[key].own_key})
-        _revive(connection, _key_in(known))
-    return [stored[(job.idempotency_key,)].row_id for job in new]
+    return {key: row for (key,), row in stored.items()}
 
 
 def _of_own_problems(connection: sa.Connection, new: Sequence[NewJob]) -> list[NewJob]:
@@ -156,6 +172,7 @@ def withdraw(
         .values(submissions=_j.submissions - 1)
         .returning(_j.state, _j.submissions)
     )
+    lock(connection, [job_id])  # a submission that another transaction adds now counts
     row = None if for_all else connection.execute(shared).one_or_none()
     if row is not None:
         return Withdrawal(state=JobState(row.state), others=row.submissions)
@@ -167,21 +184,15 @@ def cancel(connection: sa.Connection, job_id: UUID) -> JobState | None:
     """Cancel a queued job at once, or request it of a running one, for all who submitted it;
     returns the new state, None if the job does not exist.
     """
-    now = (
-        sa.update(tables.jobs)
-        .where(_j.job_id == job_id, _j.state == JobState.QUEUED)
-        .values(state=JobState.CANCELLED, cancel_requested=True, finished_at=sa.func.now())
-    )
-    if connection.execute(now).rowcount:
+    state = lock(connection, [job_id]).get(job_id)
+    changed = sa.update(tables.jobs).where(_j.job_id == job_id).values(cancel_requested=True)
+    if state is JobState.QUEUED:
+        connection.execute(changed.values(state=JobState.CANCELLED, finished_at=sa.func.now()))
         job_notifications.announce(connection, job_id)
         return JobState.CANCELLED
-    later = (
-        sa.update(tables.jobs)
-        .where(_j.job_id == job_id, _j.state == JobState.RUNNING)
-        .values(cancel_requested=True)
-    )
-    connection.execute(later)
-    return states(connection, [job_id]).get(job_id)
+    if state is JobState.RUNNING:
+        connection.execute(changed)
+    return state
 
 
 def retry(connection: sa.Connection, job_id: UUID) -> JobState | None:
@@ -236,14 +247,15 @@ def states(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, Job
     return {row.job_id: JobState(row.state) for row in found}
 
 
-def lock(connection: sa.Connection, job_id: UUID) -> JobState:
-    """State of a job that cannot end before this transaction does.
+def lock(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, JobState]:
+    """State of each of the jobs that exist; they change no more before this transaction ends.
 
-    For a turn that is added to a job of another: the roll-ups of a turn and of an evaluation that
-    are stored at the same moment would miss each other.
+    For a decision on the state, and for a turn that is added to a job of another: the roll-ups of a
+    turn and of an evaluation that are stored at the same moment would miss each other.
     """
-    locked = sa.select(_j.state).where(_j.job_id == job_id).with_for_update(key_share=True)
-    return JobState(connection.execute(locked).scalar_one())
+    chosen = sa.select(_j.job_id, _j.state).where(id_in(job_ids)).order_by(_j.job_id)
+    found = connection.execute(chosen.with_for_update(key_share=True))
+    return {row.job_id: JobState(row.state) for row in found}
 
 
 def open_jobs(connection: sa.Connection, *, run_id: UUID | None = None) -> dict[UUID, str]:
@@ -280,15 +292,21 @@ def _share(connection: sa.Connection, more: Mapping[str, int]) -> None:
     """Count further submissions of jobs that wait or run, by their keys; a cancellation that
     has not taken place yet is off.
     """
-    for number in sorted(set(more.values())):
-        chosen = sa.select(_j.job_id).where(
-            _key_in([key for key in more if more[key] == number]), _open()
-        )
-        locked = chosen.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()
-        shared = sa.update(tables.jobs).where(_j.job_id.in_(locked))
-        connection.execute(
-            shared.values(submissions=_j.submissions + number, cancel_requested=sa.false())
-        )
+    if not more:
+        return
+    columns = (sa.column("key", sa.Text), sa.column("number", sa.Integer))
+    given = sa.func.unnest(
+        sa.literal(list(more), ARRAY(sa.Text)), sa.literal(list(more.values()), ARRAY(sa.Integer))
+    ).table_valued(*columns, name="given")
+    counted = given.render_derived()
+    chosen = sa.select(_j.job_id).where(_key_in(list(more)), _open())
+    locked = chosen.order_by(_j.job_id).with_for_update(key_share=True).scalar_subquery()
+    shared = sa.update(tables.jobs).where(
+        _j.job_id.in_(locked), _j.idempotency_key == counted.c.key
+    )
+    connection.execute(
+        shared.values(submissions=_j.submissions + counted.c.number, cancel_requested=sa.false())
+    )
 
 
 def _open() -> sa.ColumnElement[bool]:

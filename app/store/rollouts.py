@@ -15,7 +15,7 @@ from app.domain import ids, source_text
 from app.domain.problem import ADHOC, Problem
 from app.domain.request import MissingError
 from app.domain.rollout import Rollout
-from app.store import problems, tables
+from app.store import jobs, problems, tables
 from app.store.evaluation_json import plain
 
 _p = tables.problems.c
@@ -132,6 +132,7 @@ def _known(
     ]
     if not asked:
         return Counter()
+    jobs.lock(connection, asked)  # a transaction that stores the same one ends first
     joined = tables.turns.join(
         tables.trajectories, tables.trajectories.c.trajectory_id == tables.turns.c.trajectory_id
     )

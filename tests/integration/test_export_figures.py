@@ -58,7 +58,7 @@ def dialogue(
                 assert lease is not None
                 assert leases.fail(connection, lease, "test", "as the test wants")
                 turn = dataset_seed.replace(turn, job_id=job_id)
-                assert jobs.lock(connection, job_id) == "failed"
+                assert jobs.lock(connection, [job_id]) == {job_id: "failed"}
             told.append(turn)
             found.append(stored.evaluation_id if stored else None)
         trajectories.add(

@@ -119,7 +119,7 @@ def _failed(connection: Any, number: int, name: str) -> Any:
     lease = leases.claim(connection, job_id, "test", 60.0)
     assert lease is not None
     assert leases.fail(connection, lease, "test", "as the test wants")
-    assert jobs.lock(connection, job_id) == "failed"
+    assert jobs.lock(connection, [job_id]) == {job_id: "failed"}
     return job_id
 
 
