@@ -140,6 +140,7 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
     passed = [row for row in rows if row["status"] == "passed" and row["label"] == "clean"]
     return {
         "per_minute": 60 * len(rows) / seconds if rows else None,
+        "steady_per_minute": _steady_rate(rows, fleet.slots),
         "evaluations": len(rows),
         "asked": len(specs),
         "seconds": seconds,
@@ -156,6 +157,16 @@ def _rate(fleet: Fleet, specs: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "rows": rows,
     }
+
+
+def _steady_rate(rows: list[dict[str, Any]], slots: int) -> float | None:
+    """Evaluations a minute after the first of each slot have ended: all begin at once, and none
+    ends for as long as one takes.
+    """
+    ends = sorted(row["ended_s"] for row in rows)
+    if len(ends) <= 2 * slots:
+        return None
+    return 60 * (len(ends) - slots) / (ends[-1] - ends[slots - 1])
 
 
 def _stages(rows: list[dict[str, Any]]) -> dict[str, float]:

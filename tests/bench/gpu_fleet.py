@@ -155,11 +155,11 @@ class Fleet:
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
         """Rows of the evaluations that ended, in the order of the specs, and seconds from the begin
-        to the end of the last.  `index` of a row: of its spec.
+        to the end of the last.  `index` of a row: of its spec; `ended_s`: seconds from the begin.
         """
         began = time.perf_counter()
-        rows = list(self.each(specs))
-        return rows, max((row.pop("ended") for row in rows), default=began) - began
+        rows = [{**row, "ended_s": row.pop("ended") - began} for row in self.each(specs)]
+        return rows, max((row["ended_s"] for row in rows), default=0.0)
 
     def each(self, specs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of the evaluations that ended, in the order of the specs, as they come."""
