@@ -158,7 +158,7 @@ class Fleet:
         to the end of the last.  `index` of a row: of its spec; `ended_s`: seconds from the begin.
         """
         began = time.perf_counter()
-        rows = [{**row, "ended_s": row.pop("ended") - began} for row in self.each(specs)]
+        rows = [{"ended_s": row.pop("ended") - began, **row} for row in self.each(specs)]
         return rows, max((row["ended_s"] for row in rows), default=0.0)
 
     def each(self, specs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
