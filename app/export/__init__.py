@@ -16,6 +16,7 @@ the transaction that records it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from app.domain import filter_language as filters
 from app.domain.decontamination import Index
 from app.domain.selection import ALL_DEVICES, Spec
 from app.export import build, mismatch_rejection, text_facts, working_folder
+from app.export import draft as drafts
 from app.export.description import describe, stages_of
 from app.export.explain import diff, why
 from app.export.manifest import Manifest, spec_json, spec_of
@@ -72,8 +74,8 @@ def reproduce(
 ) -> tuple[Manifest, list[str]]:
     """Make the rows of a manifest again in the folder `out`; and every way in which they differ.
 
-    Reads evaluations, verdicts and reviews as they were at the manifest's moment.  ValueError for a
-    manifest of another schema version.
+    Reads evaluations, verdicts and reviews as they were at the manifest's moment, and judges
+    nothing again.  ExportError for a manifest of another schema version.
     """
     if manifest.get("schema_version") != Manifest.schema_version:
         raise ExportError(
@@ -81,9 +83,14 @@ def reproduce(
             f" {str(manifest)[:60]}"
         )
     spec = spec_of(_BEFORE | manifest["spec"])
-    made = _export(
-        database, spec, out, datetime.fromisoformat(manifest["snapshot"]["as_of"]), progress
+    if device := manifest["snapshot"].get("device"):
+        spec = replace(spec, device=device)
+    past = drafts.Past(
+        as_of=datetime.fromisoformat(manifest["snapshot"]["as_of"]),
+        policy=manifest["policies"][0],
+        detectors=manifest["detectors"],
     )
+    made = _export(database, spec, out, past, progress)
     return made, _differences(manifest, made.sealed())
 
 
@@ -96,9 +103,11 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
     Rendering may drop further rows.
     """
     filters.parse(spec.where)
-    build.ready(database, spec, progress)
+    build.judge_again(database, spec, progress)
     with database.snapshot() as connection:
-        draft = build.now(connection, spec)
+        draft = drafts.now(connection, spec)
+    build.facts(database, draft, progress)
+    with database.snapshot() as connection:
         index = Index(held_out=text_facts.held_out(database, spec.held_out))
         only = build.matching(connection, draft)
         chosen = build.selector(
@@ -133,14 +142,16 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
 
 
 def _export(
-    database: Database, spec: Spec, out: Path, as_of: datetime | None, progress: Progress
+    database: Database, spec: Spec, out: Path, past: drafts.Past | None, progress: Progress
 ) -> Manifest:
     filters.parse(spec.where)
-    build.kind_of(spec)
+    drafts.kind_of(spec)
     out = out.absolute()
     with working_folder.folder(out) as root:
-        build.ready(database, spec, progress)
-        draft = build.begin(database, root, spec, as_of)
+        if past is None:
+            build.judge_again(database, spec, progress)
+        draft = drafts.begin(database, root, spec, past)
+        build.facts(database, draft, progress)
         selected = build.run(database, root, draft, progress)
         manifest = describe(root, draft, selected)
         manifest = write_documents(root, manifest, selected)

@@ -23,7 +23,7 @@ from app import export
 from app.domain import filter_language as filters
 from app.domain import source_text
 from app.domain.selection import Spec
-from app.export import build
+from app.export.draft import kind_of
 from app.export.manifest import spec_json, spec_of
 from app.store import export_jobs
 from app.store.database import Database
@@ -53,7 +53,7 @@ def start(database: Database, spec: Spec, folder: Path) -> UUID:
     `export` for an invalid selection.
     """
     filters.parse(spec.where)
-    build.kind_of(spec)
+    kind_of(spec)
     with database.begin() as connection:
         if export_jobs.under_way(connection) >= MAKING:
             raise BusyError(

@@ -14,22 +14,17 @@ keeps two from writing one folder (`app.export.working_folder`).
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from app import formats
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.decontamination import HeldOut, Index, Match
-from app.domain.inapplicable_settings import inapplicable
 from app.domain.selection import Kind, Source, Spec, Stale, Turns
 from app.export import (
     funnel_stages,
@@ -39,15 +34,14 @@ from app.export import (
     text_facts,
     turn_credits,
 )
+from app.export.draft import Draft
 from app.export.plan_tables import PLAN
 from app.export.render import Job, Part
 from app.export.render_pool import Pool
 from app.export.render_worker import frugal
 from app.export.row_selection import Selector
 from app.export.text_facts import Progress
-from app.export.working_folder import ExportError
 from app.export.writers import DECISIONS_STEM, write_columns
-from app.formats import PARQUET
 from app.store import (
     answers_without_code,
     export_attempts,
@@ -55,34 +49,17 @@ from app.store import (
     export_matching,
     export_records,
     hacked_sources,
+    label_changes,
     problem_rows,
 )
 from app.store.database import Database
-from app.store.export_matching import Matching, Snapshot
+from app.store.export_matching import Matching
 from app.store.export_records import Problem
 
 PART_ROWS = 10_000
 """Rows of one file, and the most that each process loses if an export is killed."""
 DECISION_ROWS = 50_000
 """Rows of one file of decisions, and of its buffer in memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draft:
-    """Settings of an unfinished dataset; a restart continues with them."""
-
-    spec: Spec
-    kind: Kind
-    version: str
-    as_of: datetime
-    xmin: str
-    replay: bool = False
-    """True for a draft that was begun earlier: verdicts are then read as of its moment."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The state of the database that it describes."""
-        return Snapshot(as_of=self.as_of, xmin=self.xmin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,72 +73,6 @@ class Selected:
     problems: dict[str, Problem]
 
 
-def kind_of(spec: Spec) -> Kind:
-    """Kind of the rows.  Raises UnknownPluginError for the format, ExportError for a
-    kind that it cannot hold.
-    """
-    known = formats.find(spec.format).kinds
-    kind = spec.kind or known[0]
-    if kind not in known:
-        raise ExportError(
-            f"format {spec.format}: expected a kind of {', '.join(known)}, got {kind}"
-        )
-    if spec.source is Source.PROBLEMS and kind is not Kind.RL_PROMPTS:
-        raise ExportError(
-            f"source problems: expected a format of {Kind.RL_PROMPTS}, got {spec.format} of {kind}"
-        )
-    if spec.advantages is not None and formats.find(spec.format).container != PARQUET:
-        raise ExportError(
-            f"advantages: expected a format of Parquet columns, got {spec.format} of JSON lines"
-        )
-    if useless := inapplicable(spec, kind):
-        given = ", ".join(f"{name} = {getattr(spec, name)}" for name in useless)
-        raise ExportError(
-            f"kind {kind}: expected no setting that does not apply to such rows, got {given}"
-        )
-    return kind
-
-
-def begin(database: Database, root: Path, spec: Spec, as_of: datetime | None = None) -> Draft:
-    """The draft in the folder if its selection and version are the same; else a new
-    draft as of now.
-    """
-    kind, version = kind_of(spec), metadata.version("kernel-assay")
-    path = root / "draft.json"
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=Draft)
-    except (OSError, msgspec.DecodeError):
-        found = None
-    if (
-        found is not None
-        and (found.spec, found.version) == (spec, version)
-        and as_of in (None, found.as_of)
-    ):
-        return replace(found, replay=True)
-    for old in root.iterdir():
-        if old.name != "lock":
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
-    with database.snapshot() as connection:
-        now = export_matching.snapshot(connection)
-    draft = Draft(
-        spec=spec,
-        kind=kind,
-        version=version,
-        as_of=as_of or now.as_of,
-        xmin=now.xmin,
-        replay=as_of is not None,
-    )
-    path.write_bytes(msgspec.json.encode(draft))
-    return draft
-
-
-def now(connection: Any, spec: Spec) -> Draft:
-    """The draft of a selection that is looked at and not written."""
-    found = export_matching.snapshot(connection)
-    version = metadata.version("kernel-assay")
-    return Draft(spec=spec, kind=kind_of(spec), version=version, as_of=found.as_of, xmin=found.xmin)
-
-
 def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Selected:
     """Select attempts and render them; afterwards every table of the dataset is in the folder."""
     held_out = text_facts.held_out(database, draft.spec.held_out)
@@ -172,6 +83,9 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
         database.snapshot() as connection,
     ):
         progress("matching", 0, 0)
+        # a verdict or a review that came while facts were computed
+        newer = label_changes.any_since(connection, draft.as_of)
+        draft = replace(draft, replay=draft.replay or newer)
         only = matching(connection, draft)
         chosen = selector(connection, draft, contaminated, only)
         _select(connection, root, draft, chosen, only, pool, progress)
@@ -198,21 +112,27 @@ def job(database: Database, root: Path, draft: Draft, held_out: Iterable[HeldOut
     )
 
 
-def ready(database: Database, spec: Spec, progress: Progress, only: Matching | None = None) -> None:
-    """Verdicts of this version where they were asked for, and every fact that the selection
-    needs; `only` of these attempts.
-    """
-    if (
-        spec.stale is Stale.REJUDGE
-    ):  # the filter may ask for the verdicts that this makes: all are judged
+def judge_again(
+    database: Database, spec: Spec, progress: Progress, only: Matching | None = None
+) -> None:
+    """Verdicts of this version, where they were asked for; `only` of these attempts.
+
+    Without `only` of all, because the filter may name the verdicts that this makes."""
+    if spec.stale is Stale.REJUDGE:
         text_facts.rejudge_stale(database, text_facts.policy_of(spec), progress, only)
-    if only is None and spec.source is not Source.PROBLEMS:
+
+
+def facts(
+    database: Database, draft: Draft, progress: Progress, only: Matching | None = None
+) -> None:
+    """Compute every fact that the selection needs and the database lacks; `only` of these
+    attempts.  After the draft's moment is fixed, so that no attempt before it is without.
+    """
+    if only is None and draft.spec.source is not Source.PROBLEMS:
         progress("matching", 0, 0)
         with database.snapshot() as connection:
-            only = export_matching.matching(
-                connection, spec, export_matching.snapshot(connection).as_of
-            )
-    text_facts.facts(database, spec, kind_of(spec), progress, only)
+            only = matching(connection, draft)
+    text_facts.facts(database, draft.spec, draft.kind, progress, only)
 
 
 def matching(connection: Any, draft: Draft) -> Matching | None:
@@ -242,7 +162,6 @@ def selector(
                 else {}
             ),
         )
-    policy = text_facts.policy_of(draft.spec).key
     device = export_conditions.device_of(
         connection, draft.spec, draft.as_of, export_matching.matched(only)
     )
@@ -253,10 +172,10 @@ def selector(
     conditions = export_conditions.conditions(
         draft.spec,
         draft.kind,
-        policy=policy,
-        detectors=text_facts.versions(),
+        policy=draft.policy,
+        detectors=draft.detectors,
         device=device,
-        hacked=hacked_sources.found(connection, policy, draft.as_of, prefix=prefix),
+        hacked=hacked_sources.found(connection, draft.policy, draft.as_of, prefix=prefix),
         codeless_on_device=codeless,
     )
     declared = draft.spec.advantages
@@ -272,6 +191,7 @@ def selector(
         draft.spec,
         draft.kind,
         conditions,
+        device=device,
         contaminated=contaminated,
         benchmarks=text_facts.benchmarked(connection) if layout.splits else None,
         preferences=preferences,

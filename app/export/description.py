@@ -15,9 +15,9 @@ import pyarrow as pa
 from app import formats
 from app.domain import benchmarks, ids
 from app.domain.credit.rejection import Mismatch
-from app.domain.selection import CONTEXTS, Kind, Learns, Source, Spec
-from app.export import text_facts
-from app.export.build import Draft, Selected
+from app.domain.selection import ALL_DEVICES, CONTEXTS, Kind, Learns, Source, Spec
+from app.export.build import Selected
+from app.export.draft import Draft
 from app.export.explain import UNFIT
 from app.export.funnel_stages import BENCHMARKS, Funnel
 from app.export.manifest import FileEntry, Manifest, Stage, content_of, spec_json
@@ -129,6 +129,14 @@ def _hardware(rows: Mapping[str, int]) -> tuple[dict[str, Any], ...]:
     )
 
 
+def _snapshot(draft: Draft, selected: Selected) -> dict[str, str]:
+    """The moment of the dataset, and the device class that was chosen then."""
+    found = {"as_of": draft.as_of.isoformat(), "pg_snapshot_xmin": draft.xmin}
+    if draft.spec.source is Source.EVALUATIONS:
+        found["device"] = selected.chosen.device or ALL_DEVICES
+    return found
+
+
 def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
     """The manifest; writes the files of decisions.  Raises ExportError where no row is left."""
     parts, spec = selected.parts, draft.spec
@@ -149,7 +157,7 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         kind=str(draft.kind),
         where=spec.where,
         spec=spec_json(spec),
-        snapshot={"as_of": draft.as_of.isoformat(), "pg_snapshot_xmin": draft.xmin},
+        snapshot=_snapshot(draft, selected),
         stages=tuple(selected.chosen.stages),
         funnel=tuple(stages),
         rows=rows,
@@ -165,8 +173,8 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         contaminated={
             problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())
         },
-        policies=(text_facts.policy_of(spec).key,),
-        detectors=text_facts.versions(),
+        policies=(draft.policy,),
+        detectors=draft.detectors,
         protocols=tuple(tally(parts, "protocols")),
         hardware=_hardware(counted["hardware"]),
         source_sets=tally(parts, "source_sets"),

@@ -97,7 +97,9 @@ class Manifest:
     spec: dict[str, Any]
     """The whole selection as given (app.domain.selection.Spec)."""
     snapshot: dict[str, str]
-    """Moment of the export: `as_of`, everything older than this and nothing else."""
+    """Moment of the export: `as_of`, everything older than this and nothing else; and `device`,
+    the device class of the evaluations taken, or `all`.
+    """
     stages: tuple[str, ...]
     """Every stage that was asked for, in order."""
     funnel: tuple[Stage, ...]

@@ -23,7 +23,8 @@ from app.domain import filter_language as filters
 from app.domain.decontamination import HeldOut, Index
 from app.domain.selection import Kind, Source, Spec, Stale
 from app.export import build, mismatch_rejection, text_facts
-from app.export.build import Draft
+from app.export import draft as drafts
+from app.export.draft import Draft
 from app.export.plan_tables import PLAN
 from app.export.problem_chunks import chunks
 from app.export.render import Job, Renderer
@@ -63,7 +64,7 @@ def preview(
     is_whole = True
     held_out = text_facts.held_out(database, spec.held_out)
     with database.snapshot() as connection:
-        draft = build.now(connection, spec)
+        draft = drafts.now(connection, spec)
     try:
         for plan in _plans(reading, draft, held_out):
             plans.append(plan)
@@ -108,7 +109,8 @@ def _plans(reading: _Reading, draft: Draft, held_out: list[HeldOut]) -> Iterator
         chosen = build.selector(connection, draft, contaminated, only)
     for part in _parts(reading, draft, chosen, only):
         if draft.spec.source is not Source.PROBLEMS:
-            build.ready(reading.database, draft.spec, reading.tell, part)
+            build.judge_again(reading.database, draft.spec, reading.tell, part)
+            build.facts(reading.database, draft, reading.tell, part)
         with reading.snapshot() as connection:
             for table in chunks(build.attempts(connection, draft, chosen, part)):
                 plan = chosen.chunk(table).plan

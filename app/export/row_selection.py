@@ -70,6 +70,7 @@ class Selector:
         conditions: Sequence[Condition],
         *,
         contaminated: Mapping[str, Match],
+        device: str | None = None,
         benchmarks: Mapping[str, Match] | None = None,
         rates: Mapping[tuple[str, str], tuple[int, int]] | None = None,
         preferences: Iterable[tuple[str, str]] = (),
@@ -77,12 +78,13 @@ class Selector:
         book: Book | None = None,
         ratios: Ratios | None = None,
     ) -> None:
-        """`benchmarks`: problem → benchmark problem that it equals; None if rows are no training
-        data.  `learns`: answers of a row that the trainer puts loss on, a property of the layout.
-        `book`: credits of the runs' turns, if rows show them.  `ratios`: trainer over rollout
-        engine, for mismatch rejection.
+        """`device`: class of the evaluations taken; None for all.  `benchmarks`: problem →
+        benchmark problem that it equals; None if rows are no training data.  `learns`: answers of
+        a row that the trainer puts loss on, a property of the format.  `book`: credits of the runs'
+        turns, if rows show them.  `ratios`: trainer over rollout engine, for mismatch rejection.
         """
         self.spec = spec
+        self.device = device
         self.book = book
         self.ratios = ratios
         self._credits = book.by_trajectory() if book is not None else {}

@@ -4,6 +4,7 @@ was made, or before an old dataset was made again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from uuid import UUID
 
@@ -21,18 +22,28 @@ _AT_ONCE = 5_000
 
 def mark(connection: sa.Connection, export_id: UUID, as_of: datetime) -> None:
     """Note every changed label that a recorded dataset rests on: it is stale from the beginning."""
-    changed = _reconsidered(connection, as_of)
-    for start in range(0, len(changed), _AT_ONCE):
-        some = changed[start : start + _AT_ONCE]
-        before, after = _before(connection, some, as_of), _after(connection, some)
-        for evaluation_id in some:
-            labels = {"before": before.get(evaluation_id), "after": after.get(evaluation_id)}
+    for before in _labels(connection, as_of):
+        after = _after(connection, list(before))
+        for evaluation_id, label in before.items():
+            labels = {"before": label, "after": after.get(evaluation_id)}
             if labels["before"] != labels["after"]:
                 why = f"after {as_of.isoformat()}, the moment of the dataset"
                 stale_exports.changed(connection, evaluation_id, **labels, why=why, only=export_id)
 
 
-def _reconsidered(connection: sa.Connection, as_of: datetime) -> list[UUID]:
+def labels_at(connection: sa.Connection, as_of: datetime) -> dict[UUID, str | None]:
+    """Label at a moment of each evaluation from before it that was judged or reviewed since; None
+    without a verdict then.
+    """
+    return {key: label for some in _labels(connection, as_of) for key, label in some.items()}
+
+
+def any_since(connection: sa.Connection, as_of: datetime) -> bool:
+    """True if a verdict or a review from after the moment is of an evaluation from before it."""
+    return connection.execute(_reconsidered(as_of).limit(1)).first() is not None
+
+
+def _reconsidered(as_of: datetime) -> sa.Select[UUID]:
     """Evaluations from before the moment with a review or a verdict from after it."""
     newer = sa.union(
         sa.select(reviews.c.evaluation_id).where(reviews.c.created_at >= as_of),
@@ -41,7 +52,14 @@ def _reconsidered(connection: sa.Connection, as_of: datetime) -> list[UUID]:
     known = sa.select(evaluations.c.evaluation_id).join(
         newer, newer.c.evaluation_id == evaluations.c.evaluation_id
     )
-    return list(connection.scalars(known.where(evaluations.c.created_at < as_of)))
+    return known.where(evaluations.c.created_at < as_of)
+
+
+def _labels(connection: sa.Connection, as_of: datetime) -> Iterator[dict[UUID, str | None]]:
+    """The labels of `labels_at`, some at a time."""
+    changed = list(connection.scalars(_reconsidered(as_of)))
+    for start in range(0, len(changed), _AT_ONCE):
+        yield _before(connection, changed[start : start + _AT_ONCE], as_of)
 
 
 def _before(

@@ -2,24 +2,32 @@
 answer to them is stored.
 
 Each problem stands once for every backend that is asked for, with the columns of
-`samples.SCHEMA` and without an evaluation.
+`export_attempts.SCHEMA` and without an evaluation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.problem_family import VERSION
 from app.domain.selection import Spec
 from app.domain.verdict import Label
-from app.store import answers_without_code, evaluation_rows, export_attempts, filter_sql
+from app.store import (
+    answers_without_code,
+    evaluation_rows,
+    export_attempts,
+    filter_sql,
+    label_changes,
+)
 from app.store.export_attempts import PASSED
 from app.store.export_conditions import Condition, usual_device
 from app.store.tables import (
@@ -117,8 +125,8 @@ Rates = dict[tuple[str, str], tuple[int, int]]
 def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
     """First answers of a run on one device class: valid evaluations, and answers without code.
 
-    The class is the GPU class with the most of them, `cpu` only if no GPU has any.
-    ValueError if no run has that name.
+    The class is the GPU class with the most of them, `cpu` only if no GPU has any.  Labels are
+    those of the moment.  ValueError if no run has that name.
     """
     run_id = connection.execute(
         sa.select(runs.c.run_id).where(runs.c.name == run)
@@ -144,11 +152,13 @@ def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
         evaluations.c.evaluation_id.is_(None), answers_without_code.measured_on(device, as_of)
     )
     here = sa.or_(evaluations.c.device_class == device, silent_here)
-    good = sa.func.count().filter(attempts.c.correct, attempts.c.label == Label.CLEAN)
+    was = _labels_of(label_changes.labels_at(connection, as_of))
+    label = sa.case((was.c.evaluation_id.is_not(None), was.c.label), else_=attempts.c.label)
+    good = sa.func.count().filter(attempts.c.correct, label == Label.CLEAN)
     backend = sa.func.coalesce(candidates.c.backend, trajectories.c.backend)
     query = (
         sa.select(attempts.c.problem_id, backend, good, sa.func.count())
-        .select_from(_ANSWERED)
+        .select_from(_ANSWERED.outerjoin(was, was.c.evaluation_id == attempts.c.evaluation_id))
         .where(*older, here)
     )
     found = connection.execute(query.group_by(attempts.c.problem_id, backend))
@@ -156,6 +166,16 @@ def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
         (str(problem_id), of_backend): (right, total)
         for problem_id, of_backend, right, total in found
     }
+
+
+def _labels_of(known: Mapping[UUID, str | None]) -> sa.TableValuedAlias:
+    """A table of evaluations and labels."""
+    columns = (sa.column("evaluation_id", sa.Uuid), sa.column("label", sa.Text))
+    arrays = (
+        sa.literal(list(known), ARRAY(sa.Uuid)),
+        sa.literal(list(known.values()), ARRAY(sa.Text)),
+    )
+    return sa.func.unnest(*arrays).table_valued(*columns, name="was").render_derived()
 
 
 def prompts(connection: sa.Connection, problem_ids: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from app.domain import filter_language
 from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
 from app.domain.selection import BestOf, Kind, Reasoning, Spec, Stale, Turns
-from app.export.build import kind_of
+from app.export.draft import kind_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from app.domain.example_facts import Extra
 from app.domain.example_texts import Dialogue, Exchange, Text, Texts
 from app.domain.selection import Kind, Learns, Spec
 from app.export import ExportError
-from app.export.build import kind_of
+from app.export.draft import kind_of
 from app.export.funnel_stages import stage_names
 from app.export.manifest import spec_of
 from app.integrations import trl
