@@ -148,8 +148,10 @@ class Fleet:
         self._closed = threading.Event()
         self._changing = threading.Lock()
         self._in_flight: set[Cancellation] = set()
+        # Benches of several GPUs of one host at a time have cores of their own, as workers have.
+        index = int(os.environ.get("CUDA_VISIBLE_DEVICES") or 0)
         self.host = Resources(
-            device_class, "bench", slots=slots, steady=steady, kept_bytes=kept_bytes
+            device_class, "bench", index, slots=slots, steady=steady, kept_bytes=kept_bytes
         )
         self.environment = asdict(self.host.wait_ready())
 
