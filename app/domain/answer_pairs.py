@@ -18,6 +18,11 @@ class Pair(NamedTuple):
     rejected: Attempt
     why: PairOf
 
+    @property
+    def answers(self) -> frozenset[int]:
+        """Places of both answers, whichever is the better one."""
+        return frozenset((self.chosen.place, self.rejected.place))
+
 
 def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> list[Pair]:
     """For each chosen answer, worse answers to the same history of the same cell: of each sort at

@@ -105,7 +105,9 @@ class Selector:
         self._trains = benchmarks is not None
         self.benchmarks = dict(benchmarks or {})
         self._preferred: dict[str, list[str]] = {}
-        for chosen, rejected in preferences:
+        # of one pair the last word counts
+        last = {frozenset(said): said for said in preferences}
+        for chosen, rejected in last.values():
             self._preferred.setdefault(chosen, []).append(rejected)
         self._family = ""
         self._searches: dict[sampling.Cell, Search] = {}
@@ -326,7 +328,7 @@ class Selector:
                 bad = first_of_each(
                     one for one in attempts if one.place in fit and self._is_failure(one)
                 )
-                failed = {one.source_sha256 for one in bad}
+                failed = {one.source_sha256 for one in attempts if self._is_failure(one)}
                 good = [one for one in rows if one.source_sha256 not in failed]
                 decisions.drop(
                     without(rows, good), CHOICE, "the same answer failed in another evaluation"
@@ -348,7 +350,10 @@ class Selector:
         usable = [one for one in attempts if one.stage not in self._refused and one.teachable]
         found = answer_pairs.pairs(chosen, usable, self.spec)
         if PairOf.PREFERRED in self.spec.pairs and self._preferred:
-            found += self._by_people(chosen, usable)
+            preferred = self._by_people(chosen, usable)
+            said = {pair.answers for pair in preferred}
+            # a person's word counts more than a measurement, and two pairs would contradict
+            found = [pair for pair in found if pair.answers not in said] + preferred
         decisions.drop(
             without(chosen, [pair.chosen for pair in found]),
             CHOICE,
@@ -359,13 +364,15 @@ class Selector:
         return [Pick(pair.chosen, pair.rejected, Extra(why=pair.why)) for pair in found]
 
     def _by_people(self, chosen: list[Attempt], usable: list[Attempt]) -> list[answer_pairs.Pair]:
-        by_id = {one.evaluation_id: one for one in usable}
+        by_id: dict[str, list[Attempt]] = {}
+        for one in usable:
+            by_id.setdefault(one.evaluation_id, []).append(one)
         return [
             answer_pairs.Pair(better, worse, PairOf.PREFERRED)
             for better in chosen
             for identifier in self._preferred.get(better.evaluation_id, ())
-            if (worse := by_id.get(identifier)) is not None
-            and worse.prompt == better.prompt is not None
+            for worse in by_id.get(identifier, ())
+            if worse.prompt == better.prompt is not None
         ]
 
     def _is_failure(self, attempt: Attempt) -> bool:
