@@ -21,9 +21,9 @@ from workers.shims.problem import input_domain, local_changes, redrawn_inputs
 SCATTERED = 1 / 256
 """Share of scattered elements that are scaled."""
 
-NAMED_SHARE, NAN_SHARE = 1 / 8, 1 / 64
-"""Share of the elements of an input that receive a value the reference names; of
-NaN, which spreads, fewer.
+NAMED_SHARE, PART_SHARE, NAN_SHARE = 1 / 8, 1 / 2, 1 / 64
+"""Share of the elements of an input, or of a part of it, that receive a value the reference names;
+of NaN, which spreads, fewer.
 """
 
 
@@ -52,20 +52,22 @@ def with_named(
     inputs: list[Any], named: tuple[tuple[int, float], ...], *, in_part: bool = False
 ) -> list[Any]:
     """The inputs with some elements of leaves replaced by values: pairs of index and value.
-    `in_part`: only in a few rows.
+    `in_part`: only at places where samples seldom look (local_changes).
     """
     leaves = list(layout.values(inputs))
     for at, value in named:
-        x = leaves[at].clone()
-        chosen = torch.rand(x.shape, device=x.device) < (
-            NAN_SHARE if math.isnan(value) else NAMED_SHARE
-        )
-        if in_part:
-            none = torch.zeros_like(chosen)
-            chosen &= local_changes.in_few_rows(none, torch.ones_like)
-        chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
-        leaves[at] = torch.where(chosen, torch.tensor(value, device=x.device).to(x.dtype), x)
+        x = leaves[at]
+        share = NAN_SHARE if math.isnan(value) else PART_SHARE if in_part else NAMED_SHARE
+        change = functools.partial(_with_value, value=value, share=share)
+        leaves[at] = local_changes.in_secluded_places(x, change) if in_part else change(x)
     return redrawn_inputs.with_leaves(inputs, leaves)
+
+
+def _with_value(x: torch.Tensor, value: float, share: float) -> torch.Tensor:
+    """The tensor with this share of its elements replaced, one at least."""
+    chosen = torch.rand(x.shape, device=x.device) < share
+    chosen.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
+    return torch.where(chosen, torch.tensor(value, device=x.device).to(x.dtype), x)
 
 
 def negated(x: torch.Tensor) -> torch.Tensor:
@@ -116,11 +118,14 @@ def _with_scaled(x: Any, how: Scaling) -> Any:
     return changed if input_domain.keeps_structure(x, changed, bounds=not how.leaves_bounds) else x
 
 
-def scalings_of_rows(how: Scaling) -> list[local_changes.Change]:
-    """Changes to a few rows by which values reach limits."""
-    whole = functools.partial(operator.mul, how.factor)
-    peaks = functools.partial(_with_larger_peaks, factor=how.factor)
-    return [whole, peaks] if how.scales_peaks else [whole]
+def scalings_of_rows(how: Scaling) -> list[tuple[local_changes.Change, int]]:
+    """Changes to a part of a tensor by which values reach limits, and the number of its last
+    dimensions that they take as a whole (local_changes.in_few_rows).  Elements or rows are scaled,
+    by chance: rows are seen by a sample of columns, and a sum over few elements may reach no limit.
+    """
+    values = functools.partial(operator.mul, how.factor), int(torch.randint(2, ()))
+    peaks = functools.partial(_with_larger_peaks, factor=how.factor), 1
+    return [values, peaks] if how.scales_peaks else [values]
 
 
 def _with_larger_peaks(x: torch.Tensor, factor: float) -> torch.Tensor:

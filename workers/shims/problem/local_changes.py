@@ -2,7 +2,9 @@
 
 A candidate may look at a sample of its inputs (the first row, every 16th, the corners of a mask)
 and leave work out if they look usual.  Changed inputs are recognised by such a look if all of them
-are changed, and seldom if a few are.  All functions draw from torch's seeded generator.
+are changed, and seldom if a few are.  Most changes are made where samples seldom look: neither in
+the first quarter of a dimension, nor at its middle or its end, nor at multiples of 2, 3, 5 or 7.
+All functions draw from torch's seeded generator.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from collections.abc import Callable
 import torch
 
 FEW = 1 / 64
-"""Share of the rows that are changed; one at least."""
+"""Largest share of the rows that are changed; one at least."""
+
+SECLUDED, NARROWED = 3 / 4, 7 / 8
+"""Shares of the changes whose slices are secluded, and which are at secluded places of them."""
+
+STEPS = 2 * 3 * 5 * 7
+"""Secluded places have no divisor in common with this number."""
+
+STRETCH = 1 << 16
+"""Most indices that are considered."""
 
 PART = 4
 """Divisor of a size: the number of consecutive slices that are changed along one dimension."""
@@ -20,15 +31,79 @@ PART = 4
 Change = Callable[[torch.Tensor], torch.Tensor]
 
 
-def in_few_rows(x: torch.Tensor, change: Change) -> torch.Tensor:
-    """The tensor with a few slices replaced by those of `change(slices)`: along a random dimension
-    but the last, or along the last if no other has more than one slice.
+def in_few_rows(x: torch.Tensor, change: Change, *, whole: int = 1) -> torch.Tensor:
+    """The tensor with a part of it replaced by `change(part)`: a few slices along a random
+    dimension but the last, at their secluded places, or at all but the ends.  The last `whole`
+    dimensions are not cut: 0 for a change to elements, 1 to rows, 2 to matrices; fewer if no other
+    dimension has several slices.
     """
-    along = _dimension(x)
-    if along is None:
+    return _in_slices(x, change, whole, lambda size, _: (1, int(FEW * size)))
+
+
+def in_secluded_places(x: torch.Tensor, change: Change) -> torch.Tensor:
+    """The same with more slices, for changes to elements that make none of them large: such a
+    change would not show in a few.
+    """
+    return _in_slices(x, change, 0, lambda _, count: (count // 2, count // 2))
+
+
+def _in_slices(
+    x: torch.Tensor, change: Change, whole: int, bounds: Callable[[int, int], tuple[int, int]]
+) -> torch.Tensor:
+    """`bounds`: the least and the largest number of changed slices, by the number of all slices
+    and of those at secluded places.
+    """
+    several = _cuttable(x, whole)
+    if not several:
         return x
-    chosen = torch.randperm(x.shape[along], device=x.device)[: max(1, int(FEW * x.shape[along]))]
-    return x.index_copy(along, chosen, change(x.index_select(along, chosen)))
+    rows = several[:-1] if several[0] < x.dim() - 1 == several[-1] else several
+    along = rows[_below(len(rows))]
+    apart, size = places(x.shape[along]), x.shape[along]
+    possible = apart if _happens(SECLUDED) else places(size, secluded=False)
+    are_narrow = _happens(NARROWED)
+    others = {dim: places(x.shape[dim], secluded=are_narrow) for dim in several if dim != along}
+    return _within(x, {along: _some(possible, *bounds(size, len(apart))), **others}, change)
+
+
+def places(size: int, *, secluded: bool = True) -> torch.Tensor:
+    """The indices along a dimension where samples seldom look, one at least; without `secluded` all
+    but the first, the last and that in the middle.  Of a long dimension those of a random stretch.
+    """
+    first = size // PART if secluded else 0
+    if size - first > STRETCH:
+        first += _below(size - first - STRETCH)
+    at = torch.arange(first, min(size, first + STRETCH))
+    inner = at[(at > 0) & (at != size // 2) & (at < size - 1)]
+    apart = inner[torch.gcd(inner, torch.tensor(STEPS)) == 1] if secluded else inner
+    return next((each for each in (apart, inner, at[-1:]) if len(each)), at)
+
+
+def _within(x: torch.Tensor, chosen: dict[int, torch.Tensor], change: Change) -> torch.Tensor:
+    """The tensor with a part replaced by `change(part)`: that at the `chosen` indices along some
+    dimensions.
+    """
+    if not chosen:
+        return change(x)
+    (along, indices), *others = chosen.items()
+    indices = indices.to(x.device)
+    part = _within(x.index_select(along, indices), dict(others), change)
+    return x.index_copy(along, indices, part)
+
+
+def _cuttable(x: torch.Tensor, whole: int) -> list[int]:
+    """Dimensions of several slices but for the last `whole`, or for fewer if there is none."""
+    for kept in range(min(whole, x.dim()), -1, -1):
+        several = [dim for dim, size in enumerate(x.shape[: x.dim() - kept]) if size > 1]
+        if several:
+            return several
+    return []
+
+
+def _some(of: torch.Tensor, least: int, most: int) -> torch.Tensor:
+    """Some of the indices, one at least; small numbers are as likely as large ones."""
+    least, most = max(1, least), max(1, least, most)
+    count = round(least * (most / least) ** float(torch.rand(())))
+    return of[torch.randperm(len(of))[:count]]
 
 
 def in_a_quarter(x: torch.Tensor, change: Change) -> torch.Tensor:
@@ -63,11 +138,8 @@ def with_equal_pairs(rows: torch.Tensor) -> torch.Tensor:
     return repeated
 
 
-def _dimension(x: torch.Tensor) -> int | None:
-    several = [dim for dim, size in enumerate(x.shape[:-1]) if size > 1]
-    if several:
-        return several[_below(len(several))]
-    return x.dim() - 1 if x.dim() and x.shape[-1] > 1 else None
+def _happens(share: float) -> bool:
+    return bool(torch.rand(()) < share)
 
 
 def _below(bound: int) -> int:

@@ -165,14 +165,14 @@ def _partly(how: Plan, inputs: list[Any]) -> list[Any]:
     """All changes of a plan, each in a few rows or in a quarter of a tensor."""
     inputs = redrawn_inputs.redrawn_in_part(inputs, how.fixed)
     some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
-    inputs = input_changes.changed(
-        inputs, how.signed, lambda x: _in_few_rows(x, input_changes.with_signs)
-    )
+    inputs = input_changes.changed(inputs, how.signed, _with_few_negated)
     inputs = input_changes.changed(inputs, how.unsorted, _with_few_shuffled)
     if Variant.STRETCHED in how.iterated:
-        inputs = input_changes.changed(inputs, some, lambda x: _in_few_rows(x, _stretching(how)))
-    for change in () if how.scaling is None else input_changes.scalings_of_rows(how.scaling):
-        inputs = input_changes.changed(inputs, some, functools.partial(_in_few_rows, change=change))
+        stretching = _stretching(how)
+        inputs = input_changes.changed(inputs, some, lambda x: _in_few_rows(x, stretching, whole=2))
+    for change, whole in () if how.scaling is None else input_changes.scalings_of_rows(how.scaling):
+        in_few = functools.partial(_in_few_rows, change=change, whole=whole)
+        inputs = input_changes.changed(inputs, some, in_few)
     return input_changes.with_named(inputs, how.named, in_part=True)
 
 
@@ -180,9 +180,14 @@ def _stretching(how: Plan) -> local_changes.Change:
     return functools.partial(iterated_inputs.stretched, factor=how.stretch)
 
 
-def _in_few_rows(x: torch.Tensor, change: local_changes.Change) -> torch.Tensor:
-    """A tensor with a few rows changed, if it keeps its structure."""
-    changed = local_changes.in_few_rows(x, change)
+def _with_few_negated(x: torch.Tensor) -> torch.Tensor:
+    changed = local_changes.in_secluded_places(x, input_changes.with_signs)
+    return changed if input_domain.keeps_structure(x, changed, signs=False, bounds=False) else x
+
+
+def _in_few_rows(x: torch.Tensor, change: local_changes.Change, *, whole: int) -> torch.Tensor:
+    """A tensor with a part changed (local_changes.in_few_rows), if it keeps its structure."""
+    changed = local_changes.in_few_rows(x, change, whole=whole)
     return changed if input_domain.keeps_structure(x, changed, signs=False, bounds=False) else x
 
 

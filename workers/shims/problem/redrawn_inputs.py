@@ -34,8 +34,8 @@ first: there an index out of range raises, while on a GPU it ends the process an
 every evaluation of the problem.
 """
 
-TURNED = 1 / 8
-"""Share of the elements of a mask of equal values that is inverted."""
+TURNED, TURNED_IN_PART = 1 / 8, 1 / 2
+"""Shares of the elements of a mask of equal values, or of a part of it, that are inverted."""
 
 ABOUT = 0.2
 """Standard deviation of the logarithm of the factor on equal values; zeros are replaced by
@@ -64,16 +64,26 @@ def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
 
 
 def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
-    """The same for a quarter of each of these leaves that has two elements or more."""
+    """The same for a part of each of these leaves that has two elements or more: a few places of
+    equal values, else a quarter.
+    """
     leaves = list(layout.values(inputs))
     sizes = _sizes(leaves)
     changed = [
-        local_changes.in_a_quarter(x, _changes(x, sizes))
+        _redrawn_in_part(x, sizes)
         if at in some and isinstance(x, torch.Tensor) and x.numel() > 1
         else x
         for at, x in enumerate(leaves)
     ]
     return with_leaves(inputs, _related(leaves, changed))
+
+
+def _redrawn_in_part(x: torch.Tensor, sizes: Collection[int]) -> torch.Tensor:
+    if x.dim() > 1 and _is_uniform(x):
+        return local_changes.in_secluded_places(
+            x, lambda part: _redrawn(part, (), turned=TURNED_IN_PART)
+        )
+    return local_changes.in_a_quarter(x, _changes(x, sizes))
 
 
 def _changes(x: torch.Tensor, sizes: Collection[int]) -> local_changes.Change:
@@ -173,7 +183,7 @@ def _is_gapless(x: torch.Tensor) -> bool:
     return _is_integer(x) and _is_sorted(x) and not _room(x) and not _is_uniform(x)
 
 
-def _redrawn(x: Any, sizes: Collection[int]) -> Any:
+def _redrawn(x: Any, sizes: Collection[int], *, turned: float = TURNED) -> Any:
     if isinstance(x, float):
         return float(_moved_number(torch.tensor(x, dtype=torch.float64)))
     if _adds_up(x, sizes):
@@ -183,9 +193,9 @@ def _redrawn(x: Any, sizes: Collection[int]) -> Any:
     if x.is_floating_point() and _is_uniform(x):
         return _moved_number(x) if x.numel() == 1 else _about(x)
     if x.is_floating_point() or x.dtype == torch.bool or not _is_uniform(x):
-        return _turned(x) if _is_uniform(x) else _permuted(x)
+        return _turned(x, turned) if _is_uniform(x) else _permuted(x)
     highest = int(x.flatten()[0])
-    return _turned(x) if highest < 2 else torch.randint_like(x, highest // 2, highest + 1)
+    return _turned(x, turned) if highest < 2 else torch.randint_like(x, highest // 2, highest + 1)
 
 
 def _resampled(x: torch.Tensor) -> torch.Tensor:
@@ -218,9 +228,9 @@ def _moved_number(x: torch.Tensor) -> torch.Tensor:
     return x * (-away if falls else away).exp()
 
 
-def _turned(x: torch.Tensor) -> torch.Tensor:
+def _turned(x: torch.Tensor, share: float) -> torch.Tensor:
     """A mask of equal values, zeros or ones, with some of them inverted, one at least."""
-    inverted = torch.rand(x.shape, device=x.device) < TURNED
+    inverted = torch.rand(x.shape, device=x.device) < share
     inverted.view(-1)[torch.randint(x.numel(), (), device=x.device)] = True
     return x ^ inverted
 

@@ -75,7 +75,7 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return x * _factor(variant, x)
     if variant == Variant.LOCAL:
         factor = _factor(Variant.SCALED, x)
-        x = local_changes.in_few_rows(x, lambda rows: rows * factor)
+        x = local_changes.in_few_rows(x, lambda part: part * factor, whole=0)
         x = local_changes.in_few_rows(x, local_changes.with_equal_halves)
         return local_changes.in_few_rows(x, local_changes.with_equal_pairs)
     if variant == Variant.HEAVY_TAILED:
