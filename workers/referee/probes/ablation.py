@@ -20,7 +20,7 @@ from app.domain.evidence import Ablation
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.input_variants import Variant
-from workers.referee.probes import ablated_calls
+from workers.referee.probes import ablated_calls, few_bits
 from workers.referee.probes.ablated_calls import Answer, is_right, passes
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session import close_looks, first_calls
@@ -145,8 +145,10 @@ def _is_right_with_nothing(extra: CallRunner, *batches: Batch) -> tuple[bool, st
     """Test whether a call is right with no-ops and with NaN in unwritten memory; also the reason
     why it fails, if it does.
     """
+    mode = AblationMode.NOTHING
     try:
-        return any(is_right(extra, AblationMode.NOTHING, batch) for batch in batches), ""
+        right = any(is_right(extra, mode, batch) for batch in batches)
+        return right and few_bits.stays_right(extra, mode), ""
     except FailedError as error:  # without its kernels it cannot even return
         return False, f"{ablated_calls.FAILS}: {error}"[:500]
 
@@ -174,6 +176,7 @@ def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:
         answer.right
         and _shows_copies(extra, answer)
         and not _matter_on_spikes(extra, answer.mode, usual)
+        and few_bits.stays_right(extra, answer.mode)
         for answer in answers
         if answer.mode in ablated_calls.COPIES
     )
@@ -280,7 +283,7 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
             if not _is_right_at_last(extra, calls):
                 return False
             with context.resources.device_lock.shared():
-                return _stays_right_on_spikes(
+                return few_bits.stays_right(extra, AblationMode.SILENT) and _stays_right_on_spikes(
                     extra, _uncounted(context.runner, context.spec, deadline)
                 )
     except PROCESS_ERRORS:
