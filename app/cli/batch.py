@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 from uuid import UUID
@@ -21,8 +21,9 @@ import click
 
 from app.cli import errors, output, services, submit_options
 from app.client import Submission
+from app.client.submission import as_options
 from app.domain import bounded_lines, ids
-from app.domain.job import JobState
+from app.domain.job import JobOptions, JobState
 from app.settings import Settings
 
 REQUIRED = ("id", "reference", "candidate")
@@ -34,6 +35,9 @@ LONGEST_LINE = 1 << 20
 
 Row = dict[str, Any]
 
+_USUAL: Row = {"workflow": Submission.workflow, "device": None, "options": {}}
+"""Keys of a result that only results of other values have."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -44,17 +48,22 @@ class Case:
 
     @property
     def key(self) -> Row:
-        """Key that makes an existing result the result of this case.  The default workflow is not
-        part of it, so that results without a workflow stay valid.
+        """Key that makes an existing result the result of this case.  Values that are the default
+        are not part of it, so that results of before they were stay valid.
         """
-        workflow = self.submission.workflow
+        given = asdict(as_options(self.submission.options))
+        named = {
+            "workflow": self.submission.workflow,
+            "device": self.submission.device,
+            "options": json.loads(json.dumps(_changed(given, asdict(JobOptions())))),
+        }
         return {
             "id": self.case_id,
             "reference_sha256": self.submission.request().problem.reference_sha256,
             "candidate_sha256": ids.sha256(self.submission.request().candidate or b""),
             "backend": self.submission.backend,
             "gpu": self.submission.gpu,
-            **({} if workflow == Submission.workflow else {"workflow": workflow}),
+            **{name: value for name, value in named.items() if value != _USUAL[name]},
         }
 
 
@@ -272,8 +281,12 @@ def _is_result(done: Mapping[str, Row], case: Case) -> bool:
     row = done.get(case.case_id)
     if row is None or row.get("state") != JobState.FINISHED:
         return False
-    same = row.get("workflow", Submission.workflow) == case.submission.workflow
-    return same and case.key.items() <= row.items()
+    key = _USUAL | case.key
+    return all(row.get(name, _USUAL.get(name)) == value for name, value in key.items())
+
+
+def _changed(given: Row, usual: Row) -> Row:
+    return {name: value for name, value in given.items() if value != usual[name]}
 
 
 def _appending(out: Path) -> IO[str]:

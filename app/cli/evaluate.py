@@ -75,8 +75,9 @@ def command(
 
     and, if wanted, "gpu", "device", "priority", "run" and "workflow"; the other options come
     from the command line. The results are one line a case in the order of the cases: the
-    case's id, the hashes of its sources, and the result. Started again, it goes on with cases
-    that are missing, were changed, or failed by an infrastructure fault.  A bad line is
+    case's id, the hashes of its sources, options other than the defaults, and the result.
+    Started again, it goes on with cases that are missing, were changed, had other options, or
+    failed by an infrastructure fault.  A bad line is
     reported by its number and the others go on; then, exit code 2.  Exit code 0 of a batch:
     every line has its result, whatever it says.
     """

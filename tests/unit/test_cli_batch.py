@@ -291,3 +291,17 @@ def test_json_counts(batch: Batch) -> None:
     batch.write(case("a"), "{", case("b"))
     said = json.loads(batch.run("--json").stdout)
     assert (said["cases"], said["statuses"], len(said["bad_lines"])) == (2, {"passed": 2}, 1)
+
+
+def test_a_result_of_other_options_is_no_result_of_a_case(batch: Batch) -> None:
+    batch.write(case("a"), case("b", device="box.1"))
+    batch.run()
+    assert ["options" in row for row in batch.rows] == [False, False]
+    assert [row.get("device") for row in batch.rows] == [None, "box.1"]
+    for options in (["--policy", "triton-only"], ["--baseline", "compile"], []):
+        for asked in (["a.py", "b.py"], []):  # the same again has its results
+            assert batch.run(*options).exit_code == 0
+            assert batch.client.asked == asked
+    batch.write(case("a"), case("b", device="box.2"))
+    batch.run()
+    assert batch.client.asked == ["b.py"]
