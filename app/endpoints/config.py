@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from urllib.parse import urlsplit
 
@@ -48,11 +49,13 @@ def check(config: EndpointConfig) -> None:
             )
     for name in (*_POSITIVE, *_OPTIONAL):
         value = getattr(config, name)
-        if value is not None and value <= 0:
-            raise RequestError(f"{name}: expected more than 0, got {value!r}")
+        if value is not None and not 0 < value < math.inf:
+            raise RequestError(f"{name}: expected a finite number above 0, got {value!r}")
     for name, price in vars(config.prices).items():
-        if price is not None and price < 0:
-            raise RequestError(f"price of {name}: expected 0 or more, got {price!r}")
+        if price is not None and not 0 <= price < math.inf:  # every budget would admit NaN
+            raise RequestError(
+                f"price of {name}: expected a finite number from 0 on, got {price!r}"
+            )
     _check_extra(config)
 
 

@@ -23,6 +23,7 @@ _ENDS = MappingProxyType(
         "model_context_window_exceeded": End.LENGTH,
         CUT_BY_CLIENT: End.LENGTH,
         "content_filter": End.CONTENT_FILTER,
+        "sensitive": End.CONTENT_FILTER,  # GLM
         "safety": End.CONTENT_FILTER,
         "recitation": End.CONTENT_FILTER,
         "refusal": End.REFUSED,
@@ -32,6 +33,9 @@ _ENDS = MappingProxyType(
         "abort": End.ABORT,
         "cancelled": End.ABORT,
         "error": End.ERROR,
+        "failed": End.ERROR,  # the Responses API, also without an error
+        "insufficient_system_resource": End.ERROR,  # DeepSeek
+        "network_error": End.ERROR,  # GLM
     }
 )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from app.domain.collection.call import EndpointConfig
+from app.domain.collection.call import EndpointConfig, Prices
 from app.domain.request import RequestError
 from app.endpoints import config
 
@@ -35,6 +37,10 @@ def test_usual_ones_pass():
         ({"headers": {"X A": "a"}}, "headers"),
         ({"headers": {"": "a"}}, "headers"),
         ({"headers": {"Authorization": "Bearer sk-1"}}, "headers: authorization"),
+        ({"prices": Prices(output=math.nan)}, "price of output: .* got nan"),
+        ({"prices": Prices(input=math.inf)}, "price of input: .* got inf"),
+        ({"prices": Prices(input=-1.0)}, "price of input: .* got -1.0"),
+        ({"idle_s": math.nan}, "idle_s: .* got nan"),
     ],
 )
 def test_a_field_that_no_request_can_have_is_named(fields, named):
