@@ -10,13 +10,13 @@ from typing import Any
 
 from triton.runtime import interpreter
 
-from workers.backends.interpreter import block_logic
+from workers.backends.interpreter import loop_variables
 
 _VALUE = "_assay_value"
 """Name of `_value` in Triton's module, whose globals rewritten functions see."""
 
 
-class _Transformer(block_logic.Transformer):
+class _Transformer(loop_variables.Transformer):
     """Replaces reads of `value` by calls, in addition to the other changes."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802 (ast names it)
@@ -27,8 +27,8 @@ class _Transformer(block_logic.Transformer):
 
 
 def install() -> None:
-    """Install these reads in the interpreter, with the operators of block_logic."""
-    block_logic.install()
+    """Install these reads in the interpreter, with the loops of loop_variables."""
+    loop_variables.install()
     setattr(interpreter, _VALUE, _value)
     rewriter: Any = interpreter.FunctionRewriter
     rewriter.ast_transformer = _Transformer()
