@@ -61,6 +61,22 @@ def test_no_place_may_come_twice() -> None:
     )
 
 
+def _chosen_blocks(scores: torch.Tensor) -> torch.Tensor:
+    """Places of the best three, -1 where a score is too low."""
+    values, places = torch.topk(scores, 3)
+    return torch.where(values > 0, places, -1).int()
+
+
+def test_places_of_equal_values_are_right_beside_a_constant_that_is_no_place() -> None:
+    x = torch.tensor([[1.0, 1.0, 0.5, -1.0, -1.0], [-2.0, 3.0, -1.0, 3.0, -1.0]])
+    other = _chosen_blocks(x)[:, [1, 0, 2]]
+    assert is_right(_chosen_blocks, [x], other)
+    for row, column, wrong in ((0, 0, 2), (1, 2, 0), (1, 0, -1), (0, 2, 3)):
+        answer = other.clone()
+        answer[row, column] = wrong
+        assert not is_right(_chosen_blocks, [x], answer)
+
+
 def test_an_order_that_is_promised_is_kept() -> None:
     x = torch.randint(0, 9, (8, 200)).float()
     stable = torch.sort(x, stable=True).indices

@@ -223,12 +223,23 @@ def _ties(mine: torch.Tensor, theirs: torch.Tensor, chosen: list[Selection]) -> 
     found = torch.zeros(mine.numel(), dtype=torch.bool, device=mine.device)
     if mine.dtype != torch.bool:
         for each in chosen:
-            flat = each.indices.flatten()
-            if flat.numel() == mine.numel() and torch.equal(flat, theirs.flatten().to(flat.dtype)):
-                found |= _are_indices_of_equals(
-                    mine.reshape(each.indices.shape).long(), each
-                ).flatten()
+            if each.indices.numel() == mine.numel():
+                flat = each.indices.flatten()
+                kept = _kept(flat, theirs.flatten().to(flat.dtype), each)
+                indices = torch.where(kept, mine.flatten().long(), flat)
+                shaped = indices.reshape(each.indices.shape)
+                found |= kept & _are_indices_of_equals(shaped, each).flatten()
     return found.view(mine.shape)
+
+
+def _kept(indices: torch.Tensor, theirs: torch.Tensor, chosen: Selection) -> torch.Tensor:
+    """Mask of a selection's indices that an output has: all, or all that are not replaced by one
+    constant that is no index (`where(valid, indices, -1)`); none in another output.
+    """
+    kept = theirs == indices
+    others = theirs[~kept]
+    is_fill = (others == others[:1]) & ((others < 0) | (others >= chosen.source.shape[chosen.dim]))
+    return kept if bool(is_fill.all()) else torch.zeros_like(kept)
 
 
 def _are_indices_of_equals(indices: torch.Tensor, chosen: Selection) -> torch.Tensor:
