@@ -1,8 +1,12 @@
 """Reasons of a compiler in one line."""
 
+import ast
+
 import pytest
+from triton.compiler.errors import CompilationError
 
 from workers.referee.probes import aot_compile
+from workers.shims import builder
 
 LOOP = """CompilationError: at 5:4:
 def total(x, y, N: tl.constexpr):
@@ -25,3 +29,18 @@ AssertionError("Loop-carried variable acc has initial type int32 but is re-assig
 def test_the_reason_is_the_last_line_that_says_something(log: str, reason: str) -> None:
     assert aot_compile.reason(log).startswith(reason)
     assert len(aot_compile.reason(log)) <= aot_compile.LONGEST_REASON
+
+
+def test_the_reason_of_an_error_in_a_nested_function_is_given() -> None:
+    source = "def kernel(p):\n" + "    y = 1\n" * 400 + "    y = helper(p)\n"
+    call = ast.parse(source).body[0].body[-1].value
+    inner = ast.parse("def helper(x):\n    return x * scale").body[0].body[0].value.right
+    error = CompilationError(source, call, None)
+    error.__cause__ = CompilationError(
+        "def helper(x):\n    return x * scale", inner, "Cannot access global\nvariable scale"
+    )
+    said = builder.explained(error)
+    assert aot_compile.reason(said) == (
+        "Cannot access global variable scale (at 2:15: return x * scale)"
+    )
+    assert len(said) < 2047

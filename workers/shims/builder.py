@@ -41,6 +41,9 @@ memory: no fault of the kernel.
 FOREIGN = "Unsupported function referenced"
 """Triton's words for a kernel that calls Python or torch, which its interpreter would run."""
 
+LONGEST_TEXT = 1500
+"""Characters of a compiler's text before its reason: together they fit in a row."""
+
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 
@@ -123,7 +126,7 @@ class Shim:
             )
         except (CompilationError, PTXASError, OutOfResources) as error:
             outcome = _NOT_ATTEMPTED if KILLED.search(str(error)) else _FAILED
-            return _row(name, signature, f"{type(error).__name__}: {error}", outcome)
+            return _row(name, signature, explained(error), outcome)
         except RuntimeError as error:
             outcome = _FAILED if FOREIGN in str(error) else _NOT_ATTEMPTED
             return _row(name, signature, f"{type(error).__name__}: {error}", outcome)
@@ -165,6 +168,15 @@ class Shim:
             return -1, -1
         found = re.search(r"REG:(\d+) STACK:(\d+)", shown.stdout)
         return (int(found[1]), int(found[2])) if found else (-1, -1)
+
+
+def explained(error: Exception) -> str:
+    """The compiler's text and, on a line of its own, its reason, which that of an error in a
+    nested function lacks.  A long text leaves room for the reason in a row.
+    """
+    text = f"{type(error).__name__}: {error}"
+    reason = " ".join(call_errors.compilers_reason(error).split())
+    return f"{text[:LONGEST_TEXT]}\n{reason}" if reason else text
 
 
 def _row(

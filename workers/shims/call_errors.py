@@ -30,7 +30,7 @@ def explain(error: BaseException) -> str:
     """Text of an exception: a line with the failure in a sentence, then the end of
     the traceback.
     """
-    said = _compilers_reason(error) or _say(error)
+    said = compilers_reason(error) or _say(error)
     said += WITHOUT_GRADIENTS if "does not require grad" in said else ""
     said += FENCED if isinstance(error, SyntaxError) and _is_fenced(error) else ""
     summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
@@ -81,7 +81,7 @@ another error gives that.
 """
 
 
-def _compilers_reason(error: BaseException) -> str:
+def compilers_reason(error: BaseException) -> str:
     """Reason of an error of Triton's compiler, with its place and line; "" for another error.
     Triton's text begins with a dozen lines of source, and the reason of an error in a nested
     function is in the error's cause.
