@@ -213,8 +213,8 @@ def _device(device: devices.Device) -> Checks:
             name=f"device {device.device}",
             outcome=CheckStatus.WARN,
             found=(
-                f"{device.faults} evaluations in a row failed by infrastructure faults, none"
-                " has succeeded since"
+                f"{device.faults} starts or evaluations in a row failed by infrastructure"
+                " faults, none has succeeded since"
             ),
             todo="read its worker's log; after some more it is quarantined",
         )

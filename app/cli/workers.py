@@ -228,6 +228,7 @@ def _plain(device: devices.Device) -> dict[str, object]:
         "reason": device.reason,
         "changed_by": device.changed_by,
         "changed_at": device.changed_at and device.changed_at.isoformat(),
+        "faults": device.faults,
         "fingerprint": device.fingerprint,
     }
 
@@ -237,13 +238,28 @@ def _table(known: list[devices.Device]) -> Table:
     table = Table(*columns, box=None, pad_edge=False, header_style="dim")
     now = datetime.now(UTC)
     for device in known:
-        style = "green" if device.state == "online" else "yellow"
+        style = "green" if device.state == "online" and not device.faults else "yellow"
         heard = f"{(now - device.heartbeat_at).total_seconds():.0f} s ago"
         name = output.safe(str(device.fingerprint.get("device_name", "")))
         slots = output.safe(str(device.fingerprint.get("slots", "")))
         state = f"[{style}]{device.state}"
-        why = output.safe(f"{device.reason} ({device.changed_by})") if device.reason else ""
         table.add_row(
-            device.device, device.device_class, state, heard, slots, name, device.worker, why
+            device.device,
+            device.device_class,
+            state,
+            heard,
+            slots,
+            name,
+            device.worker,
+            output.safe(_why(device)),
         )
     return table
+
+
+def _why(device: devices.Device) -> str:
+    """Reason of its state, or that an online device serves nothing."""
+    if device.reason:
+        return f"{device.reason} ({device.changed_by})"
+    if device.faults:
+        return f"{device.faults} faults in a row, none has succeeded since: read the worker's log"
+    return ""

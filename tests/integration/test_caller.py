@@ -302,7 +302,7 @@ def test_a_stream_under_another_content_type_is_read():
     assert (answer.error, answer.text, answer.end) == (None, "aa", End.STOP)
 
 
-@pytest.mark.parametrize("reason", ["abort", "error", "insufficient_system_resource"])
+@pytest.mark.parametrize("reason", ["abort", "cancelled", "error", "network_error"])
 def test_an_answer_that_the_server_breaks_off_is_none_of_the_model(reason):
     """vLLM and SGLang end every answer so, in order to load new weights."""
     event = EVENT.replace(b"}}]", b'},"finish_reason":"' + reason.encode() + b'"}]')

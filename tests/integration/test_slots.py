@@ -250,6 +250,7 @@ def test_a_device_that_is_not_there_fails_no_job_and_is_quarantined(
         in line
     )
     assert line.endswith("sees none; the next job tries again")
+    until(lambda: [device.faults for device in listed(client)] == [1])
 
     (job_id,), _ = evaluate(client, HONEST, gpu="h200", wait=False)
     with client.database.begin() as connection:

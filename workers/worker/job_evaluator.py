@@ -55,6 +55,10 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+_START = "start"
+"""Key of the fault of a referee that did not start before the first job."""
+
+
 class JobEvaluator:
     """Evaluates jobs in one pool process, with a referee that outlives a job."""
 
@@ -78,14 +82,14 @@ class JobEvaluator:
         self._described = False
 
     def prepare(self) -> None:
-        """Launch the referee now, so that the first job does not wait for torch.  A failure
-        is logged, and the first job tries again.  To be called in the thread that
-        evaluates: the referee dies with it.
+        """Launch the referee now, so that the first job does not wait for torch.  A failure is
+        logged and counts as a fault of the device, and the first job tries again.  To be called
+        in the thread that evaluates: the referee dies with it.
         """
         try:
             self._referee.launch()
         except referee_client.InfrastructureError as error:
-            self._log_unready(error)
+            self._note_unready(error)
         else:
             threading.Thread(target=self._wait_ready, name="prepare", daemon=True).start()
 
@@ -95,13 +99,14 @@ class JobEvaluator:
         except referee_client.CancelledError:
             return  # the first job was cancelled
         except referee_client.InfrastructureError as error:
-            self._log_unready(error)
+            self._note_unready(error)
         else:
             self._describe()
 
-    def _log_unready(self, error: referee_client.InfrastructureError) -> None:
+    def _note_unready(self, error: referee_client.InfrastructureError) -> None:
         device = f"{self._device.device_class} {self._device.index}"
         _log.error("no evaluations on %s yet: %s; the next job tries again", device, error)
+        self._retrying(lambda connection: devices.note_fault(connection, self._device, _START))
 
     def close(self) -> None:
         """End the referee and close all connections."""
