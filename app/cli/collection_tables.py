@@ -128,7 +128,7 @@ def _calls(found: dict[str, Any]) -> str:
 
 
 def _money(found: dict[str, Any]) -> str:
-    text = "$" + _of_cap(found, "usd", "{:.4f}")
+    text = _of_cap(found, "usd", "${:.4f}")
     unknown = sum(each["unknown_cost"] for each in found["calls"])
     if found["usd_per_solved"] is not None:
         text += f", ${found['usd_per_solved']:.4f} a solved problem"
@@ -136,8 +136,24 @@ def _money(found: dict[str, Any]) -> str:
 
 
 def _of_cap(found: dict[str, Any], name: str, form: str) -> str:
-    spent, cap = found["spent"][name], found["caps"][name]
-    return form.format(spent) + ("" if cap is None else f" of {form.format(cap)}")
+    cap = found["caps"][name]
+    return _spent(found, name, form) + ("" if cap is None else f" of {form.format(cap)}")
+
+
+def _spent(found: dict[str, Any], name: str, form: str) -> str:
+    """The amount spent; `at most` where calls that told nothing count at their reserved maximum."""
+    spent, known = found["spent"][name], _reported(found).get(name)
+    is_bound = known is not None and spent > known and form.format(spent) != form.format(known)
+    return ("at most " if is_bound else "") + form.format(spent)
+
+
+def _reported(found: dict[str, Any]) -> dict[str, float]:
+    """Tokens and money of the calls that told them."""
+    calls = found["calls"]
+    return {
+        "tokens": sum(each["input_tokens"] + each["output_tokens"] for each in calls),
+        "usd": sum(each["usd"] for each in calls),
+    }
 
 
 def _share(value: float | None) -> str:
@@ -166,10 +182,9 @@ def counted(found: dict[str, Any]) -> str:
     """Amounts that count against the budgets: calls of unknown cost or usage count
     at their maximum.
     """
-    spent = found["spent"]
     return (
-        f"against budgets: {spent['calls']:,} calls, {spent['tokens']:,} tokens,"
-        f" ${spent['usd']:.4f}"
+        f"against budgets: {found['spent']['calls']:,} calls,"
+        f" {_spent(found, 'tokens', '{:,}')} tokens, {_spent(found, 'usd', '${:.4f}')}"
     )
 
 

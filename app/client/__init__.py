@@ -37,7 +37,7 @@ from app.client.transport import PATIENCE_S, ClosedError, Transport, UnknownJobE
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobState
 from app.domain.problem import Problem
-from app.domain.request import Request, RequestError
+from app.domain.request import Request, RequestError, check_run_name
 from app.domain.result import Result
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Run, Trajectory, Turn
@@ -283,6 +283,8 @@ class Client:
         each turn's job. A turn may be a mapping with Turn's fields.  Raises RequestError, also
         where a run of that name says something else about itself.
         """
+        if run is not None:
+            check_run_name(run.name)
         request = Request(
             problem=as_problem(reference),
             candidate=None,
@@ -297,9 +299,10 @@ class Client:
         )
 
     def add_run(self, run: Run) -> None:
-        """Store a run if it is new.  Raises RequestError where one of that name says
-        something else about itself.
+        """Store a run if it is new.  Raises RequestError for an empty name, and where one of
+        that name says something else about itself.
         """
+        check_run_name(run.name)
         self._transport.add_run(run)
 
     def problem(self, problem_id: UUID | str) -> Problem:

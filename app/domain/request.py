@@ -45,6 +45,13 @@ def check_name(what: str, name: str) -> None:
         raise RequestError(f"{what}: expected at most {LONGEST_NAME} characters, got {len(name)}")
 
 
+def check_run_name(name: str) -> None:
+    """Raise RequestError for a name that no run can have."""
+    if not name:
+        raise RequestError("run: expected a name, or none, got ''")
+    check_name("run", name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """One candidate to be evaluated on one problem."""
@@ -93,7 +100,8 @@ class Request:
                 )
         for name in ("name", "source_set", "entry_point"):
             check_name(f"problem {name}", getattr(self.problem, name))
-        check_name("run", self.run or "")
+        if self.run is not None:
+            check_run_name(self.run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ def request_of(job: JobPage) -> Request:
         backend=job.backend,
         device_class=job.device_class,
         device=job.device,
-        run=job.run,
+        run=job.run or None,
         options=JobOptions(**job.options),
         fresh=True,
     )

@@ -16,7 +16,7 @@ from app.client.submission import as_options, as_submission, as_turn
 from app.client.transport import as_id
 from app.domain import result
 from app.domain.job import JobOptions, JobState
-from app.domain.trajectory import Message, Turn
+from app.domain.trajectory import Message, Run, Turn
 
 
 def test_a_misspelt_option_says_which_there_are() -> None:
@@ -178,3 +178,13 @@ def test_a_url_without_a_scheme_is_shown_as_it_was_given(url: str, shown: str) -
     with pytest.raises(ValueError, match=shown) as caught:
         Client(url=url)
     assert "secret" not in str(caught.value)
+
+
+def test_a_run_has_a_name_in_process_as_over_http(pairs: Client) -> None:
+    said = {"reference": "r", "candidate": "c", "run": ""}
+    with pytest.raises(RequestError, match="run: expected a name, or none, got ''"):
+        as_submission(said).request()
+    with pytest.raises(RequestError, match="run: expected a name"):
+        pairs.add_run(Run(name=""))
+    with pytest.raises(RequestError, match="run: expected a name"):
+        pairs.submit_trajectory(reference="r", turns=[], run=Run(name=""))

@@ -54,3 +54,24 @@ def test_a_collection_without_a_terminal_is_watched_in_lines(monkeypatch, capsys
 def test_a_line_names_the_endpoint_that_is_waited_for():
     found = {"waits_until": "2026-11-24T19:00:00+00:00", "waits_for": "endpoint local: refused"}
     assert collection_tables.waits(found).endswith(":00 for endpoint local: refused")
+
+
+def test_amounts_with_maxima_in_them_are_bounds() -> None:
+    """A call that told no usage counts at the most that it can have cost."""
+    told = {"input_tokens": 100, "output_tokens": 50, "usd": 0.25}
+    caps = {"tokens": 5_000, "usd": 2.0}
+    exact = {
+        "calls": [told],
+        "spent": {"calls": 1, "tokens": 150, "usd": 0.25},
+        "caps": caps,
+    }
+    assert collection_tables.counted(exact) == "against budgets: 1 calls, 150 tokens, $0.2500"
+    bound = {
+        "calls": [told],
+        "spent": {"calls": 2, "tokens": 4_246, "usd": 0.75},
+        "caps": caps,
+    }
+    assert collection_tables.counted(bound) == (
+        "against budgets: 2 calls, at most 4,246 tokens, at most $0.7500"
+    )
+    assert collection_tables._of_cap(bound, "usd", "${:.4f}") == "at most $0.7500 of $2.0000"
