@@ -63,7 +63,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     type=click.Path(path_type=Path),
     help="Folder to make; it must not exist. Not read with --dry-run.",
 )
-@click.option("--format", "format", help="Layout, by default trl_sft: see --formats.")
+@click.option("--format", "format", help="Format, by default trl_sft: see --formats.")
 @click.option("--kind", type=_choice(Kind), help="Kind of row; by default the format's.")
 @click.option(
     "--from",
@@ -271,7 +271,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     is_eager=True,
     expose_value=False,
     callback=_print_formats,
-    help="List the layouts, their kinds of rows and their readers.",
+    help="List the formats, their kinds of rows and their readers.",
 )
 @output.json_option("Print the manifest.")
 @click.pass_obj

@@ -175,7 +175,7 @@ def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Conte
 
 
 def with_passing_history(turns: Sequence[Attempt], passing: set[int]) -> set[int]:
-    """Places of the turns of one trajectory that come after kept turns only: rows of layouts
+    """Places of the turns of one trajectory that come after kept turns only: rows of formats
     with a trainer that learns every answer."""
     found: set[int] = set()
     for number, turn in enumerate(turns):

@@ -14,7 +14,7 @@ asked for is not there:
     reviewed         above a speedup, only attempts that a person has looked at
     speed, bound     by the low end of the interval; not above a believable one
     coverage         share of time in the candidate's own kernels
-    extraction       the answer ends in one complete block: one model, the evaluated one
+    extraction       the answer ends in one whole code block, with one model: the evaluated one
     tokens           as long as asked for under a named counter; dropped, never cut
     benchmarks       the problem is none of a known benchmark's, by semantic key or family; always,
                      unless it is told
@@ -129,14 +129,14 @@ CONTEXTS = {
 
 
 class Learns(StrEnum):
-    """Answers of a row that a layout's trainer puts loss on."""
+    """Answers of a row that a format's trainer puts loss on."""
 
     ANSWER = "answer"
     """The last one."""
     MARKED = "marked"
     """Turns that carry the row's mark."""
     EVERY = "every"
-    """All that the row shows: the layout has no mask."""
+    """All that the row shows: the format has no mask."""
 
 
 class BestOf(StrEnum):

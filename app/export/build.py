@@ -148,14 +148,14 @@ def selector(
     connection: Any, draft: Draft, contaminated: dict[str, Match], only: Matching | None = None
 ) -> Selector:
     """Selector for that draft."""
-    layout = formats.find(draft.spec.format)
+    format_ = formats.find(draft.spec.format)
     if draft.spec.source is Source.PROBLEMS:
         return Selector(
             draft.spec,
             draft.kind,
             problem_rows.conditions(draft.spec),
             contaminated=contaminated,
-            benchmarks=text_facts.benchmarked(connection) if layout.splits else None,
+            benchmarks=text_facts.benchmarked(connection) if format_.splits else None,
             rates=(
                 problem_rows.rates(connection, draft.spec.rate_run, draft.as_of)
                 if draft.spec.rate_run
@@ -193,9 +193,9 @@ def selector(
         conditions,
         device=device,
         contaminated=contaminated,
-        benchmarks=text_facts.benchmarked(connection) if layout.splits else None,
+        benchmarks=text_facts.benchmarked(connection) if format_.splits else None,
         preferences=preferences,
-        learns=layout.learns,
+        learns=format_.learns,
         book=book,
         ratios=(
             mismatch_rejection.read(connection, draft.spec.mrs, draft.as_of)

@@ -105,18 +105,18 @@ def part_path(root: Path, number: int) -> Path:
     return root / f"part-{number:05}.json"
 
 
-def schema_of(layout: Format, *, credited: bool) -> pa.Schema:
+def schema_of(chosen: Format, *, credited: bool) -> pa.Schema:
     """Columns of a format's rows, followed by those of advantages.  Raises
     ValueError for a duplicate name.
     """
     if not credited:
-        return layout.schema
-    if taken := set(layout.schema.names) & set(turn_credits.COLUMNS.names):
+        return chosen.schema
+    if taken := set(chosen.schema.names) & set(turn_credits.COLUMNS.names):
         raise ValueError(
             f"expected a format without the columns {', '.join(turn_credits.COLUMNS.names)}, got"
             f" {taken}"
         )
-    return pa.schema([*layout.schema, *turn_credits.COLUMNS])
+    return pa.schema([*chosen.schema, *turn_credits.COLUMNS])
 
 
 class Renderer:

@@ -32,7 +32,7 @@ VALUE_CHARACTERS = 60
 FEW_NUMBERS = 30
 """Different numbers up to which they are values to choose from."""
 MESSAGE_KEYS = (("role", "content"), ("from", "value"))
-"""Keys of a message's author and text, by layout of the dataset."""
+"""Keys of a message's author and text, by format of the dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)

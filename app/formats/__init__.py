@@ -1,5 +1,5 @@
-"""EXPORT: layout of a dataset's rows for the library that reads them: a file for each
-trainer, a line for each layout.
+"""EXPORT: formats of a dataset's rows for the libraries that read them: a file for each
+trainer, a line for each format.
 
 A format is an object with the attributes of `Format`: a class in a module of this folder, an entry
 in `BUILTIN`, or an entry point `assay.formats` of another package.

@@ -1,4 +1,4 @@
-"""EXPORT: the layout of axolotl's `chat_template` type, with a mark on every message
+"""EXPORT: the format of axolotl's `chat_template` type, with a mark on every message
 that says whether it is learnt.
 
 datasets: [{path: DIR, type: chat_template, field_messages: messages,

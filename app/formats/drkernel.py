@@ -1,4 +1,4 @@
-"""EXPORT: Dr. Kernel's own layouts, column for column: `drkernel-coldstart-8k` and
+"""EXPORT: Dr. Kernel's own formats, column for column: `drkernel-coldstart-8k` and
 `drkernel-rl-data`.
 """
 
@@ -74,9 +74,9 @@ class DrKernelColdstart(Rows):
 
 
 class DrKernelRl(Rows):
-    """verl's layout with their `extra_info`."""
+    """verl's columns with their `extra_info`."""
 
-    about = "Dr. Kernel RL (hkust-nlp/drkernel-rl-data), verl's layout with their `extra_info`"
+    about = "Dr. Kernel RL (hkust-nlp/drkernel-rl-data), verl's columns with their `extra_info`"
     kinds = (Kind.RL_PROMPTS,)
     schema = pa.schema(
         [

@@ -1,4 +1,4 @@
-"""EXPORT: the layouts of LLaMA-Factory: OpenAI-style messages, preferences and KTO, with the
+"""EXPORT: the formats of LLaMA-Factory: OpenAI-style messages, preferences and KTO, with the
 `dataset_info.json` that its loader wants.  Point `dataset_dir` at the folder of the dataset.
 """
 

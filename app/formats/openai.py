@@ -1,4 +1,4 @@
-"""EXPORT: the layouts of OpenAI's fine-tuning API, which Fireworks, Together and others read, too.
+"""EXPORT: the formats of OpenAI's fine-tuning API, which Fireworks, Together and others read, too.
 
 Nothing but its own keys is in a row, because some readers refuse files with keys that fit two
 formats: the lineage file is where a row's provenance stands.  `weight` is on every assistant

@@ -1,4 +1,4 @@
-"""EXPORT: the layouts of OpenRLHF: `SFTDataset`, `RewardDataset`, `PromptDataset`.
+"""EXPORT: the formats of OpenRLHF: `SFTDataset`, `RewardDataset`, `PromptDataset`.
 
 SFT: `--data.input_key input --data.output_key output --data.apply_chat_template`, where an `input`
 of messages wants an `output` of messages.  With `--data.multiturn` and no output key it would learn

@@ -1,4 +1,4 @@
-"""EXPORT: the layouts of TRL: `SFTTrainer`, `DPOTrainer`, `KTOTrainer`, `GRPOTrainer`.
+"""EXPORT: the formats of TRL: `SFTTrainer`, `DPOTrainer`, `KTOTrainer`, `GRPOTrainer`.
 
 Provenance stands in further columns, none of which has a name that a trainer takes for data.
 GRPO hands every column but the prompt to the reward functions: `reference_code`, `entry_point`

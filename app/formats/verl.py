@@ -1,4 +1,4 @@
-"""EXPORT: the layouts of verl: `MultiTurnSFTDataset` and `RLHFDataset`.
+"""EXPORT: the formats of verl: `MultiTurnSFTDataset` and `RLHFDataset`.
 
 `reward_model.ground_truth` is the reference's source, style `rule`: the value that verl hands
 to `compute_score`. `extra_info` is one fixed struct with every key in every row, because

@@ -24,7 +24,7 @@ and its configuration:
           resources_server: {type: resources_servers, name: kernel_assay}
           model_server: {type: responses_api_models, name: policy_model}
 
-The rows are an export of the layout `nemo_gym_sessions`: no input, because the session writes the
+The rows are an export of the format `nemo_gym_sessions`: no input, because the session writes the
 prompt, and the problem in `verifier_metadata`.  The agent's reward is the sum of the turns';
 `info["turn_rewards"]` has each. `max_steps` has to be at least the number of turns.  A reward that
 an infrastructure fault took away is an error of the request, which NeMo Gym counts as a failed

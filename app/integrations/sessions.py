@@ -78,7 +78,7 @@ def check_grows(spec: CollectionSpec) -> None:
 
 
 def flat(row: Given) -> dict[str, Any]:
-    """The row with its problem's fields on top, where a layout of prompts has them
+    """The row with its problem's fields on top, where a format of prompts has them
     in a table of their own.
     """
     found = dict(row)

@@ -4,7 +4,7 @@
     environment.env_class=kernel_assay
     environment.skyrl_gym.kernel_assay={run: grpo-1, spec: {strategy: {turns: 3}}}
 
-The rows are an export of the layout `skyrl_prompts`, or have `reward_spec.ground_truth` (the
+The rows are an export of the format `skyrl_prompts`, or have `reward_spec.ground_truth` (the
 reference), and `extra_info` with `problem_id`, `entry_point` and `backend`.  The conversation
 begins with the session's own prompt. SkyRL puts each reward on the last token of its turn.  It
 takes no missing reward, so one that an infrastructure fault took away is NaN, which its loss has to

@@ -5,7 +5,7 @@
     rewards = trl.reward_funcs(gpu="h200")
     trainer = GRPOTrainer(model, reward_funcs=rewards, train_dataset=dataset)
 
-The dataset is an export of the layout `trl_prompts`, or one with a column `reference` (or
+The dataset is an export of the format `trl_prompts`, or one with a column `reference` (or
 `reference_code`) that holds the reference's source; `problem_id`, `entry_point` and
 `backend` are read where they are there.  Every answer is stored with its prompt, the
 trainer's step and all other columns.
@@ -64,7 +64,7 @@ def reward_funcs(
 
 
 def masked(dataset: Any, tokenizer: Any) -> Any:
-    """A dataset of the layout `trl_sft_masked` as SFTTrainer takes it: `input_ids`, and `labels`
+    """A dataset of the format `trl_sft_masked` as SFTTrainer takes it: `input_ids`, and `labels`
     with loss on the answers with a true `train` and on no other token.
 
     `dataset`: a `datasets.Dataset` with the column `dialogue`.  Uses the tokenizer's chat template

@@ -5,7 +5,7 @@
     +reward.custom_reward_function.reward_kwargs.gpu=h200
 
 `ground_truth` is the reference's source; `extra_info` has `entry_point`, `backend`, `problem_id`
-and `prompt`, as in the layouts `verl_rl` and `drkernel_rl`.  Every answer is stored with its prompt
+and `prompt`, as in the formats `verl_rl` and `drkernel_rl`.  Every answer is stored with its prompt
 and all of `extra_info`; `run`, `model` and `step` are taken from `reward_kwargs`, or from
 `extra_info`, which may have `group` (or `uid`) and `sample`, too.
 

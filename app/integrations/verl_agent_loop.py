@@ -11,7 +11,7 @@ on its last token.
       spec: {strategy: {turns: 3}, device_class: h200}
       run: trloo-1
 
-The rows are an export of the layout `verl_rl`.  The conversation begins with the session's prompt,
+The rows are an export of the format `verl_rl`.  The conversation begins with the session's prompt,
 not with the row's. A row of the batch is a whole trajectory.  verl's trainer of version 1 takes
 rewards a token and leaves a trajectory out that an infrastructure fault cut; its older one takes
 only their sum, and NoScoreError ends its step.

@@ -1,4 +1,4 @@
-"""ENQUEUE: verl's SFT dataset for the layout `verl_sft_masked`: loss on messages
+"""ENQUEUE: verl's SFT dataset for the format `verl_sft_masked`: loss on messages
 with a true `train`.
 
     data.custom_cls.path=pkg://app.integrations.verl_dataset

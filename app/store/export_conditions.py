@@ -180,7 +180,7 @@ def _figures(spec: Spec) -> list[Condition]:
 def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
     found = []
     if kind.shows_answer and spec.extraction and kind is not Kind.REWARDS:
-        rule = "one complete block, last in the answer, one model in it, and what was evaluated"
+        rule = "the answer ends in one whole code block, with one model: the evaluated source"
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
     if (
         spec.max_tokens is not None and spec.tokenizer == COUNTER

@@ -109,7 +109,7 @@ HEADINGS = MappingProxyType(
         "Frequent values": (
             "Values that several rows have, with their number of rows; the link shows these rows."
         ),
-        "Format": "Layout of the rows: the trainer that reads them.",
+        "Format": "Columns of the rows, as one trainer reads them.",
         "GB/s": "Bytes moved per second.",
         "GFLOP/s": "Floating-point operations per second, in billions.",
         "Got": "Value that was found.",
