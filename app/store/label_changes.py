@@ -21,7 +21,11 @@ _AT_ONCE = 5_000
 
 
 def mark(connection: sa.Connection, export_id: UUID, as_of: datetime) -> None:
-    """Note every changed label that a recorded dataset rests on: it is stale from the beginning."""
+    """Note every changed label that a recorded dataset rests on: it is stale from the beginning.
+
+    No label changes between this and the end of the transaction that records the dataset.
+    """
+    stale_exports.hold_labels(connection)
     for before in _labels(connection, as_of):
         after = _after(connection, list(before))
         for evaluation_id, label in before.items():

@@ -17,6 +17,16 @@ from app.store.tables import evaluations, export_changes, export_rows, exports, 
 
 _c = export_changes.c
 
+LABELS_LOCK = 0x4C41424C
+"""Advisory lock of labels: 'LABL'.  A transaction that notes a changed label shares it, one that
+records a dataset has it alone: of the two, the later one sees what the earlier one has stored.
+"""
+
+
+def hold_labels(connection: sa.Connection) -> None:
+    """Wait for transactions that note changed labels, and let none go on before this one ends."""
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LABELS_LOCK)))
+
 
 def resting_on(
     connection: sa.Connection, evaluation_id: UUID, *, before: str | None, after: str | None
@@ -59,11 +69,16 @@ def changed(
 ) -> list[UUID]:
     """Note that the label that counts changed; datasets that became stale by it, oldest first.
 
-    Those with all labels as they were become fresh.  `only` narrows the change to one dataset."""
+    Those with all labels as they were become fresh.  `only` narrows the change to one dataset.
+    Changes of one dataset take turns, so that one of them does not make it fresh while another
+    makes it stale.
+    """
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(LABELS_LOCK)))
     query = sa.select(exports.c.export_id).where(_touched(evaluation_id, before, after))
     if only is not None:
         query = query.where(exports.c.export_id == only)
-    touched = list(connection.scalars(query.order_by(exports.c.export_id)))
+    locked = query.order_by(exports.c.export_id).with_for_update(key_share=True)
+    touched = list(connection.scalars(locked))
     reason = f"evaluation {evaluation_id}: {before or 'not judged'} → {after or 'not judged'} {why}"
     for export_id in touched:
         new = insert(export_changes).values(
