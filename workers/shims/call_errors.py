@@ -5,9 +5,11 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
+from pathlib import Path
 
+import triton
 from triton.compiler.errors import CompilationError
-from triton.runtime.errors import PTXASError
+from triton.runtime.errors import InterpreterError, PTXASError
 
 from workers.protocol import exhausted_memory
 from workers.protocol.control_channel import ReplyCode
@@ -32,6 +34,7 @@ def explain(error: BaseException) -> str:
     """
     said = compilers_reason(error) or _say(error)
     said += WITHOUT_GRADIENTS if "does not require grad" in said else ""
+    said += _place_in_kernel(error) if isinstance(error, InterpreterError) else ""
     said += FENCED if isinstance(error, SyntaxError) and _is_fenced(error) else ""
     summary = said if isinstance(error, RefusedOutputError) else f"{type(error).__name__}: {said}"
     try:
@@ -55,6 +58,25 @@ def _is_fenced(error: SyntaxError) -> bool:
     """Test whether the source with the error is an answer in Markdown and not a module."""
     lines = linecache.getlines(error.filename) if error.filename else []
     return any(line.startswith("```") for line in lines)
+
+
+_NOT_OF_KERNELS = (str(Path(triton.__file__).parent), str(Path(__file__).parents[1]))
+"""Folders of Triton and of Assay's workers: frames of other files are the kernel's."""
+
+
+def _place_in_kernel(error: InterpreterError) -> str:
+    """The line of an interpreted kernel at which it failed; empty if it has none.  Triton's
+    interpreter wraps the error once per function that a kernel calls.
+    """
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [
+        frame
+        for frame in traceback.extract_tb(cause.__traceback__)
+        if not frame.filename.startswith(_NOT_OF_KERNELS)
+    ]
+    return f" (in {lines[-1].name}, line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
 
 
 FIRST_ERRORS = "first errors:"
