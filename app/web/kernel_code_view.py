@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from werkzeug.exceptions import NotFound
 
@@ -117,14 +118,13 @@ def _of_mlir(lines: Sequence[str]) -> list[int | None]:
     """An operation ends with a reference to a location that is defined elsewhere."""
     defined = {found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}
 
-    def place(body: str, depth: int = 0) -> int | None:
+    @cache  # a location that names itself many times would be followed exponentially often
+    def place(name: str, depth: int = 0) -> int | None:
+        body = defined.get(name, "")
         if found := _PLACE.match(body):
             return int(found[2]) if found[1].endswith(SOURCE) else None
         inner = _REFERENCE.findall(body) if depth < DEPTH else []
-        return next(
-            (at for name in inner if (at := place(defined.get(name, ""), depth + 1)) is not None),
-            None,
-        )
+        return next((at for name in inner if (at := place(name, depth + 1)) is not None), None)
 
     used = [None if _DEFINED.match(line) else _USED.search(line) for line in lines]
-    return [place(defined.get(found[1], "")) if found else None for found in used]
+    return [place(found[1]) if found else None for found in used]

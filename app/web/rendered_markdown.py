@@ -12,13 +12,11 @@ from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import pygments
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererProtocol
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markupsafe import Markup, escape
-from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import (
     BashLexer,
@@ -49,6 +47,10 @@ LEXERS: dict[str, type[Lexer]] = {
     "pytb": PythonTracebackLexer,
 }
 """First word of a fence → lexer; other code is shown without colours."""
+CELLS = 10_000
+"""Cells up to which tables are drawn, in 0.4 s: a line `|` of a wide table makes a cell for each of
+its columns, so that 3 KB make 65,000.
+"""
 
 
 @lru_cache(maxsize=1024)
@@ -56,10 +58,16 @@ def rendered(source: str, prefix: str) -> Markup:
     """The text as HTML.  Code blocks have the ids `<prefix>-code-1`, `-2` …, which
     copy buttons name.
     """
-    html = _PARSER.render(
-        safe_text.visible(source), {"prefix": prefix, "numbers": itertools.count(1)}
-    )
+    text = safe_text.visible(source)
+    parser = _PARSER if _most_cells(text) <= CELLS else _WITHOUT_TABLES
+    html = parser.render(text, {"prefix": prefix, "numbers": itertools.count(1)})
     return Markup(html)  # noqa: S704 (markdown-it escapes text; raw HTML and images are switched off)
+
+
+def _most_cells(text: str) -> int:
+    """Limit on the cells of all tables: rows, times the columns of the widest one."""
+    bars = [line.count("|") for line in text.splitlines() if "|" in line]
+    return len(bars) * (max(bars, default=0) + 1)
 
 
 def _adapt(state: StateCore) -> None:
@@ -104,19 +112,17 @@ def _highlighted(content: str, language: str) -> Markup:
     lexer = LEXERS.get(language)
     if lexer is None or len(content) > source_view.HIGHLIGHTED_BYTES:
         return escape(content)
-    html = pygments.highlight(
-        content, lexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="k-")
-    )
-    return Markup(html)  # noqa: S704 (escaped by Pygments)
+    html = source_view.highlighted(content, lexer(stripnl=False))
+    return escape(content) if html is None else html
 
 
-def _parser() -> MarkdownIt:
+def _parser(*more: str) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True})
-    parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+    parser.enable(["strikethrough", *more]).disable(["image", "html_block", "html_inline"])
     parser.core.ruler.push("adapt", _adapt)
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("code_block", _fence)
     return parser
 
 
-_PARSER = _parser()
+_PARSER, _WITHOUT_TABLES = _parser("table"), _parser()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import pygments
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
 from pygments.lexers import PythonLexer
 
 from app.domain import source_text
@@ -23,6 +26,12 @@ SHOWN_BYTES = 128 << 10
 HIGHLIGHTED_BYTES = 32 << 10
 """Longer source is shown without colours: unclosed string escapes take Pygments
 quadratic time (10 s at 128 KiB).
+"""
+
+HIGHLIGHT_S = 0.5
+"""Time after which a source is shown without colours, in seconds; 32 KiB of code take 0.1 s.  Some
+lexers take quadratic time, of which the size is no limit: C++ takes 45 s for 32 KiB of newlines,
+and the whole server waits.
 """
 
 DIFF_LINES = 4000
@@ -117,11 +126,35 @@ def listing(data: bytes) -> Listing:
 @lru_cache(maxsize=256)
 def _highlighted(data: bytes) -> tuple[Markup, ...]:
     """Lines of markup.  Pygments escapes any source."""
-    if len(data) > HIGHLIGHTED_BYTES:
+    html = (
+        None
+        if len(data) > HIGHLIGHTED_BYTES
+        else highlighted(shown(data), PythonLexer(stripnl=False, ensurenl=True))
+    )
+    if html is None:
         return tuple(escape(line) for line in _lines(data))
-    formatter = HtmlFormatter(nowrap=True, classprefix="k-")
-    html = pygments.highlight(shown(data), PythonLexer(stripnl=False, ensurenl=True), formatter)
     return tuple(Markup(line) for line in html.removesuffix("\n").split("\n"))  # noqa: S704 (escaped by Pygments)
+
+
+class _SlowError(Exception):
+    """HIGHLIGHT_S have passed."""
+
+
+def highlighted(text: str, lexer: Lexer) -> Markup | None:
+    """The text with CSS classes, escaped by Pygments; None where it takes longer than HIGHLIGHT_S."""
+    tokens = _until(lexer.get_tokens(text), time.monotonic() + HIGHLIGHT_S)
+    formatter = HtmlFormatter(nowrap=True, classprefix="k-")
+    try:
+        return Markup(pygments.format(tokens, formatter))  # noqa: S704 (escaped by Pygments)
+    except _SlowError:
+        return None
+
+
+def _until(tokens: Iterator[tuple[Any, str]], end: float) -> Iterator[tuple[Any, str]]:
+    for token in tokens:
+        if time.monotonic() > end:
+            raise _SlowError
+        yield token
 
 
 def diff(old: bytes, new: bytes, *, ignore_space: bool = False, whole: bool = False) -> Diff:
@@ -136,6 +169,7 @@ def diff(old: bytes, new: bytes, *, ignore_space: bool = False, whole: bool = Fa
     cut = compared != of
     looks: tuple[Looks, Looks] = _marked(old, before), _marked(new, after)
     plain = before, after
+    words = word_diff.Budget()
     lines: list[DiffLine] = []
     if ignore_space:
         before, after = (["".join(line.split()) for line in side] for side in (before, after))
@@ -148,7 +182,7 @@ def diff(old: bytes, new: bytes, *, ignore_space: bool = False, whole: bool = Fa
         for tag, a1, a2, b1, b2 in group:
             left, right = looks
             if tag == "replace":
-                left, right = _with_words(*looks, *plain, (a1, a2), (b1, b2))
+                left, right = _with_words(*looks, *plain, (a1, a2), (b1, b2), words)
             lines += _opcode(tag, left, right, (a1, a2), (b1, b2))
     kinds = [line.kind for line in lines]
     return Diff(
@@ -194,14 +228,15 @@ def _with_words(
     new_lines: Sequence[str],
     old: tuple[int, int],
     new: tuple[int, int],
+    budget: word_diff.Budget,
 ) -> tuple[Mapping[int, str], Mapping[int, str]]:
     """Number of a line → its markup with the words marked that the line in its place
-    does not have.
+    does not have; without marks once the budget of the diff is spent.
     """
     left = {i: before[i] for i in range(*old)}
     right = {j: after[j] for j in range(*new)}
     for i, j in zip(range(*old), range(*new), strict=False):
-        gone, come = word_diff.changed(old_lines[i], new_lines[j])
+        gone, come = word_diff.changed(old_lines[i], new_lines[j], budget)
         left[i], right[j] = word_diff.marked(before[i], gone), word_diff.marked(after[j], come)
     return left, right
 

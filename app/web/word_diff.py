@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -19,13 +20,29 @@ _PIECES = re.compile(r"<[^>]*>|&[^;\s]*;|.", re.DOTALL)
 Ranges = list[tuple[int, int]]
 
 
-def changed(old: str, new: str) -> tuple[Ranges, Ranges]:
+@dataclass
+class Budget:
+    """Pairs of words that one diff may compare: each pair of lines costs the product of their
+    words.  300 lines of brackets, with 500 words each, would take 10 s, and the server waits.
+    """
+
+    pairs: int = 2_000_000
+
+    def spend(self, pairs: int) -> bool:
+        """Return whether there is room for so many more."""
+        self.pairs -= pairs
+        return self.pairs >= 0
+
+
+def changed(old: str, new: str, budget: Budget) -> tuple[Ranges, Ranges]:
     """Ranges of characters in either line that the other does not have; none where
-    the lines have little in common.
+    the lines have little in common, or the budget is spent.
     """
     if max(len(old), len(new)) > LONGEST:
         return [], []
     before, after = _WORDS.findall(old), _WORDS.findall(new)
+    if not budget.spend(len(before) * len(after)):
+        return [], []
     matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
     if matcher.ratio() < SIMILAR:
         return [], []

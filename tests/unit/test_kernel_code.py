@@ -107,3 +107,10 @@ def test_a_kernel_that_was_compiled_twice_is_two() -> None:
     for query in ("kernel=2", "kernel=-1", "form=exe"):
         with app.test_request_context(f"/?{query}"), pytest.raises(NotFound):
             kernel_code_view.view(codes)
+
+
+@pytest.mark.timeout(20)
+def test_locations_that_name_themselves_many_times_are_followed_once() -> None:
+    """Each reference was followed by itself: 50 of them, 8 deep, are 4e13."""
+    hostile = "#loc1 = loc(fused[" + "#loc1, " * 50 + "])\n%0 = tt.load loc(#loc1)"
+    assert [line.source for line in kernel_code_view.parsed(hostile, "ttir")] == [None, None]

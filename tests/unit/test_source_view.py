@@ -3,7 +3,9 @@ from __future__ import annotations
 import html
 import re
 
-from app.web import source_view
+import pytest
+
+from app.web import rendered_markdown, source_view
 
 HOSTILE = (
     b"</script><script>alert(1)</script>\n'''\n<img src=x onerror=alert(2)>\n'''  # \x00 \xff"
@@ -100,3 +102,27 @@ def test_a_diff_of_long_sources_says_how_much_was_compared() -> None:
     assert found.of == (1, 6_000)
     assert found.compared[1] == found.added < 6_000
     assert not source_view.diff(b"a\r\nb\rc", b"a\nb\nd\n").cut
+
+
+def test_a_source_that_takes_too_long_is_shown_without_colours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = b"x = '<b>'\nyield x\n"
+    monkeypatch.setattr(source_view, "HIGHLIGHT_S", -1.0)
+    assert source_view.listing(source).lines == ("x = &#39;&lt;b&gt;&#39;", "yield x")
+    fence = rendered_markdown.rendered("```cuda\nint <b>;\n```", "slow")
+    assert "int &lt;b&gt;;" in fence
+    assert "k-" not in fence
+
+
+@pytest.mark.timeout(20)
+def test_newlines_do_not_hold_the_server_up() -> None:
+    """Pygments' lexer of C++ takes 45 s for them."""
+    assert "</code>" in rendered_markdown.rendered(f"```cuda\n{chr(10) * 32_000}```", "newlines")
+
+
+def test_a_table_of_too_many_cells_is_text() -> None:
+    """A line `|` has a cell for every column: 2 KB made 65,000 cells, and took 2 s."""
+    head = "|".join("a" * 150) + "\n" + "|".join("-" * 150) + "\n"
+    assert "<table>" in rendered_markdown.rendered(head + "|\n" * 20, "small")
+    assert "<table>" not in rendered_markdown.rendered(head + "|\n" * 500, "large")
