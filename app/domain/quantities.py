@@ -22,6 +22,8 @@ def ratio(value: float | None) -> str:
     """A speedup: `1.31×`; small and large ones keep three figures."""
     if value is None:
         return MISSING
+    if value == 0:
+        return "0×"
     if 0 < value < 0.001:
         return f"{value:.2g}×"
     return f"{value:.3f}×" if value < 0.1 else f"{figures(value)}×"

@@ -103,8 +103,8 @@ def by_numbers(name: str) -> list[tuple[str, int]]:
 
 
 def reward(value: float | None) -> str:
-    """A reward with three decimals."""
-    return MISSING if value is None else f"{value:.3f}"
+    """A reward with three decimals, below zero with a minus sign."""
+    return MISSING if value is None else f"{value:.3f}".replace("-", "−")
 
 
 def usd(value: float | None) -> str:

@@ -169,7 +169,8 @@ def share_ends(share: Share) -> str:
 
 def share_note(share: Share) -> str:
     """Interval and counts behind a share: `31.0–44.4 %, 90 of 240`."""
-    return f"{share_ends(share)}, {formatting.count(share.count)} of {formatting.count(share.of)}"
+    counts = f"{formatting.count(share.count)} of {formatting.count(share.of)}"
+    return f"{share_ends(share)}, {counts}" if share.of else counts
 
 
 def signed(value: float) -> str:

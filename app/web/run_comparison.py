@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from app.domain import intervals
 from app.domain.intervals import Interval
 from app.store.browse import runs
+from app.store.browse.collecting import RunCollection
 from app.store.database import Connection
 from app.web import run_metrics
 from app.web.run_metrics import ProblemFigures
@@ -73,14 +74,33 @@ def compare(
     )
 
 
-def differing_settings(chosen: Sequence[runs.RunRow]) -> list[tuple[str, list[str]]]:
-    """Setting → its value in each run, where the runs differ; model and training
-    step count as settings.
+def differing_settings(
+    chosen: Sequence[runs.RunRow], collections: Mapping[UUID, RunCollection]
+) -> list[tuple[str, list[str]]]:
+    """Setting → its value in each run, where the runs differ; model, training step and the
+    specification of the run's collection count as settings.
     """
-    rows = [{"model": run.model, "step": run.step, **run.settings} for run in chosen]
+    rows = [_settings(run, collections.get(run.run_id)) for run in chosen]
     keys = list(dict.fromkeys(key for row in rows for key in row))
     found = [(key, [_setting(row.get(key)) for row in rows]) for key in keys]
     return [(key, values) for key, values in found if len(set(values)) > 1]
+
+
+def _settings(run: runs.RunRow, collection: RunCollection | None) -> dict[str, object]:
+    """Settings of a run; in place of its collection's hash the specification, by dotted keys."""
+    found: dict[str, object] = {"model": run.model, "step": run.step, **run.settings}
+    if collection is not None:
+        found.pop("collection", None)
+        found |= _dotted({key: value for key, value in collection.spec.items() if key != "name"})
+    return found
+
+
+def _dotted(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in values.items():
+        inner = _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
+        found |= inner or {f"{prefix}{key}": value}
+    return found
 
 
 def _setting(value: object) -> str:

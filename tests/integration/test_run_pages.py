@@ -108,7 +108,7 @@ def test_a_turn_shows_its_reward_and_what_it_is_made_of(two_runs: TwoRuns) -> No
         "trajectory_id"
     ]
     text = two_runs.site.get(f"/trajectories/{path}").text
-    assert "= correct 1 + speedup 1.5 + coverage 0.953" in text
+    assert "= correct 1.000 + speedup 1.500 + coverage 0.953" in text
 
 
 def test_the_leaderboard_has_models_by_problems_with_best_speedups(two_runs: TwoRuns) -> None:

@@ -38,7 +38,7 @@ def test_durations(value: float | None, shown: str) -> None:
         (310, "310×"),
         (4e-5, "4e-05×"),
         (1e300, "1e+300×"),
-        (0.0, "0.000×"),
+        (0.0, "0×"),
     ],
 )
 def test_ratios(value: float | None, shown: str) -> None:

@@ -4,6 +4,7 @@ of an attempt.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from app.domain.trajectory import Message
 from app.store.collection import messages
 from app.store.collection.calls import unpacked
 from app.store.credited import is_credited_text
+from app.store.tables import collections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,14 @@ class Rollout:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunCollection:
+    """The collection whose turns are a run's."""
+
+    collection_id: UUID
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttemptPage:
     """An attempt: its messages, and every try of its call."""
 
@@ -49,6 +59,16 @@ def rollouts(connection: sa.Connection, collection_id: UUID, *, limit: int) -> l
     """Rollouts in figures: those that go on first, then by problem."""
     found = connection.execute(_ROLLOUTS, {"collection_id": collection_id, "limit": limit})
     return [dict(row._mapping) for row in found]
+
+
+def of_runs(connection: sa.Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunCollection]:
+    """Run → the collection that it is of; without runs of none."""
+    c = collections.c
+    query = sa.select(c.run_id, c.collection_id, c.spec).where(c.run_id.in_(run_ids))
+    return {
+        row.run_id: RunCollection(collection_id=row.collection_id, spec=row.spec)
+        for row in connection.execute(query)
+    }
 
 
 def rollout(connection: sa.Connection, rollout_id: UUID) -> Rollout | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 ACROSS = 100.0
@@ -73,6 +74,15 @@ class Axis:
             step = max(1.0, round(step))  # turns, days and steps have no halves
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(n * step, 12) for n in range(first, last + 1)]
+
+
+def ticked(values: Sequence[float], axis: Axis, text: Callable[[float], str]) -> list[Tick]:
+    """Ticks at values; without decimals where all of them are zeros: `0 %`, `20 %`."""
+    labels = [text(value) for value in values]
+    whole = [re.sub(r"\.0+(?![0-9])", "", each) for each in labels]
+    if not any("." in each for each in whole):
+        labels = whole
+    return [Tick(at=axis(value), label=each) for value, each in zip(values, labels, strict=True)]
 
 
 def spaced(ticks: Sequence[Tick]) -> list[Tick]:

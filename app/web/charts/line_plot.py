@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
-from app.web.charts.axis import ACROSS, Axis, Tick, from_zero, spaced, widened
+from app.web.charts.axis import ACROSS, Axis, Tick, from_zero, spaced, ticked, widened
 
 HEIGHT = 280
 """Height in pixels."""
@@ -113,6 +113,7 @@ def lines(
     vertical = Axis(*(y_range or from_zero(ys, log=log_y)), HEIGHT - BOTTOM, TOP, log=log_y)
     banded = sum(any(ends is not None for ends in one.band) for one in drawn) <= BANDS
     y_ticks = vertical.ticks_upwards() if log_y else vertical.ticks()
+    x_ticks = horizontal.ticks(xs)
     return LinePlot(
         lines=tuple(
             _line(
@@ -127,10 +128,8 @@ def lines(
             )
             for number, one in enumerate(drawn)
         ),
-        x_ticks=tuple(
-            spaced([Tick(at=horizontal(x), label=x_text(x)) for x in horizontal.ticks(xs)])
-        ),
-        y_ticks=tuple(Tick(at=vertical(y), label=y_text(y)) for y in y_ticks),
+        x_ticks=tuple(spaced(ticked(x_ticks, horizontal, x_text))),
+        y_ticks=tuple(ticked(y_ticks, vertical, y_text)),
         x_label=x_label,
         y_label=y_label,
         header=(x_label, *(one.name for one in series)),

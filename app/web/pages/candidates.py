@@ -71,7 +71,7 @@ LISTING = Listing(
         Column(name="source_set", heading="Source set", is_usual=False),
         Column(name="run", heading="Run", is_long=True, is_usual=False),
         Column(name="model", heading="Model", is_long=True, is_usual=False),
-        Column(name="turn", heading="Turn"),
+        Column(name="turn", heading="Turn", is_long=True),
         Column(name="created_at", heading="Created", sorts=True, is_number=True),
     ),
 )

@@ -14,7 +14,7 @@ from app.domain.intervals import Interval
 from app.domain.metrics import Share
 from app.domain.remark import AnnotationTarget
 from app.store import remarks
-from app.store.browse import paging, runs
+from app.store.browse import collecting, paging, runs
 from app.store.database import Connection
 from app.store.reward_samples import MOST_TURNS
 from app.web import (
@@ -116,10 +116,12 @@ def page(run_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
         run = _read(connection, run_id)
         notes = remarks.of(connection, AnnotationTarget.RUN, run_id)
+        collection = collecting.of_runs(connection, [run_id]).get(run_id)
     return flask.render_template(
         "run.html",
         run=run,
         notes=notes,
+        collection=collection,
         body=body,
         etag=etag,
         topics=",".join(TOPICS),
@@ -208,12 +210,13 @@ def compare() -> str:
             chosen.sort(key=lambda run: (run.created_at, run.run_id))
         figures = [run_metrics.figures(connection, run.run_id) for run in chosen]
         known = runs.page(connection, limit=200).rows
+        collections = collecting.of_runs(connection, [run.run_id for run in chosen])
         compared = run_comparison.compare(connection, *figures[:2]) if len(figures) > 1 else None
     return flask.render_template(
         "compare_runs.html",
         compared=compared,
         outcome=_outcome(),
-        settings=run_comparison.differing_settings(chosen),
+        settings=run_comparison.differing_settings(chosen, collections),
         shown=run_comparison.SHOWN,
         links=table_export.links("runs.compare_table", run=[run.run_id for run in chosen[:2]]),
         chosen=list(zip(chosen, figures, strict=True)),
