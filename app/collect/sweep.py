@@ -27,6 +27,8 @@ def sweep(database: Database, broker: Celery, endpoint: str, *, waiting: int = 0
     with database.begin() as alone:
         if not trees.lock_sweep(alone, endpoint):
             return 0
+        while _settle_lapsed(database):
+            pass
         with database.begin() as connection:
             _settle(connection)
         held = messages.depth(broker, routing.generate_queue(endpoint)) + waiting
@@ -40,9 +42,16 @@ def sweep(database: Database, broker: Celery, endpoint: str, *, waiting: int = 0
     return len(decisions) + len(calls_)
 
 
+def _settle_lapsed(database: Database) -> bool:
+    """Settle one call of a silent worker; False if there is none."""
+    with database.begin() as connection:
+        settled = calls.settle_lapsed(connection)
+        if settled is not None and settled.given_up:
+            trees.mark_due(connection, settled.rollout_id)
+    return settled is not None
+
+
 def _settle(connection: Connection) -> None:
-    for rollout_id in calls.settle_lapsed(connection):
-        trees.mark_due(connection, rollout_id)
     calls.end_far_pauses(connection)
     trees.wake_ended(connection)
     for collection_id in lifecycle.past_deadline(connection):

@@ -64,14 +64,14 @@ def check(connection: sa.Connection) -> list[Difference]:
 
 
 def rebuild(connection: sa.Connection) -> None:
-    """Make every roll-up anew, in one transaction that keeps writers out until it ends."""
+    """Make every roll-up anew, in one transaction that keeps writers out until it ends.
+
+    Tables are locked in the order in which a worker writes to them, so that neither waits for the
+    other.
+    """
     names = ", ".join(table.name for table in (attempts, *COUNTED))
-    connection.execute(
-        sa.text(
-            f"LOCK TABLE verdicts, turns, evaluations, findings, {names} IN SHARE ROW EXCLUSIVE"
-            " MODE"
-        )
-    )
+    tables = f"evaluations, verdicts, findings, turns, {names}"
+    connection.execute(sa.text(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE"))
     for table in (attempts, *COUNTED):
         connection.execute(sa.delete(table))
     for table in COUNTED:  # the counts subtracted by deleting attempts

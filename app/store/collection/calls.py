@@ -55,6 +55,15 @@ class Held:
     """The collection was stopped meanwhile."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """A lost call that is accounted for."""
+
+    rollout_id: UUID
+    given_up: bool
+    """The attempt is done, and its rollout has to decide; False: the attempt is ready again."""
+
+
 def extend(
     connection: sa.Connection, owner: str, node_ids: Sequence[UUID], lease_s: float
 ) -> set[UUID]:
@@ -189,34 +198,36 @@ def answered(
     connection.execute(_ANSWERED, {**row, **amounts})
 
 
-def settle_lapsed(connection: sa.Connection, limit: int = 200) -> list[UUID]:
-    """Settle calls of silent workers: the call is lost, its maximum counts as spent, and the
-    attempt is ready again, or done where its collection was stopped meanwhile.  Returns the
-    rollouts of attempts that are given up.
+def settle_lapsed(connection: sa.Connection) -> Settled | None:
+    """Settle one call of a silent worker: the call is lost, its maximum counts as spent, and the
+    attempt is ready again, or done where its collection was stopped meanwhile.  None if there is no
+    such call.
+
+    One in a transaction: with the budgets of one call locked, those of the next one's rollout could
+    belong to a worker that waits for the collection's.
     """
-    given_up = []
-    for row in connection.execute(_LAPSED, {"limit": limit, "future_s": FUTURE_S}).all():
-        held = msgspec.convert(row.reserved or {}, Amounts)
-        charged = Amounts(calls=1, tokens=held.tokens, usd=held.usd)
-        lost = sa.update(tables.model_calls).where(
-            _k.node_id == row.node_id, _k.claim == row.claims
-        )
-        connection.execute(lost.values(state=CallState.LOST, error_kind=ErrorKind.LOST))
-        stopped = row.state == CollectionState.STOPPED
-        if stopped or row.lost + 1 >= MOST_LOST:
-            fault = StopReason.STOPPED if stopped else StopReason.ENDPOINT_ERROR
-            failed(connection, row.node_id, AttemptResult(fault=fault), spent=charged)
-            given_up.append(row.rollout_id)
-        else:
-            again(connection, row.node_id, pause_s=0.0, counts=False, spent=charged)
-        ledger.settle(
-            connection,
-            collection_id=row.collection_id,
-            rollout_id=row.rollout_id,
-            held=held,
-            spent=charged,
-        )
-    return given_up
+    row = connection.execute(_LAPSED, {"future_s": FUTURE_S}).one_or_none()
+    if row is None:
+        return None
+    held = msgspec.convert(row.reserved or {}, Amounts)
+    charged = Amounts(calls=1, tokens=held.tokens, usd=held.usd)
+    lost = sa.update(tables.model_calls).where(_k.node_id == row.node_id, _k.claim == row.claims)
+    connection.execute(lost.values(state=CallState.LOST, error_kind=ErrorKind.LOST))
+    stopped = row.state == CollectionState.STOPPED
+    given_up = stopped or row.lost + 1 >= MOST_LOST
+    if given_up:
+        fault = StopReason.STOPPED if stopped else StopReason.ENDPOINT_ERROR
+        failed(connection, row.node_id, AttemptResult(fault=fault), spent=charged)
+    else:
+        again(connection, row.node_id, pause_s=0.0, counts=False, spent=charged)
+    ledger.settle(
+        connection,
+        collection_id=row.collection_id,
+        rollout_id=row.rollout_id,
+        held=held,
+        spent=charged,
+    )
+    return Settled(rollout_id=row.rollout_id, given_up=given_up)
 
 
 def end_far_pauses(connection: sa.Connection) -> int:
@@ -318,7 +329,7 @@ SELECT n.node_id, n.rollout_id, n.collection_id, n.claims, n.reserved, c.state,
 FROM nodes n JOIN collections c USING (collection_id)
 WHERE n.state = 'calling' AND (lease_until < now()
   OR lease_until > now() + make_interval(secs => :future_s))
-ORDER BY n.node_id LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
+ORDER BY n.node_id LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED
 """)
 _END_FAR = sa.text("""
 UPDATE nodes SET due_at = now()

@@ -99,9 +99,14 @@ amount that the first one holds is to be rolled back if it has none.
 _SETTLE = sa.text(f"""
 WITH rollout AS (
   UPDATE collection_rollouts SET {", ".join(map(_settled, NAMES))} WHERE rollout_id = :rollout_id
+  RETURNING rollout_id
 )
 UPDATE collections SET {", ".join(map(_settled, NAMES))} WHERE collection_id = :collection_id
+  AND EXISTS (SELECT FROM rollout)
 """)  # noqa: S608
+"""Without the condition PostgreSQL would lock the collection first, and then the rollout: a
+decision, which has locked its rollout, would be a deadlock with it.
+"""
 _SELECT = sa.text(f"""
 SELECT {
     ", ".join(
