@@ -7,8 +7,7 @@ of its text, and other shapes.
                formatting aside
     task       the same with numbers masked: a re-shaped copy of a problem has the same task
     family     only the reference's class (of a problem by cases, `get_cases`), numbers masked: six
-               matrix products of
-               different shapes are one family
+               matrix products of different shapes are one family
 
 String constants are kept: architectures that differ in the name of a model are different work.
 Splits and decontamination go by family, because exact keys miss every re-shaped copy.
@@ -37,18 +36,25 @@ class Keys:
 
 
 def keys(reference: bytes, entry_point: str) -> Keys:
-    """The keys of a reference.  A text that does not parse, or lacks the class, has the hash of its
-    bytes for the keys that cannot be had: it is then like nothing but itself.
+    """The keys of a reference.  A text that does not parse, is nested too deep to be read, or
+    lacks the class has the hash of its bytes for the keys that cannot be had: it is then like
+    nothing but itself.
     """
     own = _digest(reference.hex())
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # an odd escape in a docstring is no fault of the problem
-            tree = ast.parse(reference)
-        plain, masked = canonical.Module(tree, masked=False), canonical.Module(tree, masked=True)
+        return _canonical_keys(reference, entry_point, own)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Keys(exact=own, task=own, family=own)
+
+
+def _canonical_keys(reference: bytes, entry_point: str, own: str) -> Keys:
+    """Keys from the graph of the module, `own` where it lacks the class.  Bodies of functions are
+    read by `digest`, so that it may raise RecursionError, too, and ValueError (a whole number of
+    more than 4,300 digits).
+    """
+    with warnings.catch_warnings(action="ignore"):  # an odd escape is no fault of the problem
+        tree = ast.parse(reference)
+    plain, masked = canonical.Module(tree, masked=False), canonical.Module(tree, masked=True)
     first = entry_point if plain.defines(entry_point) else "get_cases"
     whole = (first, "get_inputs", "get_init_inputs")
     return Keys(

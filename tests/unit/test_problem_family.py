@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from app.domain import (
-    problem_family,
-)
+import os
+import subprocess
+import sys
+
+import pytest
+
+from app.domain import problem_family
 from app.domain.decontamination import HeldOut, Index
 
 PROBLEM = b"""
@@ -59,6 +63,38 @@ def test_families() -> None:
         == problem_family.keys(wider, "Model").family
         != problem_family.keys(other, "Model").family
     )
+
+
+@pytest.mark.parametrize(
+    "result", ["+".join(["x"] * 900), "x + 0x" + "f" * 5000, "(" * 150 + "x" + ")" * 150]
+)
+def test_a_reference_that_is_nested_too_deep_is_like_nothing_but_itself(result: str) -> None:
+    source = f"class Model:\n    def forward(self, x):\n        return {result}\n".encode()
+    keys = problem_family.keys(source, "Model")
+    assert keys == problem_family.keys(source, "Model")
+    assert keys != problem_family.keys(source + b"VERSION = 2\n", "Model")
+
+
+def test_keys_are_the_same_in_every_process() -> None:
+    source = (
+        "class Model:\n    if CONDITION:\n        alpha = 1\n        beta = 2.5\n"
+        "        gamma = 'x'\n        delta = None\n    def forward(self, x):\n        return x\n"
+    )
+    program = (
+        "from app.domain import problem_family;"
+        f"print(problem_family.keys({source.encode()!r}, 'Model'))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert found == {f"{problem_family.keys(source.encode(), 'Model')}\n"}
 
 
 def test_decontamination_names_the_rule() -> None:

@@ -6,9 +6,8 @@ the expression that `__init__` gave it, an alias of an import by its dotted path
 `super().__init__()` by nothing.  So names, annotations, docstrings, formatting, temporaries, and
 the order of statements that do not depend on each other have no place in the graph.  Statements
 that act (a call for its effect, an assignment into a tensor, `raise`, a loop) keep their order.
-Keywords of library calls, strings and attributes of libraries are kept; so is
-a number that picks an item (the hidden state of an LSTM is not its cell state);
-other numbers on request.
+Keywords of library calls, strings and attributes of libraries are kept; so is a number that picks
+an item (the hidden state of an LSTM is not its cell state); other numbers on request.
 
 Not recognised: the same computation through another function of the library (`torch.relu`,
 `nn.ReLU`); that is the task of the semantic key (`app.domain.problem_family`).
@@ -266,7 +265,7 @@ class Module(Expressions):
                 self.terms.node("if", test, *[self.terms.node("block", *own) for own in done])
             )
         unbound = self.terms.node("unbound")
-        for name in sides[0].names.keys() | sides[1].names.keys():
+        for name in {**sides[0].names, **sides[1].names}:  # in one order for every process
             one, other = (side.names.get(name, unbound) for side in sides)
             if ended[0] or ended[1]:
                 one = other if ended[0] else one
