@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from app.domain.filter_fields import FIELDS, OPERATORS, FieldType
-from app.domain.filter_tokens import KEYWORDS, Token, WhereError, literal, tokens
+from app.domain.filter_tokens import Token, WhereError, literal, tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,10 @@ def complete(text: str, at: int) -> Completion:
     where the text before is wrong.
     """
     before = text[:at]
-    start, prefix, known = _parted(before)
+    parted = _parted(before)
+    if parted is None:
+        return Completion(start=len(before), prefix="", options=(), values_of=None)
+    start, prefix, known = parted
     expected, field = _state(known)
     options = _options(expected, field)
     has_text = (
@@ -93,19 +96,19 @@ def spelt(value: str) -> str:
     return literal(value)
 
 
-def _parted(before: str) -> tuple[int, str, list[Token]]:
+def _parted(before: str) -> tuple[int, str, list[Token]] | None:
     """Start and text of the part at the cursor, and the tokens before it.  An open
-    quote is such a part.
+    quote is such a part.  None where quotes hold a character that no filter may hold.
     """
     try:
         known = [token for token in tokens(before) if token.kind != "end"]
     except WhereError as error:
         start = error.position - 1
-        return (
-            start,
-            before[start + 1 :],
-            [token for token in tokens(before[:start]) if token.kind != "end"],
-        )
+        try:
+            known = [token for token in tokens(before[:start]) if token.kind != "end"]
+        except WhereError:
+            return None
+        return start, before[start + 1 :], known
     last = known[-1] if known else None
     if last is not None and last.kind == "word" and not before[-1].isspace():
         return last.position - 1, last.text, known[:-1]
@@ -126,27 +129,34 @@ def _state(known: list[Token]) -> tuple[_Next | None, str | None]:
 def _after(
     expected: _Next | None, field: str | None, token: Token
 ) -> tuple[_Next | None, str | None]:
-    text = token.text.lower()
+    text = "" if token.kind == "string" else token.text.lower()  # quoted: never a keyword or mark
     match expected:
-        case _Next.FIELD:
-            if text in ("not", "("):
-                return _Next.FIELD, None
-            return (_Next.OPERATOR, token.text) if token.text in FIELDS else (None, None)
-        case _Next.OPERATOR:
-            if text in ("and", "or") or text == ")":
-                return (_Next.FIELD if text in KEYWORDS else _Next.AND), None
+        case _Next.FIELD if text in ("not", "("):
+            return _Next.FIELD, None
+        case _Next.FIELD if text and token.text in FIELDS:
+            return _Next.OPERATOR, token.text
+        case _Next.OPERATOR if field and text in OPERATORS[FIELDS[field].kind]:
             return (_Next.OPEN if text == "in" else _Next.VALUE), field
-        case _Next.VALUE:
+        case _Next.VALUE if token.kind in ("word", "string"):
             return _Next.AND, None
-        case _Next.OPEN:
+        case _Next.OPEN if text == "(":
             return _Next.LISTED, field
-        case _Next.LISTED:
+        case _Next.LISTED if token.kind in ("word", "string"):
             return _Next.MORE, field
-        case _Next.MORE:
-            return (_Next.LISTED, field) if text == "," else (_Next.AND, None)
+        case _Next.MORE if text == ",":
+            return _Next.LISTED, field
+        case _Next.MORE if text == ")":
+            return _Next.AND, None
         case _Next.AND:
-            return (_Next.AND if text == ")" else _Next.FIELD), None
+            return _behind(text)
+        case _Next.OPERATOR if field and FIELDS[field].kind is FieldType.BOOLEAN:
+            return _behind(text)
     return None, None
+
+
+def _behind(text: str) -> tuple[_Next | None, str | None]:
+    """The expected kind of token after a word or mark that follows a whole comparison."""
+    return {"and": _Next.FIELD, "or": _Next.FIELD, ")": _Next.AND}.get(text), None
 
 
 def _options(expected: _Next | None, field: str | None) -> list[Option]:

@@ -36,6 +36,14 @@ def test_fields_at_the_beginning_and_after_and() -> None:
         ("(speedup > 1) ", ["and", "or"]),
         ("speedup = nu", ["null"]),
         ("nonsense ", []),
+        ("speedup > 1 nonsense ", []),
+        ("speedup nonsense ", []),
+        ("speedup and ", []),
+        ("verdict in clean ", []),
+        ("verdict in (clean hack ", []),
+        ('correct "and" ', []),
+        ('"not" ', []),
+        ("status = = ", []),
     ],
 )
 def test_the_expected_texts(text: str, expected: list[str]) -> None:
@@ -50,8 +58,13 @@ def test_values_of_text_fields_come_from_the_caller() -> None:
     assert complete("run", 3).values_of is None
 
 
+@pytest.mark.parametrize("text", ['problem = "a\0b" ', "run = '\ud800' and ", '"\0" '])
+def test_nothing_follows_a_character_that_no_filter_may_hold(text: str) -> None:
+    assert complete(text, len(text)).options == ()
+
+
 @given(
-    strategies.text(alphabet="ab ()=<>~,'\"\\nortspedupinvclh.1", max_size=40),
+    strategies.text(alphabet="ab ()=<>~,'\"\\nortspedupinvclh.1\0", max_size=40),
     strategies.integers(0, 40),
 )
 def test_every_place_of_every_text_has_an_answer(text: str, at: int) -> None:
