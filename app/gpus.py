@@ -12,6 +12,8 @@ TIMEOUT_S = 30.0
 """Seconds for nvidia-smi, which may have to load the driver first."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NO_GPU = frozenset({6, 9, 12})
+"""Exit codes of nvidia-smi where there is no GPU: no device found, no driver loaded, no NVML."""
 
 
 class NvidiaSmiError(RuntimeError):
@@ -37,14 +39,21 @@ class Gpu:
 
 
 def listed() -> list[Gpu]:
-    """All of them; none where nvidia-smi is absent or finds no driver.  Raises NvidiaSmiError."""
+    """All of them; none where nvidia-smi is absent, or finds no driver or no GPU.  Raises
+    NvidiaSmiError where it fails otherwise, for example after an update of the driver alone.
+    """
     command = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     try:
         said = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=TIMEOUT_S
         ).stdout
-    except (FileNotFoundError, subprocess.CalledProcessError):
+    except FileNotFoundError:
         return []
+    except subprocess.CalledProcessError as error:
+        if error.returncode in _NO_GPU:
+            return []
+        message = " ".join(f"{error.stdout} {error.stderr}".split())[:300]
+        raise NvidiaSmiError(f"nvidia-smi: exit code {error.returncode}: {message}") from error
     except subprocess.TimeoutExpired as error:
         raise NvidiaSmiError(f"nvidia-smi: expected an answer within {TIMEOUT_S:g} s") from error
     return [_parsed(line) for line in said.splitlines() if line.strip()]

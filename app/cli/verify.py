@@ -39,6 +39,8 @@ def command(
     assay verify runs/2026-11-21-sft --why 0199f3c2-…
     assay verify after --against before
     """
+    if evaluation is not None and against is not None:
+        raise click.UsageError("expected one of --why and --against, got both")
     if evaluation is not None:
         ctx.exit(_why(directory, str(evaluation), as_json=as_json))
     if against is not None:

@@ -122,7 +122,10 @@ class Local:
         """A connection of its own for each caller, kept for the next one: opening it
         costs more than a short wait.
         """
-        notices = self._resting.pop() if self._resting else Notices(self.database)
+        try:
+            notices = self._resting.pop()
+        except IndexError:  # not asked for before: another thread may take the last one
+            notices = Notices(self.database)
         try:
             yield notices
         finally:

@@ -324,6 +324,9 @@ class Spec:
             "delta",
             "min_return",
             "threshold",
+            "epsilon",
+            "prs_tau",
+            "prs_scale",
             "prs_speedup",
         ):
             value = getattr(self, name)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from app.export.funnel_stages import IN, RENDERED, WHERE
 from app.export.manifest import NAME
+from app.export.working_folder import ExportError
 from app.export.writers import DECISIONS_STEM, LINEAGE_STEM, row_indexes, rows_of
 
 UNFIT = "unfit.jsonl"
@@ -33,8 +34,9 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
     `{"evaluation_id", "turn_id", "stage", "rule", "detail", "rows"}`: `stage` dropped it, or is
     `in`; `rule` says which attempts that stage keeps; `rows` are the rows made of it or resting on
     it, as `{"split", "row", "index", "role"}`: the place in its split from 0, and the lineage's
-    number.
+    number.  Raises ExportError for a folder that is no dataset.
     """
+    manifest = _manifest(directory)
     rows = list(_lineage_of(directory, evaluation_id))
     for split in {row["split"] for row in rows}:
         places = {index: place for place, index in enumerate(row_indexes(directory, split))}
@@ -46,7 +48,6 @@ def why(directory: Path, evaluation_id: str) -> list[dict[str, Any]]:
         for one in rows_of(directory / UNFIT)
         if one["evaluation_id"] == evaluation_id
     }
-    manifest = json.loads((directory / NAME).read_text(encoding="utf-8"))
     rules = {one["stage"]: one["rule"] for one in manifest["funnel"]}
     rules[RENDERED] = rules["rows"]
     found = []
@@ -87,11 +88,9 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
 
     `{"spec": {name: [before, after]}, "funnel": {stage: [before, after]}, "added": n, "removed": n,
     "changed": n, "examples": {"added": […], "removed": […], "changed": […]}}`; a changed row
-    belongs to the same evaluation and turn.
+    belongs to the same evaluation and turn.  Raises ExportError for a folder that is no dataset.
     """
-    manifests = [
-        json.loads((folder / NAME).read_text(encoding="utf-8")) for folder in (before, after)
-    ]
+    manifests = [_manifest(folder) for folder in (before, after)]
     rows = [dict(_keyed(folder)) for folder in (before, after)]
     added = sorted(rows[1].keys() - rows[0].keys())
     removed = sorted(rows[0].keys() - rows[1].keys())
@@ -105,6 +104,14 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
         **{name: len(keys) for name, keys in named.items()},
         "examples": {name: [key[0] for key in keys[:10]] for name, keys in named.items()},
     }
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{directory}: expected a dataset with {NAME}: {error}") from error
+    return found
 
 
 def _pairs(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:

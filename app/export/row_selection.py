@@ -105,7 +105,7 @@ class Selector:
         self._trains = benchmarks is not None
         self.benchmarks = dict(benchmarks or {})
         self._preferred: dict[str, list[str]] = {}
-        # of one pair the last word counts
+        # two preferences for one pair contradict: the newer one counts
         last = {frozenset(said): said for said in preferences}
         for chosen, rejected in last.values():
             self._preferred.setdefault(chosen, []).append(rejected)

@@ -147,4 +147,5 @@ def _record(trace: vf.Trace, session: KernelSession) -> None:
     trace.info |= sessions.figures(session)
     trace.info["turn_rewards"] = [reward for reward in session.rewards if reward is not None]
     trace.info["stop_reason"] = str(session.stop_reason)
-    trace.info["no_score"] = None in session.rewards
+    # a dialogue without an answer is the infrastructure's end, and no zero of the model
+    trace.info["no_score"] = not session.rewards or None in session.rewards

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from app import cli
 from app.export import verify
 from app.store.database import Database
 from tests.integration.exported import make
@@ -123,3 +125,18 @@ class TestVerify:
         shutil.rmtree(made)
         [found] = verify(made)
         assert found.startswith("manifest.json: cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--why", "0199f3c2-0000-7000-8000-000000000000"], "expected a dataset with manifest"),
+        (["--against", "."], "expected a dataset with manifest.json"),
+        (["--against", ".", "--why", "0199f3c2-0000-7000-8000-000000000000"], "got both"),
+    ],
+)
+def test_a_folder_that_is_no_dataset_is_bad_input(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    came = CliRunner().invoke(cli.main, ["verify", str(tmp_path), *arguments])
+    assert (came.exit_code, message in came.output) == (2, True)

@@ -360,6 +360,8 @@ def test_figures_of_two_devices_or_backends_are_never_compared() -> None:
         ({"pass_rate": (0.9, 0.1)}, "pass_rate"),
         ({"max_tokens": 0}, "max_tokens: expected at least 1, got 0"),
         ({"min_speedup": float("nan")}, "min_speedup"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"prs_tau": float("inf")}, "prs_tau"),
     ],
 )
 def test_a_selection_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
