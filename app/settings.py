@@ -20,12 +20,12 @@ WEB_URL_FILE = "web_url"
 DEFAULT_WEB_URL = "http://127.0.0.1:8000"
 
 LOG_FORMATS = ("plain", "json")
+"""`plain` for terminals, `json` for log collectors."""
 MOST_S = 3_600.0
 """Longest lease and period, in seconds."""
 
 AUTO = "auto"
 """ASSAY_SLOTS of a worker that takes as many as its device is worth."""
-"""`plain` for terminals, `json` for log collectors."""
 
 
 _IN_FILES = frozenset({"database_url_file", "broker_url_file"})
@@ -65,6 +65,17 @@ ARROW_POOL = ("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 """Environment variable and value for processes that make datasets.  Arrow's other pool keeps 40 to
 60 MB more, and Arrow's own allocations ignore a pool that is set later.
 """
+
+
+_LEAST = {
+    "max_attempts": 1,
+    "max_interruptions": 0,
+    "max_queued": 0,
+    "trusted_proxies": 0,
+    "device_index": 0,
+    "calls": 1,
+}
+"""Setting → its least value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +143,9 @@ class Settings:
         reward.parse(self.reward)
         if self.slots is not None and self.slots < 1:
             raise ValueError(f"ASSAY_SLOTS: expected at least 1, got {self.slots}")
-        if self.calls < 1:
-            raise ValueError(f"ASSAY_CALLS: expected at least 1, got {self.calls}")
+        for name, least in _LEAST.items():
+            if (value := getattr(self, name)) < least:
+                raise ValueError(f"ASSAY_{name.upper()}: expected at least {least}, got {value}")
         for name, value in (("lease_s", self.lease_s), ("sweep_s", self.sweep_s)):
             if not 0 < value <= MOST_S:
                 raise ValueError(
@@ -191,7 +203,7 @@ class Settings:
                 values[name] = parsers[name](text)
             except ValueError as error:
                 raise ValueError(
-                    f"{key}: expected {parsers[name].__name__}, got {text!r}"
+                    f"{key}: expected {_KINDS[parsers[name]]}, got {text!r}"
                 ) from error
         return cls(**values)  # type: ignore[arg-type]  # parsed field by field above
 
@@ -219,6 +231,15 @@ class Settings:
 def number_or_auto(text: str) -> int | None:
     """A number; None for `auto`.  Raises ValueError."""
     return None if text == AUTO else int(text)
+
+
+_KINDS: Mapping[Callable[[str], object], str] = {
+    float: "a number",
+    int: "a whole number",
+    yes_or_no: "yes or no (1, 0, true, false, on, off)",
+    number_or_auto: f"a whole number or {AUTO}",
+}
+"""Parser → values that it takes, for messages."""
 
 
 def _secret(key: str, path: str) -> str:

@@ -71,7 +71,7 @@ def test_no_driver_is_no_gpu(smi: Smi) -> None:
 def test_a_driver_that_fails_is_an_error(smi: Smi) -> None:
     """Else the CPU would be served in its place."""
     smi("Failed to initialize NVML: Driver/library version mismatch\n", 18)
-    with pytest.raises(gpus.NvidiaSmiError, match="exit code 18: Failed .* version mismatch"):
+    with pytest.raises(gpus.NvidiaSmiError, match=r"exit code 18: Failed .* version mismatch"):
         gpus.visible()
 
 
