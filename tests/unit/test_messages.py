@@ -250,3 +250,21 @@ def test_a_problem_s_own_seeds_are_without_effect() -> None:
     assert all(mine != theirs for mine, theirs in zip(one, other, strict=True))
     assert drawn(b"1" * 8) == one
     assert problem.draw() == problem.draw(), "and afterwards they have it again"
+
+
+@pytest.mark.parametrize(
+    ("call", "rel_l2", "source", "named"),
+    [
+        (0, 486.0, b"@triton.autotune(...)\n tl.atomic_add(p, x)", True),
+        (0, None, b"@triton.autotune(...)\n tl.atomic_add(p, x)", True),
+        (1, 486.0, b"@triton.autotune(...)\n tl.atomic_add(p, x)", False),
+        (0, 3e-4, b"@triton.autotune(...)\n tl.atomic_add(p, x)", False),
+        (0, 486.0, b"@triton.autotune(reset_to_zero=['p'])\n tl.atomic_add(p, x)", False),
+        (0, 486.0, b"@triton.jit\n tl.atomic_add(p, x)", False),
+    ],
+)
+def test_a_sum_that_the_autotuner_repeats_is_named(
+    call: int, rel_l2: float | None, source: bytes, named: bool
+) -> None:
+    trial = Trial(call=call, seed="", ok=False, outputs=(replace(CHECK, rel_l2=rel_l2),))
+    assert ("reset_to_zero" in wrong_output.tuned_while_adding(trial, source)) is named

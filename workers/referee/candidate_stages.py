@@ -39,7 +39,12 @@ from workers.referee.session.fault_attribution import (
 )
 from workers.referee.timing import device_time, event_timing, paired_benchmark, sizing, unpaired
 from workers.referee.timing.quiet_host import QuietHost
-from workers.referee.wrong_output import describe, lacking_weights, most_informative
+from workers.referee.wrong_output import (
+    describe,
+    lacking_weights,
+    most_informative,
+    tuned_while_adding,
+)
 
 COSTLY_CALLS = 5
 """Untimed calls if the expected outputs of a call take long to compute (KernelBench makes five
@@ -244,6 +249,8 @@ def _require_correct(context: EvaluationContext) -> None:
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
     worst = most_informative(runner.failed)
     hint = lacking_weights(worst, runner.candidate.unmatched)
+    if not context.resources.device.precompiles:
+        hint += tuned_while_adding(worst, context.job.candidate)
     raise Fault(
         Status.INCORRECT, kind, count + describe(worst, runner.record.rule, context.spec) + hint
     )
@@ -285,6 +292,7 @@ def _ablate(context: EvaluationContext, progress: Progress) -> None:
                 if launch.origin == BACKENDS[context.job.backend].origin
             ),
             fast=progress.timing is not None and progress.timing.ci_low >= FAST,
+            own_share=progress.profile.coverage_time if progress.profile is not None else None,
         )
     if context.resources.device.precompiles:
         _precompile(context, progress, notes)

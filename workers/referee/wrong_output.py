@@ -32,6 +32,10 @@ candidate drew itself err by more.
 """
 
 
+ADDED = 0.5
+"""Least relative L2 error that repeated additions may explain: each adds about 1."""
+
+
 def describe(trial: Trial, rule: correctness.Rule, spec: ProblemSpec | None = None) -> str:
     """Position and error of the first wrong output of a call, for people.
 
@@ -76,6 +80,27 @@ def lacking_weights(trial: Trial, unmatched: str) -> str:
     if not unmatched or all(error is not None and error <= ROUNDING for error in errors):
         return ""
     return f"; weights of the reference that ModelNew has no place for: {unmatched}"
+
+
+_TUNED, _ADDING, _CLEARED = (
+    b"autotune",
+    b"atomic_",
+    (b"reset_to_zero", b"restore_value", b"pre_hook"),
+)
+
+
+def tuned_while_adding(trial: Trial, source: bytes) -> str:
+    """Hint about a first call in which Triton's autotuner ran a kernel several times that adds
+    to its output, if that may explain the error.
+    """
+    errors = [check.rel_l2 for check in trial.outputs if not check.ok]
+    adds = _TUNED in source and _ADDING in source and not any(name in source for name in _CLEARED)
+    if trial.call or not adds or not any(error is None or error > ADDED for error in errors):
+        return ""
+    return (
+        "; @triton.autotune runs a kernel several times in its first call: one that adds to its"
+        " output (tl.atomic_add) needs reset_to_zero=[that argument's name]"
+    )
 
 
 def _difference(check: OutputCheck, rule: correctness.Rule) -> str:
