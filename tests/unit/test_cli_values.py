@@ -38,5 +38,5 @@ def test_a_setting_that_is_neither_number_nor_auto_is_named() -> None:
     told = run("status", ASSAY_SLOTS="many")
     assert (told.exit_code, told.output) == (
         2,
-        "error: ASSAY_SLOTS: expected number_or_auto, got 'many'\n",
+        "error: ASSAY_SLOTS: expected a whole number or auto, got 'many'\n",
     )
