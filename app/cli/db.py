@@ -11,7 +11,7 @@ from app.cli import errors, output, services
 from app.cli.group import Group
 from app.embedded import database_dump
 from app.settings import Settings
-from app.store import idempotency, migrate, retention, rollups
+from app.store import foreign_jobs, idempotency, migrate, retention, rollups
 
 _AGE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[hdw])")
 _UNIT_S = {"h": 3_600, "d": 86_400, "w": 604_800}
@@ -91,6 +91,38 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
             if rebuild:
                 rollups.rebuild(connection)
             click.echo(f"{rollups.fold(connection, least=1)} rows saved")
+
+
+@command.command("turns")
+@click.option(
+    "--repair", is_flag=True, help="Give them jobs of their own problem, and queue those."
+)
+@click.pass_context
+def turns(ctx: click.Context, repair: bool) -> None:
+    """List turns that share a job of another problem with the same reference, or repair them.
+
+    Only versions before 2026-11-28 stored such turns.  Datasets count their evaluations for the
+    other problem.  Exit code 1 where there are any.  A repair evaluates their candidates again,
+    which takes device time; until then they count as not evaluated.
+
+    \b
+    assay db turns
+    assay db turns --repair
+    """
+    with services.client(ctx.obj) as client:
+        repaired = foreign_jobs.repair(client.database) if repair else 0
+        with client.database.snapshot() as connection:
+            found = foreign_jobs.listed(connection)
+    if repair:
+        click.echo(f"{repaired} turns have a job of their own problem now; workers evaluate it")
+    for each in found:
+        click.echo(
+            f"{each.source_set}/{each.problem}: {each.turns} turns with jobs of"
+            f" {each.other_source_set}/{each.other_problem}"
+        )
+    if not found:
+        click.echo("every turn's job is of the turn's own problem")
+    ctx.exit(errors.NO if found else errors.OK)
 
 
 @command.command("prune")
