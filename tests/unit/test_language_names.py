@@ -12,7 +12,12 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
 from triton.language import load, store
 from workers.backends import triton as backend
-from workers.backends.interpreter import language_names
+from workers.backends.interpreter import language_names, libdevice
+from importlib.util import find_spec, module_from_spec
+copied = module_from_spec(find_spec("triton.language.extra.libdevice"))
+copied.__spec__.loader.exec_module(copied)
+rsqrt = copied.rsqrt
+libdevice.install()
 before = (load, store)
 language_names.install()
 backend._convert_scalars()
@@ -26,12 +31,20 @@ def scaled(x, out, doubled, n: tl.constexpr):
         value = value * 2.0
     store(out + at, value)
 
+@triton.jit
+def inverse_roots(x, out, n: tl.constexpr):
+    at = tl.arange(0, n)
+    tl.store(out + at, rsqrt(tl.load(x + at)))
+
 found = {}
 for doubled in (False, True):
     out = torch.empty(8)
     scaled[(1,)](torch.arange(8), out, doubled, 8)
     found[str(doubled)] = out.tolist()
-found["restored"] = (load, store) == before and cast is tl.cast
+out = torch.empty(4)
+inverse_roots[(1,)](torch.tensor([1.0, 4.0, 16.0, 64.0]), out, 4)
+found["roots"] = out.tolist()
+found["restored"] = (load, store) == before and cast is tl.cast and rsqrt is copied.rsqrt
 json.dump(found, sys.stdout)
 """
 
@@ -47,4 +60,5 @@ def test_names_of_the_language_and_bools(tmp_path):
     found = json.loads(ended.stdout)
     assert found["False"] == [float(i) for i in range(8)]
     assert found["True"] == [2.0 * i for i in range(8)]
+    assert found["roots"] == [1.0, 0.5, 0.25, 0.125], "by a copy of libdevice's module"
     assert found["restored"]

@@ -3,15 +3,19 @@ import load`) in Triton's interpreter.
 
 The interpreter replaces the members of `triton.language` while a kernel runs.  A name that was
 bound before still refers to the original function, which needs a compiler.  Such names in a
-kernel's module are bound to the replacements while the kernel runs.
+kernel's module are bound to the replacements while the kernel runs, and so are functions of a copy
+of libdevice's module that the candidate has loaded (xformers does).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import triton.language as tl
+from triton.language.extra import libdevice as of_any_target
+from triton.language.extra.cuda import libdevice as of_cuda
 from triton.runtime import interpreter
 
 
@@ -27,15 +31,31 @@ def install() -> None:
             for name, member in vars(module).items()
             if callable(member)
         }
-        names = {name: value for name, value in function.__globals__.items() if id(value) in places}
+        known = function.__globals__
+        names = {name: value for name, value in known.items() if id(value) in places}
+        copies = {name: value for name, value in known.items() if _is_copied(value)}
         scope = original(function)
         for name, value in names.items():
             module, member = places[id(value)]
-            function.__globals__[name] = getattr(module, member)
-        scope.restore = _in_turn(scope.restore, lambda: function.__globals__.update(names))
+            known[name] = getattr(module, member)
+        for name, value in copies.items():
+            known[name] = getattr(of_cuda, value.__name__)
+        scope.restore = _in_turn(scope.restore, lambda: known.update(names | copies))
         return scope
 
     interpreter._patch_lang = patched
+
+
+_LIBDEVICE = {of_any_target.__name__, of_cuda.__name__}
+
+
+def _is_copied(value: Any) -> bool:
+    """Test whether a value is a function of libdevice that is not the interpreter's."""
+    return (
+        isinstance(value, FunctionType)
+        and value.__module__ in _LIBDEVICE
+        and hasattr(of_cuda, value.__name__)
+    )
 
 
 def _in_turn(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
