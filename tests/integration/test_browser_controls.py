@@ -324,6 +324,21 @@ def test_the_list_of_keys_opens_on_its_close_button(page: Page, live_site: LiveS
     expect(page.get_by_role("dialog")).to_contain_text("next row of a list")
 
 
+def test_escape_gives_the_focus_back_to_where_a_dialog_was_opened(
+    page: Page, live_site: LiveSite
+) -> None:
+    page.goto(f"{live_site.url}/problems")
+    row = page.locator("table.list tbody tr").nth(1).locator("a").first
+    for _ in range(2):
+        page.keyboard.press("j")
+    for key in ("/", "Control+k", "?"):
+        page.keyboard.press(key)
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(row).to_be_focused()
+
+
 def test_rows_of_a_list_are_walked_by_keys(page: Page, live_site: LiveSite) -> None:
     page.goto(f"{live_site.url}/problems")
     rows = page.locator("table.list tbody tr")

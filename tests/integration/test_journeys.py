@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from app import export
 from app.domain.selection import Stale
@@ -198,10 +198,59 @@ def test_from_a_filter_to_a_downloaded_dataset(page: Page, live_site: LiveSite) 
     ] == []
 
 
-def _good_turns(live_site: LiveSite) -> None:
+def test_a_filter_becomes_a_dataset_by_keyboard_alone(page: Page, live_site: LiveSite) -> None:
+    _good_turns(live_site, serial=30_000)
+    go(page, live_site, "/candidates")
+    _tab_to(page, page.get_by_label("Filter query"))
+    page.keyboard.type("speedup > 1.05")
+    page.keyboard.press("Escape")
+    _tab_to(page, page.get_by_role("button", name="Filter", exact=True))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**where=speedup*")
+    _tab_to(page, page.get_by_role("link", name="Make a dataset", exact=True))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/exports/new**")
+    _tab_to(page, page.get_by_text(re.compile("More options")))
+    page.keyboard.press("Enter")
+    _tab_to(page, page.locator("#stale"))
+    page.keyboard.type("judge")
+    expect(page.locator("#stale")).to_have_value("rejudge")
+    _tab_to(page, page.get_by_role("button", name="Make the dataset"))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/exports/jobs/*")
+    opened = page.get_by_role("link", name="Open the dataset")
+    expect(opened).to_be_visible(timeout=90_000)
+    _tab_to(page, opened)
+    page.keyboard.press("Enter")
+    _tab_to(page, page.get_by_role("link", name="data/").first)
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.path().stat().st_size > 0
+
+
+SEEN = """element => {
+  const box = element.getBoundingClientRect(), style = getComputedStyle(element);
+  return box.bottom > 0 && box.top < innerHeight && style.outlineStyle !== "none";
+}"""
+
+
+def _tab_to(page: Page, wanted: Locator) -> None:
+    """Press Tab until the element has the focus, which is seen."""
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("element => element === document.activeElement"):
+            assert wanted.evaluate(SEEN), "the focus is not seen"
+            return
+    raise AssertionError(f"Tab does not reach {wanted}")
+
+
+def _good_turns(live_site: LiveSite, serial: int = 0) -> None:
+    """Turns for a dataset; each serial number makes other candidates."""
     database = Database(live_site.history.settings.database_url or "")
     with database.begin() as connection:
-        exportable(Seeder(connection), live_site.history.seeded.problems[2])
+        seeder = Seeder(connection)
+        seeder.serial = serial or seeder.serial
+        exportable(seeder, live_site.history.seeded.problems[2])
     database.dispose()
 
 

@@ -18,7 +18,8 @@
     } else if (element.matches("input, select, textarea")) {
       element.focus();
     } else {
-      element.focus({ preventScroll: true });
+      // A dialog gives the focus back to where it was before.
+      if (!element.matches("[data-search]")) element.focus({ preventScroll: true });
       element.click();
     }
   }
