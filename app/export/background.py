@@ -21,12 +21,13 @@ from uuid import UUID
 
 from app import export
 from app.domain import filter_language as filters
+from app.domain import policy as policies
 from app.domain import source_text
 from app.domain.selection import Spec
 from app.export.draft import kind_of
 from app.export.manifest import spec_json, spec_of
 from app.store import export_jobs
-from app.store.database import Database
+from app.store.database import Database, DatabaseUnavailableError
 from app.store.export_jobs import ExportJob
 
 BEAT_S = 0.5
@@ -37,6 +38,8 @@ MAKING = 2
 FOLDER = "datasets"
 """Name of the folder of exports in a server's state folder."""
 
+RESUMABLE = ("queued", "interrupted")
+"""States of a job that has no process, or may have none."""
 URL = "ASSAY_DATABASE_URL"
 
 
@@ -54,6 +57,8 @@ def start(database: Database, spec: Spec, folder: Path) -> UUID:
     """
     filters.parse(spec.where)
     kind_of(spec)
+    if spec.policy is not None:
+        policies.find(spec.policy)
     with database.begin() as connection:
         if export_jobs.under_way(connection) >= MAKING:
             raise BusyError(
@@ -97,6 +102,8 @@ def run(database: Database, export_job_id: UUID) -> None:
     except CancelledError:
         with database.begin() as connection:
             export_jobs.cancelled(connection, export_job_id)
+    except DatabaseUnavailableError:
+        raise  # the job is interrupted, and `resume` goes on with it
     except Exception as error:
         with database.begin() as connection:
             export_jobs.fail(

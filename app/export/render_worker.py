@@ -27,6 +27,7 @@ import pyarrow as pa
 from app.export.render import Job, Part, Renderer, part_path
 from app.export.working_folder import FULL
 from app.settings import ARROW_POOL
+from app.store.database import DatabaseUnavailableError
 
 COLLECT_AFTER = 100_000
 """New objects between two searches for reference cycles, in place of Python's 700: rows are
@@ -52,6 +53,8 @@ class Answer(msgspec.Struct, frozen=True):
     error: str | None = None
     errno: int | None = None
     """Number of an operating system's error."""
+    is_away: bool = False
+    """True for an error that is PostgreSQL's absence."""
 
 
 class RenderWorker:
@@ -67,8 +70,8 @@ class RenderWorker:
         self._tell(job)  # not in the arguments: it holds a password
 
     def part(self, number: int, plan_sha256: str) -> Part:
-        """Render that part.  Raises RenderWorkerError; an OSError of FULL where the
-        disk has no room.
+        """Render that part.  Raises RenderWorkerError; an OSError of FULL where the disk has no
+        room; DatabaseUnavailableError.
         """
         with suppress(BrokenPipeError):  # its end says more
             self._tell(Order(number, plan_sha256))
@@ -81,6 +84,8 @@ class RenderWorker:
         answer = msgspec.json.decode(line, type=Answer)
         if answer.errno in FULL:
             raise OSError(answer.errno, f"part {number}: {answer.error}")
+        if answer.is_away:
+            raise DatabaseUnavailableError(f"part {number}: {answer.error}")
         part = Part.load(part_path(self._job.root, number))
         if answer.error is not None or part is None:
             raise RenderWorkerError(f"part {number}: {answer.error or 'is not there'}")
@@ -133,7 +138,10 @@ def _answer(renderer: Renderer, order: Order) -> Answer:
         renderer.part(order.number, order.plan_sha256)
     except Exception as error:  # noqa: BLE001 (any error is raised again on the other side)
         return Answer(
-            order.number, f"{type(error).__name__}: {error}", getattr(error, "errno", None)
+            order.number,
+            f"{type(error).__name__}: {error}",
+            getattr(error, "errno", None),
+            isinstance(error, DatabaseUnavailableError),
         )
     return Answer(order.number)
 

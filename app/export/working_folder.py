@@ -1,5 +1,5 @@
-"""EXPORT: the folder that a dataset is made in, beside its target: for one process,
-and gone after an error.
+"""EXPORT: the folder that a dataset is made in, beside its target: for one process, and gone
+after an error other than PostgreSQL's absence.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from app.store.database import DatabaseUnavailableError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a disk without room."""
@@ -29,7 +31,7 @@ class NoRoomError(RuntimeError):
 @contextmanager
 def folder(out: Path) -> Iterator[Path]:
     """The folder that `out` is made in, alone; left where this process is killed or
-    interrupted, not after an error.
+    interrupted, or PostgreSQL goes away, so that the same call goes on; not after another error.
 
     Raises ExportError where the target is taken, NoRoomError where its disk is full.
     """
@@ -47,6 +49,8 @@ def folder(out: Path) -> Iterator[Path]:
         try:
             with _room(out):
                 yield root
+        except DatabaseUnavailableError:
+            raise
         except Exception:
             shutil.rmtree(root)
             raise

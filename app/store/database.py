@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.exc import (
     ArgumentError,
@@ -198,6 +199,9 @@ class Database:
             where = self.url.render_as_string(hide_password=True)
             kind = DiskFullError if state == _DISK_FULL else DatabaseUnavailableError
             raise kind(f"PostgreSQL at {where}: {str(error.orig).strip()}") from error
+        except psycopg.OperationalError as error:  # of a COPY, which goes past SQLAlchemy
+            where = self.url.render_as_string(hide_password=True)
+            raise DatabaseUnavailableError(f"PostgreSQL at {where}: {error}") from error
         except InternalError as error:
             state = getattr(error.orig, "sqlstate", None)
             if state == _READ_ONLY:
