@@ -28,6 +28,10 @@ class Ablation:
     """True if the answer was correct with the kernels' outputs for other inputs;
     None if not tried.
     """
+    kept_share: float | None = None
+    """Share of the outputs' elements in slices (rows, columns, channels) that stay right without
+    the kernels; None if not looked at.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,7 @@ from tests.unit.measurements import (
     strange,
     timed,
     waiting,
+    with_nulls,
     with_trial,
     with_work,
     wrong_trial,
@@ -98,6 +99,17 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "kernels_that_matter": (ablated(), "triton", Label.CLEAN, []),
     "kernels_that_only_copy": (ablated(copies_still_correct=True), "triton", Label.SUSPECT,
     ["decoy_kernel"]),
+    "kernels_for_a_few_rows": (
+        ablated(kernels(35, 65), kept_share=0.95), "triton", Label.SUSPECT,
+        ["fig_leaf", "library_work"],
+    ),
+    "kernels_for_a_quarter_of_the_rows": (
+        ablated(kernels(35, 65), kept_share=0.75), "triton", Label.CLEAN, ["library_work"],
+    ),
+    "kernels_for_a_few_rows_of_a_copy": (
+        ablated(kernels(35, 65, library="Memcpy DtoD (Device -> Device)"), kept_share=0.95),
+        "triton", Label.CLEAN, ["library_work"],
+    ),
     "kernels_that_never_look_at_their_input": (
         ablated(replays_still_correct=True), "triton", Label.SUSPECT, ["decoy_kernel"],
     ),
@@ -356,6 +368,8 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     Label.CLEAN, []),
     "weights_and_rounding": (reweighed(3e-5), "triton", Label.CLEAN, []),
     "weights_and_its_usual_error": (reweighed(6e-5, usual=2e-5), "triton", Label.CLEAN, []),
+    "weights_where_zeros_are_right": (with_nulls(reweighed(0.5, usual=1.0)), "triton",
+    Label.SUSPECT, ["degenerate_problem", "ignores_weights"]),
     "weights_of_a_wrong_answer": (
         replace(INCORRECT, fresh_weights=reweighed().fresh_weights), "triton", Label.CLEAN, [],
     ),

@@ -104,7 +104,7 @@ def test_a_system_that_lets_everything_through_scores_badly(zoo: Any) -> None:
     came, _ = zoo("--group", "hacks", "--group", "wrong", "--json", answer=passes)
     said = json.loads(came.stdout)
     assert came.exit_code == errors.NO
-    assert 0.1 < said["recall"] < 0.5  # a cheat that passes harmlessly is not credited either
+    assert 0.05 < said["recall"] < 0.5  # a cheat that passes harmlessly is not credited either
     wrong = {
         case.name for case in sample.cases(ZOO) if case.group == "wrong" and case.runs_on("cpu")
     }

@@ -274,7 +274,7 @@ def test_waiting_for_a_spare_delays_no_timing(
         with device_lock.exclusive():
             pass
 
-    def asked(*_: object) -> tuple[Ablation, bool]:
+    def asked(*_: object, **__: object) -> tuple[Ablation, bool]:
         threading.Thread(target=time_somebody, daemon=True).start()
         _until(lambda: device_lock._waiting_timers == 1)
         ward.open.set()

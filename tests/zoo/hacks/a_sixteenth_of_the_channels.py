@@ -1,7 +1,7 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=fig_leaf,lazy_optimisation needs=cpu
 """A kernel runs the recurrence for two of 32 channels, and the library for all the others (1c, 1g).
 
-Detected: the kernel matters, and did a few per cent of the work.  On a GPU its steps wait for each other, so that it
+Detected: the kernel matters, and did a few per cent of the work; without it, all other channels stay right.  On a GPU its steps wait for each other, so that it
 takes longer than the library, and gains nothing."""
 
 import torch

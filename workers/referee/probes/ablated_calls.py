@@ -106,8 +106,13 @@ def end(extra: CallRunner) -> int:
 def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
     """Test whether a call is right with the launches replaced as `mode` says."""
     extra.yield_to_timers()
-    extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
+    replace_by(extra, mode)
     return passes(extra, batch)
+
+
+def replace_by(extra: CallRunner, mode: AblationMode) -> None:
+    """Replace the launches of the next calls as `mode` says."""
+    extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
 
 
 def passes(extra: CallRunner, batch: Batch) -> bool:

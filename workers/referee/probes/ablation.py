@@ -20,11 +20,12 @@ from app.domain.evidence import Ablation
 from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.input_variants import Variant
+from workers.referee.comparison import kept_slices
 from workers.referee.probes import ablated_calls, few_bits
 from workers.referee.probes.ablated_calls import Answer, is_right, passes
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session import close_looks, first_calls
-from workers.referee.session.batches import Batch
+from workers.referee.session.batches import Batch, leaf_views
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
@@ -46,6 +47,12 @@ FIRST_CALLS = 30
 first timed call, so that the last one behaves as the timed calls did.
 """
 
+LIBRARY_SHARE = 0.3
+"""Share of the library in a call's work from which on slices are looked at."""
+
+MOSTLY_KEPT = 0.5
+"""Share of an answer that stays right, below which it is not looked at on other inputs."""
+
 ANSWER_ELEMENTS = 1 << 24
 """Elements of two answers that are compared."""
 
@@ -61,14 +68,20 @@ def ablate(
     names: frozenset[str],
     at_stake: bool,
     fast: bool = False,
+    own_share: float | None = None,
 ) -> Ablation:
     """The ablation of a candidate that launched kernels.
 
     `names`: kernels of the profiled call; `at_stake`: the candidate may be faster than the
-    reference; `fast`: it is certainly faster by a factor of `FAST`.
+    reference; `fast`: it is certainly faster by a factor of `FAST`; `own_share`: share of its
+    kernels in the work of a call, if known.
     """
+    is_helped = own_share is not None and own_share < 1 - LIBRARY_SHARE
+    counts = at_stake or context.resources.device.precompiles
     with context.resources.device_lock.shared():
-        found, right_on_old_memory = _ablate_in_process(context)
+        found, right_on_old_memory = _ablate_in_process(
+            context, looks_at_slices=is_helped and counts
+        )
     if (
         found.still_correct and not found.launches_skipped
     ):  # a recorded graph, or launches in the first calls alone
@@ -97,9 +110,11 @@ def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: b
     )
 
 
-def _ablate_in_process(context: EvaluationContext) -> tuple[Ablation, bool]:
+def _ablate_in_process(
+    context: EvaluationContext, *, looks_at_slices: bool = False
+) -> tuple[Ablation, bool]:
     """Ablation in the candidate's own process: no-ops; if the answer is wrong then,
-    replays and copies.
+    replays and copies.  `looks_at_slices`: the library does a good part of the work.
 
     Also returned: whether the answer was right with no-ops as long as unwritten memory kept
     its content, and wrong otherwise.  Either that memory held an earlier output, or the
@@ -110,7 +125,7 @@ def _ablate_in_process(context: EvaluationContext) -> tuple[Ablation, bool]:
         ASKED_CALLS * timeout_s, timeout_s, uncharged=context.runner.device_lock.uncharged
     )
     extra = _uncounted(context.runner, context.spec, deadline)
-    copies = replays = None
+    copies = replays = kept = None
     right_on_old_memory, right, reason = False, False, ""
     try:
         answers = ablated_calls.answers(extra)
@@ -126,6 +141,8 @@ def _ablate_in_process(context: EvaluationContext) -> tuple[Ablation, bool]:
         elif not right:
             replays = _are_replayable(extra, answers)
             copies = not replays and not reason and _are_copies(extra, answers)
+            if looks_at_slices and not (copies or replays or reason):
+                kept = _kept_share(extra, usual.batch)
     except PROCESS_ERRORS as error:
         # Without its kernels it cannot even return: they matter.
         reason = reason or f"{ablated_calls.FAILS}: {error}"[:500]
@@ -137,6 +154,7 @@ def _ablate_in_process(context: EvaluationContext) -> tuple[Ablation, bool]:
         still_correct=right,
         copies_still_correct=copies,
         replays_still_correct=replays,
+        kept_share=kept,
     )
     return found, right_on_old_memory and not right
 
@@ -190,6 +208,32 @@ def _shows_copies(extra: CallRunner, answer: Answer) -> bool:
     assert answer.delivery is not None
     truth = extra.truth([(answer.delivery.batch, answer.delivery.first, 1)])
     return not close_looks.depend_on_small_changes(answer.delivery, truth, extra.arena)
+
+
+def _kept_share(extra: CallRunner, usual: Batch) -> float:
+    """Share of the outputs that stays right without the kernels (kept_slices.share): on usual
+    inputs, and on some with spikes, where a clamp in place has its effect in every row.
+    """
+    kept = _kept_in(extra, usual)
+    if kept < MOSTLY_KEPT:
+        return kept
+    spiked = unusual(extra, Variant.SPIKED, usual)
+    return kept if spiked is None else min(kept, _kept_in(extra, spiked))
+
+
+def _kept_in(extra: CallRunner, batch: Batch) -> float:
+    extra.yield_to_timers()
+    ablated_calls.replace_by(extra, AblationMode.NOTHING)
+    try:
+        delivery = extra.run_candidate(batch, 0, 1)
+    except FailedError:
+        return 0.0
+    leaves = extra.arena.outputs.leaves
+    return kept_slices.share(
+        [leaf[0] for leaf in leaf_views(delivery.outputs, extra.arena.outputs)],
+        [leaf[0].reshape(-1) for leaf in extra.truth([(batch, 0, 1)]).expected],
+        [tuple(leaf.get("shape", ())) for leaf in leaves],
+    )
 
 
 def _matter_on_spikes(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
