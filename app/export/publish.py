@@ -61,9 +61,9 @@ def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manif
 
 def publish(database: Database, root: Path, out: Path, manifest: Manifest) -> None:
     """Record the dataset and rename its folder into place: both or neither."""
-    listed = {NAME, *(file.path.partition("/")[0] for file in manifest.files)}
-    for path in root.iterdir():
-        if path.name not in listed:
+    listed = {NAME, *(file.path for file in manifest.files)}
+    for path in list(root.rglob("*")):  # plans, and what an interrupted call left behind
+        if path.is_file() and path.relative_to(root).as_posix() not in listed:
             path.unlink()
     try:
         with database.begin() as connection:
