@@ -39,7 +39,7 @@ class DegenerateProblem:
                 " nothing here"
             )
             yield self._finding(_weight(subject.evaluation), summary, correctness)
-        elif found := _telling(correctness):
+        elif found := telling_nulls(correctness):
             nulls = ", ".join(found)
             summary = (
                 f"an answer that needs no computation is within tolerance ({nulls}): a right one"
@@ -55,7 +55,7 @@ class DegenerateProblem:
     def _finding(self, label: Label, summary: str, correctness: Correctness) -> Finding:
         evidence: dict[str, object] = {
             "calls": correctness.calls,
-            "null_answers": list(_telling(correctness)),
+            "null_answers": list(telling_nulls(correctness)),
             "insensitive_to": list(correctness.insensitive_to),
             "propagates_nonfinite": correctness.propagates_nonfinite,
         }
@@ -93,7 +93,7 @@ def _computes_without_inputs(evaluation: Evaluation) -> bool:
     return matter and not ablation.copies_still_correct and not equal
 
 
-def _telling(correctness: Correctness) -> tuple[str, ...]:
+def telling_nulls(correctness: Correctness) -> tuple[str, ...]:
     """Null answers that say something: of an output with one element, such as a loss,
     the mean is the answer itself.
     """

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.detectors.degenerate_problem import telling_nulls
 from app.domain.evaluation import Evaluation
 from app.domain.output_checks import OutputCheck
 from app.domain.verdict import Finding, Label, Subject
@@ -28,7 +29,7 @@ norm's weights the error is 0.2.
 class IgnoresWeights:
     """Right with the weights that the problem happens to have, and with no others."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed."""
@@ -67,7 +68,11 @@ def _is_wrong(output: OutputCheck, usual: float) -> bool:
 
 
 def _usual(evaluation: Evaluation, index: int) -> float:
-    """The largest error of this output in the calls that were kept, on the problem's own inputs."""
+    """The largest error of this output in the calls that were kept, on the problem's own inputs;
+    zero where zeros or the like are right, because the errors of such an answer tell nothing.
+    """
+    if evaluation.correctness is not None and telling_nulls(evaluation.correctness):
+        return 0.0
     trials = evaluation.correctness.trials if evaluation.correctness else ()
     outputs = [output for trial in trials if trial.variant == "own" for output in trial.outputs]
     return max((output.rel_l2 or 0.0 for output in outputs if output.index == index), default=0.0)

@@ -307,6 +307,12 @@ def reweighed(
     return replace(with_trial(PASSED, trial), fresh_weights=replace(seen, **changes))  # type: ignore[arg-type]
 
 
+def with_nulls(evaluation: Evaluation) -> Evaluation:
+    """Zeros are within tolerance, too."""
+    assert evaluation.correctness is not None
+    return replace(evaluation, correctness=replace(evaluation.correctness, null_answers=("zeros",)))
+
+
 def correct(**changes: object) -> Evaluation:
     return replace(PASSED, correctness=replace(RIGHT, **changes))  # type: ignore[arg-type]
 

@@ -146,6 +146,31 @@ def test_an_answer_of_which_any_wrong_one_is_some_call_s_is_nobody_s() -> None:
     assert correctness.stale(before.float(), check, [(0, before), (1, before)]) is None
 
 
+@pytest.mark.parametrize(("reference", "candidate", "right"), [(0.8, 1.4, True), (0.4, 0.6, False)])
+def test_noise_may_be_another_noise(reference: float, candidate: float, right: bool) -> None:
+    exact = _exact()
+    compared = correctness.compare(
+        (exact * (1 + candidate)).float()[None],
+        exact[None],
+        (exact * (1 + reference)).float()[None],
+        torch.zeros(1),
+        0,
+        (),
+    )
+    assert compared.ok == [right]
+
+
+def test_a_loss_is_an_earlier_one_only_if_it_agrees_closely() -> None:
+    exact, wrong = torch.tensor([1.2], dtype=torch.float64), torch.tensor([1.0])
+    rule = correctness.Rule(gross=True)
+    check = correctness.compare(
+        wrong[None], exact[None], exact.float()[None], torch.zeros(1), 0, (), rule
+    ).check(0)
+    assert not check.ok
+    assert correctness.stale(wrong, check, [(0, wrong.double() + 1e-3)]) is None
+    assert correctness.stale(wrong, check, [(0, wrong.double() + 1e-7)]) == 0
+
+
 def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usually_are() -> None:
     exact = (
         torch.linspace(-1e-3, 1e-3, 101, dtype=torch.float64)[:, None] + 1e-12

@@ -34,6 +34,7 @@ class Model(nn.Module):
         self.pair = nn.Parameter(torch.tensor([0.25, 0.5]))
         self.faint = nn.Parameter(torch.tensor(1e-6))
         self.temperature = nn.Parameter(torch.tensor(0.07))
+        self.given = nn.Parameter(torch.tensor(0.5), requires_grad=False)
         self.mask = nn.Parameter(torch.eye(3), requires_grad=False)
         self.frozen = nn.Parameter(torch.ones(3), requires_grad=False)
         self.whole = nn.Parameter(torch.ones(4, dtype=torch.int64), requires_grad=False)
@@ -135,7 +136,8 @@ def test_a_wide_layer_is_not_faint() -> None:
 
 
 def test_constants_are_parameters_that_are_all_equal() -> None:
-    expected = ("narrow", "gate", "unit", "faint", "frozen", "norm.weight", "norm.bias", "kept")
+    single = ("one", "gate", "unit", "faint", "temperature")
+    expected = ("narrow", *single, "frozen", "norm.weight", "norm.bias", "kept")
     assert constant_parameters.of(Model()) == expected
     assert constant_parameters.of(Model(), (*expected[:-3], "norm.bias", "kept", "input 1")) == (
         "norm.weight",

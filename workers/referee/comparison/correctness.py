@@ -36,6 +36,11 @@ sometimes decides otherwise (the nearest code of a book), four times its error w
 three invented rows of a hundred.
 """
 
+NOISE = 0.5
+"""Error of the reference, in relative L2, from which on its answer is rounding noise (the mean of a
+normalised tensor): that of other kernels is as large, and another.
+"""
+
 FAINT = 0.1
 """Least size of an answer relative to the usual size, if several calls are compared: an answer of
 a few numbers may cancel to almost nothing in one call of hundreds, and every rounding error is
@@ -51,6 +56,11 @@ GROSS_MAX = 1e6
 
 RECOGNISABLE = 64
 """Elements from which on an answer of integers or truth values is unlike all others."""
+
+RECOGNISABLE_NUMBERS, FEW_CLOSER = 4, 0.25
+"""Fewer floating-point numbers are those of an earlier call only if they agree to this share of the
+type's floor: wrong losses of unusual inputs are often within 2 % of some other call's.
+"""
 
 STALE_CLOSER = 0.1
 """An answer counts as that of an earlier call if its error relative to that one is
@@ -88,6 +98,12 @@ def closeness(dtype: torch.dtype) -> tuple[float, float]:
     if dtype.is_floating_point and dtype.itemsize == 1:
         return CLOSE_EIGHT
     return CLOSE_HALF if dtype == torch.float16 else CLOSE
+
+
+def _beyond_eager(closeness_l2: float, base_l2: float) -> float:
+    """Limit for the relative L2 error where the reference errs by `base_l2`."""
+    relative = closeness_l2 * base_l2
+    return relative if base_l2 >= NOISE else min(relative, base_l2 + BEYOND_EAGER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +173,7 @@ class ComparedOutput:
         spread_l2, spread_max = self.rule.spread[self.index] if self.rule.spread else (0.0, 0.0)
         base_l2, base_norm = max(finite(base_l2), spread_l2), max(finite(base_norm), spread_max)
         return (
-            max(floor_l2, min(close_l2 * base_l2, base_l2 + BEYOND_EAGER), gross_l2),
+            max(floor_l2, _beyond_eager(close_l2, base_l2), gross_l2),
             max(floor_max, close_max * base_norm, gross_max),
         )
 
@@ -352,13 +368,16 @@ def stale(
     `got`: (elements,), with its errors in `check`; `earlier`: call number and
     (elements,) expected then.
     """
-    if not (got.is_floating_point() or got.is_complex()) and got.numel() < RECOGNISABLE:
+    inexact = got.is_floating_point() or got.is_complex()
+    if not inexact and got.numel() < RECOGNISABLE:
         return None
     limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2
+    if got.numel() < RECOGNISABLE_NUMBERS:
+        limit = min(limit, FEW_CLOSER * FLOORS.get(got.dtype, (0.0, 0.0))[0])
     found = []
     for call, expected in earlier:
         [(error, _, bad)] = error_rows((got.reshape(1, -1), expected.reshape(1, -1)))
-        if bad == 0 and error <= max(limit, 0.0) and error < STALE_CLOSER * own:
+        if bad == 0 and error <= limit and error < STALE_CLOSER * own:
             found.append(call)
     return found[0] if len(found) == 1 else None
 

@@ -36,6 +36,7 @@ from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.protocol.roundoff import computable
+from workers.referee.comparison import correctness
 from workers.referee.probes.ablated_calls import is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session, synchronize
@@ -97,6 +98,15 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
         return replace(unknown, reason=str(error))
 
 
+def _rule(rule: correctness.Rule) -> correctness.Rule:
+    """The evaluation's rule with a limit to the reference's spread, as for unusual inputs: the
+    spread belongs to answers with the weights that the problem has, which may cancel to nothing
+    until these are trained (the mean of a norm).
+    """
+    most = correctness.GROSS_L2 / correctness.CLOSE[0]
+    return replace(rule, spread=tuple((min(l2, most), largest) for l2, largest in rule.spread))
+
+
 class _UnusableWeightsError(Exception):
     """The new weights prove nothing: the reference itself fails with them."""
 
@@ -116,7 +126,7 @@ def _ask_renewed_model(
     deadline = Deadline(
         timeout_s, timeout_s, context.cancellation, context.resources.device_lock.uncharged
     )
-    rule, quickest_s = context.runner.record.rule, context.runner.quickest_s
+    rule, quickest_s = _rule(context.runner.record.rule), context.runner.quickest_s
     extra = CallRunner(
         context.runner.reference,
         candidate,
@@ -180,7 +190,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
                 os.urandom(32),
                 deadline,
                 context.resources.device_lock,
-                context.runner.record.rule,
+                _rule(context.runner.record.rule),
             )
             first_calls.make_first(extra)
     except PROCESS_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Constant parameters: those that are all ones, all zeros or a unit matrix when a
+"""Constant parameters: those that are all ones, all zeros, a unit matrix or a single number when a
 model is constructed.
 
 Examples are a norm's weight and bias, the gate of a branch that is closed at first, and a
@@ -220,8 +220,8 @@ def _has_no_effect(buffer: torch.Tensor, least: int) -> bool:
 
 def _is_constant(value: torch.Tensor, frozen: bool) -> torch.Tensor:
     flat = value.reshape(-1)
-    if len(flat) == 1:
-        return flat[0].abs() <= SMALL_CONSTANT
+    if len(flat) == 1:  # a factor or a temperature, unless it is frozen
+        return torch.isfinite(flat[0]) & ((flat[0].abs() <= SMALL_CONSTANT) | (not frozen))
     least, most = flat.min(), flat.max()
     several = len(flat) >= LEAST_OF_TWO and not frozen
     of_two = ((flat == least) | (flat == most)).all() if several else least == most

@@ -9,6 +9,7 @@ conditioned on them.  All changes draw from torch's seeded generator.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,21 @@ SPIKES = 1 / 16
 CONSTANT_ROWS_SHARE, ROW_SAMPLE = 1 / 16, 255
 """Share of rows made constant, and the number of a row's elements from which its
 value is the median.
+"""
+
+FAINT_BITS = (4, 12)
+"""Bits by which faint rows are smaller.  Their mean square is then near the epsilons of norms, so
+that one that is added at another place shows.
+"""
+
+MANY_SLICES, UNLIKE_ALONE = 64, 0.25
+"""With fewer slices along the first dimension, changed parts coincide, and a faint one hides other
+changes: then some are faint and negative in this share of the draws, changed otherwise in the rest.
+"""
+
+ALL_BUT_FIRST = 0.5
+"""Share of the faint and of the negative parts that are whole samples, as norms of several
+dimensions and pooling windows need; the others are rows.
 """
 
 CONTINUOUS = 16
@@ -74,10 +90,7 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
     if variant in FACTORS:
         return x * _factor(variant, x)
     if variant == Variant.LOCAL:
-        factor = _factor(Variant.SCALED, x)
-        x = local_changes.in_few_rows(x, lambda part: part * factor, whole=0)
-        x = local_changes.in_few_rows(x, local_changes.with_equal_halves)
-        return local_changes.in_few_rows(x, local_changes.with_equal_pairs)
+        return _with_local_changes(x)
     if variant == Variant.HEAVY_TAILED:
         return x**3
     if variant == Variant.SIGN_MIXED:
@@ -109,6 +122,37 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
 def _factor(variant: Variant, x: torch.Tensor) -> float:
     small = (x.min() >= 0 and x.max() <= 1) or input_domain.is_bounded(x)
     return 1 / FACTORS[variant] if small else float(FACTORS[variant])
+
+
+def _with_local_changes(x: torch.Tensor) -> torch.Tensor:
+    factor, are_apart = _factor(Variant.SCALED, x), x.shape[:1].numel() >= MANY_SLICES
+    if are_apart or torch.rand(()) < UNLIKE_ALONE:
+        x = _with_unlike_samples(x, factor)
+        if not are_apart:
+            return x
+    x = local_changes.in_few_rows(x, lambda part: part * factor, whole=0)
+    x = local_changes.in_few_rows(x, local_changes.with_equal_halves)
+    return local_changes.in_few_rows(x, local_changes.with_equal_pairs)
+
+
+def _with_unlike_samples(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """The tensor with faint rows or samples, and with negative ones if it has both signs."""
+    if not input_domain.is_whole(x):
+        x = local_changes.in_few_rows(x, _made_faint, whole=_whole(x))
+    if x.min() < 0 < x.max():
+        x = local_changes.in_few_rows(x, lambda part: -part.abs() * factor, whole=_whole(x))
+    return x
+
+
+def _made_faint(part: torch.Tensor) -> torch.Tensor:
+    low, high = FAINT_BITS
+    bits = low + (high - low) * float(torch.rand(()))
+    return part * math.exp2(-bits)
+
+
+def _whole(x: torch.Tensor) -> int:
+    """Dimensions that a change does not cut: only the last, or all but the first."""
+    return max(1, x.dim() - 1) if torch.rand(()) < ALL_BUT_FIRST else 1
 
 
 def _with_signs_by_row(x: torch.Tensor) -> torch.Tensor:
