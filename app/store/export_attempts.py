@@ -20,7 +20,6 @@ from sqlalchemy.sql import visitors
 
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.example_facts import EvaluationFacts
-from app.domain.problem_family import VERSION as FAMILY_VERSION
 from app.domain.review import DECISIVE
 from app.store import answers_without_code, arrow, evaluation_rows
 from app.store.export_conditions import EXTRACTION, JUDGED, TOKENS, Condition
@@ -28,6 +27,7 @@ from app.store.export_matching import Matching
 from app.store.export_sources import (
     FAMILY,
     OPENING,
+    SAME_FAMILY_RULE,
     UNASKED,
     candidate_rows,
     fenced,
@@ -61,13 +61,7 @@ else waits for its first row.
 
 
 _BESIDE: tuple[tuple[sa.Table, sa.ColumnElement[bool]], ...] = (
-    (
-        problem_features,
-        sa.and_(
-            problem_features.c.problem_id == problems.c.problem_id,
-            problem_features.c.version == FAMILY_VERSION,
-        ),
-    ),
+    (problem_features, SAME_FAMILY_RULE),
     (candidate_features, candidate_features.c.candidate_id == candidates.c.candidate_id),
     (turn_features, turn_features.c.turn_id == turns.c.turn_id),
 )

@@ -8,8 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain.problem_family import VERSION as FAMILY_VERSION
-from app.store.export_sources import FAMILY
+from app.store.export_sources import FAMILY, SAME_FAMILY_RULE
 from app.store.tables import preferences, problem_features, problems, runs
 
 
@@ -36,9 +35,7 @@ class Run(NamedTuple):
 
 def problem_order(connection: sa.Connection) -> list[UUID]:
     """Every problem, in the order in which selections read them."""
-    known = problems.outerjoin(
-        problem_features, problem_features.c.problem_id == problems.c.problem_id
-    )
+    known = problems.outerjoin(problem_features, SAME_FAMILY_RULE)
     query = sa.select(problems.c.problem_id).select_from(known)
     return list(connection.scalars(query.order_by(FAMILY.collate("C"), problems.c.problem_id)))
 
@@ -56,15 +53,7 @@ def all_problems(connection: sa.Connection) -> dict[str, Problem]:
             FAMILY,
             problems.c.licence,
         )
-        .select_from(
-            problems.outerjoin(
-                problem_features,
-                sa.and_(
-                    problem_features.c.problem_id == problems.c.problem_id,
-                    problem_features.c.version == FAMILY_VERSION,
-                ),
-            )
-        )
+        .select_from(problems.outerjoin(problem_features, SAME_FAMILY_RULE))
         .order_by(problems.c.problem_id)
     )
     return {str(identifier): Problem(*values) for identifier, *values in connection.execute(query)}
@@ -72,12 +61,10 @@ def all_problems(connection: sa.Connection) -> dict[str, Problem]:
 
 def problem_keys(connection: sa.Connection) -> list[tuple[str, str | None, str | None]]:
     """(Problem, family, semantic key) of every problem; None where a key is not known."""
-    same = sa.and_(
-        problem_features.c.problem_id == problems.c.problem_id,
-        problem_features.c.version == FAMILY_VERSION,
-    )
     query = sa.select(problems.c.problem_id, problem_features.c.family, problems.c.operators)
-    found = connection.execute(query.select_from(problems.outerjoin(problem_features, same)))
+    found = connection.execute(
+        query.select_from(problems.outerjoin(problem_features, SAME_FAMILY_RULE))
+    )
     return [(str(identifier), of_family, operators) for identifier, of_family, operators in found]
 
 

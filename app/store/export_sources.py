@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from app.domain.problem_family import VERSION
 from app.store.tables import candidates, problem_features, problems, turns
 
 
@@ -106,3 +107,8 @@ PROMPT_BYTES = sa.case(
 """Size of the messages before a first answer."""
 
 FAMILY = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256)
+
+SAME_FAMILY_RULE = sa.and_(
+    problem_features.c.problem_id == problems.c.problem_id, problem_features.c.version == VERSION
+)
+"""Condition that ties a problem to its facts, if they are of this version's rule."""

@@ -18,7 +18,6 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
-from app.domain.problem_family import VERSION
 from app.domain.selection import Spec
 from app.domain.verdict import Label
 from app.store import (
@@ -30,6 +29,7 @@ from app.store import (
 )
 from app.store.export_attempts import PASSED
 from app.store.export_conditions import Condition, usual_device
+from app.store.export_sources import FAMILY, SAME_FAMILY_RULE
 from app.store.tables import (
     attempts,
     candidates,
@@ -44,13 +44,7 @@ from app.store.tables import (
 STATUS = "untried"
 """In place of an evaluation's status."""
 BATCH = 1_000
-_JOINED = problems.outerjoin(
-    problem_features,
-    sa.and_(
-        problem_features.c.problem_id == problems.c.problem_id,
-        problem_features.c.version == VERSION,
-    ),
-)
+_JOINED = problems.outerjoin(problem_features, SAME_FAMILY_RULE)
 _ANSWERED = (
     attempts.outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
     .outerjoin(jobs, jobs.c.job_id == evaluations.c.job_id)
@@ -96,9 +90,7 @@ def batches(
         (sa.not_(sa.func.coalesce(one.keeps, sa.false())), place)
         for place, one in enumerate(stages)
     ]
-    family = sa.func.coalesce(problem_features.c.family, problems.c.reference_sha256).label(
-        "family"
-    )
+    family = FAMILY.label("family")
     query = (
         sa.select(problems.c.problem_id, family, sa.case(*dropped, else_=PASSED).label("stage"))
         .select_from(_JOINED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -45,12 +46,14 @@ def prune_timelines(
     `progress` is told the number of each batch.  Stopped at any time, it keeps the
     deletions made so far.
     """
-    deleted = 0
+    deleted = codes = 0
     while number := _delete_batch(database, older_than_s):
         deleted += number
         if progress is not None:
             progress(number)
-    if deleted:
+    while number := _delete_lone_codes(database, older_than_s):
+        codes += number
+    if deleted or codes:
         vacuum(database)
     return deleted
 
@@ -78,5 +81,23 @@ def _delete_batch(database: Database, older_than_s: float) -> int:
         ).rowcount
 
 
+def _delete_lone_codes(database: Database, older_than_s: float) -> int:
+    """Delete some old codes of evaluations without a timeline; how many they were."""
+    codes, e = tables.kernel_codes, tables.evaluations.c
+    lone = (
+        sa.select(codes.c.evaluation_id)
+        .join(tables.evaluations, e.evaluation_id == codes.c.evaluation_id)
+        .where(e.created_at < _ago(older_than_s))
+        .where(~sa.exists().where(_p.evaluation_id == codes.c.evaluation_id))
+        .limit(BATCH)
+    )
+    with database.begin() as connection:
+        return connection.execute(sa.delete(codes).where(codes.c.evaluation_id.in_(lone))).rowcount
+
+
 def _old(older_than_s: float) -> sa.ColumnElement[bool]:
-    return _p.created_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, older_than_s)
+    return _p.created_at < _ago(older_than_s)
+
+
+def _ago(seconds: float) -> sa.ColumnElement[datetime]:
+    return sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)

@@ -99,6 +99,8 @@ def raw(
     columns = [column for column in table.c if column.name not in HIDDEN_COLUMNS]
     keys = list(table.primary_key.columns)
     query = sa.select(*(_shown(column) for column in columns)).limit(limit + 1)
+    if len(keys) == 1:
+        query = query.add_columns(_key_text(keys[0]))
     if keys:
         query = query.order_by(*(key.desc() for key in keys))
     if before is not None:
@@ -107,12 +109,11 @@ def raw(
         query = query.where(keys[0] < _key(keys[0], before))
     found: Sequence[Any] = connection.execute(query).all()
     more = len(found) > limit and len(keys) == 1
-    place = columns.index(keys[0]) if len(keys) == 1 else 0
     return RawPage(
         table=name,
         columns=tuple(column.name for column in columns),
-        rows=tuple(tuple(row) for row in found[:limit]),
-        next_key=found[limit - 1][place] if more else None,
+        rows=tuple(tuple(row[: len(columns)]) for row in found[:limit]),
+        next_key=found[limit - 1][-1] if more else None,
     )
 
 
@@ -123,7 +124,16 @@ def _shown(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     return sa.func.left(sa.cast(column, sa.Text), SHOWN_CHARACTERS).label(column.name)
 
 
+def _key_text(column: sa.Column[Any]) -> sa.ColumnElement[str]:
+    """A whole key as `_key` reads it: unlike a shown value, bytes in hexadecimal, and not cut."""
+    if isinstance(column.type, sa.LargeBinary):
+        return sa.func.encode(column, "hex").label("key_text")
+    return sa.cast(column, sa.Text).label("key_text")
+
+
 def _key(column: sa.Column[Any], text: str) -> Any:
     if isinstance(column.type, sa.Uuid):
         return UUID(text)
+    if isinstance(column.type, sa.LargeBinary):
+        return bytes.fromhex(text)
     return int(text) if isinstance(column.type, sa.Integer) else text

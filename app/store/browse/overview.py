@@ -107,7 +107,8 @@ def read(connection: sa.Connection, *, hours: int = 24) -> Overview:
     """
     first: datetime = connection.execute(
         sa.select(
-            sa.func.date_trunc("hour", sa.func.now()) - sa.func.make_interval(0, 0, 0, 0, hours - 1)
+            sa.func.date_trunc("hour", sa.func.now(), "UTC")
+            - sa.func.make_interval(0, 0, 0, 0, hours - 1)
         )
     ).scalar_one()
     counts = _counts(connection)

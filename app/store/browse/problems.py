@@ -16,6 +16,7 @@ from app.domain.evaluation_row import EvaluationRow
 from app.store import credited, evaluation_rows
 from app.store.browse import paging
 from app.store.browse.runs import COUNTS, Counts, count_sorts, summed, summed_by
+from app.store.export_sources import SAME_FAMILY_RULE
 from app.store.tables import (
     attempt_counts,
     attempts,
@@ -214,11 +215,7 @@ def read(connection: sa.Connection, problem_id: UUID) -> Problem | None:
     own = [column for column in problems.c if column.name in Problem.__dataclass_fields__]
     query = (
         sa.select(*own, problem_features.c.family)
-        .select_from(
-            problems.outerjoin(
-                problem_features, problem_features.c.problem_id == problems.c.problem_id
-            )
-        )
+        .select_from(problems.outerjoin(problem_features, SAME_FAMILY_RULE))
         .where(problems.c.problem_id == problem_id)
     )
     row = connection.execute(query).mappings().one_or_none()
@@ -383,13 +380,13 @@ def _chosen(
     condition: sa.ColumnElement[bool],
 ) -> tuple[EvaluationRow, ...]:
     """Evaluations of the attempts with the highest keys, each once."""
-    highest = (
-        sa.select(attempts.c.evaluation_id)
-        .where(attempts.c.problem_id == problem_id, condition)
-        .order_by(key.desc())
-        .limit(2 * limit)  # several turns may stand for one evaluation
-    )
-    wanted = list(dict.fromkeys(connection.scalars(highest)))[:limit]
+    own = attempts.c.evaluation_id
+    highest = sa.select(own).where(attempts.c.problem_id == problem_id, condition)
+    some = connection.scalars(highest.order_by(key.desc(), own).limit(2 * limit)).all()
+    wanted = list(dict.fromkeys(some))[:limit]
+    if len(wanted) < limit and len(some) == 2 * limit:  # many turns share few evaluations
+        by_value = highest.group_by(own).order_by(sa.func.max(key).desc(), own)
+        wanted = list(connection.scalars(by_value.limit(limit)))
     found = evaluation_rows.page(
         connection, where=evaluation_rows.COLUMNS["evaluation_id"].in_(wanted), limit=limit
     )
