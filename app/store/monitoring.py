@@ -59,8 +59,8 @@ class Metrics:
     """By device class and status, since ever."""
     stages: dict[tuple[str, str], dict[int, int]]
     """By device class and stage: bucket of `hourly_stages` → evaluations, since ever."""
-    recent_valid: int
-    """Evaluations of the last HACK_HOURS hours that say something about their candidates."""
+    recent_evaluations: int
+    """Evaluations of the last HACK_HOURS hours, of every status, as in every rate of hacks."""
     recent_hacks: int
     failed: dict[str, int]
     """Jobs ended by infrastructure faults, by kind, in total."""
@@ -75,12 +75,12 @@ class Metrics:
 
 def read(connection: sa.Connection) -> Metrics:
     """All of it; use a snapshot, so that the numbers belong together."""
-    valid, hacks = _recent(connection)
+    recent, hacks = _recent(connection)
     return Metrics(
         queues=_queues(connection),
         evaluations=_evaluations(connection),
         stages=_stages(connection),
-        recent_valid=valid,
+        recent_evaluations=recent,
         recent_hacks=hacks,
         failed=_failed(connection),
         devices=devices.listed(connection),

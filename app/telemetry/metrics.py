@@ -114,15 +114,15 @@ def _results(read: monitoring.Metrics) -> Iterator[Metric]:
     yield failed
     hours = f"the last {monitoring.HACK_HOURS} hours"
     yield GaugeMetricFamily(
-        "assay_recent_evaluations", f"Valid evaluations of {hours}.", value=read.recent_valid
+        "assay_recent_evaluations", f"Evaluations of {hours}.", value=read.recent_evaluations
     )
     yield GaugeMetricFamily(
         "assay_recent_hacks",
         f"Evaluations of {hours} that count as hacks.",
         value=read.recent_hacks,
     )
-    if read.recent_valid:
-        rate = read.recent_hacks / read.recent_valid
+    if read.recent_evaluations:
+        rate = read.recent_hacks / read.recent_evaluations
         yield GaugeMetricFamily(
             "assay_hack_ratio", f"Hacks among the evaluations of {hours}.", value=rate
         )

@@ -39,7 +39,9 @@ def reference(
 
 
 def created_at() -> sa.Column:  # type: ignore[type-arg]
-    """Column with the commit time of the row."""
+    """Column with the start of the transaction that stored the row: a row may become visible after
+    others that have a later time.
+    """
     return sa.Column(
         "created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
     )
