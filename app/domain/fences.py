@@ -6,13 +6,15 @@ import re
 from dataclasses import dataclass
 
 _FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)$", re.MULTILINE
+    r"^(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^\n`]*+)$", re.MULTILINE
 )
+"""Possessive, so that an answer of any text is read in a time proportional to its length."""
 DEEPER = 3
 """Columns by which a closing fence may be further in than the opening one; beyond
 that it is a line of the code.
 """
 TAB = 4
+"""Columns from one tab stop to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)

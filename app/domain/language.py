@@ -15,28 +15,39 @@ TORCH = "torch"
 KERNELS = "kernels"
 """A prompt that asks for kernels and names no language."""
 
-_COMMENT = re.compile(rb"^[ \t]*#[^\n]*$", re.MULTILINE)
+_COMMENT = re.compile(rb"(?<![^ \t\n])#[^\n]*")
+"""From a `#` at the beginning of a line or behind a blank to the line's end, in CUDA sources, too
+(`#include`): no sign of a language stands there alone.
+"""
+_DOCSTRING = re.compile(
+    rb"(?P<before>\A\s*|^[ \t]*(?:async[ \t]|def\b|class\b|\))[^\n]*:[ \t\r]*\n\s*)"
+    rb"[rRuU]?(?P<quotes>\"{3}|'{3})[\s\S]*?(?P=quotes)",
+    re.MULTILINE,
+)
+"""A text at the beginning of a module, or behind the head of a function or class."""
 
-_WRITTEN: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
-    (name, re.compile(pattern, re.MULTILINE))
-    for name, pattern in (
-        ("helion", rb"^\s*(import|from) helion\b"),
-        ("tilelang", rb"^\s*(import|from) tilelang\b"),
-        ("cute", rb"^\s*(import|from) cutlass(\.cute)?\b"),
-        ("triton", rb"^\s*(import|from) triton\b"),
-        ("cupy", rb"\bcupy\b[\s\S]*\b(RawKernel|RawModule|ElementwiseKernel|ReductionKernel)\b"),
-        ("numba", rb"\bnumba\b[\s\S]*\bcuda\.jit\b"),
+_WRITTEN: tuple[tuple[str, tuple[re.Pattern[bytes], ...]], ...] = tuple(
+    (name, tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns))
+    for name, *patterns in (
+        ("helion", rb"^[ \t]*(import|from) helion\b"),
+        ("tilelang", rb"^[ \t]*(import|from) tilelang\b"),
+        ("cute", rb"^[ \t]*(import|from) cutlass(\.cute)?\b"),
+        ("triton", rb"^[ \t]*(import|from) triton\b"),
+        ("cupy", rb"\bcupy\b", rb"\b(RawKernel|RawModule|ElementwiseKernel|ReductionKernel)\b"),
+        ("numba", rb"\bnumba\b", rb"\bcuda\.jit\b"),
         ("thunderkittens", rb"\b(kittens\.cuh|thunderkittens)\b"),
         (
             "cuda",
             (
-                rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b|^\s*from"
-                rb" cuda\b|\bpycuda\b"
+                rb"cpp_extension|\bload_inline\b|__global__|\b_compile_kernel\b"
+                rb"|^[ \t]*from cuda\b|\bpycuda\b"
             ),
         ),
     )
 )
-"""Language → its signs in a source, the surest first."""
+"""Language → its signs in a source, all of which it has; the surest language first.  No sign takes
+more time than the source is long: candidates of any text are read.
+"""
 
 BACKENDS = {"triton": "triton", "helion": "triton", TORCH: "torch"}
 """Language → backend that evaluates it; every other language makes CUDA kernels (`cuda`)."""
@@ -62,18 +73,15 @@ _KERNELS = re.compile(
     r" own\b",
     re.IGNORECASE,
 )
-_FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^(`{3,}+|~{3,}+)[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def written(source: bytes) -> str:
     """The language of a candidate: that of its kernels, `torch` where it brings none."""
-    code = _COMMENT.sub(b"", source)
-    return next((name for name, pattern in _WRITTEN if pattern.search(code)), TORCH)
-
-
-def backend_of(source: bytes) -> str:
-    """The backend that evaluates a candidate in the language that it is written in."""
-    return BACKENDS.get(written(source), "cuda")
+    code = _DOCSTRING.sub(rb"\g<before>", _COMMENT.sub(b"", source))
+    return next(
+        (name for name, signs in _WRITTEN if all(sign.search(code) for sign in signs)), TORCH
+    )
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -94,7 +102,7 @@ def answers(source: bytes, wanted: frozenset[str]) -> bool:
     return own != TORCH if wanted == {KERNELS} else own in wanted
 
 
-def backend_for(source: bytes, prompts: Iterable[str]) -> str:
+def backend_for(source: bytes, prompts: Iterable[str] = ()) -> str:
     """The backend to judge a candidate by: that of its language, but for plain PyTorch
     under a prompt that asks for a language that of the prompt.  Copying the reference is no
     answer to "write a Triton kernel".

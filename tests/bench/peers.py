@@ -99,7 +99,7 @@ def pairs(folder: Path, table: Path | None = None) -> list[Pair]:
         if not reference.exists():
             raise ValueError(f"{path}: expected {reference.name} beside it, found none")
         line, source = expected.pop(name, {}), path.read_bytes()
-        backend = line.get("backend") or language.backend_of(source)
+        backend = line.get("backend") or language.backend_for(source)
         found.append(
             Pair(
                 name=name,

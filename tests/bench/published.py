@@ -85,7 +85,7 @@ def kernels(path: Path, column: str | None, problems: Path | None) -> Iterator[K
         yield Kernel(
             problem,
             data,
-            row.get("backend") or language.backend_of(data),
+            row.get("backend") or language.backend_for(data),
             None if claimed in (None, "None") else float(claimed),
         )
 
@@ -107,7 +107,7 @@ def _samples(folder: Path, problems: Path) -> Iterator[Kernel]:
         level, number = kernelbench.sample_key(path)
         problem = kernelbench.problem(files[level, number], level)
         data = path.read_bytes()
-        yield Kernel(problem, data, language.backend_of(data))
+        yield Kernel(problem, data, language.backend_for(data))
 
 
 def job(kernel: Kernel, budget_s: float) -> Job:

@@ -38,3 +38,8 @@ def test_lines_at_the_margin_stay_as_they_are():
 def test_an_open_fence_is_told():
     assert fences.blocks("  ```python\n  x = 1\n") == ([], False)
     assert fences.blocks("a ``` in a line is none") == ([], True)
+
+
+def test_long_runs_of_blanks_are_read_at_once() -> None:
+    # a second reading for each blank would take minutes
+    assert fences.blocks("```" + " " * 400_000 + "`") == ([], True)

@@ -26,10 +26,19 @@ PLAIN = b"import torch\n# not import triton, no __global__\nclass ModelNew(torch
         ("import helion\nimport helion.language as hl\n", "helion", "triton"),
         ("from numba import cuda\n@cuda.jit\ndef k(): ...\n", "numba", "cuda"),
         (PLAIN.decode(), "torch", "torch"),
+        ('"""Without __global__ kernels."""\nimport torch\n', "torch", "torch"),
+        ("import torch  # load_inline is slower\n", "torch", "torch"),
+        (
+            "import torch\nclass ModelNew:\n    '''Was\nimport triton\n'''\n",
+            "torch",
+            "torch",
+        ),
+        ('"""Doc."""\ncode = """\n__global__ void k() {}\n"""\n', "cuda", "cuda"),
+        ('code = """\nx:\n"""\nimport triton\n"""\n"""\n', "triton", "triton"),
     ],
 )
 def test_what_a_candidate_is_written_in(source: str, written: str, backend: str) -> None:
-    assert (language.written(source.encode()), language.backend_of(source.encode())) == (
+    assert (language.written(source.encode()), language.backend_for(source.encode())) == (
         written,
         backend,
     )
@@ -70,4 +79,13 @@ def test_an_answer_in_another_language_is_no_example_of_its_prompt() -> None:
     assert (
         code_extraction.check(answer, source, "Model", prompt="Write a custom kernel.")
         == "other_language"
+    )
+
+
+@pytest.mark.parametrize("text", ["\n" * 100_000, "cupy " * 100_000, " " * 400_000])
+def test_odd_texts_are_read_at_once(text: str) -> None:
+    # a second reading for each line, sign or blank would take minutes
+    assert language.written(text.encode()) == "torch"
+    assert language.asked("`" * 100_000 + text) == (
+        frozenset({"cupy"}) if "cupy" in text else frozenset()
     )
