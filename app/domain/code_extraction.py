@@ -40,9 +40,19 @@ def check(response: str, source: str, entry_point: str, *, prompt: str = "") -> 
     return outcome
 
 
+def after_thought(response: str) -> str:
+    """The answer behind its last thought; all of it where no thought was closed."""
+    return response.rpartition(THOUGHT_END)[2]
+
+
+def is_cut_in_thought(shown: str) -> bool:
+    """True if the text behind the last closed thought begins another: its code is none yet."""
+    return THOUGHT_START in shown
+
+
 def _shows(response: str, source: str, entry_point: str) -> str:
-    _thought, closed, shown = response.rpartition(THOUGHT_END)
-    if THOUGHT_START in (shown if closed else response):
+    shown = after_thought(response)
+    if is_cut_in_thought(shown):
         return TRUNCATED
     if _bare(shown) == _bare(source):  # code alone, no prose and no fence
         return _models(shown, entry_point)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from app.domain import secret_scan
-from app.domain.code_extraction import THOUGHT_END
+from app.domain.code_extraction import THOUGHT_END, after_thought
 from app.domain.example_facts import EvaluationFacts, Extra
 from app.domain.example_texts import ChatMessage, Dialogue, Texts
 from app.domain.prompt_templates import fence, template_prompt
@@ -219,8 +219,7 @@ def _sanitized(texts: Texts) -> bool:
 
 def without_thought(text: str) -> str:
     """The answer without the thought before it; all of it where no thought was closed."""
-    _, closed, shown = text.rpartition(THOUGHT_END)
-    return shown.lstrip() if closed else text
+    return after_thought(text).lstrip() if THOUGHT_END in text else text
 
 
 def _thinking(

@@ -41,9 +41,11 @@ class Label:
 def candidate(answer: str) -> str:
     """The code of an answer: its last complete block, else all of it, after any thought.
 
-    An answer without any code is a candidate, too, and is scored like one."""
-    _thought, closed, shown = answer.rpartition(code_extraction.THOUGHT_END)
-    text = shown if closed else answer
+    An answer without any code is a candidate, too, and is scored like one.  So is an answer that
+    was cut off in a thought, whole: the code that it tried there was not its answer."""
+    text = code_extraction.after_thought(answer)
+    if code_extraction.is_cut_in_thought(text):
+        return text
     block, _ = code_extraction.last_block(text)
     return text if block is None else block.strip("\n") + "\n"
 
@@ -83,21 +85,31 @@ def label(text: Any) -> Label:
 
 
 def place(given: Mapping[str, Any], where: str) -> Place:
-    """Place from a mapping with names of PLACE; numbers may be written as text.
-    Raises RequestError.
+    """Place from a mapping with names of PLACE; numbers may be written as text, and names may
+    be numbers.  Raises RequestError.
     """
-    found: dict[str, Any] = {
-        name: str(given[name]) for name in ("run", "model", "group") if given.get(name) is not None
-    }
-    for name in ("step", "sample"):
-        if given.get(name) is not None:
-            try:
-                found[name] = int(given[name])
-            except (TypeError, ValueError):
-                raise RequestError(
-                    f"{where}: {name}: expected a whole number, got {given[name]!r}"
-                ) from None
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or name not in PLACE:
+            continue
+        if name in ("step", "sample"):
+            found[name] = _whole(value, f"{where}: {name}")
+        elif isinstance(value, dict | list | tuple | bytes):
+            raise RequestError(f"{where}: {name}: expected text, got {type(value).__name__}")
+        else:
+            found[name] = str(value)
     return Place(**found)
+
+
+def _whole(value: Any, where: str) -> int:
+    """A whole number, as a number or as text: 3, 3.0, "3"."""
+    try:
+        number = int(value)
+        if not isinstance(value, bool) and (isinstance(value, str) or number == value):
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise RequestError(f"{where}: expected a whole number, got {value!r:.100}")
 
 
 def _decoded(text: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ ID = UUID("01a1fddf-d81b-712c-a9d1-55d726f93000")
         ("class ModelNew: ...", "class ModelNew: ..."),
         ("```python\nwhole\n```\n```python\ncut off", "whole\n"),
         ("<think>never ends", "<think>never ends"),
+        ("<think>```python\ntried\n```\nor", "<think>```python\ntried\n```\nor"),
         ("", ""),
     ],
 )
@@ -73,6 +74,11 @@ def test_a_label_names_the_problem(label: Any, expected: reward_request.Label) -
         ("{", "expected a JSON object"),
         ({}, "expected problem_id, reference or both"),
         ({"reference": "r", "step": "soon"}, "label: step: expected a whole number, got 'soon'"),
+        ({"reference": "r", "step": 1.7}, "label: step: expected a whole number, got 1.7"),
+        ({"reference": "r", "sample": True}, "label: sample: expected a whole number, got True"),
+        ('{"reference": "r", "step": Infinity}', "label: step: expected a whole number, got inf"),
+        ('{"reference": "r", "step": NaN}', "label: step: expected a whole number, got nan"),
+        ({"reference": "r", "run": ["a"]}, "label: run: expected text, got list"),
         ({"reference": "r", "device": "x"}, "expected problem_id, reference, .*, got device"),
         ({"reference": 5}, "reference: expected text, got int"),
     ],
@@ -80,3 +86,8 @@ def test_a_label_names_the_problem(label: Any, expected: reward_request.Label) -
 def test_other_labels_are_refused(label: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         reward_request.label(label)
+
+
+def test_numbers_of_a_place_come_in_several_forms() -> None:
+    place = reward_request.label({"reference": "r", "step": "3", "sample": 4.0, "group": 5}).place
+    assert (place.step, place.sample, place.group) == (3, 4, "5")

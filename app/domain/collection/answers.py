@@ -19,8 +19,6 @@ LONGEST_SOURCE = 512_000
 PYTHON = frozenset({"", "python", "python3", "py", "triton"})
 """First words after the opening fence of a block that may hold a candidate."""
 
-_THOUGHT_START = "<think>"
-
 
 class Why(StrEnum):
     """Reason that an answer has no candidate; `ok` where it has one."""
@@ -49,12 +47,11 @@ class Extracted:
 def candidate_of(text: str, *, entry_point: str, end: End) -> Extracted:
     """The last complete block with the class `<entry_point>New`, else the whole answer where it is
     nothing but such a module."""
-    _thought, closed, shown = text.rpartition(code_extraction.THOUGHT_END)
-    shown = shown if closed else text
+    shown = code_extraction.after_thought(text)
     if not shown.strip():
         refused = end in (End.REFUSED, End.CONTENT_FILTER)
         return _none(Why.REFUSED if refused else _cut(end) or Why.EMPTY)
-    if _THOUGHT_START in shown:
+    if code_extraction.is_cut_in_thought(shown):
         return _none(Why.TRUNCATED)
     blocks, whole = fences.blocks(shown)
     model = re.compile(rf"^[ \t]*class[ \t]+{re.escape(entry_point)}New\b", re.MULTILINE)
