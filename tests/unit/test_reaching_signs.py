@@ -1,5 +1,6 @@
 """Inputs of both signs, integers and NaN that a reference names, and orders that it relies on."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -126,3 +127,12 @@ def test_what_the_reference_searches_stays_sorted_although_it_sorts_it_too() -> 
     edges = lambda: torch.rand(64).cumsum(-1)  # noqa: E731
     model = lambda x, at: torch.bucketize(x, at) + at.sort().values.sum()  # noqa: E731
     assert _plan(model, _normal, edges) == Plan()
+
+
+def test_nan_is_among_the_inputs_where_the_reference_looks_at_a_number_made_of_them() -> None:
+    def step(values: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        is_finite = torch.isfinite(torch.linalg.vector_norm(gradient))
+        return torch.where(is_finite, values - gradient, values)
+
+    plan = _plan(step, _normal, _normal)
+    assert [at for at, value in plan.named if math.isnan(value)] == [1]

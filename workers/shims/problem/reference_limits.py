@@ -283,12 +283,25 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._name(values, above if highest <= limit else below)
 
     def _name(self, values: Any, value: float | None) -> None:
-        """Note a value with which an input is compared, if it can hold it and does not."""
+        """Note a value with which an input is compared, if it can hold it and does not.  NaN in
+        any input may reach a single number that is compared with it: a check of a whole step.
+        """
+        if value is not None and math.isnan(value) and self._is_derived_number(values):
+            kinds = [(at, dtype) for (*_, dtype), at in self._leaves.items()]
+            self.named |= {(at, value) for at, dtype in kinds if dtype.is_floating_point}
         if value is None or not self._is_input(values) or not _may_hold(values.dtype, value):
             return
         holds = values.isnan() if math.isnan(value) else values == value
         if not bool(holds.any()):
             self.named.add((self._leaves[_identity(values)], value))
+
+    def _is_derived_number(self, values: Any) -> bool:
+        return (
+            isinstance(values, torch.Tensor)
+            and values.is_floating_point()
+            and values.numel() == 1
+            and not self._is_input(values)
+        )
 
     def _is_input(self, values: Any) -> bool:
         return (
