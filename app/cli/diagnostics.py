@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from app import broker, routing
 from app.broker import BrokerUnavailableError
 from app.cli import output
-from app.cli.checks import Check, Checks, CheckStatus, judged
+from app.cli.doctor_check import Check, Checks, CheckStatus, judged
 from app.cli.host_checks import disk, gpu, python_and_libraries, sandbox
 from app.client import Client
 from app.collect import health

@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from app.cli import diagnostics, errors, output
-from app.cli.checks import Check, CheckStatus
+from app.cli.doctor_check import Check, CheckStatus
 from app.settings import Settings
 
 _STYLES = {

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from app.cli import batch, drain, errors, output, services, submit_options
+from app.cli import batch, errors, output, pending_jobs, services, submit_options
 from app.client import Result
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.verdict import Label
@@ -131,9 +131,9 @@ def _drain(
     ctx: click.Context, settings: Settings, device_class: str | None, *, as_json: bool
 ) -> NoReturn:
     """`--pending`: run queued jobs, report them, and exit."""
-    outcome = drain.run(settings, device_class)
-    drain.report(outcome, as_json=as_json)
-    ctx.exit(drain.exit_code(outcome))
+    outcome = pending_jobs.run(settings, device_class)
+    pending_jobs.report(outcome, as_json=as_json)
+    ctx.exit(pending_jobs.exit_code(outcome))
 
 
 def _print(result: Result, advice: Iterator[str]) -> None:

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from app import gpus
-from app.cli.checks import Check, Checks, CheckStatus, judged
+from app.cli.doctor_check import Check, Checks, CheckStatus, judged
 from app.settings import Settings
 
 PYTHONS = ((3, 11), (3, 13))

@@ -2,7 +2,7 @@
 
 Redis holds the calls in flight, each with a lease that its worker renews (one that is killed
 gives its permits back by that), the outcomes of the current window, and the state of
-`app.endpoints.rate`.  The worker that completes a window takes it and computes the next
+`app.endpoints.congestion`.  The worker that completes a window takes it and computes the next
 state; the others only add to it.
 """
 
@@ -19,8 +19,8 @@ import redis
 
 from app.broker import BrokerUnavailableError
 from app.domain.collection.call import EndpointConfig, ModelAnswer
-from app.endpoints import headers, rate, redis_url
-from app.endpoints.rate import CallOutcome, State
+from app.endpoints import congestion, headers, redis_url
+from app.endpoints.congestion import CallOutcome, State
 
 PREFIX = "assay:rate"
 LEASE_S = 60.0
@@ -153,7 +153,7 @@ class Limiter:
         ended = (
             None
             if answer is None
-            else rate.outcome(answer, sent_s=permit.granted_s, busy=permit.busy)
+            else congestion.outcome(answer, sent_s=permit.granted_s, busy=permit.busy)
         )
         found = self._run(
             self._done,
@@ -163,8 +163,8 @@ class Limiter:
                 _wait_s(answer),
                 _tokens(answer),
                 int(ended is not None and ended.congested),
-                rate.START,
-                rate.SAMPLES,
+                congestion.START,
+                congestion.SAMPLES,
             ],
         )
         if found:
@@ -200,7 +200,7 @@ class Limiter:
             [
                 permit_id,
                 LEASE_S,
-                rate.START,
+                congestion.START,
                 config.max_in_flight,
                 config.requests_per_minute or 0,
                 config.tokens_per_minute or 0,
@@ -242,7 +242,9 @@ class Limiter:
         """Store the next state.  Two windows at a time are rare, and the later state
         then counts.
         """
-        state = rate.after(_state(before), window, now_s=now_s, most=self._config.max_in_flight)
+        state = congestion.after(
+            _state(before), window, now_s=now_s, most=self._config.max_in_flight
+        )
         try:
             self._client.set(self._keys[1], json.dumps(asdict(state)))
         except redis.RedisError as error:

@@ -26,9 +26,9 @@ from app.domain.decontamination import Index
 from app.domain.selection import ALL_DEVICES, Spec
 from app.export import build, mismatch_rejection, text_facts, working_folder
 from app.export import draft as drafts
-from app.export.description import describe, stages_of
 from app.export.explain import diff, why
 from app.export.manifest import Manifest, spec_json, spec_of
+from app.export.manifest_contents import describe, stages_of
 from app.export.preview import preview
 from app.export.problem_chunks import chunks
 from app.export.publish import publish, write_documents

@@ -22,7 +22,7 @@ from app.domain.near_duplicates import Search, Similarity
 from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Learns, PairOf, Source, Spec
 from app.domain.split import TRAIN, split_of
-from app.export import answerless_rows
+from app.export import unchosen_rows
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
 from app.export.funnel_stages import (
     BALANCE,
@@ -197,11 +197,11 @@ class Selector:
             decisions.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
             return []
         if self.spec.source is Source.PROBLEMS:
-            return answerless_rows.untried(survivors, self.spec, self._rates, decisions)
+            return unchosen_rows.untried(survivors, self.spec, self._rates, decisions)
         if self.kind is Kind.RL_PROMPTS:
-            return answerless_rows.prompts(survivors, self.spec, decisions)
+            return unchosen_rows.prompts(survivors, self.spec, decisions)
         if self.kind is Kind.REWARDS:
-            return answerless_rows.rewards(attempts, survivors, self.spec)
+            return unchosen_rows.rewards(attempts, survivors, self.spec)
         dialogues = sampling.trajectories(attempts)
         survivors = self._agreed(survivors, decisions)
         kept = self._sampled(dialogues, survivors)

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from app import enqueue
 from app.cli import diagnostics
-from app.cli.checks import Check, CheckStatus
 from app.cli.doctor import command
+from app.cli.doctor_check import Check, CheckStatus
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
 from app.domain.problem import Problem

@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 
 from app import embedded
 from app.cli import diagnostics, errors
-from app.cli.checks import CheckStatus
+from app.cli.doctor_check import CheckStatus
 from app.cli.endpoint_workers import EndpointWorkers
 from app.embedded import Services
 from app.settings import Settings

@@ -22,7 +22,7 @@ from celery import Celery
 
 from app import broker as brokers
 from app import enqueue, redis_transport, routing
-from app.cli import checks, diagnostics
+from app.cli import diagnostics, doctor_check
 from app.client import Client
 from app.settings import Settings
 from tests.integration import fakes
@@ -203,7 +203,7 @@ def test_a_poisoned_broker_costs_nothing_but_time(
     assert "Traceback" not in written
 
 
-def said(settings: Settings) -> checks.Check | None:
+def said(settings: Settings) -> doctor_check.Check | None:
     """The check of `assay doctor` about messages."""
     return next((check for check in diagnostics.run(settings) if check.name == "messages"), None)
 

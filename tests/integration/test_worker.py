@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from app import broker as brokers
 from app import enqueue
-from app.cli import checks, diagnostics
+from app.cli import diagnostics, doctor_check
 from app.client import Client
 from app.domain.job import JobState
 from app.settings import Settings
@@ -167,7 +167,7 @@ def test_a_device_on_which_nothing_begins_is_quarantined_and_fails_no_job(
         check for check in diagnostics.run(settings) if check.name == f"device {device.device}"
     ]
     assert (found.outcome, "in a row failed by infrastructure faults" in found.found) == (
-        checks.CheckStatus.WARN,
+        doctor_check.CheckStatus.WARN,
         True,
     )
     assert {(row.state, row.attempt) for row in rows(client.database)} == {("queued", 0)}

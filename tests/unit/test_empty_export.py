@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.export import description
+from app.export import manifest_contents
 from app.export.manifest import Stage
 from app.export.working_folder import ExportError
 
@@ -23,6 +23,6 @@ def test_the_stage_that_left_nothing_is_named_with_its_remedy(name: str, remedy:
         Stage(stage=name, rows=0, rule="a rule"),
     ]
     with pytest.raises(ExportError) as told:
-        description._require_rows(funnel, {})
+        manifest_contents._require_rows(funnel, {})
     assert str(told.value).startswith(f"nothing to export: stage '{name}' (a rule): 3 rows came in")
     assert remedy in str(told.value)

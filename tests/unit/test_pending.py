@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.cli import drain, services, submit_options
+from app.cli import pending_jobs, services, submit_options
 from app.settings import Settings
 
 
@@ -50,7 +50,7 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> dict[UUID, str]:
 
     monkeypatch.setattr(services, "client", client)
     monkeypatch.setattr(services, "Worker", Worker)
-    monkeypatch.setattr("app.cli.drain.jobs.open_jobs", lambda _: found)
+    monkeypatch.setattr("app.cli.pending_jobs.jobs.open_jobs", lambda _: found)
     monkeypatch.setattr(submit_options, "over", lambda _client, ids, _check: iter(ids))
     return found
 
@@ -58,17 +58,17 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> dict[UUID, str]:
 def test_one_class_without_a_worker_does_not_stop_the_others(
     queued: dict[UUID, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = drain.run(Settings.from_env({}))
+    outcome = pending_jobs.run(Settings.from_env({}))
     assert (outcome.ended, outcome.waiting) == (Counter(passed=2), {"h200": 3})
-    assert drain.exit_code(outcome) == 0
-    drain.report(outcome, as_json=False)
+    assert pending_jobs.exit_code(outcome) == 0
+    pending_jobs.report(outcome, as_json=False)
     shown = capsys.readouterr()
     assert "2 jobs: 2 passed" in shown.out
     assert "no worker for 'h200' is online; 3 jobs wait for one" in shown.err
 
 
 def test_a_class_may_be_asked_for_alone(queued: dict[UUID, str]) -> None:
-    assert drain.run(Settings.from_env({}), "cpu").waiting == {}
-    outcome = drain.run(Settings.from_env({}), "h200")
+    assert pending_jobs.run(Settings.from_env({}), "cpu").waiting == {}
+    outcome = pending_jobs.run(Settings.from_env({}), "h200")
     assert (outcome.ended, outcome.waiting) == (Counter(), {"h200": 3})
-    assert drain.exit_code(outcome) == 3
+    assert pending_jobs.exit_code(outcome) == 3

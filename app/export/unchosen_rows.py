@@ -1,4 +1,4 @@
-"""EXPORT: rows without an answer to learn: prompts, problems without attempts, and rewards."""
+"""EXPORT: rows of kinds that leave no choice: prompts, problems without attempts, and rewards."""
 
 from __future__ import annotations
 

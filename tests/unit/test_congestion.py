@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.endpoints import rate
-from app.endpoints.rate import CallOutcome, State
+from app.endpoints import congestion
+from app.endpoints.congestion import CallOutcome, State
 
 
 def window(count: int, sent_s: float = 100.0, **fields) -> list[CallOutcome]:
@@ -18,7 +18,7 @@ def window(count: int, sent_s: float = 100.0, **fields) -> list[CallOutcome]:
 def after(
     state: State, outcomes: list[CallOutcome], now_s: float = 101.0, most: int = 500
 ) -> State:
-    return rate.after(state, outcomes, now_s=now_s, most=most)
+    return congestion.after(state, outcomes, now_s=now_s, most=most)
 
 
 def test_the_limit_doubles_until_the_first_cut_and_then_grows_by_one():
@@ -70,7 +70,7 @@ OUTCOMES = st.builds(
 
 @given(st.lists(st.lists(OUTCOMES, max_size=30), max_size=8), st.integers(1, 500))
 def test_the_limit_stays_in_its_bounds(windows, most):
-    state = State(limit=min(rate.START, most))
+    state = State(limit=min(congestion.START, most))
     for now, outcomes in enumerate(windows):
         state = after(state, outcomes, now_s=float(now * 20), most=most)
         assert 1 <= state.limit <= most
@@ -83,7 +83,7 @@ def simulate(capacity: int, windows: int, *, refuses: bool, late: float = 0.1) -
     """
     state, limits, now_s = State(), [], 0.0
     for number in range(windows):
-        count = max(rate.SAMPLES, int(state.limit))
+        count = max(congestion.SAMPLES, int(state.limit))
         waiting = max(0, int(state.limit) - capacity)
         least_s = late if number > windows / 2 else 0.1
         outcomes = window(count, sent_s=now_s, first_token_s=least_s + 2.0 * waiting / capacity)
