@@ -78,7 +78,7 @@ class Axis:
 
 def ticked(values: Sequence[float], axis: Axis, text: Callable[[float], str]) -> list[Tick]:
     """Ticks at values; without decimals where all of them are zeros: `0 %`, `20 %`."""
-    labels = [text(value) for value in values]
+    labels = [text(value).replace("-", "−", 1) if value < 0 else text(value) for value in values]
     whole = [re.sub(r"\.0+(?![0-9])", "", each) for each in labels]
     if not any("." in each for each in whole):
         labels = whole

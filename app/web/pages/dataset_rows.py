@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.exceptions import NotFound
 
 from app.store import exports
 from app.store.exports import Export
@@ -37,7 +37,7 @@ def index(export_id: UUID) -> str:
     files = _tables(dataset)
     name = _file(dataset)
     asked = {each: request_context.argument(each) for each in CONDITIONS}
-    offset = _whole_number("offset")
+    offset = request_context.number_argument("offset") or 0
     found = _ask(dataset, name, asked | {"offset": offset, "limit": ROWS})
     chosen = flask.request.args.getlist("columns")
     return flask.render_template(
@@ -111,11 +111,13 @@ def _here(
 
 
 def _tables(dataset: Export) -> list[str]:
-    return [
+    """Tables of the folder: the rows first, then lineage and decisions."""
+    found = [
         each["path"]
         for each in dataset.manifest["files"]
         if each["path"].endswith((".parquet", ".jsonl"))
     ]
+    return sorted(found, key=lambda path: not path.startswith("data/"))
 
 
 def _file(dataset: Export) -> str:
@@ -125,13 +127,6 @@ def _file(dataset: Export) -> str:
     if name not in files:
         raise NotFound(f"The dataset has no table {name!r}.")
     return name
-
-
-def _whole_number(name: str) -> int:
-    text = request_context.argument(name) or "0"
-    if not text.isdecimal():
-        raise BadRequest(f"{name}: expected a whole number, got {text!r}")
-    return int(text)
 
 
 def _ask(dataset: Export, name: str, page: dict[str, Any]) -> dict[str, Any]:
