@@ -167,6 +167,7 @@ def store_samples(
     run, model = source_text.printable(options.get("run") or named), options.get("model")
     seen: set[str] = set()
     bad: list[str] = []
+    licences: dict[UUID, str] = {}
     done = new = 0
     with database.begin() as connection:
         run_id = imports.add_run(
@@ -181,7 +182,9 @@ def store_samples(
             fresh = [replace(one, label=label) for one, label in labelled if label is not None]
             asked = list(attempted(fresh, lambda one: _asked(one, device_class)))
             refused = [one.message for one in asked if isinstance(one, Bad)]
-            _store(connection, run_id, [one for one in asked if not isinstance(one, Bad)])
+            licences |= _store(
+                connection, run_id, [one for one in asked if not isinstance(one, Bad)]
+            )
             bad += refused
             seen.update(sample.problem.reference_sha256 for sample in good)
             done, new = done + len(good) - len(refused), new + len(fresh) - len(refused)
@@ -189,6 +192,8 @@ def store_samples(
                 progress(done + len(bad), 0)
         if bad and not done:
             raise BadImportError("\n".join(bad[:MOST_SHOWN]))
+        # jobs before problems, as a worker that stores a result locks them
+        imports.set_licences(connection, licences)
     return Imported(problems=len(seen), runs=1, samples=done, new_samples=new, bad=tuple(bad))
 
 
@@ -236,13 +241,11 @@ def code_of(response: str) -> bytes | None:
     )
 
 
-def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> None:
+def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> dict[UUID, str]:
+    """Store samples of the run; the licences of their problems, which remain to be stored."""
     if not samples:
-        return
+        return {}
     problem_ids = problems.add(connection, [sample.problem for sample, _ in samples])
-    imports.set_licences(
-        connection, _licences(problem_ids, (sample.licence for sample, _ in samples))
-    )
     wanted = [request for _, requests in samples for request in requests if request is not None]
     job_ids = iter(enqueue.store(connection, wanted) if wanted else [])
     for (sample, requests), problem_id in zip(samples, problem_ids, strict=True):
@@ -263,6 +266,7 @@ def _store(connection: Connection, run_id: UUID, samples: Sequence[Asked]) -> No
             label=sample.label,
             claims=sample.claims,
         )
+    return _licences(problem_ids, (sample.licence for sample, _ in samples))
 
 
 def _asked(sample: Sample, device_class: str) -> Asked:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from celery import Celery
 
+from app import imports
 from app.collect.sweep import sweep
 from app.domain.collection.budgets import Amounts
 from app.domain.problem import Problem
 from app.domain.trajectory import Run
-from app.store import endpoints, evaluations, problems, rollups, tables
+from app.store import endpoints, evaluations, leases, problems, rollups, tables
 from app.store import trajectories as runs
 from app.store.collection import ledger, lifecycle
 from app.store.database import Database
@@ -104,3 +107,26 @@ def test_lapsed_calls_are_settled_while_a_worker_stores_an_answer(
     with database.read() as connection:
         spent = connection.scalar(sa.select(tables.collections.c.spent_calls))
     assert spent == 3
+
+
+def test_an_import_of_a_problem_goes_on_while_a_worker_stores_its_result(
+    database: Database, tmp_path: Path
+) -> None:
+    """The import sets the problem's licence and shares the running job; the worker, which has
+    locked the job, records the problem's operators.
+    """
+    path = tmp_path / "samples.jsonl"
+    sample = {"name": "softmax", "reference": "class Model: pass", "candidate": "class ModelNew: 1"}
+    path.write_text(json.dumps({**sample, "backend": "torch", "licence": "MIT"}) + "\n")
+    imports.jsonl(database, path, run="first")
+    with database.begin() as connection:
+        job_id = connection.scalar(sa.select(tables.jobs.c.job_id))
+        lease = leases.claim(connection, job_id, "worker", 60.0)
+        assert lease is not None
+    with database.begin() as connection:
+        assert leases.finish(connection, lease) is not None
+        with started(lambda: imports.jsonl(database, path, run="second")) as later:
+            waits_or_ends(database, later)
+            problems.set_operators(connection, job_id, "aten::softmax")
+            connection.commit()
+            later.result()
