@@ -38,7 +38,15 @@ MODULES = frozenset(
 HARMLESS = frozenset(
     {
         "inspect.signature",
+        "inspect.Signature",
+        "inspect.Signature.empty",
         "inspect.Parameter",
+        "inspect.Parameter.KEYWORD_ONLY",
+        "inspect.Parameter.POSITIONAL_ONLY",
+        "inspect.Parameter.POSITIONAL_OR_KEYWORD",
+        "inspect.Parameter.VAR_KEYWORD",
+        "inspect.Parameter.VAR_POSITIONAL",
+        "inspect.Parameter.empty",
         "timeit.default_timer",
         "multiprocessing.cpu_count",
         "gc.collect",

@@ -52,6 +52,11 @@ HEAD = (
         ("getattr(sys, ''.join(a))", "getattr(sys, ''.join(a))"),
         ("getattr(torch._C, a + b)", "getattr(torch._C, a + b)"),
         ("compile(text, 'a', 'exec')", "compile()"),
+        (
+            "import inspect\ninspect.Signature.from_callable.__globals__",
+            "inspect.Signature.from_callable.__globals__",
+        ),
+        ("import inspect\ninspect.currentframe()", "inspect.currentframe"),
         ("import runpy", "runpy"),
         ("import timeit", "timeit"),
         ("from cProfile import Profile", "cProfile.Profile"),
@@ -95,6 +100,8 @@ def test_a_way_is_named(source: str, way: str) -> None:
         "ctx = tl\nx = tl.load\nF = torch.nn.functional",
         "setattr(self, 'x', 1)\nvars(self)",
         "import ctypes\nfrom torch.utils.cpp_extension import load_inline",
+        "import inspect\nmissing = p.default is inspect.Parameter.empty",
+        "import inspect\nkind = p.kind is not inspect.Parameter.VAR_KEYWORD",
     ],
 )
 def test_what_honest_sources_do_is_no_way(source: str) -> None:
