@@ -143,7 +143,7 @@ def probe(ctx: click.Context, name: str, as_json: bool) -> None:
     with output.err().status("asking"):
         outcome = probes.probe(found, key=caller.key_of(found))
     with accounts.database(ctx.obj) as connection:
-        endpoints.probed(connection, name, outcome.capabilities)
+        endpoints.probed(connection, found, outcome.capabilities)
     if as_json:
         output.json_out(outcome.capabilities)
     else:

@@ -80,11 +80,22 @@ def listed(connection: sa.Connection) -> list[Endpoint]:
     return [_endpoint(row) for row in rows]
 
 
-def probed(connection: sa.Connection, name: str, capabilities: Mapping[str, Any]) -> None:
-    """Store the findings of a probe.  Raises MissingError."""
-    config = replace(get(connection, name), capabilities=capabilities)
+def probed(
+    connection: sa.Connection, asked: EndpointConfig, capabilities: Mapping[str, Any]
+) -> None:
+    """Store the findings of a probe of the endpoint as it was asked.  Raises MissingError, and
+    RequestError where the endpoint has been changed since: the findings are not about it.
+    """
+    connection.execute(sa.select(_e.name).where(_e.name == asked.name).with_for_update())
+    stored = get(connection, asked.name)
+    if replace(stored, capabilities={}) != replace(asked, capabilities={}):
+        raise RequestError(
+            f"endpoint {asked.name!r}: expected the one that was probed, got another one, stored"
+            " meanwhile; probe it again"
+        )
+    config = replace(stored, capabilities=capabilities)
     values = {"config": asdict(config), "probed_at": sa.func.now()}
-    connection.execute(sa.update(endpoints).where(_e.name == name).values(values))
+    connection.execute(sa.update(endpoints).where(_e.name == asked.name).values(values))
 
 
 def remove(connection: sa.Connection, name: str, user: User | None = None) -> None:

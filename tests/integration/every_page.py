@@ -159,7 +159,11 @@ def _collect(database: Database, settings: Settings) -> None:
     site.start(collecting.specification())
     site.run()
     with database.begin() as connection:
-        endpoints.probed(connection, "local", {"seed": True, "warnings": ["no usage is reported"]})
+        endpoints.probed(
+            connection,
+            endpoints.get(connection, "local"),
+            {"seed": True, "warnings": ["no usage is reported"]},
+        )
         workers.beat(connection, worker="w", endpoint="local", in_flight=1, has_key=True)
     broker.close()
 

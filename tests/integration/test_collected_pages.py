@@ -78,7 +78,7 @@ def test_pages_show_how_endpoints_are(collected, settings):
     with site.database.begin() as connection:
         endpoints.probed(
             connection,
-            "local",
+            endpoints.get(connection, "local"),
             {"seed": True, "models": ["m", "n"], "warnings": ["<b>no usage</b> is reported"]},
         )
         workers.beat(connection, worker="w", endpoint="local", in_flight=1, has_key=True)

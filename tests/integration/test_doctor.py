@@ -119,7 +119,9 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
 
     with client.database.begin() as connection:
         workers.beat(connection, worker="w", endpoint="far", in_flight=3, has_key=False)
-        endpoints.probed(connection, "far", {"warnings": ["no token ids"]})
+        endpoints.probed(
+            connection, endpoints.get(connection, "far"), {"warnings": ["no token ids"]}
+        )
     found = examined(settings)
     assert "none of them has FAR_KEY in its environment" in found["endpoint far"].found
     assert found["endpoint far"].outcome == CheckStatus.FAIL
@@ -127,7 +129,7 @@ def test_an_endpoint_that_collections_wait_for_needs_a_worker_with_its_key(
 
     with client.database.begin() as connection:
         workers.beat(connection, worker="w", endpoint="far", in_flight=3, has_key=True)
-        endpoints.probed(connection, "far", {"warnings": []})
+        endpoints.probed(connection, endpoints.get(connection, "far"), {"warnings": []})
     found = examined(settings)
     assert (found["endpoint far"].outcome, found["probe of far"].outcome) == (
         CheckStatus.OK,

@@ -26,10 +26,19 @@ def test_an_endpoint_is_stored_whole(database):
     with database.begin() as connection:
         endpoints.add(connection, CONFIG)
         assert endpoints.get(connection, "local") == CONFIG
-        endpoints.probed(connection, "local", {"seed": True})
+        endpoints.probed(connection, endpoints.get(connection, "local"), {"seed": True})
         found = endpoints.find(connection, "local")
     assert found.config == replace(CONFIG, capabilities={"seed": True})
     assert found.probed_at is not None
+
+
+def test_findings_of_a_probe_are_not_those_of_an_endpoint_changed_meanwhile(database):
+    with database.begin() as connection:
+        endpoints.add(connection, CONFIG)
+        endpoints.add(connection, replace(CONFIG, model="other"), replace=True)
+        with pytest.raises(RequestError, match="probe it again"):
+            endpoints.probed(connection, CONFIG, {"seed": True})
+        assert endpoints.find(connection, "local").probed_at is None
 
 
 def test_an_endpoint_is_replaced_only_where_that_is_asked_for(database):
