@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.web import formatting
 from app.web.charts import axis, line_plot
 from app.web.charts.line_plot import Series
 
@@ -196,3 +197,16 @@ def test_values_without_a_place_are_gaps(odd: float) -> None:
     assert (
         line_plot.lines([Series(name="a", points=[(0.0, odd)])], x_label="x", y_label="y") is None
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ((0.0, 0.2, 1.0), ["0 %", "20 %", "100 %"]),
+        ((0.0, 0.025), ["0.0 %", "2.5 %"]),
+        ((-0.2, 0.0), ["−20 %", "0 %"]),
+    ],
+)
+def test_ticks_have_no_needless_zeros(values: tuple[float, ...], labels: list[str]) -> None:
+    found = axis.ticked(values, axis.Axis(-1, 1, 0, 100), formatting.percent)
+    assert [tick.label for tick in found] == labels
