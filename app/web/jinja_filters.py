@@ -55,6 +55,8 @@ SIGNS = {
     "draining": ("calm", "pause"),
     "quarantined": ("bad", "warning"),
     "silent": ("warn", "question"),
+    # workers of an endpoint
+    "no key": ("warn", "warning"),
     # a dataset
     "fresh": ("good", "check"),
     "stale": ("warn", "warning"),

@@ -203,6 +203,8 @@ def spec_of(given: Any) -> Spec:
         listed = f"one of {', '.join(expected.options)}" if expected.options else "a number"
         raise ValueError(f"{name}: expected {listed}, got {values[name]!r}") from error
     kind_of(spec)
+    if spec.policy is not None:
+        policies.find(spec.policy)
     return spec
 
 

@@ -128,12 +128,9 @@ def read(export_job_id: UUID) -> flask.Response:
 )
 def resume(export_job_id: UUID) -> flask.Response:
     """Go on with a dataset after its process was lost."""
-    if (state := _job(export_job_id).state) not in ("queued", "interrupted"):
-        refuse(
-            409,
-            "conflict",
-            f"expected an export that is queued or interrupted, got one that is {state}",
-        )
+    if (state := _job(export_job_id).state) not in background.RESUMABLE:
+        expected = " or ".join(background.RESUMABLE)
+        refuse(409, "conflict", f"expected an export that is {expected}, got one that is {state}")
     background.resume(request_context.database(), export_job_id)
     _note("export.resume", export_job_id)
     return answer(_described(_job(export_job_id)), 202)

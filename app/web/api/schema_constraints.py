@@ -29,6 +29,7 @@ PIN = r"^[a-z0-9][a-z0-9-]{0,62}(\.[0-9]{1,2})?\Z"
 SOURCE_SET = r"^[A-Za-z0-9_-]{1,200}\Z"
 REASON = r"^(?=[\s\S]*\S[\s\S]+\S)[^\x00\ud800-\udfff]*\Z"
 """At least three characters between blanks."""
+POLICY = rf"^({'|'.join(POLICIES)})(@[0-9]+)?$"
 ECMA = {
     NO_NUL: r"^[^\u0000]*$",
     IDENTIFIER: r"^[A-Za-z_][A-Za-z0-9_]*$",
@@ -151,7 +152,7 @@ def bound_options(options: Schema) -> None:
         narrow(properties[name], minimum=least, maximum=most)
     for name, values in named.items():
         narrow(properties[name], enum=list(values))
-    narrow(properties["policy"], pattern=rf"^({'|'.join(POLICIES)})(@[0-9]+)?$")
+    narrow(properties["policy"], pattern=POLICY)
     narrow(properties["baselines"], items={"enum": list(BASELINES)})
 
 
@@ -170,6 +171,7 @@ def _bound_spec(spec: Schema) -> None:
     elsewhere: Schema = {"properties": {"source": {"not": {"const": "problems"}}}}
     spec["anyOf"] = [elsewhere, {"properties": {"pass_rate": _NULL}}, _given("rate_run")]
     properties["where"] |= {"format": "assay-where"}
+    narrow(properties["policy"], pattern=POLICY)
     properties["mrs"] = dict(_NULL)  # names a file, and no request may
     properties["tokenizer"] |= {"enum": [COUNTER]}
     for each in properties.values():

@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import Conflict, NotFound
 from werkzeug.wrappers import Response
 
 from app.collect import control, health, report
-from app.domain.request import MissingError
+from app.domain.request import ConflictError, MissingError
 from app.domain.user import Scope
 from app.store.browse import collecting, paging
 from app.store.collection import lifecycle
@@ -116,11 +116,16 @@ def live_part(collection_id: UUID) -> flask.Response:
 @blueprint.post("/collections/<uuid:collection_id>/<any(pause,resume,stop):action>")
 @requires(Scope.SUBMIT)
 def change(collection_id: UUID, action: str) -> Response:
-    """Pause, resume or stop."""
+    """Pause, resume or stop; 409 where its state does not allow it."""
     name = str(collection_id)
-    control.change(
-        request_context.database(), request_context.broker(), name, action, current_user().name
-    )
+    try:
+        control.change(
+            request_context.database(), request_context.broker(), name, action, current_user().name
+        )
+    except MissingError as error:
+        raise NotFound(str(error)) from error
+    except ConflictError as error:
+        raise Conflict(str(error)) from error
     return flask.redirect(flask.url_for("collecting.page", collection_id=collection_id), 303)
 
 

@@ -223,9 +223,7 @@ def make() -> Response:
 @requires("read")
 def job(export_job_id: UUID) -> str:
     """Progress of a dataset."""
-    body, etag = live_updates.fragment(
-        f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id)
-    )
+    body, etag = live_updates.fragment(_job_key(export_job_id), TOPICS, lambda: _job(export_job_id))
     return flask.render_template(
         "export_job.html",
         export_job_id=export_job_id,
@@ -239,21 +237,22 @@ def job(export_job_id: UUID) -> str:
 @requires("read")
 def job_live(export_job_id: UUID) -> flask.Response:
     """The live part of the page."""
-    return live_updates.answer(f"export job {export_job_id}", TOPICS, lambda: _job(export_job_id))
+    return live_updates.answer(_job_key(export_job_id), TOPICS, lambda: _job(export_job_id))
 
 
 @blueprint.post("/exports/jobs/<uuid:export_job_id>/<any(cancel,resume):action>")
 @requires(Scope.EXPORT)
 def change_job(export_job_id: UUID, action: str) -> Response:
     """Stop a job, or have one without a process taken up again."""
-    with request_context.database().begin() as connection:
-        if export_jobs.get(connection, export_job_id) is None:
-            request_context.missing("export job", export_job_id)
-        audit.record(connection, current_user(), f"export.{action}", f"export job {export_job_id}")
-    if action == "cancel":
-        background.cancel(request_context.database(), export_job_id)
-    else:
-        background.resume(request_context.database(), export_job_id)
+    found = request_context.found("export job", export_job_id, export_jobs.get)
+    if action == "resume" and found.state not in background.RESUMABLE:
+        expected = " or ".join(background.RESUMABLE)
+        raise Conflict(f"Expected a job that is {expected}, got one that is {found.state}.")
+    change = background.cancel if action == "cancel" else background.resume
+    if change(request_context.database(), export_job_id) is not False:  # None of `resume`
+        subject = f"export job {export_job_id}"
+        with request_context.database().begin() as connection:
+            audit.record(connection, current_user(), f"export.{action}", subject)
     return flask.redirect(flask.url_for("exports.job", export_job_id=export_job_id))
 
 
@@ -293,12 +292,9 @@ def file(export_id: UUID, name: str) -> Response:
     found = _read(export_id)
     if name not in {"manifest.json", *(entry["path"] for entry in found.manifest["files"])}:
         raise NotFound(f"The dataset has no file {name!r}.")
-    path = Path(found.directory) / name
+    path = present(found).absolute() / name
     if not path.is_file():
-        raise Gone(
-            f"The folder {found.directory} is not on this machine any more; `assay reproduce` makes"
-            " it again."
-        )
+        raise Gone(f"The file {path} is not on this machine any more.")
     is_text = path.suffix in (".md", ".json", ".jsonl", ".txt")
     kind = "text/plain" if is_text else "application/octet-stream"
     return flask.send_file(path, mimetype=kind, as_attachment=True, download_name=path.name)
@@ -343,10 +339,7 @@ def diff(export_id: UUID) -> str:
     if other is None:
         raise BadRequest("against: expected the id of another dataset, got nothing")
     theirs = _read(other)
-    for each in (ours, theirs):
-        if not Path(each.directory).is_dir():
-            raise Gone(f"The folder {each.directory} is not on this machine any more.")
-    asked = {"before": theirs.directory, "after": ours.directory}
+    asked = {"before": str(present(theirs)), "after": str(present(ours))}
     return flask.render_template(
         "export_diff.html",
         ours=ours,
@@ -380,6 +373,10 @@ def _page(connection: Connection, view: View) -> paging.Page[Dataset]:
         newer_than=request_context.id_argument("newer_than"),
         limit=request_context.row_limit(),
     )
+
+
+def _job_key(export_job_id: UUID) -> str:
+    return f"export job {export_job_id} {current_user().may(Scope.EXPORT)}"
 
 
 def _job(export_job_id: UUID) -> str:
