@@ -7,9 +7,9 @@ proxy in front might see other requests in it than this server does.
 
     accept       at most `per_address` connections of one address: more are told 503 and closed
     header       HEADER_S from its first byte, or from the connection's beginning, to its last
-    keep-alive   IDLE_S between two requests: longer than the clients' own 15 to 30 s, so that they
-                 are the ones that
-    close body         BODY_S and a second more for every BODY_BYTES_PER_S bytes
+    keep-alive   IDLE_S between two requests: longer than the clients' own 15 to 30 s, so that it is
+                 they who close
+    body         BODY_S and a second more for every BODY_BYTES_PER_S bytes
     response     SEND_S for each piece that the client takes
 
 It does not guard against many addresses at once, which is a proxy's or a firewall's to do.

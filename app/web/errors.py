@@ -45,6 +45,14 @@ def as_json(status: int, kind: str, message: str, **details: object) -> flask.Re
     return response
 
 
+def as_page(
+    code: int, name: str, message: str, unsent: unsent_forms.UnsentForm | None = None
+) -> flask.Response:
+    """The page for people."""
+    body = flask.render_template("error.html", code=code, name=name, message=message, unsent=unsent)
+    return flask.Response(body, status=code, mimetype="text/html")
+
+
 def for_programs() -> bool:
     """Return whether the sender of this request reads JSON."""
     accepted = flask.request.accept_mimetypes
@@ -68,8 +76,7 @@ def _answer(
 ) -> flask.Response:
     if for_programs():
         return as_json(code, re.sub(r"[^a-z]+", "_", name.lower()).strip("_"), message)
-    body = flask.render_template("error.html", code=code, name=name, message=message, unsent=unsent)
-    return flask.Response(body, status=code, mimetype="text/html")
+    return as_page(code, name, message, unsent)
 
 
 def _http(error: HTTPException) -> flask.Response:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from werkzeug.exceptions import BadRequest
+from werkzeug.exceptions import BadRequest, ServiceUnavailable
 
 from app.settings import ARROW_POOL, Settings
 
 MODULE = "app.export.subprocess_entry"
 MOST = 2
 """Errands of this process at a time: each takes a core of the database and one of its own."""
+RETRY_S = 5
+"""Seconds after which to come back while as many are under way."""
 _free = threading.BoundedSemaphore(MOST)
 
 
@@ -36,15 +38,19 @@ class Step:
     """0: not known."""
     answer: dict[str, Any] | None = None
     error: str = ""
+    is_busy: bool = False
+    """True where MOST errands are under way, and this one was not begun."""
     failed: bool = False
     """True for an infrastructure fault: the process ended without an answer."""
 
 
 def ask(settings: Settings, errand: str, asked: dict[str, Any]) -> dict[str, Any]:
     """The answer of an errand that takes little time.  Raises BadRequest where the request makes no
-    sense, ErrandError where the process fails.
+    sense, ServiceUnavailable where MOST others are under way, ErrandError where the process fails.
     """
     last = list(steps(settings, errand, asked))[-1]
+    if last.is_busy:
+        raise ServiceUnavailable(last.error, retry_after=RETRY_S)
     if last.failed:
         raise ErrandError(last.error)
     if last.answer is None:
@@ -56,9 +62,10 @@ def steps(settings: Settings, errand: str, asked: dict[str, Any]) -> Iterator[St
     """Progress as it comes, then the answer or an error.  The process ends with the iterator."""
     if not _free.acquire(blocking=False):
         yield Step(
+            is_busy=True,
             error=(
                 f"{MOST} counts are under way on this server already: try again when one has ended"
-            )
+            ),
         )
         return
     try:

@@ -62,17 +62,17 @@ def view(codes: Sequence[KernelCode]) -> KernelCodeView | None:
     groups = _grouped(codes)
     if not groups:
         return None
-    asked = request_context.argument("kernel") or "0"
-    if not asked.isdecimal() or int(asked) >= len(groups):
+    asked = request_context.number_argument("kernel") or 0
+    if asked >= len(groups):
         raise NotFound(f"There is no kernel {asked}: {len(groups)} are stored.")
-    forms = groups[int(asked)][1]
+    forms = groups[asked][1]
     form = request_context.argument("form") or list(forms)[-1]
     if form not in forms:
         raise NotFound(f"There is no {form} of this kernel: {', '.join(forms)} are stored.")
     lines = parsed(forms[form], form)
     return KernelCodeView(
         kernels=tuple(name for name, _ in groups),
-        kernel=int(asked),
+        kernel=asked,
         forms=tuple(forms),
         form=form,
         lines=tuple(lines[:LINES]),

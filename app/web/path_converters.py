@@ -8,10 +8,10 @@ from werkzeug.routing import BaseConverter
 
 class Collection(BaseConverter):
     """Id or name of a collection: a name may hold `/`, and never `:`, which comes
-    before an action.
+    before an action, or NUL.
     """
 
-    regex = "[^:]+"
+    regex = "[^:\\x00]+"
     part_isolating = False
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
@@ -21,6 +22,9 @@ _T = TypeVar("_T")
 
 PAGE_ROWS = 50
 """Rows of one page of a list."""
+LARGEST = 2**31 - 1
+"""Largest number that a column of whole numbers holds."""
+_NUMBER = re.compile("[0-9]{1,10}")
 TABLE_ROWS = 2_000
 """Rows of one `.json` or `.csv` of a list; the header Link leads to the rest."""
 
@@ -87,21 +91,55 @@ def argument(name: str) -> str:
     """A query parameter without surrounding space; empty where it is absent.  NUL is
     refused: no column holds it.
     """
-    value = flask.request.args.get(name, "").strip()
-    if "\0" in value:
+    return _text(name, flask.request.args)
+
+
+def form_field(name: str) -> str:
+    """A field of the form, as `argument` reads a query parameter."""
+    return _text(name, flask.request.form)
+
+
+def value(name: str) -> str:
+    """A query parameter or, where it is absent, a field of the form."""
+    return _text(name, flask.request.values)
+
+
+def _text(name: str, given: Mapping[str, str]) -> str:
+    text = given.get(name, "").strip()
+    if "\0" in text:
         raise BadRequest(f"{name}: expected text without NUL characters")
-    return value
+    return text
+
+
+def choice_argument(name: str, choices: Sequence[str], usual: str) -> str:
+    """A query parameter that is one of some words; `usual` where it is absent."""
+    asked = argument(name) or usual
+    if asked not in choices:
+        raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {asked!r}")
+    return asked
 
 
 def id_argument(name: str) -> UUID | None:
     """A query parameter that is a UUID; None where it is absent."""
-    value = argument(name)
-    if not value:
+    text = argument(name)
+    if not text:
         return None
     try:
-        return UUID(value)
+        return UUID(text)
     except ValueError:
-        raise BadRequest(f"{name}: expected a UUID, got {value!r}") from None
+        raise BadRequest(f"{name}: expected a UUID, got {text!r}") from None
+
+
+def number_argument(name: str) -> int | None:
+    """A query parameter that is a whole number of those that columns hold; None where it is
+    absent.
+    """
+    text = argument(name)
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text) or int(text) > LARGEST:
+        raise BadRequest(f"{name}: expected a whole number from 0 to {LARGEST}, got {text[:40]!r}")
+    return int(text)
 
 
 def known_arguments(*names: str) -> None:
@@ -115,7 +153,7 @@ def known_arguments(*names: str) -> None:
 
 def with_arguments(endpoint: str, **arguments: str) -> str:
     """The URL of a list with those query parameters that are not empty."""
-    return flask.url_for(endpoint, **{name: value for name, value in arguments.items() if value})  # type: ignore[arg-type]
+    return flask.url_for(endpoint, **{name: text for name, text in arguments.items() if text})  # type: ignore[arg-type]
 
 
 def missing(noun: str, identifier: UUID) -> NoReturn:
@@ -126,8 +164,8 @@ def missing(noun: str, identifier: UUID) -> NoReturn:
 def found(noun: str, identifier: UUID, read: Callable[[Connection, UUID], _T | None]) -> _T:
     """The object of that id, read in one snapshot; answers 404 where there is none."""
     with database().snapshot() as connection:
-        value = read(connection, identifier)
-    return missing(noun, identifier) if value is None else value
+        stored = read(connection, identifier)
+    return missing(noun, identifier) if stored is None else stored
 
 
 def attachment(body: bytes, name: str) -> flask.Response:

@@ -141,7 +141,7 @@ class _SlowError(Exception):
 
 
 def highlighted(text: str, lexer: Lexer) -> Markup | None:
-    """The text with CSS classes, escaped by Pygments; None where it takes longer than HIGHLIGHT_S."""
+    """The text with CSS classes, escaped by Pygments; None where that takes over HIGHLIGHT_S."""
     tokens = _until(lexer.get_tokens(text), time.monotonic() + HIGHLIGHT_S)
     formatter = HtmlFormatter(nowrap=True, classprefix="k-")
     try:

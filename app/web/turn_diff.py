@@ -34,12 +34,13 @@ def against(found: trajectory.TrajectoryPage, at: int) -> tuple[int | None, str]
         credited = [turn for turn in coded if turn.credited is not None]
         best = max(credited, key=lambda turn: turn.credited or 0.0, default=None)
         return (best.turn_index, "the best of the other turns") if best else (None, "")
-    if not asked.isdecimal() or int(asked) not in [turn.turn_index for turn in coded]:
-        known = ", ".join(str(turn.turn_index) for turn in coded)
+    known = {str(turn.turn_index): turn.turn_index for turn in coded}
+    if asked not in known:
         raise BadRequest(
-            f"against: expected previous, best or another turn with code ({known}), got {asked!r}"
+            "against: expected previous, best or another turn with code"
+            f" ({', '.join(known)}), got {asked[:40]!r}"
         )
-    return int(asked), "chosen"
+    return known[asked], "chosen"
 
 
 def diff(turn: trajectory.TurnPage, other: trajectory.TurnPage, why: str) -> DiffView:

@@ -8,7 +8,7 @@ import mmap
 
 import flask
 import pytest
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import BadRequest, NotFound
 
 from app.domain.evidence import KernelCode
 from app.web import kernel_code_view
@@ -104,7 +104,9 @@ def test_a_kernel_that_was_compiled_twice_is_two() -> None:
         )
     with app.test_request_context("/"):
         assert kernel_code_view.view([]) is None
-    for query in ("kernel=2", "kernel=-1", "form=exe"):
+    with app.test_request_context("/?kernel=-1"), pytest.raises(BadRequest):
+        kernel_code_view.view(codes)
+    for query in ("kernel=2", "form=exe"):
         with app.test_request_context(f"/?{query}"), pytest.raises(NotFound):
             kernel_code_view.view(codes)
 

@@ -131,11 +131,15 @@ def refuse(
     status: int, kind: str, message: str, *, retry_after_s: int | None = None, **details: object
 ) -> NoReturn:
     """End the request with an error; with `retry_after_s` the same request may
-    succeed after that many seconds.
+    succeed after that many seconds.  A person, whose form leads here as well, gets a page.
     """
     if retry_after_s is not None:
         details["retry_after_s"] = retry_after_s
-    response = errors.as_json(status, kind, message, **details)
+    response = (
+        errors.as_json(status, kind, message, **details)
+        if errors.for_programs()
+        else errors.as_page(status, kind.replace("_", " ").capitalize(), message)
+    )
     if retry_after_s is not None:
         response.headers["Retry-After"] = str(retry_after_s)
     flask.abort(response)

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from app import enqueue
 from app.domain import freeform
-from app.domain.request import RequestError
+from app.domain.request import ConflictError, RequestError
 from app.domain.rollout import Rollout
 from app.domain.trajectory import Message
 from app.domain.user import Scope
@@ -80,6 +80,10 @@ def accept(rollouts: list[Rollout]) -> list[UUID]:
 def _rollout(body: RolloutBody) -> Rollout:
     if body.workflow != schemas.WORKFLOW:
         raise RequestError(f"workflow: expected {schemas.WORKFLOW!r}, got {body.workflow!r}")
+    if body.run not in (None, body.campaign.name):
+        raise ConflictError(
+            f"run: expected {body.campaign.name!r}, the campaign's name, got {body.run!r}"
+        )
     freeform.check(body.claims, "claims")
     problem = body.problem or (
         schemas.ProblemBody(reference=body.reference) if body.reference is not None else None

@@ -10,7 +10,7 @@ and in a template `<form method="post">{{ csrf_field() }} …`.
 
 Every view states the right it needs: `@public`, `@requires(…)`, or `@by_session` for changes of
 one's own account.  One exception: while the database holds no user at all, a person at this machine
-is `LOCAL` and may do everything (`guard`).
+is `LOCAL` and may do everything (`authentication`).
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def configuration() -> str:
 @requires(Scope.ADMINISTER)
 def raw(name: str) -> str:
     """A table, row by row."""
-    found = _raw(name)
+    found = _raw(name, request_context.PAGE_ROWS)
     return flask.render_template(
         "raw.html",
         page=found,
@@ -124,14 +124,18 @@ def raw(name: str) -> str:
 @blueprint.get("/admin/tables/<name>.<any(json,csv):kind>")
 @requires(Scope.ADMINISTER)
 def raw_table(name: str, kind: str) -> flask.Response:
-    """The same rows as data."""
-    found = _raw(name)
-    return table_export.answer(
+    """The rows as data; where there are more, the header Link leads to them."""
+    found = _raw(name, request_context.TABLE_ROWS)
+    response = table_export.answer(
         kind, name, [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     )
+    if found.next_key:
+        rest = flask.url_for("admin.raw_table", name=name, kind=kind, before=found.next_key)
+        response.headers["Link"] = f'<{rest}>; rel="next"'
+    return response
 
 
-def _raw(name: str) -> admin.RawPage:
+def _raw(name: str, most: int) -> admin.RawPage:
     request_context.known_arguments("before")
     with request_context.database().snapshot() as connection:
         try:
@@ -139,7 +143,7 @@ def _raw(name: str) -> admin.RawPage:
                 connection,
                 name,
                 before=request_context.argument("before") or None,
-                limit=request_context.PAGE_ROWS,
+                limit=most,
             )
         except ValueError as error:
             raise BadRequest(f"before: {error}") from error

@@ -19,6 +19,9 @@ from app.web.identity import current_user, requires
 
 blueprint = flask.Blueprint("compare", __name__)
 
+VIEWS = ("unified", "split")
+"""Layouts of the difference."""
+
 
 @blueprint.get("/compare")
 @requires("read")
@@ -26,7 +29,7 @@ def page() -> str:
     """`?a=<evaluation>&b=<evaluation>`."""
     request_context.known_arguments("a", "b", "view", "space", "context", "wrap", "done")
     a, b = _both()
-    view = request_context.argument("view") or "unified"
+    view = request_context.choice_argument("view", VIEWS, VIEWS[0])
     with request_context.database().snapshot() as connection:
         preferred = preferences.between(connection, a.evaluation_id, b.evaluation_id)
     comparison = _compared(a, b)
@@ -55,6 +58,7 @@ def page() -> str:
 @requires("read")
 def as_json() -> flask.Response:
     """The same for programs."""
+    request_context.known_arguments("a", "b")
     a, b = _both()
     comparison = _compared(a, b)
     return flask.jsonify(
@@ -82,8 +86,8 @@ def prefer() -> Response | tuple[str, int]:
     chosen = flask.request.form.get("chosen", "")
     if chosen not in ("a", "b"):
         raise BadRequest(f"chosen: expected a or b, got {chosen!r}")
-    if a.job.problem_id != b.job.problem_id:
-        raise BadRequest("Only candidates of the same problem make a pair.")
+    if a.evaluation_id == b.evaluation_id or a.job.problem_id != b.job.problem_id:
+        raise BadRequest("Only two evaluations of the same problem make a pair.")
     pair = (a, b) if chosen == "a" else (b, a)
     try:
         with request_context.database().begin() as connection:

@@ -13,7 +13,7 @@ from uuid import UUID
 import flask
 import zstandard
 from markupsafe import Markup
-from werkzeug.exceptions import Conflict, NotFound, ServiceUnavailable
+from werkzeug.exceptions import Conflict, NotFound
 from werkzeug.wrappers import Response
 
 from app import rejudging
@@ -46,8 +46,9 @@ server no more than a small one.
 @blueprint.get("")
 @requires("read")
 def index() -> Response:
-    """The list has moved: one grid shows all there is."""
-    return flask.redirect(flask.url_for("candidates.index", **flask.request.args.to_dict()), 308)  # type: ignore[arg-type]
+    """Lead to the list, which is at another address, with the same query."""
+    query = flask.request.query_string.decode("ascii", "replace")
+    return flask.redirect(flask.url_for("candidates.index") + (f"?{query}" if query else ""), 308)
 
 
 def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
@@ -279,12 +280,8 @@ def _decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def rerun(evaluation_id: UUID) -> Response:
     """Measure the same candidate again, as another job with new seeds."""
     found = _read(evaluation_id)
-    batcher = flask.current_app.extensions["assay"].get("submit_batcher")
-    if batcher is None:
-        raise ServiceUnavailable(
-            "There is no broker: set ASSAY_BROKER_URL, so that jobs can be sent."
-        )
-    job_id = batcher.accept([resubmission.request_of(found.job)])[0].job_id
+    [receipt] = request_context.submit_batcher().accept([resubmission.request_of(found.job)])
+    job_id = receipt.job_id
     with request_context.database().begin() as connection:
         audit.record(
             connection,

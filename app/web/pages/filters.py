@@ -25,13 +25,13 @@ def complete() -> flask.Response:
     behind `at` characters.
     """
     request_context.known_arguments("text", "at")
-    text, at = flask.request.args.get("text", ""), flask.request.args.get("at", "")
-    if len(text) > MAX_LENGTH or "\0" in text or not at.isdecimal() or int(at) > len(text):
+    text, at = flask.request.args.get("text", ""), request_context.number_argument("at")
+    if len(text) > MAX_LENGTH or "\0" in text or at is None or at > len(text):
         raise BadRequest(
             f"text, at: expected at most {MAX_LENGTH} characters and a place in them, got"
-            f" {at[:20]!r}"
+            f" {len(text)} and {at}"
         )
-    found = filter_completion.complete(text, int(at))
+    found = filter_completion.complete(text, at)
     options = [{"text": option.text, "doc": option.doc} for option in found.options]
     if found.values_of == "finding":
         options += _detectors(found.prefix.lower())

@@ -22,6 +22,7 @@ from app.domain import policy as policies
 from app.domain.metrics import Share
 from app.domain.verdict import Label, Verdict
 from app.store.browse import detector_statistics, paging, review
+from app.store.database import Connection
 from app.web import explained_findings, formatting, request_context, table_export
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series
@@ -122,7 +123,7 @@ def page(name: str) -> str:
         found = next((one for one in listed if one.detector == name), None)
         if found is None:
             raise NotFound(f"There is no detector {name!r}; known are {', '.join(DETECTORS)}.")
-        examples = _examples(connection, name, cleared)
+        examples = _examples(connection, name, cleared, request_context.PAGE_ROWS)
         days = detector_statistics.days(connection, DAYS)
     shown = examples[: request_context.PAGE_ROWS]
     more = str(shown[-1].finding_id) if len(examples) > len(shown) else None
@@ -150,14 +151,22 @@ def page(name: str) -> str:
 @blueprint.get("/hacks/<name>/examples.<any(json,csv):kind>")
 @requires("read")
 def examples(name: str, kind: str) -> flask.Response:
-    """Findings of one detector, as data."""
+    """Findings of one detector, as data; where there are more, the header Link leads to them."""
     request_context.known_arguments("before", "cleared")
+    cleared = request_context.argument("cleared")
+    most = request_context.TABLE_ROWS
     with request_context.database().snapshot() as connection:
-        return table_export.answer(
-            kind,
-            "examples",
-            _examples(connection, name, request_context.argument("cleared") == "yes"),
+        found = _examples(connection, name, cleared == "yes", most)
+        if not found and name not in _names(detector_statistics.counts(connection)):
+            raise NotFound(f"There is no detector {name!r}; known are {', '.join(DETECTORS)}.")
+    response = table_export.answer(kind, "examples", found[:most])
+    if len(found) > most:
+        place = {"before": str(found[most - 1].finding_id)} | (
+            {"cleared": cleared} if cleared else {}
         )
+        rest = flask.url_for("hacks.examples", name=name, kind=kind, **place)  # type: ignore[arg-type]
+        response.headers["Link"] = f'<{rest}>; rel="next"'
+    return response
 
 
 @blueprint.get("/hacks/changes")
@@ -230,10 +239,13 @@ def _difference(verdict: Verdict, before: str, reasons: Sequence[str]) -> dict[s
     }
 
 
-def _examples(connection: Any, name: str, cleared: bool) -> list[detector_statistics.Example]:
+def _examples(
+    connection: Connection, name: str, cleared: bool, most: int
+) -> list[detector_statistics.Example]:
+    """The next `most` findings, and one more where there are more."""
     before: UUID | None = request_context.id_argument("before")
     return detector_statistics.examples(
-        connection, name, cleared=cleared, before=before, limit=request_context.PAGE_ROWS + 1
+        connection, name, cleared=cleared, before=before, limit=most + 1
     )
 
 
@@ -241,11 +253,15 @@ def _detectors(
     counts: Sequence[detector_statistics.Count], quality: review.Quality
 ) -> list[Detector]:
     people = {each.detector: each for each in quality.detectors}
-    names = [*DETECTORS, *sorted({count.detector for count in counts} - DETECTORS.keys())]
     return [
         _detector(name, [count for count in counts if count.detector == name], people.get(name))
-        for name in names
+        for name in _names(counts)
     ]
+
+
+def _names(counts: Sequence[detector_statistics.Count]) -> list[str]:
+    """Detectors that are installed, and those of which findings are stored."""
+    return [*DETECTORS, *sorted({count.detector for count in counts} - DETECTORS.keys())]
 
 
 def _detector(

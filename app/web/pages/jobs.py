@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import BadRequest, ServiceUnavailable
+from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from app import enqueue, routing
@@ -234,13 +234,11 @@ def again(job_id: UUID) -> Response:
     """
     found = _read(job_id)
     if found.state in (JobState.FAILED, JobState.CANCELLED):
-        enqueue.retry(request_context.database(), request_context.submit_batcher().broker, job_id)
+        enqueue.retry(request_context.database(), request_context.broker(), job_id)
         _note("job.retry", job_id, {"state": found.state})
         return _to(job_id, "queued")
     if found.state != JobState.FINISHED:
         raise BadRequest(f"Expected a job that has ended, got one that is {found.state}.")
-    if flask.current_app.extensions["assay"].get("submit_batcher") is None:
-        raise ServiceUnavailable("This server has no broker: set ASSAY_BROKER_URL to submit jobs.")
     new_id = request_context.submit_batcher().accept([resubmission.request_of(found)])[0].job_id
     _note("job.again", job_id, {"job_id": str(new_id)})
     return _to(new_id, "sent")

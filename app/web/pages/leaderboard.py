@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import flask
-from werkzeug.exceptions import BadRequest
 
 from app.domain.metrics import Share
 from app.store.browse import leaderboard, paging, problems
@@ -75,9 +74,7 @@ def table(kind: str) -> flask.Response:
 def _asked() -> tuple[dict[str, str], int | None, paging.Page[problems.ProblemRow]]:
     request_context.known_arguments("set", "level", "after", "before")
     asked = {name: request_context.argument(name) for name in ("set", "level")}
-    if asked["level"] and not asked["level"].isdecimal():
-        raise BadRequest(f"level: expected a whole number, got {asked['level']!r}")
-    level = int(asked["level"]) if asked["level"] else None
+    level = request_context.number_argument("level")
     with request_context.database().snapshot() as connection:
         page = problems.page(
             connection,

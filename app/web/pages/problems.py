@@ -288,13 +288,10 @@ def _of(problem_id: UUID) -> filter_language.Compare:
 
 def _asked(view: View) -> dict[str, Any]:
     """Filters of `problems.page`."""
-    level = view.asked["level"]
-    if level and not level.isdecimal():
-        raise BadRequest(f"level: expected a whole number, got {level!r}")
     return {
         "name": view.asked["name"],
         "source_set": view.asked["set"],
-        "level": int(level) if level else None,
+        "level": request_context.number_argument("level"),
     }
 
 

@@ -51,9 +51,12 @@ def index() -> str:
 @blueprint.get("/notes.<any(json,csv):kind>")
 @requires("read")
 def table(kind: str) -> flask.Response:
-    """The comments as data."""
+    """The comments as data; with a tag, the things that have it, as on the page."""
     asked = _asked()
     with request_context.database().snapshot() as connection:
+        if asked["tag"]:
+            tagged = remarks.latest_tagged(connection, kind=asked["on"], tag=asked["tag"])
+            return table_export.answer(kind, "tagged", tagged)
         found = remarks.latest_comments(
             connection, kind=asked["on"], author=asked["author"], text=asked["text"], limit=5_000
         )
@@ -84,8 +87,8 @@ def change(on: str, subject_id: UUID) -> Response:
         with request_context.database().begin() as connection:
             if not remarks.exists(connection, kind, subject_id):
                 request_context.missing(on, subject_id)
-            if form.get("remove"):
-                remarks.remove_tag(connection, user, kind, subject_id, form["remove"])
+            if tag := request_context.form_field("remove"):
+                remarks.remove_tag(connection, user, kind, subject_id, tag)
             elif form.get("tag"):
                 remarks.add_tag(connection, user, kind, subject_id, form["tag"])
             else:

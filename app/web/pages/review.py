@@ -17,7 +17,7 @@ from app.domain import intervals
 from app.domain.review import HACK_TYPES, LOCK_S, MIN_REASON, Opinion
 from app.domain.user import Scope, User
 from app.domain.verdict import Label
-from app.store import review_queues, reviews, users
+from app.store import evaluations, review_queues, reviews, users
 from app.store.browse import evaluation, paging, review
 from app.store.database import Connection
 from app.store.review_queues import Conditions
@@ -127,15 +127,14 @@ def _page(connection: Connection, view: View) -> paging.Page[review.Item]:
 @requires(Scope.REVIEW)
 def add_queue() -> Response:
     """Give a filter a name and assign it to users."""
-    form = flask.request.form
-    conditions = Conditions(**{name: form.get(name, "").strip() for name in CONDITIONS})
+    conditions, name = _conditions(), request_context.form_field("name")
     try:
-        reviewers = [UUID(each) for each in form.getlist("reviewers")]
+        reviewers = [UUID(each) for each in flask.request.form.getlist("reviewers")]
         with request_context.database().begin() as connection:
             review_queues.add(
                 connection,
                 current_user(),
-                name=form.get("name", ""),
+                name=name,
                 conditions=conditions,
                 reviewers=reviewers,
             )
@@ -239,6 +238,7 @@ def item(evaluation_id: UUID) -> str:
 def lock(evaluation_id: UUID) -> Response:
     """Hold this item, so that no other person does the same work."""
     with request_context.database().begin() as connection:
+        _require(connection, evaluation_id)
         try:
             reviews.lock(connection, current_user(), evaluation_id)
         except reviews.LockedError as error:
@@ -269,6 +269,7 @@ def add(evaluation_id: UUID) -> Response:
     )
     try:
         with request_context.database().begin() as connection:
+            _require(connection, evaluation_id)
             review_id = reviews.add(connection, current_user(), evaluation_id, said)
     except reviews.LockedError as error:
         raise Conflict(str(error)) from error
@@ -282,6 +283,7 @@ def add(evaluation_id: UUID) -> Response:
 def skip(evaluation_id: UUID) -> Response:
     """Leave it for later."""
     with request_context.database().begin() as connection:
+        _require(connection, evaluation_id)
         reviews.skip(connection, current_user(), evaluation_id)
     return _next(current_user())
 
@@ -305,7 +307,13 @@ def undo(review_id: UUID) -> Response:
 
 def _conditions() -> Conditions:
     """The queue that the page or its form names."""
-    return Conditions(**{name: flask.request.values.get(name, "").strip() for name in CONDITIONS})
+    return Conditions(**{name: request_context.value(name) for name in CONDITIONS})
+
+
+def _require(connection: Connection, evaluation_id: UUID) -> None:
+    """Answer 404 where there is no such evaluation."""
+    if evaluations.get(connection, evaluation_id) is None:
+        request_context.missing("evaluation", evaluation_id)
 
 
 def _set(conditions: Conditions) -> dict[str, Any]:

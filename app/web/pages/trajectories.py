@@ -103,8 +103,8 @@ def listing(kind: str) -> flask.Response:
 def page(trajectory_id: UUID) -> str:
     """One turn under one tab, with the rail of all turns."""
     request_context.known_arguments(*ARGUMENTS)
-    tab = _choice("tab", TABS, FIRST_TAB)
-    view = _choice("view", VIEWS, "unified")
+    tab = request_context.choice_argument("tab", TABS, FIRST_TAB)
+    view = request_context.choice_argument("view", VIEWS, "unified")
     with request_context.database().snapshot() as connection:
         found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
@@ -182,7 +182,7 @@ def _rail_body(trajectory_id: UUID) -> str:
         page=found,
         rail=rail,
         at=at,
-        tab=_choice("tab", TABS, FIRST_TAB),
+        tab=request_context.choice_argument("tab", TABS, FIRST_TAB),
         state=f"{line.turn.state} {line.turn.status} {line.turn.verdict}" if line else "",
     )
 
@@ -192,7 +192,7 @@ def _rail_body(trajectory_id: UUID) -> str:
 def whole_conversation(trajectory_id: UUID) -> str:
     """All turns in one scroll: prompts, answers and feedback in order."""
     request_context.known_arguments("view")
-    view = _choice("view", CONVERSATION_VIEWS, "rendered")
+    view = request_context.choice_argument("view", CONVERSATION_VIEWS, "rendered")
     with request_context.database().snapshot() as connection:
         found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
@@ -223,22 +223,15 @@ def _attempt(turn: trajectory.TurnLine) -> attempt_plot.Attempt:
     )
 
 
-def _choice(name: str, choices: tuple[str, ...], usual: str) -> str:
-    value = request_context.argument(name) or usual
-    if value not in choices:
-        raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
-    return value
-
-
 def _turn_argument(found: trajectory.TrajectoryPage) -> int | None:
     """The turn that is asked for; the first where none is."""
-    asked = request_context.argument("turn")
+    asked = request_context.number_argument("turn")
     known = [turn.turn_index for turn in found.turns]
-    if not asked:
+    if asked is None:
         return known[0] if known else None
-    if not asked.isdecimal() or int(asked) not in known:
+    if asked not in known:
         raise NotFound(f"There is no turn {asked} in this trajectory; it has {len(known)}, from 0.")
-    return int(asked)
+    return asked
 
 
 def _shown(
@@ -299,7 +292,8 @@ def _read_turn(
         found = trajectory.read(connection, trajectory_id) or request_context.missing(
             "trajectory", trajectory_id
         )
-        turn = trajectory.turn(connection, trajectory_id, turn_index)
+        known = any(turn.turn_index == turn_index for turn in found.turns)
+        turn = trajectory.turn(connection, trajectory_id, turn_index) if known else None
     if turn is None:
         raise NotFound(f"There is no turn {turn_index} in this trajectory.")
     return found, turn

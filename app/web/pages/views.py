@@ -46,17 +46,16 @@ class Saved:
 @requires("reviewer")
 def save() -> Response:
     """Give a view a name."""
-    form = flask.request.form
-    page, name, query = form.get("page", ""), form.get("name", ""), form.get("query", "")
+    page, name = request_context.form_field("page"), request_context.form_field("name")
+    query = flask.request.form.get("query", "")
     if page not in LISTS:
         raise BadRequest(f"page: expected one of {', '.join(LISTS)}, got {page!r}")
     try:
-        if len(query) > MOST_CHARACTERS or "\0" in query:
-            raise ValueError(
-                f"query: expected at most {MOST_CHARACTERS} characters without NUL, got"
-                f" {len(query)}"
-            )
         pairs = parse_qsl(query, strict_parsing=bool(query))
+        if len(query) > MOST_CHARACTERS or not query.isprintable() or "%00" in query:
+            raise ValueError(
+                f"query: expected at most {MOST_CHARACTERS} characters of a URL, got {len(query)}"
+            )
         filter_language.parse(dict(pairs).get("where", ""))
         with request_context.database().begin() as connection:
             saved_filters.save(connection, current_user(), name=name, page=page, query=query)

@@ -29,6 +29,8 @@ mounted = flask.Blueprint("mounted", __name__)
 """Routes with paths that at the root mean something else here."""
 
 HOUR_S = 3600.0
+LEAST_ERRORS = 3
+"""Infrastructure faults from which on a candidate is listed, unless the request says otherwise."""
 _started = time.monotonic()
 
 
@@ -172,15 +174,14 @@ def allocate() -> Response:
 @requires("read")
 def problematic() -> Response:
     """Candidates that failed by an infrastructure fault again and again: they kill workers."""
-    text = flask.request.args.get("min_errors", "3")
-    if not text.isdecimal():
-        raise BadRequest(f"min_errors: expected a whole number, got {text!r}")
+    asked = request_context.number_argument("min_errors")
+    least = LEAST_ERRORS if asked is None else asked
     with request_context.database().snapshot() as connection:
-        found = kernelgym.problematic(connection, int(text))
+        found = kernelgym.problematic(connection, least)
     codes = [{"code_hash": code_hash, "error_count": count} for code_hash, count in found]
     return flask.jsonify(
         status="success",
-        min_errors_threshold=int(text),
+        min_errors_threshold=least,
         problematic_codes=codes,
         total_count=len(codes),
     )
