@@ -241,7 +241,7 @@ def _select(
     chosen.funnel.total = export_attempts.count(connection, draft.as_of)
     total = chosen.funnel.total if only is None else len(only.evaluation_ids)
     waiting: list[pa.Table] = []
-    for old in root.glob(f"{DECISIONS_STEM}-*"):  # of a call that was interrupted
+    for old in root.glob(f"{DECISIONS_STEM}-*"):  # left by an interrupted call
         old.unlink()
     decided = _Decisions(root)
     number = seen = planned = 0

@@ -199,7 +199,7 @@ class Database:
             where = self.url.render_as_string(hide_password=True)
             kind = DiskFullError if state == _DISK_FULL else DatabaseUnavailableError
             raise kind(f"PostgreSQL at {where}: {str(error.orig).strip()}") from error
-        except psycopg.OperationalError as error:  # of a COPY, which goes past SQLAlchemy
+        except psycopg.OperationalError as error:  # a COPY goes past SQLAlchemy
             where = self.url.render_as_string(hide_password=True)
             raise DatabaseUnavailableError(f"PostgreSQL at {where}: {error}") from error
         except InternalError as error:

@@ -39,7 +39,7 @@ def until(connection: sa.Connection, moment_s: float) -> Iterator[None]:
         if isinstance(error.orig, QueryCanceled):
             raise TimeOverError from error
         raise
-    except QueryCanceled as error:  # of a COPY, which goes past SQLAlchemy
+    except QueryCanceled as error:  # a COPY goes past SQLAlchemy
         raise TimeOverError from error
     finally:
         sa.event.remove(connection, "before_cursor_execute", limit)

@@ -52,7 +52,7 @@ def test_an_export_that_postgresql_breaks_off_goes_on(
     for name in (
         "data/train-00009.parquet",
         "decisions-00009.parquet",
-    ):  # of evaluations gone since
+    ):
         (tmp_path / ".set.unfinished" / name).write_bytes(b"an earlier call's")
     assert export.export(own, SPEC, tmp_path / "set").rows == dataset_seed.CORRECT_AND_CLEAN
     assert rendered == [0, 1, 2, 2, 3]
