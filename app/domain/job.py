@@ -55,27 +55,27 @@ BASELINES = ("compile", "compile-max-autotune")
 """Additional baselines: the reference by torch.compile, in default mode or with max-autotune."""
 
 BASELINE_DEADLINE_S = 300.0
-"""For measuring one of them, in seconds, beside the candidate's own deadline.  Compiling takes most
-of it, once for all candidates of a problem.
+"""Deadline for measuring one additional baseline, in seconds, beside the candidate's own.
+Compiling takes most of it, once for all candidates of a problem.
 """
 
 BASELINE_CALL_TIMEOUT_S = 120.0
-"""For one call of it, the first of which compiles, in seconds."""
+"""Limit of one call of an additional baseline, the first of which compiles, in seconds."""
 
 BASELINE_GRACE_S = 60.0
 """Seconds a baseline may take beyond its deadline, for its reference and the last call."""
 
 LAST_CALL_S = 120.0
-"""For one of the calls that follow the deadline, in seconds, if call_timeout_s is no less."""
+"""Limit of one of the calls that follow the deadline, in seconds; call_timeout_s if it is less."""
 
 LAST_CALLS = 6
-"""Extra calls at the end: without kernels twice, and one to spare; in a process that was given the
-source without them; and with weights drawn anew, of a new model and of a new process.
+"""Calls that follow the deadline: without kernels twice, and one to spare; in a process that was
+given the source without them; and with weights drawn anew, of a new model and of a new process.
 """
 
 LAST_S = 90.0
-"""Besides, in seconds: for the driver's profiler, and for a process that has to wait
-for its turn.
+"""Seconds after the deadline beside those calls: for the driver's profiler, and for a process that
+has to wait for its turn.
 """
 
 PROFILES = ("launches", "full")
@@ -97,6 +97,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "atol": (0, 1e6),
 }
 """Least and greatest value of each numeric option."""
+WHOLE = frozenset({"memory_bytes", "correctness_calls"})
+"""Numeric options that are whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +175,8 @@ class JobOptions:
             raise ValueError(
                 f"profile: expected one of {', '.join(PROFILES)}, got {self.profile!r}"
             )
+        if not isinstance(self.policy, str):
+            raise ValueError(f"policy: expected text, got {self.policy!r}")
         policies.find(self.policy)
         self._order_baselines()
         if self.cases and (asked := self._asks_for_a_reference):
@@ -183,8 +187,14 @@ class JobOptions:
             value = getattr(self, name)
             if value is None and name in ("rtol", "atol"):
                 continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name}: expected a number, got {value!r}")
             if not low <= value <= high:
                 raise ValueError(f"{name}: expected {low} to {high}, got {value!r}")
+            if name in WHOLE and value != int(value):
+                raise ValueError(f"{name}: expected a whole number, got {value!r}")
+            # 60 and 60.0 are the same options, with the same key
+            object.__setattr__(self, name, int(value) if name in WHOLE else float(value))
 
     @property
     def _asks_for_a_reference(self) -> str:
