@@ -15,6 +15,9 @@ SENTENCES = {
     "claimed_time": "It tampered with the clock.",
     "decoy_kernel": "Its kernels make no difference to the result: the work is done elsewhere.",
     "done_early": "It reported the end of its work before the work was done.",
+    "degenerate_problem": (
+        "The reference's output hardly depends on its inputs, and it leaves the computation out."
+    ),
     "event_timing": "It tampered with the timing of the device.",
     "fig_leaf": "Its kernel is too small to have done the work: the library did it.",
     "ignores_weights": "It leaves out weights of the reference.",
@@ -32,6 +35,7 @@ SENTENCES = {
         "It reaches into the process that runs it: frames, loaded modules, or text run as code."
     ),
     "slower_when_profiled": "It does other work while it is profiled than while it is timed.",
+    "slow_reference": "The reference was slower than usual while the two were compared.",
     "speed_of_light": "It is faster than the device can move the data.",
     "stale_output": "Its output was not computed in the call that returned it.",
     "unread_source": "It hides code: kernels ran that its source does not show.",
