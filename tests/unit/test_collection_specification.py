@@ -75,3 +75,23 @@ def test_a_specification_survives_json_and_toml() -> None:
 
 def test_every_amount_can_be_capped() -> None:
     assert set(NAMES) < set(vars(Caps()))
+
+
+@pytest.mark.parametrize(
+    ("text", "toml"),
+    [
+        ("[" * 100_000, False),
+        ('{"seed": ' + "1" * 5_000 + "}", False),
+        ("seed = " + "1" * 5_000, True),
+        ("seed = ", True),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_named(text: str, toml: bool) -> None:
+    with pytest.raises(RequestError, match=f"expected {'TOML' if toml else 'JSON'}"):
+        specs.loads(text, toml=toml)
+
+
+@pytest.mark.parametrize("text", ["1" * 5_000, "[" * 100_000])
+def test_a_value_that_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(RequestError, match=r"strategy\.turns: expected JSON or text"):
+        specs.put({}, "strategy.turns", text)

@@ -128,3 +128,8 @@ def test_bad_input_is_named() -> None:
         mismatch.survey(turns(drawn(0.1)), bounds=[(2.0, 1.0)])
     far = mismatch.metrics([Pair(train=[-1e-9], rollout=[-1e6])])
     assert all(math.isfinite(one) for name, one in far.items() if name not in ("rollout_ppl",))
+
+
+def test_a_survey_of_no_turns_is_refused() -> None:
+    with pytest.raises(CreditError, match="expected turns, got none"):
+        mismatch.survey([])

@@ -250,7 +250,7 @@ def mapping_of(text: str, *, toml: bool) -> dict[str, Any]:
     """The tables of a specification, not checked yet.  Raises RequestError."""
     try:
         value = tomllib.loads(text) if toml else json.loads(text)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more than 4,300 digits
         raise RequestError(
             f"specification: expected {'TOML' if toml else 'JSON'}: {error}"
         ) from error
@@ -272,3 +272,5 @@ def put(value: dict[str, Any], key: str, text: str) -> None:
         value[last] = json.loads(text)
     except json.JSONDecodeError:
         value[last] = text
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{key}: expected JSON or text: {error}") from error

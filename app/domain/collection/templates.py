@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from app.domain import source_text
 from app.domain.backend import BACKENDS
 from app.domain.request import MissingError, RequestError
 
@@ -31,6 +32,7 @@ REQUIRED = {
 """Kind → placeholders without which it says nothing."""
 
 LONGEST_BODY = 200_000
+"""Characters of a template at most: more than any model's context is worth."""
 SHORTEST_HASH = 6
 """Characters of a hash that name a version."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -67,8 +69,12 @@ def check(template: Template) -> None:
         raise RequestError(
             f"kind: expected one of {', '.join(PLACEHOLDERS)}, got {template.kind!r}"
         )
-    if not 0 < len(template.body) <= LONGEST_BODY or "\0" in template.body:
-        raise RequestError(f"template: expected 1 to {LONGEST_BODY} characters of text")
+    if not 0 < len(template.body) <= LONGEST_BODY:
+        raise RequestError(
+            f"template: expected 1 to {LONGEST_BODY} characters, got {len(template.body)}"
+        )
+    if source_text.printable(template.body) != template.body:
+        raise RequestError("template: expected text without NUL and lone surrogates")
     used, known = placeholders(template), PLACEHOLDERS[template.kind]
     if unknown := sorted(used - known):
         expected = ", ".join(f"{{{name}}}" for name in sorted(known))

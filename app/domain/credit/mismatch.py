@@ -119,8 +119,10 @@ def survey(
     veto: float | None = Mismatch().veto,
 ) -> list[Rejected]:
     """Turns that MRS and the veto drop at each pair of bounds.  Raises CreditError
-    for a turn without ratios.
+    for a turn without ratios, and for no turns.
     """
+    if not turns:
+        raise CreditError("expected turns, got none")
     chosen = [Mismatch(level=level, lower=lower, upper=upper, veto=veto) for lower, upper in bounds]
     return [_rejected(turns, one) for one in chosen]
 
