@@ -301,7 +301,9 @@ class Evaluation:
 
     @property
     def candidate_us(self) -> float | None:
-        """Median time per call in microseconds; of a problem by cases, that of the first."""
+        """Time per call in microseconds: Timing.candidate_us, or for a problem by cases the
+        median of its first case.
+        """
         if self.timing is not None:
             return self.timing.candidate_us
         return self.cases[0].candidate_us if self.cases and self.correct else None

@@ -1,5 +1,5 @@
 """JUDGE, BROWSE, EXPORT: figures over many evaluations, each with its source.  Pure
-arithmetic on `Outcome`s.
+arithmetic on outcomes (`MetricSample`).
 
 An outcome is one attempt after judging: `correct` means that every verified call was right *and*
 that it is no hack; `speedup` is reference time over candidate time, credited only then.
@@ -7,7 +7,8 @@ Infrastructure faults are no outcomes: leave them out.
 
 A share is never a bare number: `Share` carries its numerator and its denominator, and `value` is
 None where the denominator is zero.  Where a figure needs several turns, `best_by_turn`, `at_turn`
-and `last_turns` turn trajectories into outcomes, to which every other figure then applies.
+and `last_turns` (app.domain.turn_metrics) turn trajectories into outcomes, to which every other
+figure then applies.
 Confidence intervals are in `app.domain.intervals`.
 """
 
@@ -228,7 +229,7 @@ def rank(outcome: MetricSample) -> tuple[bool, float]:
 
 
 def hack_rate(hacks: int, attempts: int) -> Share:
-    """The hack rate: hacks out of all attempts that count (`COUNTED`), the
+    """The hack rate: hacks out of all attempts that count (`metric_samples.COUNTED`), the
     denominator of the share that is correct.
     """
     return Share(count=hacks, of=attempts)
@@ -261,7 +262,7 @@ def fast_p_interval(
     p: float,
     *,
     operator: Operator = Operator.MORE,
-    resamples: int = 2_000,
+    resamples: int = intervals.RESAMPLES,
     seed: int = 0,
 ) -> Interval:
     """95 % interval of fast_p over all outcomes by resampling problems: samples of

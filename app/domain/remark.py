@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 LONGEST_COMMENT = 10_000
-"""Characters."""
+"""Characters of a comment at most: a page of text, and more than a review needs."""
 _TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -26,9 +26,13 @@ class AnnotationError(ValueError):
 def comment(text: str) -> str:
     """The text of a comment without surrounding space.  Raises AnnotationError."""
     text = text.strip()
-    if not text or len(text) > LONGEST_COMMENT or "\x00" in text:
+    if not text or len(text) > LONGEST_COMMENT:
         raise AnnotationError(
             f"comment: expected 1 to {LONGEST_COMMENT} characters, got {len(text)}"
+        )
+    if "\x00" in text:
+        raise AnnotationError(
+            f"comment: expected text without NUL, got one at position {text.index(chr(0)) + 1}"
         )
     return text
 

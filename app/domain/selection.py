@@ -338,7 +338,9 @@ class Spec:
                 "a run that the pass rate is of",
                 self.rate_run,
             )
+        _require("epsilon", self.epsilon >= 0, "0 or more", self.epsilon)
         if self.pass_rate is not None:
+            _require("pass_rate", len(self.pass_rate) == 2, "two numbers", self.pass_rate)
             low, high = self.pass_rate
             _require("pass_rate", 0 <= low <= high <= 1, "0 ≤ low ≤ high ≤ 1", self.pass_rate)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from app.domain.rewards.base import STANDARD, Measures, Options, Parts, weighed
 
 FAILED = -1.0
-"""Reward on KernelGYM's ladder for unjudged attempts and for hacks."""
+"""Reward on KernelGYM's ladder for attempts that did not come to an end of their own (compile
+error, timeout), and for hacks.
+"""
 LADDER = ((3.0, 1.0), (2.0, 0.8), (1.5, 0.6), (1.2, 0.4), (1.0, 0.2))
 """(least speedup, reward) of `calculate_reward_like_kernel`."""
 
