@@ -3,6 +3,7 @@ fault of the server."""
 
 from __future__ import annotations
 
+import html
 import re
 import threading
 from collections.abc import Callable
@@ -223,6 +224,11 @@ def test_an_endpoint_with_workers_that_have_no_key_is_shown(
         endpoints.add(connection, collecting.LOCAL)
         workers.beat(connection, worker="w", endpoint="local", in_flight=0, has_key=False)
     assert "no key</span>" in empty_pages.get("/endpoints").text
+
+
+def test_the_live_part_of_the_exports_has_every_chosen_column(pages: FlaskClient) -> None:
+    text = html.unescape(pages.get("/exports?columns=format&columns=rows").text)
+    assert 'data-live="/exports/live?columns=format&columns=rows"' in text
 
 
 def send(site: FlaskClient, path: str, **form: str) -> TestResponse:
