@@ -134,10 +134,7 @@ def _of_known(
     budget: Budget | None,
 ) -> list[sa.Row[Any]]:
     """Rows of evaluations whose ids are known."""
-    places = sa.select(walk.value, evaluations.c.evaluation_id).where(
-        *map(filter_sql.among, of.among), *of.here, *walk.where
-    )
-    known = connection.execute(places.order_by(*walk.order)).all()
+    known = _known(connection, of, walk)
     found: list[sa.Row[Any]] = []
     for start, end in _chunks(len(known), LARGEST if budget else len(known)):
         those = _those([evaluation_id for _, evaluation_id in known[start:end]])
@@ -145,9 +142,21 @@ def _of_known(
         if len(found) == limit:
             break
         if budget and budget.left_s < WINDOW_S and end < len(known):
-            budget.searched, budget.stopped_at = end, tuple(known[end - 1])
+            budget.searched, budget.stopped_at = end, known[end - 1]
             break
     return found
+
+
+def _known(connection: sa.Connection, of: Narrowed, walk: Walk) -> Sequence[Place]:
+    """Places of the evaluations whose ids are known, in the order of the walk."""
+    key = (walk.value.name, walk.descending, walk.after)
+    if key not in of.places:
+        query = sa.select(walk.value, evaluations.c.evaluation_id).where(
+            *map(filter_sql.among, of.among), *of.here, *walk.where
+        )
+        found = connection.execute(query.order_by(*walk.order))
+        of.places[key] = [(value, evaluation_id) for value, evaluation_id in found]
+    return of.places[key]
 
 
 def _chunks(number: int, largest: int) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ ids are read first, put in the order, and joined some at a time until a page is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -62,6 +62,12 @@ class Narrowed:
     """
     here: tuple[sa.ColumnElement[bool], ...]
     """Conditions on evaluations alone that the filter implies."""
+    places: dict[object, Sequence[tuple[Any, UUID]]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Walk (`filter_walk`) → places of `among` in its order, once read: rows and facets of a page
+    walk the same way.
+    """
 
     @property
     def is_never(self) -> bool:
