@@ -39,7 +39,7 @@ from app.web.pages import (
     dataset_rows,
     evaluations,
     exports,
-    filters,
+    filter_completion,
     glossary,
     hacks,
     health,
@@ -52,10 +52,10 @@ from app.web.pages import (
     review,
     run_rewards,
     runs,
+    saved_views,
     search,
     trainings,
     trajectories,
-    views,
 )
 from app.web.submit_batcher import SubmitBatcher
 from app.web.write_check import Writes
@@ -82,8 +82,8 @@ PAGES = (
     jobs,
     remarks,
     search,
-    views,
-    filters,
+    saved_views,
+    filter_completion,
     glossary,
     health,
     metrics,

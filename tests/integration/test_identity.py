@@ -21,7 +21,7 @@ from app.settings import Settings
 from app.store import audit, logins, tokens, users
 from app.store.database import Database
 from app.web import create_app
-from app.web.identity import attempts, authentication, current_user, requires
+from app.web.identity import authentication, current_user, login_attempts, requires
 
 PASSWORD = "correct horse battery staple"
 CHEAP = "scrypt:1024:8:1"
@@ -366,7 +366,7 @@ def test_attempts_of_one_address_take_turns(
         codes = list(pool.map(guess, range(24)))
     assert sorted(codes) == [401] * 5 + [429] * 19
     assert len(hashed) == 5
-    assert not attempts._turns
+    assert not login_attempts._turns
 
 
 def test_members_are_for_admins(

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import flask
 
-import app.web.identity.admin as members
 import app.web.identity.login as login
+import app.web.identity.members as members
 from app.web.identity import authentication, csrf
 
 __all__ = ["by_session", "current_user", "install", "public", "requires"]

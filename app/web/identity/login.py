@@ -13,7 +13,7 @@ from app.domain.user import SCOPES, Scope
 from app.store import audit, logins, tokens, users
 from app.store.database import Connection
 from app.web import request_context
-from app.web.identity import attempts, authentication, csrf
+from app.web.identity import authentication, csrf, login_attempts
 
 blueprint = flask.Blueprint("account", __name__)
 
@@ -40,7 +40,7 @@ def log_in() -> Response | tuple[str, int]:
         flask.request.form.get("name", "").strip(),
         flask.request.form.get("password", ""),
     )
-    account = attempts.checked(name, password, failure="login.fail")
+    account = login_attempts.checked(name, password, failure="login.fail")
     if account is None:
         return (
             flask.render_template(
@@ -81,7 +81,7 @@ def change_password() -> Response | tuple[str, int]:
     user = authentication.current_user()
     if user.user_id is None:
         return _page(error="Passwords belong to users; there are none yet."), 400
-    account = attempts.checked(
+    account = login_attempts.checked(
         user.name, flask.request.form.get("old", ""), failure="user.password_fail"
     )
     if account is None:

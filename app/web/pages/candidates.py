@@ -25,7 +25,7 @@ from app.store.filter_walk import Budget
 from app.store.rare_filters import Narrowed
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.table_view import Column, Listing, View
 
 blueprint = flask.Blueprint("candidates", __name__)
@@ -101,7 +101,7 @@ def index() -> str | tuple[str, int]:
     page, facets, too_broad = None, None, None
     budget = Budget.of(FURTHER_S if request_context.argument("further") else SEARCH_S)
     with request_context.database().snapshot() as connection:
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
         stored = candidates.stored(connection)
         try:
             with candidates.patience(connection):

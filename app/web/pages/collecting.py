@@ -19,7 +19,7 @@ from app.store.collection import lifecycle
 from app.web import conversation, live_updates, request_context, table_export
 from app.web.charts import attempt_tree
 from app.web.identity import current_user, requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.table_view import Column, Listing
 
 TOPICS = ("jobs", "evaluations")
@@ -59,7 +59,7 @@ def index() -> str:
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
         found = report.listed(connection, limit=LISTED)
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
     total = paging.Total(number=len(found), is_exact=len(found) < LISTED)
     return flask.render_template(
         "collections.html", view=view, saved=saved, total=total, found=view.arranged(found, _value)

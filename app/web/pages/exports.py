@@ -24,7 +24,7 @@ from app.store.listing import Dataset
 from app.web import export_subprocess, live_updates, quick_counts, request_context
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.selection_form import FIELDS, OPTIONS, arguments, as_json, located, spec_of
 from app.web.table_view import Column, Listing, View
 
@@ -55,7 +55,7 @@ def index() -> str:
     key = f"exports {flask.request.query_string.decode()}"
     body, etag = live_updates.fragment(key, TOPICS, _listed)
     with request_context.database().snapshot() as connection:
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
     return flask.render_template(
         "exports.html", view=view, saved=saved, body=body, etag=etag, topics=",".join(TOPICS)
     )

@@ -27,7 +27,7 @@ from app.web import explained_findings, formatting, request_context, table_expor
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series
 from app.web.identity import requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.table_view import Column, Listing
 
 DAYS = 14
@@ -85,7 +85,7 @@ def index() -> str:
     with request_context.database().snapshot() as connection:
         detectors = _detectors(detector_statistics.counts(connection), review.quality(connection))
         days = detector_statistics.days(connection, DAYS)
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
     return flask.render_template(
         "hacks.html",
         view=view,

@@ -32,7 +32,7 @@ from app.web import (
 )
 from app.web.api import evaluations as api
 from app.web.identity import current_user, requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.table_view import Column, Listing, View
 
 blueprint = flask.Blueprint("jobs", __name__)
@@ -72,7 +72,7 @@ def index() -> str:
     with request_context.database().snapshot() as connection:
         kinds = job_list.error_kinds(connection)
         names = [run.name for run in runs.page(connection, limit=RUNS).rows]
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
     return flask.render_template(
         "jobs.html",
         view=view,

@@ -24,7 +24,7 @@ from app.store.database import Connection
 from app.web import formatting, live_updates, request_context, source_view, table_export
 from app.web.charts import attempt_plot, line_plot
 from app.web.identity import requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.table_view import Column, Listing, View
 
 LATEST = 60
@@ -125,7 +125,7 @@ def index() -> str:
         page = _page(connection, view)
         sets, levels = problems.choices(connection)
         total = problems.total(connection, **_asked(view))
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
     return flask.render_template(
         "problems.html",
         view=view,

@@ -27,7 +27,7 @@ from app.web import (
     table_export,
 )
 from app.web.identity import requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.run_plots import (
     best_of_plot,
     ecdf_plot,
@@ -81,7 +81,7 @@ def index() -> str:
     with request_context.database().snapshot() as connection:
         page = _page(connection, view)
         models = runs.models(connection)
-        saved = views.of(connection, LISTING.endpoint)
+        saved = saved_views.of(connection, LISTING.endpoint)
         total = runs.total(connection, name=view.asked["name"], model=view.asked["model"])
     return flask.render_template(
         "runs.html",

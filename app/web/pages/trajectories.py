@@ -34,7 +34,7 @@ from app.web import (
 )
 from app.web.charts import attempt_plot
 from app.web.identity import requires
-from app.web.pages import views
+from app.web.pages import saved_views
 from app.web.turn_rail import jumps, rail_lines
 
 blueprint = flask.Blueprint("trajectories", __name__)
@@ -68,7 +68,7 @@ def index() -> str:
     with request_context.database().snapshot() as connection:
         listed = trajectory_list.read(connection, view)
         exactly = trajectory_list.exactly(connection, view)
-        saved = views.of(connection, trajectory_list.LISTING.endpoint)
+        saved = saved_views.of(connection, trajectory_list.LISTING.endpoint)
         models = runs.models(connection)
     return flask.render_template(
         "trajectories.html",
