@@ -97,31 +97,46 @@ def _are_harmless(names: frozenset[str] | None, is_beyond: Callable[[str], bool]
 def _name_of(call: ast.Call, nodes: list[ast.AST]) -> frozenset[str] | None:
     if len(call.args) != 1 or call.keywords:
         return None
-    return _texts(call.args[0], nodes)
+    return _texts(call.args[0], nodes, {})
 
 
-def _texts(value: ast.expr, nodes: list[ast.AST]) -> frozenset[str] | None:
-    """Every text that an expression may be; None where that cannot be read."""
+def _texts(
+    value: ast.expr, nodes: list[ast.AST], known: dict[str, frozenset[str] | None]
+) -> frozenset[str] | None:
+    """Every text that an expression may be; None where that cannot be read.
+
+    `known`: the texts of the names read so far, so that each is read once, however often it is
+    bound; None for a name that is being read, and thus depends on itself.
+    """
     match value:
         case ast.Constant(value=str(text)):
             return frozenset({text})
         case ast.Tuple(elts=values) | ast.List(elts=values):
-            return _union(_texts(each, nodes) for each in values)
+            return _union(_texts(each, nodes, known) for each in values)
         case ast.Name(id=name):
-            found = [_bound_texts(name, node, nodes) for node in nodes]
-            every = [each for each in found if each != frozenset()]
-            return _union(every) if every and _stores(name, nodes) == len(every) else None
+            if name not in known:
+                known[name] = None
+                found = [_bound_texts(name, node, nodes, known) for node in nodes]
+                every = [each for each in found if each != frozenset()]
+                is_whole = every and _stores(name, nodes) == len(every)
+                known[name] = _union(every) if is_whole else None
+            return known[name]
     return None
 
 
-def _bound_texts(name: str, node: ast.AST, nodes: list[ast.AST]) -> frozenset[str] | None:
+def _bound_texts(
+    name: str,
+    node: ast.AST,
+    nodes: list[ast.AST],
+    known: dict[str, frozenset[str] | None],
+) -> frozenset[str] | None:
     """Texts that one statement binds a name to; empty where it binds it to none."""
     match node:
         case (
             ast.Assign(targets=[ast.Name(id=target)], value=value)
             | ast.For(target=ast.Name(id=target), iter=value)
         ) if target == name:
-            return None if _mentions(name, value) else _texts(value, nodes)
+            return None if _mentions(name, value) else _texts(value, nodes, known)
         case ast.FunctionDef(name=function, args=ast.arguments(args=parameters), decorator_list=[]):
             places = [each.arg for each in parameters]
             if name in places:

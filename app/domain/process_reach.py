@@ -37,13 +37,20 @@ RUNNING_TEXT = frozenset({"__import__", "compile", "eval", "exec"})
 
 
 def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the ways found, each once; none in one that is no Python of this version.
+    """Names of the ways found, each once; none in one that is no Python of this version.  A source
+    that Python reads and this function cannot is TOO_LONG.
 
     `native`: modules and members that are ways, too: NATIVE where native code has no account."""
     if len(source) > MAX_BYTES:
         return (TOO_LONG,)
     try:
-        tree = _loaded(ast.parse(source))
+        parsed = ast.parse(source)
+    except (RecursionError, MemoryError):
+        return (TOO_LONG,)
+    except (SyntaxError, ValueError):
+        return ()
+    try:
+        tree = _loaded(parsed)
         imported = _imported(tree)
         found = (
             way
@@ -56,10 +63,8 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
             *imports_by_name.ways(tree, _is_beyond),
         )
         return tuple(dict.fromkeys((*found, *whole, *_taking_places(tree), *_code_in_files(tree))))
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, ValueError):  # ValueError: a number of 4,300 digits
         return (TOO_LONG,)
-    except (SyntaxError, ValueError):
-        return ()
 
 
 def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ _HEAD_BYTES = 64 << 10
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors of the parser on text that is no Python, or too deep."""
 
+MOST_BITS = 14_000
+"""Bits of a whole number that Python writes in decimal digits: 4,300 of them, by default."""
+
 BY_SOURCE = "by source"
 """Reason of an Ablation that was decided so."""
 
@@ -181,6 +184,14 @@ class _Emptied(ast.NodeTransformer):
             node.body = [ast.Pass()]
             return node
         self.generic_visit(node)
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        """A whole number too long for `ast.unparse`, which writes decimal digits, as a call
+        that gives it; everything else as it is.
+        """
+        if isinstance(node.value, int) and node.value.bit_length() > MOST_BITS:
+            return ast.parse(f"int({hex(node.value)!r}, 16)", mode="eval").body
         return node
 
 

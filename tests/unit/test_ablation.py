@@ -263,3 +263,12 @@ def test_a_recorder_counts_launches_without_a_substitute() -> None:
         recorder.substitute(mode)
         recorder.count("k")
     assert (recorder.total, recorder.left_out) == (4, 2)
+
+
+def test_a_number_too_long_for_decimal_digits_keeps_no_kernel() -> None:
+    number = f"0x{'f' * 5_000}"
+    source = f"import triton\n@triton.jit\ndef kernel(x):\n    work\nN = [{number}]\n"
+    emptied = source_ablation.without_kernels(source.encode())
+    assert emptied is not None
+    assert b"work" not in emptied
+    assert f"int({number!r}, 16)".encode() in emptied

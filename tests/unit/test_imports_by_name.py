@@ -92,3 +92,16 @@ def test_names_of_libraries_are_harmless(source: str) -> None:
 def test_other_names_are_ways(source: str, way: str) -> None:
     """A module that reaches into the process, or that cannot be read in the source, is a way."""
     assert way in process_reach.ways(source.encode())
+
+
+def test_a_name_that_is_bound_twice_is_read_once() -> None:
+    # two readings for each binding would take longer than the universe has
+    chain = "".join(f"a{i} = a{i + 1}\na{i} = a{i + 1}\n" for i in range(60))
+    source = f"import importlib\n{chain}a60 = {{!r}}\nm = importlib.import_module(a0)\n"
+    assert process_reach.ways(source.format("torch").encode()) == ()
+    assert process_reach.ways(source.format("gc").encode()) == ("importlib.import_module",)
+
+
+def test_a_name_that_depends_on_itself_cannot_be_read() -> None:
+    source = b"import importlib\na = b\nb = a\nm = importlib.import_module(a)\n"
+    assert process_reach.ways(source) == ("importlib.import_module",)

@@ -141,3 +141,10 @@ def test_native_code_is_a_way_where_it_has_no_account(source: str, way: str) -> 
 )
 def test_files_in_place_of_modules_are_named(source: str, files: tuple[str, ...]) -> None:
     assert process_reach.files_in_place_of_modules(source.encode()) == files
+
+
+def test_a_number_that_cannot_be_written_hides_no_way() -> None:
+    way = "import sys\nframe = sys._getframe(0)\n"
+    hidden = f"import torch\ndef unused():\n    torch.matmul[0x{'f' * 5_000}].x = 1\n{way}"
+    assert process_reach.ways(hidden.encode()) == (process_reach.TOO_LONG,)
+    assert "sys._getframe" in process_reach.ways(f"N = 0x{'f' * 5_000}\n{way}".encode())
