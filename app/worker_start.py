@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from app.store import revisions
+from app.store import schema_revisions
 
 INSUFFICIENT = 3
 """Exit code of a worker that does not serve: infrastructure, as for every command."""
@@ -17,7 +17,7 @@ def require_own_tables(database_url: str) -> None:
     paid calls with them.
     """
     try:
-        revisions.await_own(database_url)
-    except revisions.OtherVersionError as error:
+        schema_revisions.await_own(database_url)
+    except schema_revisions.OtherVersionError as error:
         _log.critical("%s", error)
         raise SystemExit(INSUFFICIENT) from error

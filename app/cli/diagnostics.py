@@ -16,7 +16,7 @@ from app.client import Client
 from app.collect import health
 from app.domain.device import CLOSED, DeviceState
 from app.settings import ServicesNotRunningError, Settings, located
-from app.store import devices, jobs, other_workers, revisions, server_facts, write_probe
+from app.store import devices, jobs, other_workers, schema_revisions, server_facts, write_probe
 from app.store.database import DatabaseUnavailableError
 
 OLDEST_REDIS = (6, 2)
@@ -69,7 +69,7 @@ def _database(client: Client) -> Checks:
         warn=major < OLDEST_POSTGRES,
         todo=f"PostgreSQL {OLDEST_POSTGRES} or later is tested",
     )
-    head = revisions.head()
+    head = schema_revisions.head()
     yield judged(
         "tables",
         f"revision {facts.revision or 'none'}, this version wants {head}",

@@ -18,8 +18,7 @@ from app.domain.example_facts import EvaluationFacts
 from app.domain.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
 from app.domain.selection import Kind
 from app.domain.source_text import display, encode
-from app.store import problem_rows
-from app.store import texts as stored
+from app.store import export_texts, problem_rows
 from app.store.database import Connection
 
 HOLE = "hole"
@@ -54,7 +53,7 @@ class Library:
         self._references = _kept(
             self._references,
             {problem_id for problem_id, *_ in attempts},
-            lambda ids: _texts(stored.references(connection, ids)),
+            lambda ids: _texts(export_texts.references(connection, ids)),
         )
         if self._all_prompts:
             found = problem_rows.prompts(
@@ -64,7 +63,7 @@ class Library:
         self._dialogues = _kept(
             self._dialogues,
             {trajectory_id for _, _, trajectory_id, _ in attempts} - {None},
-            lambda ids: _exchanges(stored.dialogues(connection, ids)),
+            lambda ids: _exchanges(export_texts.dialogues(connection, ids)),
         )
         self._sources = _kept(
             self._sources,
@@ -73,7 +72,7 @@ class Library:
                 for _, candidate_id, *where in attempts
                 if candidate_id and self._shows_source(*where)
             },
-            lambda ids: _texts(stored.sources(connection, ids)),
+            lambda ids: _texts(export_texts.sources(connection, ids)),
         )
 
     def of(self, facts: EvaluationFacts, candidate_id: str | None) -> Texts:
@@ -142,7 +141,7 @@ def _texts(found: Mapping[str, bytes]) -> dict[str, Text]:
     return dict(zip(found, read, strict=True))
 
 
-def _exchanges(found: Mapping[str, Sequence[stored.Turn]]) -> dict[str, Dialogue]:
+def _exchanges(found: Mapping[str, Sequence[export_texts.Turn]]) -> dict[str, Dialogue]:
     read = [Exchange.read(*turn, search=False) for turns in found.values() for turn in turns]
     said = [
         (place, message.content) for place, exchange in enumerate(read) for message in exchange.said

@@ -41,7 +41,14 @@ from app.domain.policy import Policy
 from app.domain.selection import Kind, Spec
 from app.export import tokens
 from app.rejudging import rejudge
-from app.store import evaluations, export_matching, export_records, tables, text_features, texts
+from app.store import (
+    evaluations,
+    export_matching,
+    export_records,
+    export_texts,
+    tables,
+    text_features,
+)
 from app.store.database import Connection, Database
 from app.store.export_matching import Matching
 
@@ -264,7 +271,7 @@ def contaminated(database: Database, index: Index, progress: Progress = silent) 
     with database.begin() as connection:
         known = export_records.all_problems(connection)
         for done, (problem_id, problem) in enumerate(known.items(), start=1):
-            reference = texts.references(connection, [problem_id])[problem_id]
+            reference = export_texts.references(connection, [problem_id])[problem_id]
             match = index.problem(reference, problem.entry_point)
             if match is not None:
                 found[problem_id] = match
@@ -285,7 +292,7 @@ def _from_database(database: Database, name: str) -> list[HeldOut]:
     with database.begin() as connection:
         known = export_records.all_problems(connection)
         wanted = [identifier for identifier, problem in known.items() if problem.source_set == name]
-        references = texts.references(connection, wanted)
+        references = export_texts.references(connection, wanted)
     return [
         HeldOut(
             name=f"{name}/{known[identifier].problem}",

@@ -1,5 +1,5 @@
 """STORE: input of export decisions: attempts in narrow columns, by COPY, in one
-total order (their texts: `texts`).
+total order (their texts: `export_texts`).
 
 The stages that a database can decide are decided there: every attempt comes with the number of
 the first stage that drops it (`stage`), so that one pass gives the funnel, the reason for every

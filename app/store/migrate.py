@@ -9,7 +9,7 @@ from alembic.config import Config
 from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 
-from app.store import revisions
+from app.store import schema_revisions
 from app.store.database import Database
 
 
@@ -24,7 +24,7 @@ def config(url: str) -> Config:
     installed package `migrations`.
     """
     settings = Config(stdout=io.StringIO())  # its remarks are for its own command line
-    settings.set_main_option("script_location", str(revisions.folder()).replace("%", "%%"))
+    settings.set_main_option("script_location", str(schema_revisions.folder()).replace("%", "%%"))
     settings.set_main_option("path_separator", "os")
     settings.attributes["url"] = url
     return settings
@@ -45,7 +45,7 @@ def upgrade(url: str, revision: str = "head") -> None:
         unknown = error.__cause__.argument
         if unknown == revision:
             raise ValueError(f"expected a revision of the migrations, got {revision!r}") from error
-        last = revisions.head()
+        last = schema_revisions.head()
         raise NewerDatabaseError(
             f"the database's tables are of revision {unknown}, and the last that this version knows"
             f" is {last}: use the version that migrated it, or restore a backup made before (`assay"

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from app.store import revisions
+from app.store import schema_revisions
 
 DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
 """Settings that must be on: with one of them off, committed results are lost when
@@ -47,7 +47,7 @@ def facts(connection: sa.Connection) -> ServerFacts:
     }
     return ServerFacts(
         server=row.server,
-        revision=revisions.found(connection),
+        revision=schema_revisions.found(connection),
         now=row.now,
         size_bytes=row.size_bytes,
         is_superuser=row.is_superuser,

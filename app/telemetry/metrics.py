@@ -25,7 +25,7 @@ from app import routing
 from app.domain.device import DeviceState
 from app.domain.evaluation import Status
 from app.domain.job import Priority
-from app.store import leases, monitoring, revisions, run_figures
+from app.store import leases, monitoring, run_figures, schema_revisions
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -61,7 +61,7 @@ class _Page(Collector):
 
 
 def _build() -> Metric:
-    value = {"version": version("kernel-assay"), "tables": revisions.head()}
+    value = {"version": version("kernel-assay"), "tables": schema_revisions.head()}
     return InfoMetricFamily(
         "assay_build", "Version of this web server, and the revision of its tables.", value=value
     )

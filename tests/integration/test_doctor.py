@@ -21,7 +21,7 @@ from app.domain.collection.call import EndpointConfig
 from app.domain.problem import Problem
 from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
-from app.store import devices, endpoints, problems, revisions
+from app.store import devices, endpoints, problems, schema_revisions
 from app.store.collection import workers
 from app.store.database import Database
 from tests.integration import fakes
@@ -48,7 +48,7 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     assert "forbidden acts" in found["sandbox"].found
     assert (
         found["tables"].found
-        == f"revision {revisions.head()}, this version wants {revisions.head()}"
+        == f"revision {schema_revisions.head()}, this version wants {schema_revisions.head()}"
     )
     good = ("python", "libraries", "database", "tables", "durability", "clock", "broker")
     assert {found[name].outcome for name in good} == {CheckStatus.OK}

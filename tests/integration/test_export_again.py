@@ -30,8 +30,7 @@ from app.export import (
     verify,
     working_folder,
 )
-from app.store import evaluations, export_matching, exports, tables, text_features
-from app.store import texts as stored_texts
+from app.store import evaluations, export_matching, export_texts, exports, tables, text_features
 from app.store.database import Database
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, problem
@@ -148,13 +147,13 @@ def test_texts_are_read_once_for_as_long_as_they_are_wanted(
     own: Database, monkeypatch: Any
 ) -> None:
     asked: list[int] = []
-    read = stored_texts.sources
+    read = export_texts.sources
 
     def counted(connection: Any, ids: list[str]) -> dict[str, bytes]:
         asked.append(len(ids))
         return read(connection, ids)
 
-    monkeypatch.setattr(stored_texts, "sources", counted)
+    monkeypatch.setattr(export_texts, "sources", counted)
     with own.begin() as connection:
         ids = [
             str(one)
@@ -172,10 +171,10 @@ def test_sources_are_read_where_a_row_shows_them(own: Database, monkeypatch: Any
     messages; else the answer is shown.
     """
     asked: list[str] = []
-    monkeypatch.setattr(stored_texts, "sources", lambda _, ids: asked.extend(ids) or {})
-    silent = [stored_texts.Turn(0, b"[]", b"x")]
-    told = [stored_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"x")]
-    monkeypatch.setattr(stored_texts, "dialogues", lambda *_: {"silent": silent, "told": told})
+    monkeypatch.setattr(export_texts, "sources", lambda _, ids: asked.extend(ids) or {})
+    silent = [export_texts.Turn(0, b"[]", b"x")]
+    told = [export_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"x")]
+    monkeypatch.setattr(export_texts, "dialogues", lambda *_: {"silent": silent, "told": told})
     with own.begin() as connection:
         for kind, expected in (
             (Kind.TURN, ["alone", "of silent"]),
@@ -211,12 +210,12 @@ def test_a_secret_that_json_hides_is_found() -> None:
         "hf_", "\\u0068f_"
     )
     turns = {
-        "clean": [stored_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"done")],
+        "clean": [export_texts.Turn(0, b'[{"role": "user", "content": "go"}]', b"done")],
         "hidden": [
-            stored_texts.Turn(0, b"[]", b"x"),
-            stored_texts.Turn(1, hidden.encode(), b"done"),
+            export_texts.Turn(0, b"[]", b"x"),
+            export_texts.Turn(1, hidden.encode(), b"done"),
         ],
-        "odd": [stored_texts.Turn(0, b'[{"role": "user", "content": "\\ud800"}]', b"done")],
+        "odd": [export_texts.Turn(0, b'[{"role": "user", "content": "\\ud800"}]', b"done")],
     }
     found = text_cache._exchanges(turns)
     assert found["clean"].secret.within(1) is None

@@ -20,7 +20,7 @@ from app.cli import errors
 from app.domain import ids
 from app.embedded import Services, binaries, os_user, servers
 from app.settings import Settings
-from app.store import migrate, revisions, tables
+from app.store import migrate, schema_revisions, tables
 from tests.conftest import administrate, drop_database, fast_folder
 
 
@@ -99,7 +99,10 @@ def test_a_revision_that_does_not_exist_is_the_callers_mistake(settings: Setting
 
 
 def test_the_last_revision_is_found_without_alembic() -> None:
-    assert revisions.head() == ScriptDirectory.from_config(migrate.config("")).get_current_head()
+    assert (
+        schema_revisions.head()
+        == ScriptDirectory.from_config(migrate.config("")).get_current_head()
+    )
 
 
 @pytest.mark.parametrize("module", ["workers.worker.celery_app", "workers.generator.app"])
@@ -119,7 +122,7 @@ def test_a_worker_serves_no_tables_of_another_version(
         command, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == errors.INFRASTRUCTURE, done.stderr
-    assert f"expected tables of revision {revisions.head()}" in done.stderr
+    assert f"expected tables of revision {schema_revisions.head()}" in done.stderr
 
 
 def test_two_processes_at_once_migrate_once(services: Services) -> None:

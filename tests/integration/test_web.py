@@ -327,7 +327,7 @@ def test_healthz_wants_the_tables(pages: FlaskClient, services: object, history:
 def test_healthz_wants_the_tables_of_its_own_version(
     pages: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.revisions.head", lambda: "another")
+    monkeypatch.setattr("app.store.schema_revisions.head", lambda: "another")
     response = pages.get("/healthz")
     assert (
         response.status_code,

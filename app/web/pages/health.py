@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import flask
 
 from app.domain.device import DeviceState
-from app.store import devices, revisions
+from app.store import devices, schema_revisions
 from app.store.database import Database, DatabaseUnavailableError
 from app.web import request_context
 from app.web.identity import public
@@ -74,10 +74,10 @@ def check() -> tuple[flask.Response, int]:
 def _look(database: Database, writes: Writes) -> Found:
     try:
         with database.snapshot() as connection:
-            revisions.require(connection)
+            schema_revisions.require(connection)
             known = tuple(devices.listed(connection))
         refusal = writes.refusal()
-    except revisions.OtherVersionError as error:
+    except schema_revisions.OtherVersionError as error:
         return Found(reason=f"the database: {error}")
     except DatabaseUnavailableError as error:
         return Found(reason=NOT_REACHABLE, log=str(error))
