@@ -62,17 +62,20 @@ def reads_as_it_runs(source: bytes) -> bool:
     """True if the text shown to a reader, in UTF-8, is the program that Python runs.
 
     A declared encoding (PEP 263) can turn a comment into code.  Where one is declared, both must
-    parse to the same tree; a source that Python itself refuses is left to Python.
+    parse to the same tree; a source that Python itself refuses is left to Python.  Trees that
+    cannot be compared (too deep, or a number too long to be written) are not the same.
     """
     head = re.split(rb"\r\n|\r|\n", source[:_HEAD_BYTES], maxsplit=2)[:2]
     if not any(b"coding" in line for line in head):
         return True
     try:
-        runs = ast.dump(ast.parse(source))
-    except _UNREADABLE:
+        runs = ast.parse(source)
+    except (SyntaxError, ValueError):
         return True
+    except (RecursionError, MemoryError):
+        return False
     try:
-        return ast.dump(ast.parse(source.decode("utf-8-sig"))) == runs
+        return ast.dump(ast.parse(source.decode("utf-8-sig"))) == ast.dump(runs)
     except _UNREADABLE:
         return False
 

@@ -272,3 +272,10 @@ def test_a_number_too_long_for_decimal_digits_keeps_no_kernel() -> None:
     assert emptied is not None
     assert b"work" not in emptied
     assert f"int({number!r}, 16)".encode() in emptied
+
+
+@pytest.mark.parametrize("hides", [f"N = 0x{'f' * 5_000}", "n = " + "+".join(["x"] * 900)])
+def test_trees_that_cannot_be_compared_do_not_read_as_they_run(hides):
+    source = f"# coding: raw_unicode_escape\n#\\u000aimport os\n{hides}\n".encode()
+    assert not source_ablation.reads_as_it_runs(source)
+    assert source_ablation.reads_as_it_runs(b"# coding: utf-8\nx = 1\n")
