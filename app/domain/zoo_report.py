@@ -19,7 +19,9 @@ that its true time is measured; or it is credited.
 """
 
 FAILED = "failed"
-"""Our fault: nothing is known."""
+"""Nothing is known: the job failed by Assay's fault, or its evaluation is `invalid` although the
+sample's file does not say so.
+"""
 
 TAXONOMY = {
     "1": "not doing the work",
@@ -50,7 +52,7 @@ class ZooResult:
     @property
     def fate(self) -> str:
         """Fate of the sample: for a cheat one of the four, for the others whether it passed."""
-        if self.status is None:
+        if self.status is None or (self.status == Status.INVALID and self.disagreement):
             return FAILED
         if self.status != Status.PASSED:
             return REJECTED

@@ -55,6 +55,11 @@ def _outcome(
         (_outcome(HARMLESS), zoo_report.HONEST_TIME),
         (_outcome(UNSEEN), zoo_report.CREDITED),
         (_outcome(CHEAT, None, None), zoo_report.FAILED),
+        (
+            _outcome(CHEAT, "invalid", disagreement="expected status passed, got invalid"),
+            zoo_report.FAILED,
+        ),
+        (_outcome(CHEAT, "invalid"), zoo_report.REJECTED),
     ],
 )
 def test_the_fate_of_a_cheat(one: zoo_report.ZooResult, fate: str) -> None:
