@@ -13,7 +13,6 @@ or not, and would refuse its own copy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from app.domain.evaluation import Evaluation
 from app.domain.output_checks import Correctness
@@ -39,7 +38,7 @@ class DegenerateProblem:
                 " nothing here"
             )
             yield self._finding(_weight(subject.evaluation), summary, correctness)
-        elif found := telling_nulls(correctness):
+        elif found := correctness.telling_nulls:
             nulls = ", ".join(found)
             summary = (
                 f"an answer that needs no computation is within tolerance ({nulls}): a right one"
@@ -55,7 +54,7 @@ class DegenerateProblem:
     def _finding(self, label: Label, summary: str, correctness: Correctness) -> Finding:
         evidence: dict[str, object] = {
             "calls": correctness.calls,
-            "null_answers": list(telling_nulls(correctness)),
+            "null_answers": list(correctness.telling_nulls),
             "insensitive_to": list(correctness.insensitive_to),
             "propagates_nonfinite": correctness.propagates_nonfinite,
         }
@@ -91,12 +90,3 @@ def _computes_without_inputs(evaluation: Evaluation) -> bool:
     matter = ablation.attempted and not ablation.still_correct and not ablation.reason
     equal = {"zeros", "mean"} & {*correctness.null_answers}
     return matter and not ablation.copies_still_correct and not equal
-
-
-def telling_nulls(correctness: Correctness) -> tuple[str, ...]:
-    """Null answers that say something: of an output with one element, such as a loss,
-    the mean is the answer itself.
-    """
-    outputs = correctness.trials[0].outputs if correctness.trials else ()
-    single = bool(outputs) and all(prod(check.shape) == 1 for check in outputs)
-    return tuple(name for name in correctness.null_answers if not (single and name == "mean"))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.detectors.degenerate_problem import telling_nulls
 from app.domain.evaluation import Evaluation
 from app.domain.output_checks import OutputCheck
 from app.domain.verdict import Finding, Label, Subject
@@ -71,7 +70,7 @@ def _usual(evaluation: Evaluation, index: int) -> float:
     """The largest error of this output in the calls that were kept, on the problem's own inputs;
     zero where zeros or the like are right, because the errors of such an answer tell nothing.
     """
-    if evaluation.correctness is not None and telling_nulls(evaluation.correctness):
+    if evaluation.correctness is not None and evaluation.correctness.telling_nulls:
         return 0.0
     trials = evaluation.correctness.trials if evaluation.correctness else ()
     outputs = [output for trial in trials if trial.variant == "own" for output in trial.outputs]

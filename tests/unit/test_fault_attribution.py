@@ -282,7 +282,7 @@ def test_an_error_on_unusual_inputs_says_so() -> None:
     lock = SimpleNamespace(shared=nullcontext)
     runner: Any = SimpleNamespace(streams=False, are_costly=False, in_block=4, device_lock=lock)
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise FailedError(ReplyCode.CALL_FAILED, "IndexError: index 512\nTraceback\n")
 
     runner.draw_unusual = refuse

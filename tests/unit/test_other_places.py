@@ -15,25 +15,30 @@ from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, Variant
 from workers.referee.session import variant_calls
 
 
-@pytest.mark.parametrize(("streams", "rounds"), [(False, variant_calls.PLACES), (True, 1)])
+@pytest.mark.parametrize(
+    ("streams", "in_block", "rounds"), [(False, 8, [3]), (False, 2, [2, 1]), (True, 1, [1])]
+)
 def test_each_kind_is_drawn_again_and_delivery_stays_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, streams: bool, rounds: int
+    monkeypatch: pytest.MonkeyPatch, streams: bool, in_block: int, rounds: list[int]
 ) -> None:
     runner: Any = SimpleNamespace(
         candidate=SimpleNamespace(delivering=Delivering.HOLD),
         streams=streams,
         are_costly=False,
+        in_block=in_block,
         device_lock=SimpleNamespace(shared=nullcontext),
     )
-    seen: list[tuple[Variant, Delivering]] = []
+    seen: list[tuple[Variant, int, Delivering]] = []
 
-    def tried(runner: Any, kinds: tuple[Variant, ...], _: Any) -> None:
-        seen.extend((kind, runner.candidate.delivering) for kind in kinds)
+    def tried(runner: Any, kinds: tuple[Variant, ...], _: Any, sets: int) -> None:
+        seen.extend((kind, sets, runner.candidate.delivering) for kind in kinds)
 
     monkeypatch.setattr(variant_calls, "_try_some", tried)
     variant_calls.try_other_places(runner, [])
-    one_round = [(Variant.LOCAL, Delivering.COPY), (Variant.PARTLY, Delivering.COPY)]
-    assert seen == one_round * rounds
+    assert seen == [
+        (kind, sets, Delivering.COPY) for kind in (Variant.LOCAL, Variant.PARTLY) for sets in rounds
+    ]
+    assert sum(rounds) == (1 if streams else variant_calls.PLACES)
     assert runner.candidate.delivering == Delivering.HOLD
 
 
@@ -56,7 +61,8 @@ def test_few_requests_draw_what_is_tried_kind_by_kind(
     asked: list[tuple[Variant, ...]] = []
     tried: list[tuple[Variant, ...]] = []
 
-    def draw_unusual(kinds: list[Variant]) -> Drawn | None:
+    def draw_unusual(kinds: list[Variant], sets: int = 1) -> Drawn | None:
+        assert sets == 1
         asked.append(tuple(kinds))
         variants = tuple(kind for kind in sorted(kinds) if kind in there)
         return Drawn(variants=variants, slots=len(variants)) if variants else None
