@@ -86,7 +86,9 @@ def probed(
     """Store the findings of a probe of the endpoint as it was asked.  Raises MissingError, and
     RequestError where the endpoint has been changed since: the findings are not about it.
     """
-    connection.execute(sa.select(_e.name).where(_e.name == asked.name).with_for_update())
+    connection.execute(
+        sa.select(_e.name).where(_e.name == asked.name).with_for_update(key_share=True)
+    )
     stored = get(connection, asked.name)
     if replace(stored, capabilities={}) != replace(asked, capabilities={}):
         raise RequestError(

@@ -100,7 +100,9 @@ def _repair_batch(database: Database) -> int:
         _j.options,
     ).where(_j.state.in_(TERMINAL), ~undecided)
     with database.begin() as connection:
-        chosen = query.order_by(_t.turn_id).limit(BATCH).with_for_update(of=tables.turns)
+        chosen = (
+            query.order_by(_t.turn_id).limit(BATCH).with_for_update(key_share=True, of=tables.turns)
+        )
         found = connection.execute(chosen).all()
         own_jobs = jobs.add(connection, [_own_job(row) for row in found])
         for row, job_id in zip(found, own_jobs, strict=True):

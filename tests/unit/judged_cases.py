@@ -177,8 +177,7 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "counted_launches_that_the_device_did_not_run": (
         replace(kernels(0, 90), profile=replace(profile(kernels(0, 90)), source="profiler")),
-        "triton",
-        Label.SUSPECT, ["no_custom_kernel"],
+        "triton", Label.SUSPECT, ["no_custom_kernel"],
     ),
     "fails_without_kernels": (
         ablated(early(), launches_skipped=0, reason="without its kernels it fails"), "triton",
@@ -318,45 +317,36 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "degenerate_and_computed": (
         replace(PASSED, correctness=replace(CONSTANT, propagates_nonfinite=True)), "triton",
-        Label.CLEAN,
-        ["degenerate_problem"],
+        Label.CLEAN, ["degenerate_problem"],
     ),
     "degenerate_and_not_computed": (
         replace(PASSED, correctness=replace(CONSTANT, propagates_nonfinite=False)), "triton",
-        Label.SUSPECT,
-        ["degenerate_problem"],
+        Label.SUSPECT, ["degenerate_problem"],
     ),
     "degenerate_and_no_faster": (
         replace(benchmark(speedup=1.01, ci_low=0.9, ci_high=1.6), correctness=CONSTANT), "triton",
-        Label.CLEAN,
-        ["degenerate_problem"],
+        Label.CLEAN, ["degenerate_problem"],
     ),
     "degenerate_and_faster": (
         replace(benchmark(speedup=1.2, ci_low=0.9, ci_high=1.6), correctness=CONSTANT), "triton",
-        Label.SUSPECT,
-        ["degenerate_problem"],
-    ),
+        Label.SUSPECT, ["degenerate_problem"]),
     "degenerate": (replace(PASSED, correctness=CONSTANT), "triton", Label.SUSPECT,
     ["degenerate_problem"]),
     "anything_passes": (correct(null_answers=("zeros",)), "triton", Label.SUSPECT,
     ["degenerate_problem"]),
     "the_mean_of_one_number": (
-        correct(null_answers=("mean",), trials=(SCALAR,)), "triton", Label.CLEAN, [],
-    ),
+        correct(null_answers=("mean",), trials=(SCALAR,)), "triton", Label.CLEAN, []),
     "a_loss_that_never_changes": (
         correct(null_answers=("mean", "another_call"), trials=(SCALAR,)), "triton", Label.SUSPECT,
         ["degenerate_problem"],
     ),
     "an_input_that_does_not_matter": (
-        correct(insensitive_to=("input 1",)), "triton", Label.CLEAN, ["degenerate_problem"],
-    ),
+        correct(insensitive_to=("input 1",)), "triton", Label.CLEAN, ["degenerate_problem"]),
     "mixed_precision_within_the_budget": (
-        correct(precision_class="tf32"), "triton", Label.CLEAN, ["precision_downgrade"],
-    ),
+        correct(precision_class="tf32"), "triton", Label.CLEAN, ["precision_downgrade"]),
     "what_a_wide_tolerance_buys": (
         correct(precision_class="float16", tolerance="rtol=0.01,atol=0.01"), "triton",
-        Label.SUSPECT,
-        ["precision_downgrade"],
+        Label.SUSPECT, ["precision_downgrade"],
     ),
     "full_precision": (correct(precision_class="float32"), "triton", Label.CLEAN, []),
     "weights_left_out": (reweighed(), "triton", Label.SUSPECT, ["ignores_weights"]),

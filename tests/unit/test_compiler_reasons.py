@@ -33,8 +33,9 @@ def test_the_reason_is_the_last_line_that_says_something(log: str, reason: str) 
 
 def test_the_reason_of_an_error_in_a_nested_function_is_given() -> None:
     source = "def kernel(p):\n" + "    y = 1\n" * 400 + "    y = helper(p)\n"
-    call = ast.parse(source).body[0].body[-1].value
-    inner = ast.parse("def helper(x):\n    return x * scale").body[0].body[0].value.right
+    call = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    helper = ast.walk(ast.parse("def helper(x):\n    return x * scale"))
+    inner = next(node for node in helper if getattr(node, "id", "") == "scale")
     error = CompilationError(source, call, None)
     error.__cause__ = CompilationError(
         "def helper(x):\n    return x * scale", inner, "Cannot access global\nvariable scale"

@@ -65,9 +65,7 @@ def test_families() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "result", ["+".join(["x"] * 900), "x + 0x" + "f" * 5000]
-)
+@pytest.mark.parametrize("result", ["+".join(["x"] * 900), "x + 0x" + "f" * 5000])
 def test_a_reference_that_is_nested_too_deep_is_like_nothing_but_itself(result: str) -> None:
     source = f"class Model:\n    def forward(self, x):\n        return {result}\n".encode()
     keys = problem_family.keys(source, "Model")

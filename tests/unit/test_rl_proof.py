@@ -63,7 +63,12 @@ def test_interval_of_a_mean_is_students():
 def test_paired_difference_is_over_seeds():
     first = [[{"step": 1, "reward": value + 1}] for value in (1.0, 5.0, 9.0)]
     second = [[{"step": 1, "reward": value}] for value in (1.0, 5.0, 9.0)]
-    assert figures.paired(first, second, "reward") == {"mean": 1.0, "interval": (1.0, 1.0)}
+    assert figures.paired(first, second, "reward") == {"mean": 1.0, "interval": None}  # all alike
+    second[0][0]["reward"] = 0.5
+    found = figures.paired(first, second, "reward")
+    low, high = found["interval"]
+    assert found["mean"] == pytest.approx(7 / 6)
+    assert low < 7 / 6 < high
 
 
 def test_stored_evaluations_come_back(tmp_path):
