@@ -229,3 +229,21 @@ def test_where_a_kernel_comes_from_that_no_operator_launched(
     written = kineto.SourceKernels(path).holds
     [found] = kineto.launches([_on_device(name, 1, 1)], set(), lambda _: False, written)
     assert found.origin == origin
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("Kernel", "kernel"), ("float", "f"), ("row_sum", "row_sum"), ("Kernel", "Kernel")],
+)
+def test_a_kernel_has_the_name_that_it_was_given(written: str, name: str) -> None:
+    """Kineto writes `kernel` with a capital letter, and demangles names of one letter."""
+    [found] = kineto.launches([_on_device(written, 1, 1)], {name}, lambda _: False)
+    assert (found.name, found.origin) == (name, "triton")
+
+
+def test_a_kernel_of_the_source_may_be_named_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "candidate.py"
+    path.write_text('SOURCE = """extern "C" __global__ void kernel(float* x) { x[0] = 1; }"""\n')
+    in_source = kineto.SourceKernels(path).holds
+    [found] = kineto.launches([_on_device("Kernel", 1, 1)], set(), lambda _: False, in_source)
+    assert (found.name, found.origin) == ("kernel", "extension")

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +48,11 @@ LIBRARY = re.compile(
 )
 """Names of kernels in NVIDIA's and torch's libraries.  They decide the origin of a kernel that is
 launched outside of any operator (by ctypes) and that the candidate did not build.
+"""
+
+RENAMED = "Kernel"
+"""Name that Kineto's trace has in place of `kernel` (ChromeTraceLogger::handleActivity in
+libkineto/src/output_json.cpp).
 """
 
 WINDOW = "assay.call."
@@ -126,6 +131,7 @@ def launches(
         (event for event in complete if event.get("cat") in _ON_DEVICE),
         key=lambda event: event["ts"],
     )
+    names = {_as_written(name): name for name in launched}
     found: list[Launch] = []
     began: dict[int, float] = {}
     for event in device:
@@ -136,14 +142,25 @@ def launches(
         within = call is not None and _within(
             operators.get((call["pid"], call["tid"]), []), call["ts"]
         )
-        name = event["name"]
+        name = names.get(event["name"], event["name"])
+        if name == RENAMED and not (name in launched or built(name) or written(name)):
+            name = name.lower()
         origin = (
             "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built, written)
         )
         found.append(
-            _launch(event, began.setdefault(number, event["ts"]), origin)._replace(call=number)
+            _launch(name, event, began.setdefault(number, event["ts"]), origin)._replace(
+                call=number
+            )
         )
     return found
+
+
+def _as_written(name: str) -> str:
+    """Name of a kernel as Kineto writes it.  It demangles every name, also that of a Triton kernel
+    `f`, which is the type `float` then.
+    """
+    return RENAMED if name == RENAMED.lower() else next(_demangled([name.encode()]), name)
 
 
 def _windows(events: list[Any]) -> list[tuple[float, float]]:
@@ -212,10 +229,10 @@ def _origin(
     return "extension" if written(name) else "unknown"
 
 
-def _launch(event: Any, began: float, origin: str) -> Launch:
+def _launch(name: str, event: Any, began: float, origin: str) -> Launch:
     arguments = event["args"]
     return Launch(
-        name=event["name"],
+        name=name,
         origin=origin,
         start_ns=round((event["ts"] - began) * 1000),
         duration_ns=round(event["dur"] * 1000),
@@ -315,14 +332,18 @@ def _symbols(path: Path) -> set[str]:
     kernels as text.
     """
     data = path.read_bytes()
+    names = {match.decode() for match in re.findall(rb"(?<=\0)[A-Za-z_]\w{0,255}(?=\0)", data)}
+    return names.union(_demangled(set(_MANGLED.findall(data))))
+
+
+def _demangled(names: Iterable[bytes]) -> Iterator[str]:
+    """The names among these that are mangled, demangled."""
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p
     free = ctypes.CDLL(None).free
     free.argtypes = [ctypes.c_void_p]
-    names = {match.decode() for match in re.findall(rb"(?<=\0)[A-Za-z_]\w{0,255}(?=\0)", data)}
-    for mangled in set(_MANGLED.findall(data)):
-        pointer = demangle(mangled, None, None, None)
+    for name in names:
+        pointer = demangle(name, None, None, None)
         if pointer:
-            names.add(ctypes.string_at(pointer).decode("utf-8", "replace"))
+            yield ctypes.string_at(pointer).decode("utf-8", "replace")
             free(pointer)
-    return names
