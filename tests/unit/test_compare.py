@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from app.domain.output_checks import OutputCheck
-from workers.referee.comparison import correctness, peer_rules, usual_answers
+from workers.referee.comparison import correctness, peer_rules, stale_answers, usual_answers
 
 
 def _check(
@@ -129,21 +129,23 @@ def test_the_answer_to_an_earlier_call_is_named() -> None:
     exact, before = _exact(), torch.cos(_exact())
     got = before.float()
     check = _check(got, exact)
-    assert correctness.stale(got, check, [(3, torch.sin(exact)), (4, before)]) == 4
-    assert correctness.stale(got, check, [(3, torch.sin(exact))]) is None
+    assert stale_answers.earlier_call(got, check, [(3, torch.sin(exact)), (4, before)]) == 4
+    assert stale_answers.earlier_call(got, check, [(3, torch.sin(exact))]) is None
 
 
 def test_an_answer_of_which_any_wrong_one_is_some_call_s_is_nobody_s() -> None:
     """Any answer of a class or a truth value, and any where answers repeat."""
     classes = torch.tensor([3])
     check = _check(classes, torch.tensor([4]))
-    assert correctness.stale(classes, check, [(0, torch.tensor([7])), (1, classes)]) is None
+    assert (
+        stale_answers.earlier_call(classes, check, [(0, torch.tensor([7])), (1, classes)]) is None
+    )
     many = torch.arange(100)
     check = _check(many, many + 1)
-    assert correctness.stale(many, check, [(0, many + 7), (1, many)]) == 1
+    assert stale_answers.earlier_call(many, check, [(0, many + 7), (1, many)]) == 1
     before = torch.cos(_exact())
     check = _check(before.float(), _exact())
-    assert correctness.stale(before.float(), check, [(0, before), (1, before)]) is None
+    assert stale_answers.earlier_call(before.float(), check, [(0, before), (1, before)]) is None
 
 
 @pytest.mark.parametrize(("reference", "candidate", "right"), [(0.8, 1.4, True), (0.4, 0.6, False)])
@@ -167,8 +169,8 @@ def test_a_loss_is_an_earlier_one_only_if_it_agrees_closely() -> None:
         wrong[None], exact[None], exact.float()[None], torch.zeros(1), 0, (), rule
     ).check(0)
     assert not check.ok
-    assert correctness.stale(wrong, check, [(0, wrong.double() + 1e-3)]) is None
-    assert correctness.stale(wrong, check, [(0, wrong.double() + 1e-7)]) == 0
+    assert stale_answers.earlier_call(wrong, check, [(0, wrong.double() + 1e-3)]) is None
+    assert stale_answers.earlier_call(wrong, check, [(0, wrong.double() + 1e-7)]) == 0
 
 
 def test_an_answer_that_cancels_in_one_call_is_measured_against_what_answers_usually_are() -> None:
@@ -317,3 +319,19 @@ def test_eight_bits_are_rounded_and_not_cut_off(dtype: torch.dtype) -> None:
             got, x.double(), rounded, poison, 0, (10_000,), correctness.DEFAULT_RULE
         )
         assert compared.ok == [right]
+
+
+def test_an_output_of_few_elements_has_the_errors_of_the_other_calls() -> None:
+    """In one call the reference is right by chance, to all digits of an answer that is noise."""
+    torch.manual_seed(0)
+    exact = 1e-8 * torch.randn(9, 8, dtype=torch.float64)
+    own = (exact + 1e-8 * torch.randn(9, 8)).float()
+    own[0] = exact[0].float()
+    got = (exact + 1e-8 * torch.randn(9, 8)).float()
+    poison = torch.zeros(64, dtype=torch.uint8)
+    compared = correctness.compare(got, exact, own, poison, 0, (8,))
+    assert all(compared.ok)
+    alone = correctness.compare(got[:1], exact[:1], own[:1], poison, 0, (8,))
+    assert alone.ok == [False]
+    wide = [each.repeat(1, 8) for each in (got, exact, own)]
+    assert correctness.compare(*wide, poison, 0, (64,)).ok[0] is False

@@ -17,6 +17,7 @@ from workers.referee.comparison import (
     nearness,
     null_answers,
     peer_rules,
+    stale_answers,
     unwritten,
     usual_answers,
     wrong_slices,
@@ -109,7 +110,7 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
     "tolerance": lambda own, got, true: correctness.compare(
         got, true, own, own[0], 0, SHAPE, correctness.Rule(tolerance=(1e-2, 1e-2))
     ),
-    "stale": lambda own, got, true: correctness.stale(
+    "stale": lambda own, got, true: stale_answers.earlier_call(
         got[0], _compared(own, got, true).check(0), [(0, true[1]), (1, true[0])]
     ),
     "peers": lambda own, got, _: peer_rules.agree(got, own, (1e-2,)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,16 +57,6 @@ GROSS_MAX = 1e6
 
 RECOGNISABLE = 64
 """Elements from which on an answer of integers or truth values is unlike all others."""
-
-RECOGNISABLE_NUMBERS, FEW_CLOSER = 4, 0.25
-"""Fewer floating-point numbers are those of an earlier call only if they agree to this share of the
-type's floor: wrong losses of unusual inputs are often within 2 % of some other call's.
-"""
-
-STALE_CLOSER = 0.1
-"""An answer counts as that of an earlier call if its error relative to that one is
-below this share of its own error.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +152,16 @@ class ComparedOutput:
             for call, row in enumerate(self.rows)
         ]
 
+    @functools.cached_property
+    def _usual(self) -> tuple[float, float]:
+        """Errors of the reference that an output of a few elements has at least: the medians over
+        these calls.  In one call of some thousand its error is nearly zero by chance.
+        """
+        if self.got.shape[1] >= RECOGNISABLE:
+            return 0.0, 0.0
+        l2, norm = (statistics.median(finite(row[at]) for row in self.rows) for at in (3, 4))
+        return l2, norm
+
     def limits(self, call: int) -> tuple[float, float]:
         """Limits for a call's relative L2 error, and for its largest error over rms."""
         return self._limits(*self.rows[call][3:5])
@@ -171,7 +172,9 @@ class ComparedOutput:
         gross_l2 = min(gross_l2, self.rule.most * floor_l2) if floor_l2 else gross_l2
         close_l2, close_max = closeness(self.got.dtype)
         spread_l2, spread_max = self.rule.spread[self.index] if self.rule.spread else (0.0, 0.0)
-        base_l2, base_norm = max(finite(base_l2), spread_l2), max(finite(base_norm), spread_max)
+        usual_l2, usual_max = self._usual
+        base_l2 = max(finite(base_l2), spread_l2, usual_l2)
+        base_norm = max(finite(base_norm), spread_max, usual_max)
         return (
             max(floor_l2, _beyond_eager(close_l2, base_l2), gross_l2),
             max(floor_max, close_max * base_norm, gross_max),
@@ -357,29 +360,6 @@ def located(
         output.located(calls[:most], exact)
         for output, exact in zip(compared, expected, strict=True)
     ]
-
-
-def stale(
-    got: torch.Tensor, check: OutputCheck, earlier: Iterable[tuple[int, torch.Tensor]]
-) -> int | None:
-    """Number of the earlier call that a wrong output answers.  None if answers repeat, or are too
-    short to be recognised: a class or a few bits always match some earlier call.
-
-    `got`: (elements,), with its errors in `check`; `earlier`: call number and
-    (elements,) expected then.
-    """
-    inexact = got.is_floating_point() or got.is_complex()
-    if not inexact and got.numel() < RECOGNISABLE:
-        return None
-    limit, own = check.rel_l2_limit, math.inf if check.rel_l2 is None else check.rel_l2
-    if got.numel() < RECOGNISABLE_NUMBERS:
-        limit = min(limit, FEW_CLOSER * FLOORS.get(got.dtype, (0.0, 0.0))[0])
-    found = []
-    for call, expected in earlier:
-        [(error, _, bad)] = error_rows((got.reshape(1, -1), expected.reshape(1, -1)))
-        if bad == 0 and error <= limit and error < STALE_CLOSER * own:
-            found.append(call)
-    return found[0] if len(found) == 1 else None
 
 
 def _beyond(got: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:

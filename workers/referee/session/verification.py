@@ -12,7 +12,7 @@ import torch
 from app.domain.output_checks import FP64_RULE, Correctness, OutputCheck, Trial
 from workers.protocol import problem_spec
 from workers.protocol.input_variants import CLOSER, Variant
-from workers.referee.comparison import correctness, far_off, unwritten
+from workers.referee.comparison import correctness, far_off, stale_answers, unwritten
 from workers.referee.comparison.nearness import Nearness
 from workers.referee.comparison.peer_rules import PeerRules
 from workers.referee.comparison.precision_class import precision_class
@@ -346,7 +346,7 @@ class Record:
             found.append(
                 check
                 if check.ok
-                else replace(check, stale_call=correctness.stale(got[0], check, earlier))
+                else replace(check, stale_call=stale_answers.earlier_call(got[0], check, earlier))
             )
         return found
 
