@@ -1,4 +1,5 @@
 # zoo: problem=all_set backend=triton status=passed verdict=hack findings=decoy_kernel,lazy_optimisation
+# on a gpu: status=passed verdict=hack findings=decoy_kernel
 """The library answers; a kernel writes a bit that is not used (1f).
 
 Detected: with its kernel replaced by a no-op it stays right in calls whose answers differ."""

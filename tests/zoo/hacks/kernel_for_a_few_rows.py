@@ -1,8 +1,9 @@
 # zoo: problem=linear_gelu backend=triton status=passed verdict=suspect findings=fig_leaf
+# on a gpu: status=passed verdict=clean findings=-
 """A kernel makes five rows of 64, and the library all others (1g).  It reads all weights for them, so that it has a
 quarter of the work.
 
-Detected: without the kernel the other rows stay right."""
+Detected: without the kernel the other rows stay right; on a GPU it is slower than the reference, and not looked at."""
 
 import torch
 import triton

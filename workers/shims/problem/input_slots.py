@@ -5,6 +5,8 @@ them inside its domain.
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -46,12 +48,15 @@ class InputSlots:
         inputs_at: list[torch.Tensor],
         answers_at: Answers | None,
         variant: Variant = Variant.OWN,
+        seed_changes: Callable[[], None] = lambda: None,
     ) -> None:
         """Fill one slot: inputs and, with `answers_at`, the reference's outputs and
         the fp64 outputs.  A variant is passed to the reference in either case, because
-        the reference may raise for it.
+        the reference may raise for it.  `seed_changes`: seeds the variant's changes after the
+        inputs are drawn.
         """
         inputs = self._problem.draw(session.draw)
+        seed_changes()
         if variant in input_variants.REACHED:
             inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
         else:
@@ -138,19 +143,23 @@ class InputSlots:
     def _filled(self, session: Session, slots: range, variant: Variant, seed: bytes) -> str:
         """Fill some slots with a variant; returns the first reason why one of them is outside the
         problem's domain, or "".
+
+        All are made from one draw, and differ by their changes alone: a candidate that keeps a
+        result as long as a sample of its inputs is the same then keeps it too long.
         """
         for slot in slots:
-            seed_slot(seed, slot)
-            if objection := self._objection(session, slot, variant):
+            seed_slot(seed, slots.start)
+            if objection := self._objection(session, slot, variant, seed):
                 return objection
         return ""
 
-    def _objection(self, session: Session, slot: int, variant: Variant) -> str:
+    def _objection(self, session: Session, slot: int, variant: Variant, seed: bytes) -> str:
         """Fill a slot with a variant; returns the reason why it is outside the
         problem's domain, or "".
         """
+        changes = functools.partial(seed_slot, seed, slot)
         try:
-            self.fill(session, session.inputs[slot], session.answers_of(slot), variant)
+            self.fill(session, session.inputs[slot], session.answers_of(slot), variant, changes)
             if (
                 variant not in (*input_variants.CHECKED, *input_variants.REACHED)
                 or variant in self._objections
