@@ -263,7 +263,7 @@ def test_a_turn_without_code_says_so(pages: FlaskClient, history: History) -> No
     ("arguments", "status", "expected"),
     [
         ("turn=9", 404, "There is no turn 9"),
-        ("turn=x", 400, "turn: expected a number"),
+        ("turn=x", 400, "turn: expected a whole number"),
         ("tab=dif", 400, "tab: expected one of prompt, response"),
         (
             "turn=1&tab=diff&against=1",
