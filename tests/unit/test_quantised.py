@@ -7,7 +7,8 @@ import time
 import torch
 from torch import nn
 
-from workers.shims.problem import equivalent_answers, true_answer
+from tests import judged
+from workers.shims.problem import equivalent_answers, rounding, true_answer
 from workers.shims.problem.true_answer import Truth
 
 ROWS, COLUMNS = 8, 4000
@@ -91,3 +92,29 @@ def test_a_decision_by_a_shifted_value_is_right_next_to_its_boundary_alone() -> 
     kept[0][0, beyond] = up[0, beyond]
     assert torch.equal(kept[0], up)
     assert torch.equal(kept[2][0, 80:], above[0, 80:])
+
+
+def test_a_quotient_that_is_exact_by_chance_is_decided_by_rounding() -> None:
+    """The largest value over its own 127th is 127; by the reciprocal it may be less, and is cut
+    off to 126."""
+
+    class Codes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x / (x.abs().amax() / 127)).to(torch.int8)
+
+    x = torch.tensor([[1.0, -0.25, 3.890629768371582, 0.5]])  # a 127th of it is exact in fp32
+    scale = x.abs().amax() / 127
+    codes = (x * (1 / scale)).to(torch.int8)
+    assert codes[0, 2] == 126
+    assert Codes()(x)[0, 2] == 127
+    assert judged.is_right(Codes(), [x], codes)
+    codes[0, 0] += 1
+    assert not judged.is_right(Codes(), [x], codes)
+
+
+def test_a_quotient_without_a_value_stays_as_it_is() -> None:
+    inputs = true_answer.widened([torch.tensor([1.0, -1.0, 0.0]), torch.zeros(3)], Truth.FP64)
+    found = rounding.perturbed(lambda a, b: a / b, list(inputs), 1, 8.0)
+    assert found[0] == torch.inf
+    assert found[1] == -torch.inf
+    assert found[2].isnan()

@@ -4,6 +4,7 @@ answers differ by no more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -143,6 +144,11 @@ their argument, such as a shift before it is rounded down, errs by a rounding of
 values, however small the argument.
 """
 
+QUOTIENTS = ("div", "reciprocal")
+"""Prefixes of the names of divisions.  A quotient is exact by chance: a kernel that multiplies by
+the reciprocal rounds it.
+"""
+
 SHIFT = 4.0
 """Error of an argument that is decided on, in roundings of a number of the tensor's size."""
 
@@ -187,14 +193,17 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         if func._schema.is_mutable:
             self._perturb(result, called, by)
             return result
-        return mapped(lambda each: self._rounded(each, called, by), result)
+        divisor = args[-1] if name.startswith(QUOTIENTS) else 1.0
+        return mapped(lambda each: self._rounded(each, called, by, divisor), result)
 
-    def _rounded(self, value: Any, called: torch.dtype, by: float) -> Any:
+    def _rounded(self, value: Any, called: torch.dtype, by: float, divisor: Any = 1.0) -> Any:
         if not isinstance(value, torch.Tensor) or not is_inexact(value.dtype):
             return value
         found = self._moved(value, by)
         if value.dtype != called:
-            found = torch.where(value.to(called).to(value.dtype) == value, value, found)
+            exact = value.to(called).to(value.dtype) == value
+            known = _is_power_of_two(divisor) | ~torch.isfinite(value)
+            found = torch.where(exact & known, value, found)
         found._nominal = called
         return found
 
@@ -232,6 +241,13 @@ def _decides(name: str, kwargs: Any) -> bool:
     asked = kwargs.get("dtype")
     to_integers = name == "to_copy" and isinstance(asked, torch.dtype) and not is_inexact(asked)
     return to_integers or name.startswith(DECIDES)
+
+
+def _is_power_of_two(number: Any) -> Any:
+    """Test whether numbers are powers of two, by which a division is exact."""
+    if not isinstance(number, torch.Tensor):
+        return math.frexp(abs(number))[0] == 0.5
+    return torch.frexp(number.abs().double()).mantissa == 0.5
 
 
 def _name(func: Any) -> str:
