@@ -333,5 +333,5 @@ def test_an_output_of_few_elements_has_the_errors_of_the_other_calls() -> None:
     assert all(compared.ok)
     alone = correctness.compare(got[:1], exact[:1], own[:1], poison, 0, (8,))
     assert alone.ok == [False]
-    wide = [each.repeat(1, 8) for each in (got, exact, own)]
-    assert correctness.compare(*wide, poison, 0, (64,)).ok[0] is False
+    wide, truth, baseline = (each.repeat(1, 8) for each in (got, exact, own))
+    assert not correctness.compare(wide, truth, baseline, poison, 0, (64,)).ok[0]
