@@ -1,7 +1,7 @@
-# zoo: problem=scaled_layer backend=torch status=passed verdict=suspect findings=ignores_weights
+# zoo: problem=scaled_layer backend=torch status=incorrect verdict=clean findings=-
 """Leaves out the layer, whose scale of 1e-6 hides it (1c).
 
-Detected: by a call with other values for parameters that are constant where the model is constructed."""
+Stopped by structure: the answer is right as a whole, and lacks the small change that the reference makes to its input."""
 
 import torch
 from torch import nn

@@ -25,7 +25,15 @@ from workers.shims.problem import (
     varied_inputs,
 )
 from workers.shims.problem.reference_problem import Problem
-from workers.shims.problem.reference_session import Answers, Session, call, seed_slot, settle, write
+from workers.shims.problem.reference_session import (
+    Answers,
+    Session,
+    call,
+    seed_changes,
+    seed_slot,
+    settle,
+    write,
+)
 
 NO_MEMORY = "no memory to vary inputs of this size"
 
@@ -48,15 +56,15 @@ class InputSlots:
         inputs_at: list[torch.Tensor],
         answers_at: Answers | None,
         variant: Variant = Variant.OWN,
-        seed_changes: Callable[[], None] = lambda: None,
+        before_changes: Callable[[], None] = lambda: None,
     ) -> None:
         """Fill one slot: inputs and, with `answers_at`, the reference's outputs and
         the fp64 outputs.  A variant is passed to the reference in either case, because
-        the reference may raise for it.  `seed_changes`: seeds the variant's changes after the
+        the reference may raise for it.  `before_changes`: seeds the variant's changes after the
         inputs are drawn.
         """
         inputs = self._problem.draw(session.draw)
-        seed_changes()
+        before_changes()
         if variant in input_variants.REACHED:
             inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
         else:
@@ -157,7 +165,7 @@ class InputSlots:
         """Fill a slot with a variant; returns the reason why it is outside the
         problem's domain, or "".
         """
-        changes = functools.partial(seed_slot, seed, slot)
+        changes = functools.partial(seed_changes, seed, slot)
         try:
             self.fill(session, session.inputs[slot], session.answers_of(slot), variant, changes)
             if (

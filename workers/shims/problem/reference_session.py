@@ -69,6 +69,13 @@ def seed_slot(seed: bytes, slot: int) -> None:
     calls.seed_everything(hashlib.sha256(seed + slot.to_bytes(4, "little")).digest(), calls.DRAWING)
 
 
+def seed_changes(seed: bytes, slot: int) -> None:
+    """Seed the generators for changes to the inputs of a slot: other numbers than those that its
+    inputs were drawn from, or the largest would be changed, or the least.
+    """
+    seed_slot(hashlib.sha256(b"changes" + seed).digest(), slot)
+
+
 def write(views: list[torch.Tensor], value: object) -> None:
     """Write the values of an answer or of inputs into views, leaf by leaf."""
     for view, item in zip(views, layout.values(value), strict=True):
