@@ -100,15 +100,7 @@ def asked_for_again(world: World, name: str, run: str) -> None:
         seeder = Seeder(connection)
         seeder.insert(tables.runs, run_id=run_id, name=run, settings={})
         trajectory_id = seeder.trajectory(problem_id, run_id, "", [])
-        seeder.insert(
-            tables.turns,
-            turn_id=uuid4(),
-            trajectory_id=trajectory_id,
-            turn_index=0,
-            messages_json="[]",
-            response=b"",
-            job_id=job_id,
-        )
+        seeder.turn_of(job_id, trajectory_id)
 
 
 def export(world: World, *names: str) -> UUID:

@@ -34,6 +34,7 @@ from app.store import evaluations, export_matching, export_texts, exports, table
 from app.store.database import Database
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, problem
+from tests.integration.rendering import render_here
 
 SPEC = Spec(similarity=Similarity.RAW, context=Context.WRONG, val_fraction=0.4)
 
@@ -103,11 +104,6 @@ def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(
     assert (before, rendered[len(before) :]) == ([0, 1, 2], [2, 3])
     assert made.rows == dataset_seed.CORRECT_AND_CLEAN
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
-
-
-def render_here(self: render_pool.Pool, number: int, plan_sha256: str) -> None:
-    with render.Renderer(self._job) as renderer:
-        self._done[number] = renderer.part(number, plan_sha256)
 
 
 def test_processes_of_their_own_write_what_one_process_writes(

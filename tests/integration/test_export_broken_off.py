@@ -17,6 +17,7 @@ from app.export import build, render, render_pool
 from app.store import time_limit
 from app.store.database import Database, DatabaseUnavailableError
 from tests.integration import dataset_seed
+from tests.integration.rendering import render_here
 
 SPEC = export.Spec(similarity=Similarity.RAW, context=Context.WRONG, val_fraction=0.4)
 
@@ -25,11 +26,6 @@ SPEC = export.Spec(similarity=Similarity.RAW, context=Context.WRONG, val_fractio
 def own(database: Database) -> Database:
     dataset_seed.fill(database)
     return database
-
-
-def render_here(self: render_pool.Pool, number: int, plan_sha256: str) -> None:
-    with render.Renderer(self._job) as renderer:
-        self._done[number] = renderer.part(number, plan_sha256)
 
 
 def test_an_export_that_postgresql_breaks_off_goes_on(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import sqlalchemy as sa
 
 from app.domain.trajectory import Message
@@ -52,15 +50,7 @@ def test_the_best_evaluations_are_as_many_however_many_turns_gave_one(database: 
         ]
         for each in range(20):  # a group of a trainer, all with the same answer
             trajectory_id = seeder.trajectory(problem_id, None, f"sample {each}", [])
-            seeder.insert(
-                tables.turns,
-                turn_id=uuid4(),
-                trajectory_id=trajectory_id,
-                turn_index=0,
-                messages_json="[]",
-                response=b"",
-                job_id=jobs[0],
-            )
+            seeder.turn_of(jobs[0], trajectory_id)
         problem = problems.read(connection, problem_id)
         assert problem is not None
         found = problems.results(connection, problem, best=2, latest=3)

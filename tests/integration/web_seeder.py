@@ -272,3 +272,15 @@ class Seeder:
             response=source_text.encode(answer),
             job_id=job_id,
         )
+
+    def turn_of(self, job_id: UUID, trajectory_id: UUID) -> None:
+        """The only turn of a trajectory, with an evaluation that exists already."""
+        self.insert(
+            tables.turns,
+            turn_id=ids.new_id(),
+            trajectory_id=trajectory_id,
+            turn_index=0,
+            messages_json="[]",
+            response=b"",
+            job_id=job_id,
+        )

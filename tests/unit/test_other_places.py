@@ -12,6 +12,7 @@ import pytest
 
 from workers.protocol.control_channel import Delivering
 from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, Variant
+from workers.referee.processes.process_session import Session
 from workers.referee.session import variant_calls
 
 
@@ -21,8 +22,11 @@ from workers.referee.session import variant_calls
 def test_each_kind_is_drawn_again_and_delivery_stays_as_it_was(
     monkeypatch: pytest.MonkeyPatch, streams: bool, in_block: int, rounds: list[int]
 ) -> None:
+    handle: Any = SimpleNamespace(process=None)
+    candidate = Session(handle)
+    candidate.delivering = Delivering.HOLD
     runner: Any = SimpleNamespace(
-        candidate=SimpleNamespace(delivering=Delivering.HOLD),
+        candidate=candidate,
         streams=streams,
         are_costly=False,
         in_block=in_block,

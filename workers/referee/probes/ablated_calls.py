@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from workers.protocol.control_channel import AblationMode, Command, Delivering, packed_modes
+from workers.protocol.control_channel import AblationMode, Command, packed_modes
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.batches import Batch, Delivery
 from workers.referee.session.call_runner import CallRunner
-
-FAILS = "without its kernels it fails"
 
 MODES = (
     AblationMode.SILENT,
@@ -43,9 +40,13 @@ class Answer(NamedTuple):
 
 
 def answers(extra: CallRunner) -> list[Answer]:
-    """One call for each of `MODES`, on fresh inputs."""
+    """One call for each of `MODES`, on fresh inputs.
+
+    Outputs are copied into their slots: calls in different modes are made one by one, and each
+    releases the outputs of the one before.
+    """
     found: list[Answer] = []
-    with _copied_outputs(extra):
+    with extra.candidate.copying_outputs():
         while len(found) < len(MODES):
             modes = MODES[len(found) : len(found) + extra.in_block]
             batch = extra.draw(len(modes))
@@ -56,28 +57,10 @@ def answers(extra: CallRunner) -> list[Answer]:
     return found
 
 
-@contextmanager
-def _copied_outputs(extra: CallRunner) -> Iterator[None]:
-    """Context in which outputs are copied into their slots: calls in different modes are made one
-    by one, and each releases the outputs of the one before.
-    """
-    delivering = extra.candidate.delivering
-    extra.candidate.delivering = Delivering.COPY
-    try:
-        yield
-    finally:
-        extra.candidate.delivering = delivering
-
-
 def _in_a_row(extra: CallRunner, modes: Sequence[AblationMode], batch: Batch) -> list[Answer]:
     """One call for each of the modes, on the input sets of a batch.  Raises FailedError."""
     extra.yield_to_timers()
-    extra.candidate.ask(
-        Command.ABLATE,
-        extra.time_limit_s(extra.candidate, 1),
-        a=packed_modes(modes),
-        b=len(modes),
-    )
+    replace_by(extra, *modes)
     delivery = extra.run_candidate(batch, 0, len(modes))
     found = []
     for at, (mode, right) in enumerate(zip(modes, extra.are_right(delivery), strict=True)):
@@ -91,16 +74,13 @@ def _alone(extra: CallRunner, mode: AblationMode, batch: Batch) -> Answer:
     try:
         [found] = _in_a_row(extra, (mode,), batch)
     except FailedError as error:
-        return Answer(mode, batch, None, False, f"{FAILS}: {error}"[:500])
+        return Answer(mode, batch, None, False, failure(error))
     return found
 
 
-def end(extra: CallRunner) -> int:
-    """Have kernels launched again; returns how many launches were left out."""
-    left_out, _ = extra.candidate.ask(
-        Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=AblationMode.HONEST
-    )
-    return left_out
+def failure(error: Exception) -> str:
+    """Reason that an ablation has for a call that fails."""
+    return f"without its kernels it fails: {error}"[:500]
 
 
 def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
@@ -110,9 +90,17 @@ def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
     return passes(extra, batch)
 
 
-def replace_by(extra: CallRunner, mode: AblationMode) -> None:
-    """Replace the launches of the next calls as `mode` says."""
-    extra.candidate.ask(Command.ABLATE, extra.time_limit_s(extra.candidate, 1), a=mode)
+def replace_by(extra: CallRunner, *modes: AblationMode) -> int:
+    """Replace the launches of the next calls as `modes` say (Command.ABLATE); returns how many were
+    left out so far.
+    """
+    left_out, _ = extra.candidate.ask(
+        Command.ABLATE,
+        extra.time_limit_s(extra.candidate, 1),
+        a=packed_modes(modes),
+        b=len(modes),
+    )
+    return left_out
 
 
 def passes(extra: CallRunner, batch: Batch) -> bool:

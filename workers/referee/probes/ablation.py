@@ -135,7 +135,7 @@ def _ablate_in_process(
             right, reason = _is_right_with_nothing(extra, usual.batch, other.batch)
         else:
             reason = usual.error or other.error
-        left_out = ablated_calls.end(extra)
+        left_out = ablated_calls.replace_by(extra, AblationMode.HONEST)
         if right and left_out and _matter_on_spikes(extra, AblationMode.NOTHING, usual.batch):
             right = False
         elif not right:
@@ -145,7 +145,7 @@ def _ablate_in_process(
                 kept = _kept_share(extra, usual.batch)
     except PROCESS_ERRORS as error:
         # Without its kernels it cannot even return: they matter.
-        reason = reason or f"{ablated_calls.FAILS}: {error}"[:500]
+        reason = reason or ablated_calls.failure(error)
         return Ablation(attempted=True, reason=reason, still_correct=False), right_on_old_memory
     found = Ablation(
         attempted=True,
@@ -168,7 +168,7 @@ def _is_right_with_nothing(extra: CallRunner, *batches: Batch) -> tuple[bool, st
         right = any(is_right(extra, mode, batch) for batch in batches)
         return right and few_bits.stays_right(extra, mode), ""
     except FailedError as error:  # without its kernels it cannot even return
-        return False, f"{ablated_calls.FAILS}: {error}"[:500]
+        return False, ablated_calls.failure(error)
 
 
 def _uncounted(

@@ -11,7 +11,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -189,6 +189,15 @@ class Session:
         assert self.arena is not None
         assert self._memory is not None
         return self._memory[: self.arena.inputs.start]
+
+    @contextmanager
+    def copying_outputs(self) -> Iterator[None]:
+        """Context in which outputs are copied into their slots, however they are delivered else."""
+        delivering, self.delivering = self.delivering, Delivering.COPY
+        try:
+            yield
+        finally:
+            self.delivering = delivering
 
     def timed_run(
         self,

@@ -92,16 +92,13 @@ def try_other_places(runner: CallRunner, before: list[usual_answers.AnswerSize])
     """Make further calls on inputs that are changed in a few rows or boxes, at places drawn anew.
     `before`: summaries of usual outputs.
     """
-    candidate = runner.candidate
-    delivering, candidate.delivering = candidate.delivering, Delivering.COPY
     places = 1 if runner.streams or runner.are_costly else PLACES
     at_once = min(places, runner.in_block)
-    with _naming_the_inputs():
+    with runner.candidate.copying_outputs(), _naming_the_inputs():
         for kind in (Variant.LOCAL, Variant.PARTLY):
             for start in range(0, places, at_once):
                 with runner.device_lock.shared():
                     _try_some(runner, (kind,), before, sets=min(at_once, places - start))
-    candidate.delivering = delivering
 
 
 def try_nonfinite(runner: CallRunner) -> None:
