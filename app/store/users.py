@@ -79,6 +79,20 @@ def listed(connection: sa.Connection) -> list[Account]:
     ]
 
 
+def hold(connection: sa.Connection, account: Account) -> bool:
+    """Lock the user; False where the password is another one than that of `account`, or the user
+    is disabled: changed since it was read, while the password was being verified.
+
+    With the lock, a session that is opened now is ended by a change that comes next.
+    """
+    same = sa.select(_u.user_id).where(
+        _u.user_id == account.user_id,
+        _u.password_hash == account.password_hash,
+        _u.disabled_at.is_(None),
+    )
+    return connection.execute(same.with_for_update(key_share=True)).one_or_none() is not None
+
+
 def set_password(connection: sa.Connection, user_id: UUID, password_hash: str) -> None:
     """Another password; every session of the user ends."""
     connection.execute(

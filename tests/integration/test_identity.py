@@ -12,8 +12,6 @@ from uuid import UUID
 import flask
 import pytest
 from flask.testing import FlaskClient
-from werkzeug.security import generate_password_hash
-from werkzeug.test import TestResponse
 
 from app import passwords
 from app.domain.user import Role, Scope
@@ -22,10 +20,7 @@ from app.store import audit, logins, tokens, users
 from app.store.database import Database
 from app.web import create_app
 from app.web.identity import authentication, current_user, login_attempts, requires
-
-PASSWORD = "correct horse battery staple"
-CHEAP = "scrypt:1024:8:1"
-STORED = generate_password_hash(PASSWORD, CHEAP)
+from tests.integration.login_form import CHEAP, PASSWORD, STORED, csrf, log_in
 
 
 @pytest.fixture
@@ -56,21 +51,6 @@ def add(database: Database) -> Callable[..., UUID]:
             return users.add(connection, name=name, role=role, password_hash=STORED).user_id
 
     return add
-
-
-def csrf(site: FlaskClient, path: str = "/login") -> str:
-    found = re.search(r'name="csrf_token" value="([0-9a-f]{64})"', site.get(path).text)
-    assert found, path
-    return found[1]
-
-
-def log_in(
-    site: FlaskClient, name: str = "ada", password: str = PASSWORD, **form: str
-) -> TestResponse:
-    site.delete_cookie(authentication.COOKIE)
-    return site.post(
-        "/login", data={"name": name, "password": password, "csrf_token": csrf(site), **form}
-    )
 
 
 def token(

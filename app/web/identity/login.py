@@ -19,6 +19,7 @@ blueprint = flask.Blueprint("account", __name__)
 
 DAYS = (7, 30, 90, 365)
 """For how long a token may be good; the form offers no end as well."""
+_NOT_THE_OLD = "The old password is another one."
 
 
 @blueprint.get("/login")
@@ -41,15 +42,14 @@ def log_in() -> Response | tuple[str, int]:
         flask.request.form.get("password", ""),
     )
     account = login_attempts.checked(name, password, failure="login.fail")
-    if account is None:
-        return (
-            flask.render_template(
-                "login.html", name=name, next=_next(), error="Wrong name or password."
-            ),
-            401,
-        )
-    with request_context.database().begin() as connection:
-        secret = _opened(connection, account.user_id)
+    secret = None
+    if account is not None:
+        with request_context.database().begin() as connection:
+            if users.hold(connection, account):
+                secret = _opened(connection, account.user_id)
+    if secret is None:
+        said = "Wrong name or password."
+        return flask.render_template("login.html", name=name, next=_next(), error=said), 401
     return _with_cookie(flask.redirect(_next()), secret)
 
 
@@ -85,12 +85,14 @@ def change_password() -> Response | tuple[str, int]:
         user.name, flask.request.form.get("old", ""), failure="user.password_fail"
     )
     if account is None:
-        return _page(error="The old password is another one."), 400
+        return _page(error=_NOT_THE_OLD), 400
     try:
         stored = passwords.hashed(flask.request.form.get("new", ""), name=user.name)
     except passwords.PasswordError as error:
         return _page(error=str(error)), 400
     with request_context.database().begin() as connection:
+        if not users.hold(connection, account):
+            return _page(error=_NOT_THE_OLD), 400
         users.set_password(connection, account.user_id, stored)
         audit.record(connection, user, "user.password", f"user {user.name}")
         secret = _opened(connection, account.user_id)
