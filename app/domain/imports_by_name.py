@@ -8,7 +8,7 @@ import of them is; the module is then known by the name that it is bound to.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 ROOTS = frozenset({"numpy", "torch", "triton"})
 """Packages with modules that may be imported by name."""
@@ -30,20 +30,23 @@ _NAMED = (
 
 def bound(tree: ast.AST) -> Iterator[str]:
     """Names that modules are bound to."""
-    for node in ast.walk(tree):
-        if (pair := _binding(node)) and dotted(pair[1].func) in LOADING:
+    nodes = list(ast.walk(tree))
+    own = _own_names(nodes)
+    for node in nodes:
+        if (pair := _binding(node)) and _whole(pair[1].func, own) in LOADING:
             yield pair[0]
 
 
 def ways(tree: ast.AST, is_beyond: Callable[[str], bool]) -> Iterator[str]:
     """Uses of importlib that are not harmless.  `is_beyond`: a test of modules."""
     nodes = list(ast.walk(tree))
+    own = _own_names(nodes)
     calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
     plain = {id(pair[1]) for node in nodes if (pair := _binding(node))}
-    named = [call for call in calls.values() if dotted(call.func) in NAMING]
+    named = [call for call in calls.values() if _whole(call.func, own) in NAMING]
     readable = all(_are_harmless(_name_of(call, nodes), is_beyond) for call in named)
-    for use in _uses(nodes):
-        name, call = dotted(use), calls.get(id(use))
+    for use in _uses(nodes, own):
+        name, call = _whole(use, own), calls.get(id(use))
         if name.startswith("importlib.metadata.") or name == "importlib.util.find_spec":
             continue
         if name not in LOADING or call is None or id(call) not in plain or not readable:
@@ -72,11 +75,28 @@ def _binding(node: ast.AST) -> tuple[str, ast.Call] | None:
     return None
 
 
-def _uses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """Mentions of importlib, each with all of its attributes."""
+def _own_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """Names that `from importlib.util import find_spec` gives to functions of importlib."""
+    return {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module}.{alias.name}" in LOADING | NAMING
+    }
+
+
+def _whole(node: ast.AST, own: Mapping[str, str]) -> str:
+    """`importlib.b.c`, also where the first name stands for a function of importlib."""
+    first, dot, rest = dotted(node).partition(".")
+    return f"{own.get(first, first)}{dot}{rest}"
+
+
+def _uses(nodes: Iterable[ast.AST], own: Collection[str]) -> Iterator[ast.expr]:
+    """Mentions of importlib and of its functions' own names, each with all of its attributes."""
     attributes = {id(node.value): node for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
-        if isinstance(node, ast.Name) and node.id == "importlib":
+        if isinstance(node, ast.Name) and (node.id == "importlib" or node.id in own):
             whole: ast.expr = node
             while id(whole) in attributes:
                 whole = attributes[id(whole)]

@@ -220,7 +220,10 @@ def _ways(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
         case ast.ImportFrom(module=str(module), names=names):
             found = (f"{module}.{alias.name}" for alias in names)
             yield from (
-                name for name in found if _is_beyond(name) or name.split(".")[-1] in ATTRIBUTES
+                name
+                for name in found
+                if (_is_beyond(name) and name not in imports_by_name.LOADING)
+                or name.split(".")[-1] in ATTRIBUTES
             )
         case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if _is_replaced(node, imported):
             yield f"{ast.unparse(node)} ="

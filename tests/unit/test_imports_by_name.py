@@ -23,6 +23,13 @@ def find(name):
             spec.loader.exec_module(module)
             return getattr(module, name)
 """
+FIRST_BY_FUNCTIONS = (
+    FIRST.replace(
+        "import importlib.util", "from importlib.util import find_spec, module_from_spec as made"
+    )
+    .replace("importlib.util.find_spec", "find_spec")
+    .replace("importlib.util.module_from_spec", "made")
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +39,8 @@ def find(name):
         VERSION + "compare_version('triton', f, '3')\ncompare_version('torch', f, '2')",
         VERSION + "compare_version('pytorch-triton-xpu', f, '3')",
         FIRST + "find('rsqrt')",
+        FIRST_BY_FUNCTIONS + "find('rsqrt')",
+        "from importlib import import_module\nt = import_module('triton')",
         "import importlib.util\nfast = importlib.util.find_spec(name) is not None",
         "from importlib.util import find_spec\nfast = find_spec(name) is not None",
         "import importlib.metadata\nv = importlib.metadata.version('torch')",
@@ -75,6 +84,24 @@ def test_names_of_libraries_are_harmless(source: str) -> None:
         ("import importlib as i\ni.import_module('gc')", "importlib"),
         ("from importlib import util", "importlib.util"),
         (FIRST.replace('("triton.', '("gc", "triton.'), "importlib.util.module_from_spec"),
+        (
+            FIRST_BY_FUNCTIONS.replace('("triton.', '("gc", "triton.'),
+            "importlib.util.module_from_spec",
+        ),
+        (
+            FIRST.replace("in places:", 'in ("gc",):').replace(
+                "importlib.util.find_spec", "find_spec"
+            )
+            + "from importlib.util import find_spec",
+            "importlib.util.module_from_spec",
+        ),
+        ("from importlib import import_module\nm = import_module('gc')", "importlib.import_module"),
+        ("from importlib import import_module\nm = import_module", "importlib.import_module"),
+        (
+            "from importlib import import_module\nimport_module.__globals__",
+            "importlib.import_module.__globals__",
+        ),
+        ("from importlib.util import spec_from_loader", "importlib.util.spec_from_loader"),
         (
             "import importlib.util\ns = importlib.util.spec_from_file_location('a', path)",
             "importlib.util.spec_from_file_location",
