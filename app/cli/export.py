@@ -18,7 +18,7 @@ from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
 from app.domain.near_duplicates import Similarity
-from app.domain.prs import Coverage, Draw, Ramp, Ratio
+from app.domain.profiling_rejection import Coverage, Draw, Ramp, Ratio
 from app.domain.selection import (
     BestOf,
     Context,

@@ -20,7 +20,7 @@ from app.cli import errors, output, services, submit_options
 from app.cli.group import Group
 from app.cli.number_range import NumberRange
 from app.client import Client
-from app.domain import kernelbench, problem_folder, sweep
+from app.domain import kernelbench, problem_check, problem_folder
 from app.domain.job import REWARD_BUDGET_S, TERMINAL, JobOptions, Priority
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -135,12 +135,16 @@ def check(
         client = stack.enter_context(services.client(settings))
         chosen = _chosen(client, given, source_set, levels, name)
         job_ids = _submit(
-            client, chosen, gpu, sweep.options(budget_s, device_time=device_time), fresh=fresh
+            client,
+            chosen,
+            gpu,
+            problem_check.options(budget_s, device_time=device_time),
+            fresh=fresh,
         )
         waiting = _number_open(client, job_ids)
         worker = stack.enter_context(services.Worker(settings, client, gpu))
         rows = _gathered(client, job_ids, worker)
-    said = sweep.summary(rows, time.perf_counter() - began, waiting)
+    said = problem_check.summary(rows, time.perf_counter() - began, waiting)
     if as_json:
         output.json_out(
             {"rows": [asdict(row) | {"outcome": row.outcome} for row in rows], "summary": said}
@@ -156,12 +160,12 @@ def check(
     "--from",
     "directory",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder that was swept: its problems are stored first.",
+    help="The folder of the checked problems, which are stored first.",
 )
 @output.json_option("Print the counts as JSON.")
 @click.pass_obj
 def record(settings: Settings, /, file: Path, directory: Path | None, as_json: bool) -> None:
-    """Keep the results of a sweep that ran without database and queue, for the problems' pages.
+    """Keep the results of checks that ran without database and queue, for the problems' pages.
 
     FILE is written by `python -m tests.bench.sweep KERNELBENCH --json FILE` on a GPU
     host.  Problems are found by the hash of their reference; those that are not here are
@@ -183,7 +187,7 @@ def record(settings: Settings, /, file: Path, directory: Path | None, as_json: b
         )
 
 
-def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime]:
+def _recorded(file: Path) -> tuple[list[problem_check.CheckRow], checks.Device, datetime]:
     """Raises BadInputError."""
     try:
         report = json.loads(file.read_bytes())
@@ -194,7 +198,7 @@ def _recorded(file: Path) -> tuple[list[sweep.SweepRow], checks.Device, datetime
             protocol=report["protocol"],
         )
         return (
-            [sweep.read(row) for row in report["rows"]],
+            [problem_check.read(row) for row in report["rows"]],
             on,
             datetime.fromisoformat(report["checked_at"]),
         )
@@ -261,12 +265,12 @@ def _submit(
     client: Client, chosen: Sequence[Problem], gpu: str, options: JobOptions, *, fresh: bool
 ) -> list[UUID]:
     """Jobs of the problems, in the order of `chosen`; they begin in a mixed one."""
-    mixed = sweep.mixed(chosen)
+    mixed = problem_check.mixed(chosen)
     requests = [
         Request(
             problem=problem,
             candidate=None,
-            backend=sweep.BACKEND,
+            backend=problem_check.BACKEND,
             device_class=gpu,
             options=options,
             priority=Priority.LOW,
@@ -293,9 +297,9 @@ def _number_open(client: Client, job_ids: Sequence[UUID]) -> int:
 
 def _gathered(
     client: Client, job_ids: Sequence[UUID], worker: services.Worker
-) -> list[sweep.SweepRow]:
+) -> list[problem_check.CheckRow]:
     """Rows in the order of the jobs, each of which is waited for; remarks as they come."""
-    found: dict[UUID, sweep.SweepRow] = {}
+    found: dict[UUID, problem_check.CheckRow] = {}
     with output.progress("checking") as bar:
         task = bar.add_task("problems", total=len(set(job_ids)))
         for job_id in submit_options.over(client, job_ids, worker.check):
@@ -303,18 +307,18 @@ def _gathered(
                 found |= checks.of_jobs(connection, [job_id])
             bar.advance(task)
             if found[job_id].outcome != "passed" and bar.console.is_terminal:
-                bar.console.print(output.safe(sweep.line(found[job_id])), markup=False)
+                bar.console.print(output.safe(problem_check.line(found[job_id])), markup=False)
     return [found[job_id] for job_id in dict.fromkeys(job_ids)]
 
 
-def _exit_code(rows: Sequence[sweep.SweepRow]) -> int:
+def _exit_code(rows: Sequence[problem_check.CheckRow]) -> int:
     outcomes = {row.outcome for row in rows}
     if "our fault" in outcomes:
         return errors.INFRASTRUCTURE
     return errors.NO if outcomes & {"accused", "blamed"} else errors.OK
 
 
-def _print(rows: Sequence[sweep.SweepRow], said: dict[str, Any]) -> None:
+def _print(rows: Sequence[problem_check.CheckRow], said: dict[str, Any]) -> None:
     """A line a problem, then the summary."""
     out = output.out()
     columns = (
@@ -352,19 +356,21 @@ def _word(outcome: str) -> str:
     return f"[{style}]{outcome}[/]"
 
 
-def _speedup(row: sweep.SweepRow) -> str:
+def _speedup(row: problem_check.CheckRow) -> str:
     if row.speedup is None:
         return "–"
     off = "" if row.holds_one else " (1.0 is outside)"
     return f"{row.speedup:.3f} \\[{row.ci_low:.3f}, {row.ci_high:.3f}]{off}"
 
 
-def _why(row: sweep.SweepRow) -> str:
+def _why(row: problem_check.CheckRow) -> str:
     if row.error_kind:
-        return f"{row.error_kind}: {' '.join((row.error or '').split())[: sweep.SHOWN_CHARS]}"
+        return (
+            f"{row.error_kind}: {' '.join((row.error or '').split())[: problem_check.SHOWN_CHARS]}"
+        )
     reasons = [
         *row.findings,
-        *([f"{sweep.DEGENERATE}: {row.degenerate}"] if row.degenerate else []),
+        *([f"{problem_check.DEGENERATE}: {row.degenerate}"] if row.degenerate else []),
     ]
     return ", ".join(reasons)
 
@@ -376,7 +382,7 @@ def _summary(said: dict[str, Any]) -> Iterator[str]:
     yield f"{said['one_in_interval']} of {said['timed']} timed have 1.0 in their interval"
     if said["degenerate"]:
         named = ", ".join(map(output.safe, said["degenerate"]))
-        yield f"passed, but a right answer proves little ({sweep.DEGENERATE}): {named}"
+        yield f"passed, but a right answer proves little ({problem_check.DEGENERATE}): {named}"
     for kind, count in said["kinds"].items():
         yield f"{count} × {kind}"
     for outcome in ("accused", "blamed", "our fault"):

@@ -11,7 +11,7 @@ from uuid import UUID
 from celery import Celery
 
 from app.collect import prompts, row_cache, send
-from app.domain.collection import conversation, outcomes
+from app.domain.collection import continuation, outcomes
 from app.domain.collection.budgets import Amounts, evaluated
 from app.domain.collection.call import End
 from app.domain.collection.decide import decide
@@ -111,7 +111,7 @@ def _grow(
     taken = {each.node.parent for each in attempts if each.continues}
     new = []
     for each in decision.generate:
-        goes_on = conversation.continues(each, tree, taken)
+        goes_on = continuation.continues(each, tree, taken)
         if goes_on:
             taken.add(each.parent)
         keys = prompts.conversation(each, by_key, begin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.domain import prs
+from app.domain import keyed_random
 from app.domain.sampling import Attempt
 from app.domain.selection import PairOf, Spec
 from app.domain.verdict import Label
@@ -41,7 +41,9 @@ def pairs(chosen: Sequence[Attempt], others: Sequence[Attempt], spec: Spec) -> l
         ]
         drawn = sorted(
             rivals,
-            key=lambda one: prs.uniform(spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"),
+            key=lambda one: keyed_random.uniform(
+                spec.seed, f"{better.evaluation_id}:{one.evaluation_id}"
+            ),
         )
         for why in spec.pairs:
             found += [Pair(better, worse, why) for worse in drawn if _is_worse(worse, better, why)][

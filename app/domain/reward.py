@@ -46,7 +46,7 @@ def _total(name: str) -> Reward:
 
 REWARDS: dict[str, Reward] = {name: _total(name) for name in PARTS}
 
-NO_CODE: Mapping[str, object] = {
+WITHOUT_CODE: Mapping[str, object] = {
     "valid": True,
     "status": Status.COMPILE_ERROR,
     "compiled": False,

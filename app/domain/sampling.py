@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
-from app.domain import metrics, prs, reward
+from app.domain import metrics, profiling_rejection, reward
 from app.domain.credit.returns import returns_to_go
 from app.domain.evaluation import Status
 from app.domain.inapplicable_settings import DEFAULT_TURNS
 from app.domain.selection import BestOf, Context, Key, Kind, Spec, Turns
+from app.domain.trajectory import NO_CODE
 from app.domain.verdict import Label, is_credited
 
 Cell = tuple[str, str, str, str]
@@ -129,17 +130,19 @@ def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> b
         return True
     if spec.prs_speedup is not None and (attempt.speedup or 0.0) >= spec.prs_speedup:
         return True
-    if spec.prs_ratio is prs.Ratio.GEOMETRIC:
-        coverage: float | None = prs.geometric([_coverage(one, spec) for one in dialogue])
+    if spec.prs_ratio is profiling_rejection.Ratio.GEOMETRIC:
+        coverage: float | None = profiling_rejection.geometric(
+            [_coverage(one, spec) for one in dialogue]
+        )
     else:
         coverage = _coverage(attempt, spec)
-    alone = attempt.trajectory_id is None or spec.prs_draw is prs.Draw.TURN
+    alone = attempt.trajectory_id is None or spec.prs_draw is profiling_rejection.Draw.TURN
     key = (
         f"{attempt.trajectory_id}:{attempt.turn}:{attempt.evaluation_id}"
         if alone
         else attempt.trajectory_id
     )
-    return prs.keeps(
+    return profiling_rejection.keeps(
         coverage,
         seed=spec.seed,
         key=str(key),
@@ -152,7 +155,7 @@ def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> b
 def _coverage(attempt: Attempt, spec: Spec) -> float | None:
     return (
         attempt.coverage_count
-        if spec.prs_coverage is prs.Coverage.NUMBER
+        if spec.prs_coverage is profiling_rejection.Coverage.NUMBER
         else attempt.coverage_time
     )
 
@@ -245,14 +248,14 @@ def _best_of_cells(attempts: Sequence[Attempt], key: Key) -> dict[Cell, Attempt]
 KEVIN = "kevin"
 SCORES = (KEVIN, *reward.REWARDS)
 """Every reward that rows have, by name."""
-NO_CODE = "no_code"
-"""Status of an answer without code; all its rewards are 0."""
 
 
 def scores(attempt: Attempt) -> dict[str, float]:
-    """Each reward of one turn, with its standard options.  An answer without code has 0 of each."""
+    """Each reward of one turn, with its standard options.  An answer without code has those of a
+    failure, as everywhere else: 0 of most, and the penalties of KernelGYM's.
+    """
     if attempt.status == NO_CODE:
-        return dict.fromkeys(SCORES, 0.0)
+        return {KEVIN: 0.0} | reward.every(reward.WITHOUT_CODE)
     found = measures(attempt)
     return {KEVIN: kevin(attempt)} | {
         name: each(found, reward.STANDARD) for name, each in reward.REWARDS.items()

@@ -38,7 +38,7 @@ from enum import StrEnum
 
 from app.domain.credit import Declared, MismatchRejection
 from app.domain.near_duplicates import Similarity
-from app.domain.prs import SCALE, TAU, Coverage, Draw, Ramp, Ratio
+from app.domain.profiling_rejection import SCALE, TAU, Coverage, Draw, Ramp, Ratio
 
 
 class Kind(StrEnum):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+NO_CODE = "no_code"
+"""Status of a turn without code in its answer: it has no evaluation, and none of their statuses."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:

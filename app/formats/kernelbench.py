@@ -21,6 +21,7 @@ import pyarrow as pa
 from app.domain.example import Example
 from app.domain.example_facts import EvaluationFacts
 from app.domain.selection import Kind
+from app.domain.trajectory import NO_CODE
 from app.domain.verdict import is_credited
 from app.formats.base import JSONL, Rows
 
@@ -63,7 +64,7 @@ class KernelBenchResults(Rows):
             "group": _group(facts),
             "problem": _number(facts.problem),
             "sample_id": _sample_id(facts.sample),
-            "compiled": facts.status not in ("compile_error", "invalid", "no_code"),
+            "compiled": facts.status not in ("compile_error", "invalid", NO_CODE),
             "correctness": counts,
             "metadata": {
                 "hardware": facts.device_name,

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 from sqlalchemy.types import NullType
 
+from app.domain.trajectory import NO_CODE
 from app.store.tables import attempts as attempts_table
 from app.store.tables import (
     candidate_features,
@@ -31,9 +32,6 @@ from app.store.tables import (
     turns,
     verdicts,
 )
-
-STATUS = "no_code"
-"""In place of an evaluation's status."""
 
 _ABSENT = {evaluations, jobs, candidates, verdicts, candidate_features, turn_features}
 
@@ -66,7 +64,7 @@ def attempts(
         "turn": said.c.turn_index,
         "run_id": trajectories.c.run_id,
         "backend": trajectories.c.backend,
-        "status": sa.literal(STATUS),
+        "status": sa.literal(NO_CODE),
         "compiled": sa.false(),
         "correct": sa.false(),
         "reviewed": sa.false(),

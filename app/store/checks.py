@@ -13,7 +13,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.domain import ids, sweep
+from app.domain import ids, problem_check
 from app.domain.evaluation import Evaluation
 from app.domain.job import JobState
 from app.domain.problem import Problem
@@ -45,7 +45,7 @@ class Check:
     """None for a check that ran without the queue."""
     checked_at: datetime
     protocol: str
-    row: sweep.SweepRow
+    row: problem_check.CheckRow
 
 
 def add(
@@ -63,7 +63,7 @@ def add(
         .where(_j.job_id == lease.job.job_id)
     ).one()
     problem = Problem(name=found.name, level=found.level, reference=lease.job.reference)
-    row = sweep.row(problem, evaluation, verdict, finished.total_ms / 1000)
+    row = problem_check.row(problem, evaluation, verdict, finished.total_ms / 1000)
     here = evaluation.environment
     on = Device(
         device_class=here.device_class, device_name=here.device_name, protocol=evaluation.protocol
@@ -79,10 +79,13 @@ def add(
 
 
 def record(
-    connection: sa.Connection, rows: Sequence[sweep.SweepRow], on: Device, checked_at: datetime
+    connection: sa.Connection,
+    rows: Sequence[problem_check.CheckRow],
+    on: Device,
+    checked_at: datetime,
 ) -> int:
-    """Store the outcome of a sweep that ran without the queue; returns the number of its problems
-    that are stored. Newer checks are kept.
+    """Store the rows of checks that ran without the queue; returns the number of their problems
+    that are stored.  Newer checks are kept.
     """
     of: dict[str, list[UUID]] = {}
     hashes = [row.reference_sha256 for row in rows]
@@ -99,7 +102,7 @@ def record(
 def _put(
     connection: sa.Connection,
     problem_id: UUID,
-    row: sweep.SweepRow,
+    row: problem_check.CheckRow,
     on: Device,
     checked_at: datetime,
     *,
@@ -136,7 +139,9 @@ def of_problem(connection: sa.Connection, problem_id: UUID) -> list[Check]:
     return [_check(found) for found in connection.execute(query)]
 
 
-def of_jobs(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID, sweep.SweepRow]:
+def of_jobs(
+    connection: sa.Connection, job_ids: Sequence[UUID]
+) -> dict[UUID, problem_check.CheckRow]:
     """Checks of the problems of finished jobs; for a failed job, its fault.  A job that finished
     earlier has the newest check of its problem and device class.
     """
@@ -182,13 +187,13 @@ def _check(found: Any) -> Check:
     fields = {
         name: value for name, value in found._mapping.items() if name in Check.__dataclass_fields__
     }
-    return Check(**{**fields, "row": sweep.read(found.row)})
+    return Check(**{**fields, "row": problem_check.read(found.row)})
 
 
-def _row(found: Any) -> sweep.SweepRow:
+def _row(found: Any) -> problem_check.CheckRow:
     if found.row is not None:
-        return sweep.read(found.row)
+        return problem_check.read(found.row)
     kind = found.error_kind if found.state == JobState.FAILED else str(found.state)
-    return sweep.fault(
+    return problem_check.fault(
         Problem(name=found.name, level=found.level, reference=b""), kind, found.error_message or ""
     )

@@ -4,6 +4,9 @@ decisive one not taken back counts.
 The label that counts lies beside the measurement (`evaluations.human_verdict`), kept in the same
 transaction, so that lists, exports and roll-ups see one label (`app.store.evaluation_rows.LABEL`).
 The queue fills itself by triggers (migrations).
+
+Locks are taken in one order, so that no two writers wait for each other: an evaluation, items of
+the queue by their ids, datasets (`app.store.stale_exports`).
 """
 
 from __future__ import annotations
@@ -140,6 +143,7 @@ def queue(connection: sa.Connection, user: User, evaluation_ids: Sequence[UUID])
         sa.func.review_score(evaluations.c.speedup, "suspect", sa.false()),
         sa.literal(user.user_id, sa.Uuid),
     ).where(evaluations.c.evaluation_id.in_(evaluation_ids))
+    known = known.order_by(evaluations.c.evaluation_id)
     new = insert(review_items).from_select(
         ["evaluation_id", "fast", "suspicious", "score", "queued_by"], known
     )
@@ -157,8 +161,9 @@ def queue(connection: sa.Connection, user: User, evaluation_ids: Sequence[UUID])
 
 def take(connection: sa.Connection, user: User, conditions: Conditions = EVERYTHING) -> UUID | None:
     """The most important open item that meets the conditions, that no other user holds and this
-    user has not judged, locked for them.
+    user has not judged, locked for them; any other is let go of.
     """
+    _let_go(connection, _i.locked_by == user.name)
     mine = (
         sa.exists()
         .where(_r.evaluation_id == _i.evaluation_id, _by(user), _r.label != Opinion.WITHDRAWN)
@@ -173,23 +178,17 @@ def take(connection: sa.Connection, user: User, conditions: Conditions = EVERYTH
     )
     found: UUID | None = connection.scalar(query)
     if found is not None:
-        lock(connection, user, found)
+        _hold(connection, user, found)
     return found
 
 
 def lock(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:
     """Hold an item for LOCK_S, and let go of any other.  Raises LockedError where
-    another user holds it.
+    another user holds it.  In a transaction that has locked no dataset.
     """
+    _let_go(connection, _i.locked_by == user.name, beside=evaluation_id)
     _require_free(connection, user, evaluation_id)
-    connection.execute(
-        sa.update(review_items)
-        .where(_i.locked_by == user.name, _i.evaluation_id != evaluation_id)
-        .values(locked_by=None, locked_until=None)
-    )
-    until = sa.func.now() + sa.text(f"interval '{LOCK_S} seconds'")
-    held = sa.update(review_items).where(_i.evaluation_id == evaluation_id)
-    connection.execute(held.values(locked_by=user.name, locked_until=until))
+    _hold(connection, user, evaluation_id)
 
 
 def skip(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:
@@ -242,6 +241,25 @@ def _check(said: GivenReview) -> None:
         )
     if said.hack_type is not None and said.label not in (Opinion.HACK, Opinion.LEAK):
         raise ReviewError(f"hack type: expected none with {said.label}, got {said.hack_type!r}")
+
+
+def _let_go(
+    connection: sa.Connection, held: sa.ColumnElement[bool], beside: UUID | None = None
+) -> None:
+    """Let go of the items that are held.  They and the item `beside` them, which is to be held
+    next, are locked by their ids.
+    """
+    these = sa.select(_i.evaluation_id).where(sa.or_(held, _i.evaluation_id == beside))
+    locked = these.order_by(_i.evaluation_id).with_for_update(key_share=True)
+    others = [each for each in connection.scalars(locked) if each != beside]
+    gone = sa.update(review_items).where(_i.evaluation_id.in_(others))
+    connection.execute(gone.values(locked_by=None, locked_until=None))
+
+
+def _hold(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:
+    until = sa.func.now() + sa.text(f"interval '{LOCK_S} seconds'")
+    held = sa.update(review_items).where(_i.evaluation_id == evaluation_id)
+    connection.execute(held.values(locked_by=user.name, locked_until=until))
 
 
 def _require_free(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:

@@ -91,6 +91,8 @@ def _sample(row: sa.RowMapping) -> Sample:
         problem_id=row["problem_id"],
         turn_index=row["turn_index"],
         result=(
-            reward.NO_CODE if row["evaluation_id"] is None else measured | {"verdict": row["label"]}
+            reward.WITHOUT_CODE
+            if row["evaluation_id"] is None
+            else measured | {"verdict": row["label"]}
         ),
     )

@@ -73,7 +73,7 @@ class StoredTurn:
         """Result that the turn's reward is computed from, also of an answer without code; None
         while there is none.
         """
-        return self.result if self.has_code else reward.NO_CODE
+        return self.result if self.has_code else reward.WITHOUT_CODE
 
 
 def of_runs(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.domain import sweep
+from app.domain import problem_check
 from app.domain.request import PlannedJob, Request, RequestError
 
 
@@ -25,6 +25,6 @@ class ProblemCheck:
             raise RequestError(
                 "reference: expected a model, got cases alone, which cannot be their own candidate"
             )
-        candidate = sweep.identity(request.problem.reference, request.problem.entry_point)
+        candidate = problem_check.identity(request.problem.reference, request.problem.entry_point)
         options = replace(request.options, check=True)
-        return (PlannedJob(candidate=candidate, backend=sweep.BACKEND, options=options),)
+        return (PlannedJob(candidate=candidate, backend=problem_check.BACKEND, options=options),)

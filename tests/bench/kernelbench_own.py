@@ -25,7 +25,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from app.domain import kernelbench, sweep
+from app.domain import kernelbench, problem_check
 from app.domain.problem import Problem
 from workers.backends.support import import_hook
 from workers.protocol import pretrained
@@ -91,7 +91,7 @@ def evaluated(own: Any, problem: Problem) -> dict[str, Any]:
     try:
         result = own.eval_kernel_against_ref(
             source,
-            sweep.identity(problem.reference).decode(),
+            problem_check.identity(problem.reference).decode(),
             measure_performance=True,
             backend="cuda",
             device=torch.device("cuda", 0),

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.domain import kernelbench, language, policy, sweep
+from app.domain import kernelbench, language, policy, problem_check
 from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
 from app.domain.problem import Problem
 from app.domain.verdict import Subject
@@ -136,7 +136,7 @@ def evaluated(fleet: Fleet, kernel: Kernel, budget_s: float) -> dict[str, Any]:
         candidate=kernel.candidate,
         reference=kernel.problem.reference,
     )
-    found = sweep.row(kernel.problem, evaluation, judge(subject), seconds)
+    found = problem_check.row(kernel.problem, evaluation, judge(subject), seconds)
     verdicts = {name: str(judge(subject, each).label) for name, each in policy.POLICIES.items()}
     return {
         **asdict(found),
@@ -144,7 +144,7 @@ def evaluated(fleet: Fleet, kernel: Kernel, budget_s: float) -> dict[str, Any]:
         "claimed": kernel.claimed,
         "verdicts": verdicts,
         "ours": found.is_ours,
-        "line": sweep.line(found),
+        "line": problem_check.line(found),
     }
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.domain import kernelbench, sweep
+from app.domain import kernelbench, problem_check
 from app.domain.job import REWARD_BUDGET_S
 from tests.bench.sweep import pairs
 
@@ -78,13 +78,13 @@ def main() -> None:
     fleet.end_on_signals()
     for key in given.problems:
         problem = kernelbench.problem(files[key], key[0])
-        candidate = sweep.identity(problem.reference, problem.entry_point).decode()
+        candidate = problem_check.identity(problem.reference, problem.entry_point).decode()
         specs = [
             {
                 "name": f"{key} {index}",
                 "reference": problem.reference.decode(),
                 "candidate": candidate,
-                "backend": sweep.BACKEND,
+                "backend": problem_check.BACKEND,
                 "budget": given.budget,
                 "profile": "full",
                 "timeout": 60.0,

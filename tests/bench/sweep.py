@@ -2,8 +2,8 @@
 process, without database or queue.
 
     python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --levels 1,2,3 --json rows.json
-    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,1/23,4/7 --ballast
-    62 python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
+    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 1 --only 1/19,4/7 --ballast 62
+    python -m tests.bench.sweep KERNELBENCH --device h100 --slots 8 --every 10 --own 40
 
 Prints a line a problem as it ends and a summary.  `--json FILE` is written every few seconds, so
 that an end by force loses few, and `assay problems record FILE` keeps the rows for the pages.
@@ -29,7 +29,7 @@ from uuid import uuid4
 
 import torch
 
-from app.domain import kernelbench, sweep
+from app.domain import kernelbench, problem_check
 from app.domain.evaluation import PROTOCOL
 from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
 from app.domain.problem import Problem
@@ -59,16 +59,16 @@ def chosen(
             )
         return [kernelbench.problem(files[key], key[0]) for key in only]
     keys = [key for key in files if key[0] in levels][::every]
-    return sweep.mixed([kernelbench.problem(files[key], key[0]) for key in keys])
+    return problem_check.mixed([kernelbench.problem(files[key], key[0]) for key in keys])
 
 
 def job(problem: Problem, options: JobOptions) -> Job:
-    candidate = sweep.identity(problem.reference, problem.entry_point)
+    candidate = problem_check.identity(problem.reference, problem.entry_point)
     return Job(
         job_id=uuid4(),
         reference=problem.reference,
         candidate=candidate,
-        backend=sweep.BACKEND,
+        backend=problem_check.BACKEND,
         entry_point=problem.entry_point,
         options=options,
     )
@@ -76,7 +76,7 @@ def job(problem: Problem, options: JobOptions) -> Job:
 
 def checked(
     fleet: Fleet, problem: Problem, options: JobOptions, outside: dict[str, Any]
-) -> sweep.SweepRow:
+) -> problem_check.CheckRow:
     """Evaluate one problem; where 1.0 is outside the interval or far off, `outside`
     gets every block and kernel.
     """
@@ -86,7 +86,9 @@ def checked(
     subject = Subject(
         evaluation=evaluation, backend=one.backend, candidate=one.candidate, reference=one.reference
     )
-    row = sweep.row(problem, evaluation, judge(subject, sweep.POLICY), time.perf_counter() - began)
+    row = problem_check.row(
+        problem, evaluation, judge(subject, problem_check.POLICY), time.perf_counter() - began
+    )
     if evaluation.timing is not None and (row.is_off or not row.holds_one):
         kernels = (
             [asdict(each) for each in evaluation.profile.kernels] if evaluation.profile else []
@@ -105,10 +107,10 @@ def rows(
     options: JobOptions,
     stop_after_s: float,
     outside: dict[str, Any],
-) -> Iterator[sweep.SweepRow]:
+) -> Iterator[problem_check.CheckRow]:
     """Rows, as problems end.  After `stop_after_s` none is begun."""
     with ThreadPoolExecutor(fleet.slots) as pool:
-        futures: list[Future[sweep.SweepRow]] = [
+        futures: list[Future[problem_check.CheckRow]] = [
             pool.submit(checked, fleet, each, options, outside) for each in problems
         ]
         timer = threading.Timer(stop_after_s, lambda: [future.cancel() for future in futures])
@@ -232,14 +234,14 @@ def swept(arguments: argparse.Namespace, problems: list[Problem], report: dict[s
             }
         )
     )
-    found: list[sweep.SweepRow] = []
+    found: list[problem_check.CheckRow] = []
     outside: dict[str, Any] = {}
     report["outside"] = outside
-    options = sweep.options(arguments.budget, device_time=arguments.device_time)
+    options = problem_check.options(arguments.budget, device_time=arguments.device_time)
     began = stored_s = time.perf_counter()
     for row in rows(fleet, problems, options, arguments.stop_after, outside):
         found.append(row)
-        print(f"{len(found):4}/{len(problems)} {sweep.line(row)}", flush=True)
+        print(f"{len(found):4}/{len(problems)} {problem_check.line(row)}", flush=True)
         if time.perf_counter() > stored_s + STORE_S:
             note(arguments.json, report, fleet, found, time.perf_counter() - began)
             stored_s = time.perf_counter()
@@ -260,12 +262,12 @@ def note(
     path: Path | None,
     report: dict[str, Any],
     fleet: Fleet,
-    found: list[sweep.SweepRow],
+    found: list[problem_check.CheckRow],
     seconds: float,
 ) -> None:
     """Rows, summary and state so far, into the report and its file."""
     report |= {"rows": [asdict(each) for each in found], "after": state(fleet)}
-    report["summary"] = sweep.summary(found, seconds)
+    report["summary"] = problem_check.summary(found, seconds)
     store(path, report)
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.domain import sweep
+from app.domain import problem_check
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job
 
@@ -86,9 +86,9 @@ def against_itself(host: Any, source: bytes) -> Evaluation:
     job = Job(
         job_id=uuid4(),
         reference=source,
-        candidate=sweep.identity(source),
-        backend=sweep.BACKEND,
-        options=sweep.options(),
+        candidate=problem_check.identity(source),
+        backend=problem_check.BACKEND,
+        options=problem_check.options(),
     )
     return measure(job, host)[0]
 
@@ -100,7 +100,7 @@ def test_a_problem_larger_than_the_device_is_named_within_seconds(host: Any) -> 
     assert time.monotonic() - began < TIMEOUT_S
     assert found.status is Status.INVALID
     assert found.error is not None
-    assert found.error.kind == sweep.TOO_LARGE, found.error
+    assert found.error.kind == problem_check.TOO_LARGE, found.error
     assert against_itself(host, model()).status is Status.PASSED
 
 

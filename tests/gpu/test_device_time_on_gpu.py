@@ -14,7 +14,7 @@ import pytest
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
 from app.domain.other_timings import DeviceTiming
-from app.domain.sweep import identity
+from app.domain.problem_check import identity
 from tests.bench import launch_paths
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
-from app.domain.sweep import identity
+from app.domain.problem_check import identity
 
 torch = pytest.importorskip("torch")
 pytestmark = [

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.domain import sweep
+from app.domain import problem_check
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job, JobOptions
 
@@ -83,7 +83,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def _evaluated(host: Any, reference: str, candidate: str | None = None) -> Evaluation:
     from workers.referee.measure import measure
 
-    source = sweep.identity(reference.encode()) if candidate is None else candidate.encode()
+    source = problem_check.identity(reference.encode()) if candidate is None else candidate.encode()
     options = JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.05)
     job = Job(
         job_id=uuid4(),

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.domain import sweep
+from app.domain import problem_check
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import Job
 from workers.referee import admission, evaluate
@@ -48,12 +48,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resources]:
 
 
 def against_itself(host: Resources, source: bytes, timing_budget_s: float = 0.0) -> Evaluation:
-    options = replace(sweep.options(timing_budget_s), call_timeout_s=20.0)
+    options = replace(problem_check.options(timing_budget_s), call_timeout_s=20.0)
     job = Job(
         job_id=uuid4(),
         reference=source,
-        candidate=sweep.identity(source),
-        backend=sweep.BACKEND,
+        candidate=problem_check.identity(source),
+        backend=problem_check.BACKEND,
         options=options,
     )
     found, _ = measure(job, host)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 
 from app import cli, enqueue
-from app.domain import kernelbench, sweep
+from app.domain import kernelbench, problem_check
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
@@ -160,7 +160,7 @@ def test_a_sweep_without_the_queue_is_recorded_and_a_newer_check_stays(
     settings: Settings, database: Database, checkout: Path, tmp_path: Path
 ) -> None:
     problem = Problem(name="1_honest", reference=HONEST.encode(), level=1)
-    row = sweep.fault(problem, "k", "m")
+    row = problem_check.fault(problem, "k", "m")
     mine = replace(
         row, reference_sha256=problem.reference_sha256, status="passed", error_kind=None, error=None
     )

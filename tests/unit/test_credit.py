@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import credit, prs
+from app.domain import credit, profiling_rejection
 from app.domain.credit import (
     Alone,
     CreditError,
@@ -100,7 +100,7 @@ def test_keep_chances_are_those_of_kernelgym(case):
     profiling = rejection.Profiling(
         tau=case["tau"],
         scale=case["scale"],
-        ratio=prs.Ratio(case["coverage_of"]),
+        ratio=profiling_rejection.Ratio(case["coverage_of"]),
         least_speedup=case["least_speedup"],
     )
     for coverage, correct, speedup, kept, expected in zip(
@@ -347,7 +347,9 @@ class TestRecipe:
         assert one == rejection.drawn_out(members, [True, True], rejection.Profiling(seed=1))
         together = [
             rejection.drawn_out(
-                members, [True, True], rejection.Profiling(seed=seed, draw=prs.Draw.TRAJECTORY)
+                members,
+                [True, True],
+                rejection.Profiling(seed=seed, draw=profiling_rejection.Draw.TRAJECTORY),
             )
             for seed in range(200)
         ]

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from app.cli import output
-from app.domain import result, reward, sweep
+from app.domain import problem_check, result, reward
 from app.domain.evaluation import Evaluation
 from app.domain.job import JobOptions, JobState
 from app.domain.other_timings import DeviceTiming
@@ -113,20 +113,22 @@ def test_the_command_line_says_it(device: DeviceTiming | None, expected: str | N
 
 
 def test_a_sweep_may_ask_for_it_and_keeps_it() -> None:
-    assert sweep.options(0.5, device_time=True).device_time
-    assert not sweep.options(0.5).device_time
+    assert problem_check.options(0.5, device_time=True).device_time
+    assert not problem_check.options(0.5).device_time
     rows = []
     for device in (MEASURED, NOT_MEASURED, NOT_MEASURED, None):
         evaluation = benchmark(device=device)
         verdict = judge(
             Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b"")
         )
-        row = sweep.row(Problem(name="1_x", reference=b"", level=1), evaluation, verdict, 1.0)
+        row = problem_check.row(
+            Problem(name="1_x", reference=b"", level=1), evaluation, verdict, 1.0
+        )
         assert row.device == device
-        assert sweep.read(json.loads(json.dumps(asdict(row)))) == row
+        assert problem_check.read(json.loads(json.dumps(asdict(row)))) == row
         rows.append(row)
-    assert "device 2.500" in sweep.line(rows[0])
-    said = sweep.summary(rows, 10.0)
+    assert "device 2.500" in problem_check.line(rows[0])
+    said = problem_check.summary(rows, 10.0)
     assert said["device_timed"] == 1
     assert said["not_device_timed"] == {NOT_MEASURED.error: 2}
 

@@ -166,7 +166,7 @@ def test_a_prompt_that_nothing_but_silence_answered_is_a_row() -> None:
     assert (row["evaluation_id"], row["pass_rate"], row["turn_id"]) == (None, 0.0, "silent-w0")
 
 
-def test_turns_without_code_have_a_reward_of_0_and_a_row() -> None:
+def test_turns_without_code_have_the_rewards_of_a_failure_and_a_row() -> None:
     rows = attempts("0.5", "wrong", "3.0")
     rows[1] = silent(1, "t")
     plan, _ = select(all_passed(rows), Kind.REWARDS)
@@ -175,7 +175,8 @@ def test_turns_without_code_have_a_reward_of_0_and_a_row() -> None:
         pytest.approx(1.32),
         pytest.approx(3.3),
     ]
-    assert plan[1]["rewards"] == [0.0] * len(sampling.SCORES)
+    failure = {"calculate_reward_like_kernel": -1.0}
+    assert plan[1]["rewards"] == [failure.get(name, 0.0) for name in sampling.SCORES]
     rows[2]["stage"] = 0  # the filter leaves it out, and the return still rests on it
     plan, _ = select([*all_passed(rows[:2]), rows[2]], Kind.REWARDS)
     assert plan[0]["returns"][0] == pytest.approx(1.328)

@@ -11,6 +11,7 @@ import pytest
 from app.domain import sampling
 from app.domain.sampling import Attempt
 from app.domain.selection import Kind, Spec, Turns
+from app.domain.trajectory import NO_CODE
 from tests.unit.test_selection import attempt
 
 CPU: dict[str, Any] = {"device_class": "cpu"}
@@ -63,7 +64,7 @@ def test_a_return_adds_no_speedups_of_two_devices(name: str) -> None:
 
 
 def test_failures_have_the_same_reward_on_every_device() -> None:
-    wrong, silent = attempt(1, **CPU), attempt(2, device_class=None, status=sampling.NO_CODE)
+    wrong, silent = attempt(1, **CPU), attempt(2, device_class=None, status=NO_CODE)
     assert returns([attempt(0, 1.0), wrong, silent, attempt(3, 2.0)]) == pytest.approx(
         [3.6, 2.3, 2.3, 2.3]
     )

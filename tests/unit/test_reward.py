@@ -257,7 +257,7 @@ def twice(measures, options):
 """
 USE = """
 from app.domain import reward
-result = {**reward.NO_CODE, "status": "passed", "compiled": True, "correct": True}
+result = {**reward.WITHOUT_CODE, "status": "passed", "compiled": True, "correct": True}
 score, parts = reward.score("twice", result), reward.parts("twice", result)
 print(score, parts, reward.every(result)["twice"], reward.PATTERN)
 """

@@ -16,14 +16,15 @@ from app.domain import (
     code_extraction,
     credit,
     near_duplicates,
-    prs,
+    profiling_rejection,
     sampling,
     tokenizer,
 )
 from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
-from app.domain.prs import Draw, Ramp
+from app.domain.profiling_rejection import Draw, Ramp
 from app.domain.sampling import Attempt
 from app.domain.selection import BestOf, Context, Kind, PairOf, Spec, Turns
+from app.domain.trajectory import NO_CODE
 
 
 def attempt(
@@ -133,7 +134,9 @@ def test_pairs_are_apart_and_answer_the_same_prompt() -> None:
 
 
 def test_prs_follows_equation_9() -> None:
-    assert [round(prs.probability(x), 3) for x in (None, 0.0, 0.3, 0.35, 0.4, 1.0)] == [
+    assert [
+        round(profiling_rejection.probability(x), 3) for x in (None, 0.0, 0.3, 0.35, 0.4, 1.0)
+    ] == [
         0,
         0,
         0,
@@ -141,13 +144,13 @@ def test_prs_follows_equation_9() -> None:
         1,
         1,
     ]
-    assert prs.probability(0.000147) == 0  # the paper's lazy kernel
-    assert prs.probability(0.86154) == 1  # and its fused one
-    assert [prs.probability(x, ramp=Ramp.HARD) for x in (0.29, 0.3)] == [0, 1]
+    assert profiling_rejection.probability(0.000147) == 0  # the paper's lazy kernel
+    assert profiling_rejection.probability(0.86154) == 1  # and its fused one
+    assert [profiling_rejection.probability(x, ramp=Ramp.HARD) for x in (0.29, 0.3)] == [0, 1]
 
 
 def test_prs_draws_by_seed_and_spares_failures() -> None:
-    kept = sum(prs.keeps(0.35, seed=1, key=str(n)) for n in range(4000))
+    kept = sum(profiling_rejection.keeps(0.35, seed=1, key=str(n)) for n in range(4000))
     assert 1850 < kept < 2150
     failed = attempt(0, coverage_time=0.0)
     assert sampling.survives_prs(failed, Spec(prs=Ramp.SOFT), [failed])
@@ -166,13 +169,13 @@ def kept_by_prs(turns: list[Attempt], **options: Any) -> list[int]:
 
 
 def test_prs_judges_a_turn_by_its_own_or_by_its_trajectorys_coverage() -> None:
-    assert prs.geometric([0.2, 0.8]) == pytest.approx(0.4)
-    assert prs.geometric([1.0, 0.0]) == pytest.approx(1e-4)  # √(1 · 1e-8)
+    assert profiling_rejection.geometric([0.2, 0.8]) == pytest.approx(0.4)
+    assert profiling_rejection.geometric([1.0, 0.0]) == pytest.approx(1e-4)  # √(1 · 1e-8)
     turns = [attempt(0, 1.0, coverage_time=0.2), attempt(1, 1.0, coverage_time=0.8)]
     assert kept_by_prs(turns) == [1]
-    assert kept_by_prs(turns, prs_ratio=prs.Ratio.GEOMETRIC) == [0, 1]
+    assert kept_by_prs(turns, prs_ratio=profiling_rejection.Ratio.GEOMETRIC) == [0, 1]
     wrong = attempt(2, coverage_time=None)
-    assert kept_by_prs([*turns, wrong], prs_ratio=prs.Ratio.GEOMETRIC) == [2], (
+    assert kept_by_prs([*turns, wrong], prs_ratio=profiling_rejection.Ratio.GEOMETRIC) == [2], (
         "a wrong turn is in the mean, and stays"
     )
 
@@ -185,13 +188,13 @@ def test_prs_spares_the_fast_and_may_count_launches() -> None:
     ]
     assert kept_by_prs(turns, prs_speedup=3.0) == [1, 2]
     launches = [one._replace(coverage_count=0.4 - 0.2 * one.place) for one in turns]
-    assert kept_by_prs(launches, prs_coverage=prs.Coverage.NUMBER) == [0]
+    assert kept_by_prs(launches, prs_coverage=profiling_rejection.Coverage.NUMBER) == [0]
 
 
 def test_returns_step_over_every_turn_and_are_of_every_reward() -> None:
     """`.5×, no code, 3.0×`: 0.8 + 0.4² · 3.3."""
     first, last = attempt(0, 0.5), attempt(2, 3.0)
-    silent = attempt(1)._replace(status=sampling.NO_CODE)
+    silent = attempt(1)._replace(status=NO_CODE)
     turns = [first, silent, last]
     assert sampling.returns(turns, None)[0] == pytest.approx(1.328)
     assert sampling.returns(turns, 0.4)[-1] == pytest.approx(3.3)
@@ -199,7 +202,9 @@ def test_returns_step_over_every_turn_and_are_of_every_reward() -> None:
         "Dr. Kernel: no discount"
     )
     assert sampling.returns(turns, 0.5, "dr_kernel")[0] == pytest.approx(1.5 + 4.0 / 4)
-    assert set(sampling.scores(silent).values()) == {0.0}
+    assert sampling.scores(silent) == dict.fromkeys(sampling.SCORES, 0.0) | {
+        "calculate_reward_like_kernel": -1.0
+    }, "no answer is worth more for having no code"
     assert sampling.scores(attempt(0))["calculate_reward_like_kernel"] == -0.5
     assert sampling.scores(attempt(0, compiled=True))["calculate_reward_like_kernel"] == -0.3
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from app.cli import output, submit_options
-from app.domain import policy, result, reward, sweep
+from app.domain import policy, problem_check, result, reward
 from app.domain.evaluation import Environment, Evaluation, Status
 from app.domain.job import JobState
 from app.domain.problem import Problem
@@ -50,7 +50,7 @@ SAID = result.build(
 def test_it_is_invalid_and_says_what_it_needs_and_what_there_is() -> None:
     assert (EVALUATION.status, EVALUATION.valid) == (Status.INVALID, False)
     assert EVALUATION.error is not None
-    assert EVALUATION.error.kind == sweep.TOO_LARGE == "problem_too_large"
+    assert EVALUATION.error.kind == problem_check.TOO_LARGE == "problem_too_large"
     assert "96,000,000,000" in EVALUATION.error.message
     assert "79,000,000,000" in EVALUATION.error.message
 
@@ -87,5 +87,5 @@ def test_command_line_pages_and_sweeps_name_it() -> None:
     assert submit_options.exit_code(SAID) == 1
     assert jinja_filters.words("problem_too_large") == "problem too large"
     problem = Problem(name="23_Softmax", reference=b"", level=1)
-    row = sweep.row(problem, EVALUATION, judge(SUBJECT, sweep.POLICY), 0.5)
+    row = problem_check.row(problem, EVALUATION, judge(SUBJECT, problem_check.POLICY), 0.5)
     assert (row.outcome, row.is_ours) == ("invalid", False)

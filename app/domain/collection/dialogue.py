@@ -21,7 +21,7 @@ from app.domain.collection.call import (
     ModelAnswer,
     ModelRequest,
 )
-from app.domain.collection.conversation import continues
+from app.domain.collection.continuation import continues
 from app.domain.collection.decide import decide
 from app.domain.collection.draws import draws
 from app.domain.collection.spec import CollectionSpec

@@ -12,9 +12,7 @@ from app.domain.collection.draws import Draws
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import Generate, Node, best, natural
 from app.domain.request import RequestError
-
-NO_CODE = "no_code"
-"""Status of an answer without code."""
+from app.domain.trajectory import NO_CODE
 
 HISTORIES = ("whole", "window", "best_so_far")
 REASONINGS = ("drop", "keep")

@@ -7,9 +7,9 @@ from typing import Any
 
 from app.domain import reward
 from app.domain.collection.call import CallError, End, ErrorKind
-from app.domain.collection.lines import NO_CODE
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
+from app.domain.trajectory import NO_CODE
 
 _FAULTS = {
     ErrorKind.CONTEXT_OVERFLOW: StopReason.CONTEXT_OVERFLOW,
@@ -52,10 +52,12 @@ def without_code(*, end: End, scored_by: str, tokens: int, cost_usd: float) -> A
     """Outcome of an answer without a candidate: the model's failure, with the reward
     of a failure.
     """
-    function, options = reward.parse(scored_by)
-    nothing = reward.Measures(completed=False, compiled=False, correct=False, hacked=False)
     return AttemptResult(
-        end=end, status=NO_CODE, reward=function(nothing, options), tokens=tokens, cost_usd=cost_usd
+        end=end,
+        status=NO_CODE,
+        reward=reward.score(scored_by, reward.WITHOUT_CODE),
+        tokens=tokens,
+        cost_usd=cost_usd,
     )
 
 

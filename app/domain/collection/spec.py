@@ -36,7 +36,7 @@ from typing import Any
 
 from app.domain import freeform, reward
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
-from app.domain.collection import shape, strategies
+from app.domain.collection import spec_builder, strategies
 from app.domain.collection.budgets import Caps
 from app.domain.collection.lines import Context, Stops
 from app.domain.device import DEVICE_CLASSES
@@ -190,7 +190,7 @@ class CollectionSpec:
     def strategy_options(self) -> Any:
         """Options of the strategy.  Raises RequestError."""
         rest = {name: value for name, value in self.strategy.items() if name != "name"}
-        return shape.build(self.growth.options, rest, "strategy")
+        return spec_builder.build(self.growth.options, rest, "strategy")
 
     @cached_property
     def job_options(self) -> JobOptions:
@@ -198,7 +198,7 @@ class CollectionSpec:
         if taken := sorted(set(NOT_OPTIONS) & self.options.keys()):
             raise RequestError(f"options.{taken[0]}: unknown key: the problem says so itself")
         try:
-            return shape.build(JobOptions, self.options, "options")
+            return spec_builder.build(JobOptions, self.options, "options")
         except ValueError as error:
             message = str(error)
             raise RequestError(
@@ -238,7 +238,7 @@ class CollectionSpec:
 def parse(value: object) -> CollectionSpec:
     """The specification of a mapping.  Raises RequestError that names the key."""
     freeform.check_depth(value, "specification")
-    return shape.build(CollectionSpec, value, "")
+    return spec_builder.build(CollectionSpec, value, "")
 
 
 def loads(text: str, *, toml: bool) -> CollectionSpec:

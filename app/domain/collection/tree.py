@@ -13,6 +13,7 @@ from typing import Any
 
 from app.domain.collection.call import End
 from app.domain.collection.stop_reasons import StopReason
+from app.domain.trajectory import NO_CODE
 from app.domain.verdict import Label
 
 
@@ -182,7 +183,7 @@ _RANKS = {
     "out_of_memory": 4,
     "crashed": 5,
     "compile_error": 6,
-    "no_code": 7,
+    NO_CODE: 7,
 }
 """Nearer to a correct answer first."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import stdev
 
-from app.domain import prs
+from app.domain import keyed_random, profiling_rejection
 from app.domain.credit.turns import CreditError, TokenRatios, Turn, by_trajectory
 
 LEAST_STD = 1e-3
@@ -150,11 +150,11 @@ class Profiling:
     only, as its code does.
     """
 
-    tau: float = prs.TAU
-    scale: float = prs.SCALE
-    ratio: prs.Ratio = prs.Ratio.TURN
+    tau: float = profiling_rejection.TAU
+    scale: float = profiling_rejection.SCALE
+    ratio: profiling_rejection.Ratio = profiling_rejection.Ratio.TURN
     """GEOMETRIC: over the turns of the trajectory that are still trained on."""
-    draw: prs.Draw = prs.Draw.TURN
+    draw: profiling_rejection.Draw = profiling_rejection.Draw.TURN
     """The code draws per turn in both modes, although its metrics assume one draw
     per trajectory.
     """
@@ -177,13 +177,17 @@ def keep_chances(
     coverages = [turn.coverage or 0.0 for turn in members]
     if profiling.rounded:
         coverages = [round(value, 2) for value in coverages]
-    if profiling.ratio is prs.Ratio.GEOMETRIC and any(kept):
-        mean = prs.geometric([value for value, stays in zip(coverages, kept, strict=True) if stays])
+    if profiling.ratio is profiling_rejection.Ratio.GEOMETRIC and any(kept):
+        mean = profiling_rejection.geometric(
+            [value for value, stays in zip(coverages, kept, strict=True) if stays]
+        )
         coverages = [mean] * len(members)
-    ramp = prs.Ramp.SOFT if profiling.scale else prs.Ramp.HARD
+    ramp = profiling_rejection.Ramp.SOFT if profiling.scale else profiling_rejection.Ramp.HARD
     found = []
     for turn, coverage in zip(members, coverages, strict=True):
-        chance = prs.probability(coverage, ramp=ramp, tau=profiling.tau, scale=profiling.scale)
+        chance = profiling_rejection.probability(
+            coverage, ramp=ramp, tau=profiling.tau, scale=profiling.scale
+        )
         fast = (
             profiling.least_speedup is not None and (turn.speedup or 0.0) >= profiling.least_speedup
         )
@@ -198,6 +202,10 @@ def drawn_out(members: Sequence[Turn], kept: Sequence[bool], profiling: Profilin
     found = []
     for turn, chance in zip(members, keep_chances(members, kept, profiling), strict=True):
         name = f"{turn.group}:{turn.trajectory}"
-        key = name if profiling.draw is prs.Draw.TRAJECTORY else f"{name}:{turn.index}"
-        found.append(prs.uniform(profiling.seed, key) >= chance)
+        key = (
+            name
+            if profiling.draw is profiling_rejection.Draw.TRAJECTORY
+            else f"{name}:{turn.index}"
+        )
+        found.append(keyed_random.uniform(profiling.seed, key) >= chance)
     return found

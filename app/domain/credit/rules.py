@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
 
-from app.domain import prs
+from app.domain import keyed_random
 from app.domain.credit.turns import CreditError
 
 EPSILON = 1e-6
@@ -197,7 +197,7 @@ def kept_by_balance(rows: Sequence[GroupScore], seed: int) -> list[int]:
     middle = fmean(row.score for row in rows)
     below = [at for at, row in enumerate(rows) if row.score < middle]
     extra = len(below) - (len(rows) - len(below))
-    below.sort(key=lambda at: (prs.uniform(seed, rows[at].key), at))
+    below.sort(key=lambda at: (keyed_random.uniform(seed, rows[at].key), at))
     dropped = set(below[: max(0, extra)])
     return [at for at in range(len(rows)) if at not in dropped]
 

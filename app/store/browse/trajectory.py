@@ -57,9 +57,11 @@ class TurnLine:
     def result(self) -> Mapping[str, object] | None:
         """Keys of a result that rewards read; None until the turn is judged."""
         if self.job_id is None:
-            return reward.NO_CODE
+            return reward.WITHOUT_CODE
         return (
-            None if self.verdict is None else {name: getattr(self, name) for name in reward.NO_CODE}
+            None
+            if self.verdict is None
+            else {name: getattr(self, name) for name in reward.WITHOUT_CODE}
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from app.domain.sweep import OUTCOMES
+from app.domain.problem_check import OUTCOMES
 from app.store.tables.base import id_column, metadata, one_of, reference
 
 problem_checks = sa.Table(
@@ -18,7 +18,7 @@ problem_checks = sa.Table(
     sa.Column("device_name", sa.Text, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("protocol", sa.Text, nullable=False),
-    sa.Column("row", JSONB, nullable=False),  # app.domain.sweep.SweepRow
+    sa.Column("row", JSONB, nullable=False),  # app.domain.problem_check.CheckRow
     sa.Column("checked_at", sa.DateTime(timezone=True), nullable=False),
     one_of("outcome", OUTCOMES),
     sa.UniqueConstraint("problem_id", "device_class"),  # the latest counts

@@ -16,7 +16,7 @@ from app import routing
 from app.domain.backend import BACKENDS
 from app.domain.collection import feedback, lines, spec, strategies
 from app.domain.collection.budgets import MOST_WALL_S
-from app.domain.collection.shape import MOST_INT
+from app.domain.collection.spec_builder import MOST_INT
 from app.domain.collection.strategies import windowed
 from app.domain.credit.pools import Exit
 from app.domain.job import JobOptions

@@ -191,7 +191,7 @@ def _rewards(view: View, page: paging.Page[EvaluationRow] | None) -> dict[UUID, 
 def _reward(function: str, row: EvaluationRow) -> float | None:
     if row.verdict is None:
         return None
-    parts = reward.parts(function, {name: getattr(row, name) for name in reward.NO_CODE})
+    parts = reward.parts(function, {name: getattr(row, name) for name in reward.WITHOUT_CODE})
     return None if parts is None else sum(parts.values())
 
 

@@ -4,6 +4,7 @@ and the figures of reviews.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -295,11 +296,11 @@ def undo(review_id: UUID) -> Response:
     try:
         with request_context.database().begin() as connection:
             evaluation_id = reviews.undo(connection, current_user(), review_id)
-            reviews.lock(connection, current_user(), evaluation_id)
-    except reviews.LockedError as error:
-        raise Conflict(str(error)) from error
     except reviews.ReviewError as error:
         raise BadRequest(str(error)) from error
+    # a transaction of its own: `undo` has locked datasets; the page names another person who holds it
+    with suppress(reviews.LockedError), request_context.database().begin() as connection:
+        reviews.lock(connection, current_user(), evaluation_id)
     return flask.redirect(
         flask.url_for("review.item", evaluation_id=evaluation_id, **_set(_conditions()))
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.domain.collection.bundle import advance, reason_of
 from app.domain.collection.lines import Setting
+from app.domain.collection.parallel_lines import advance, reason_of
 from app.domain.collection.stop_reasons import FAULTS, StopReason
 from app.domain.collection.strategies.base import at_least, one_of
 from app.domain.collection.tree import Decision, Node, Stop, Tree, best

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.domain.collection.bundle import advance, reason_of
 from app.domain.collection.lines import Setting
+from app.domain.collection.parallel_lines import advance, reason_of
 from app.domain.collection.strategies.base import at_least
 from app.domain.collection.tree import Decision, Stop, Tree, best
 

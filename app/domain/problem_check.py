@@ -1,5 +1,5 @@
-"""A sweep: every problem of a set against itself.  The options of its evaluations,
-and how their results are read.
+"""Check of a problem: its reference as the candidate against itself.  The options of the
+evaluation, the row that its result becomes, and the summary of many rows.
 
 A reference against itself must be passed and clean, with 1.0 in the interval of its speedup: any
 other result is the problem's fault, or a fault of the evaluation.
@@ -21,9 +21,9 @@ from app.domain.problem import Problem
 from app.domain.verdict import Label, Verdict
 
 BACKEND = "torch"
+"""Backend of the candidate: its source is the reference's."""
 POLICY = policy.ANYTHING_CORRECT
-CALL_TIMEOUT_S = 30.0
-DEADLINE_S = 120.0
+"""Policy of the verdict: a reference has no kernel of its own, and need not have one."""
 
 OFF = 0.03
 """Deviation from 1 above which the speedup of a reference over itself is noted,
@@ -31,13 +31,19 @@ independent of its interval.
 """
 
 USUAL_TRUTH = "fp64"
+"""Computation of expected outputs that a line of a table does not mention."""
 
 SHOWN_CHARS = 200
 """Characters of an error's message in a line of a table."""
 
 OUTCOMES = ("passed", "accused", "invalid", "our fault", "blamed")
+"""Outcomes of a check (CheckRow.outcome)."""
+
+FAILED_OUTCOMES = OUTCOMES[1:]
+"""Outcomes of which a summary names the problems."""
 
 OUR_FAULT = "our_fault"
+"""Error kind of a job that failed or did not end."""
 OURS = frozenset({OUR_FAULT, "no_room", "disturbed"})
 """Error kinds that are a fault of the evaluation, never of the problem."""
 
@@ -70,15 +76,13 @@ def options(budget_s: float = REWARD_BUDGET_S, *, device_time: bool = False) -> 
     """Options of a problem check.  `budget_s`: timing budget."""
     return JobOptions(
         timing_budget_s=budget_s,
-        call_timeout_s=CALL_TIMEOUT_S,
-        deadline_s=DEADLINE_S,
         policy=POLICY.name,
         device_time=device_time,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepRow:
+class CheckRow:
     """One problem against itself.  JSON has the same keys."""
 
     name: str
@@ -98,7 +102,7 @@ class SweepRow:
     ci_low: float | None = None
     ci_high: float | None = None
     device: DeviceTiming | None = None
-    """Speedup by the device's own time, or why there is none, where the sweep asked for it."""
+    """Speedup by the device's own time, or why there is none, where the check asked for it."""
     groups: int | None = None
     reference_us: float | None = None
     floor_us: float | None = None
@@ -165,10 +169,10 @@ class SweepRow:
 
 def row(
     problem: Problem, evaluation: Evaluation, verdict: Verdict, seconds: float | None
-) -> SweepRow:
+) -> CheckRow:
     """Row for a problem from the evaluation of `identity`."""
     timing, profile, error = evaluation.timing, evaluation.profile, evaluation.error
-    return SweepRow(
+    return CheckRow(
         name=problem.name,
         level=problem.level,
         status=str(evaluation.status),
@@ -210,9 +214,9 @@ def _limit_us(evaluation: Evaluation) -> float | None:
     )
 
 
-def fault(problem: Problem, kind: str, message: str) -> SweepRow:
+def fault(problem: Problem, kind: str, message: str) -> CheckRow:
     """Row for a job that failed or did not end."""
-    return SweepRow(
+    return CheckRow(
         name=problem.name,
         level=problem.level,
         status=str(Status.INVALID),
@@ -222,12 +226,12 @@ def fault(problem: Problem, kind: str, message: str) -> SweepRow:
     )
 
 
-def read(stored: dict[str, Any]) -> SweepRow:
+def read(stored: dict[str, Any]) -> CheckRow:
     """A row from JSON; fields of another version are left out."""
-    known = {name: value for name, value in stored.items() if name in SweepRow.__dataclass_fields__}
+    known = {name: value for name, value in stored.items() if name in CheckRow.__dataclass_fields__}
     memory = known.get("memory") and ProblemMemory(**known["memory"])
     device = known.get("device") and DeviceTiming(**known["device"])
-    return SweepRow(
+    return CheckRow(
         **{
             **known,
             "findings": tuple(known.get("findings", ())),
@@ -237,7 +241,7 @@ def read(stored: dict[str, Any]) -> SweepRow:
     )
 
 
-def line(row: SweepRow) -> str:
+def line(row: CheckRow) -> str:
     """A row as text."""
     number = f"L{row.level}/" if row.level is not None else ""
     seconds = f"{row.seconds:7.1f} s" if row.seconds is not None else f"{'–':>9}"
@@ -269,15 +273,18 @@ def line(row: SweepRow) -> str:
 
 
 def summary(
-    rows: Sequence[SweepRow], seconds: float, evaluated: int | None = None
+    rows: Sequence[CheckRow], seconds: float, evaluated: int | None = None
 ) -> dict[str, Any]:
-    """Counts, and names of problems that failed.  `seconds`: of the whole sweep, in which so many
-    were `evaluated`; all by default.
+    """Counts, and names of problems that failed.  `seconds`: of all checks, in which so many
+    were `evaluated`; all rows by default.
     """
     rated = len(rows) if evaluated is None else evaluated
     timed = [row for row in rows if row.speedup is not None]
     by_device = [row.device for row in rows if row.device is not None]
-    named = {outcome: [_label(row) for row in rows if row.outcome == outcome] for outcome in _NAMED}
+    named = {
+        outcome: [_label(row) for row in rows if row.outcome == outcome]
+        for outcome in FAILED_OUTCOMES
+    }
     return {
         "problems": len(rows),
         "passed": sum(row.status == Status.PASSED for row in rows),
@@ -300,14 +307,11 @@ def summary(
     }
 
 
-_NAMED = ("accused", "invalid", "our fault", "blamed")
-
-
-def _label(row: SweepRow) -> str:
+def _label(row: CheckRow) -> str:
     return f"L{row.level}/{row.name}" if row.level is not None else row.name
 
 
-def _kind(row: SweepRow) -> str | None:
+def _kind(row: CheckRow) -> str | None:
     """Reason why a problem cannot be evaluated or an evaluation failed; None if it was passed."""
     return DEGENERATE if row.is_degenerate else row.error_kind
 
@@ -317,7 +321,7 @@ def _counted(texts: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(texts).items()))
 
 
-def _level(rows: Sequence[SweepRow], level: int | None) -> dict[str, Any]:
+def _level(rows: Sequence[CheckRow], level: int | None) -> dict[str, Any]:
     of = [row for row in rows if row.level == level]
     seconds = [row.seconds for row in of if row.seconds is not None]
     return {

@@ -1,4 +1,4 @@
-"""A sweep: problems of a checkout, the candidate that is the reference, and how rows are read."""
+"""Checks of problems: those of a checkout, the candidate that is the reference, and the rows."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import problems
-from app.domain import kernelbench, sweep
+from app.domain import kernelbench, problem_check
 from app.domain.evaluation import Environment, Evaluation, EvaluationError, ProblemMemory, Status
 from app.domain.output_checks import Correctness
 from app.domain.problem import Problem
@@ -29,7 +29,7 @@ HERE = Environment(
     device_class="cpu", device_name="", device_id="", node="", python="", torch="", triton=""
 )
 
-PASSED = sweep.SweepRow(
+PASSED = problem_check.CheckRow(
     name="1_x",
     level=1,
     status="passed",
@@ -96,11 +96,11 @@ def test_a_problem_may_bind_its_names_in_any_way_and_needs_no_constructor_argume
         kernelbench.problem(path, 1)
 
 
-def test_the_candidate_of_a_sweep_is_the_reference_under_another_name() -> None:
+def test_the_candidate_of_a_check_is_the_reference_under_another_name() -> None:
     module = types.ModuleType("candidate")
-    exec(sweep.identity(REFERENCE.replace(b"Model", b"Net"), "Net"), module.__dict__)
+    exec(problem_check.identity(REFERENCE.replace(b"Model", b"Net"), "Net"), module.__dict__)
     assert module.NetNew is module.Net
-    assert sweep.options(0.5).timing_budget_s == 0.5
+    assert problem_check.options(0.5).timing_budget_s == 0.5
 
 
 def test_what_a_row_says() -> None:
@@ -111,10 +111,10 @@ def test_what_a_row_says() -> None:
     outcomes = {
         "passed": PASSED,
         "accused": replace(PASSED, verdict="suspect", findings=("slow_reference",)),
-        "blamed": sweep.SweepRow(
+        "blamed": problem_check.CheckRow(
             name="x", level=1, status="out_of_memory", verdict="clean", error_kind="out_of_memory"
         ),
-        "invalid": sweep.SweepRow(
+        "invalid": problem_check.CheckRow(
             name="x",
             level=1,
             status="invalid",
@@ -122,7 +122,7 @@ def test_what_a_row_says() -> None:
             error_kind="problem_too_large",
             error="needs 200 GB; out of memory",
         ),
-        "our fault": sweep.SweepRow(
+        "our fault": problem_check.CheckRow(
             name="x",
             level=1,
             status="invalid",
@@ -138,7 +138,7 @@ def test_a_degenerate_problem_is_no_accusation_of_its_reference() -> None:
     degenerate = replace(PASSED, name="z", verdict="suspect", findings=("degenerate_problem",))
     accused = replace(degenerate, findings=("degenerate_problem", "slow_reference"))
     assert (degenerate.outcome, accused.outcome) == ("invalid", "accused")
-    said = sweep.summary([degenerate, accused], 60.0)
+    said = problem_check.summary([degenerate, accused], 60.0)
     assert said["kinds"] == {"passed: degenerate_problem": 1}
     assert (len(said["invalid"]), len(said["accused"])) == (1, 1)
 
@@ -154,27 +154,30 @@ def test_a_problem_that_proves_little_is_named_though_its_reference_passed() -> 
     )
     subject = Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b"")
     problem = Problem(name="72_x", reference=REFERENCE, level=1)
-    row = sweep.row(problem, evaluation, judge(subject, sweep.POLICY), 1.5)
+    row = problem_check.row(problem, evaluation, judge(subject, problem_check.POLICY), 1.5)
     assert (row.outcome, row.findings) == ("passed", ())
     assert "same answer for different inputs" in row.degenerate
-    assert f"degenerate_problem: {row.degenerate}" in sweep.line(row)
-    assert sweep.summary([row, PASSED], 1.0)["degenerate"] == ["L1/72_x"]
+    assert f"degenerate_problem: {row.degenerate}" in problem_check.line(row)
+    assert problem_check.summary([row, PASSED], 1.0)["degenerate"] == ["L1/72_x"]
 
 
 def test_the_rate_is_of_the_problems_that_were_evaluated() -> None:
-    assert sweep.summary([PASSED, PASSED], 60.0, evaluated=1)["per_minute"] == 1.0
-    assert sweep.summary([PASSED, PASSED], 0.2, evaluated=0)["per_minute"] is None
+    assert problem_check.summary([PASSED, PASSED], 60.0, evaluated=1)["per_minute"] == 1.0
+    assert problem_check.summary([PASSED, PASSED], 0.2, evaluated=0)["per_minute"] is None
 
 
 def test_a_row_of_an_evaluation_and_its_line() -> None:
     error = EvaluationError(kind="reference_failed", message="the reference\nis random")
     evaluation = Evaluation(status=Status.INVALID, environment=HERE, seed="", error=error)
     verdict = judge(
-        Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b""), sweep.POLICY
+        Subject(evaluation=evaluation, backend="torch", candidate=b"", reference=b""),
+        problem_check.POLICY,
     )
-    row = sweep.row(Problem(name="72_x", reference=REFERENCE, level=1), evaluation, verdict, 1.5)
+    row = problem_check.row(
+        Problem(name="72_x", reference=REFERENCE, level=1), evaluation, verdict, 1.5
+    )
     assert row.outcome == "invalid"
-    assert sweep.line(row).split() == [
+    assert problem_check.line(row).split() == [
         "L1/72_x",
         "invalid",
         "clean",
@@ -186,8 +189,8 @@ def test_a_row_of_an_evaluation_and_its_line() -> None:
         "is",
         "random",
     ]
-    assert "1.010 [0.990, 1.030], 4 groups" in sweep.line(PASSED)
-    assert "1.0 is outside" in sweep.line(replace(PASSED, ci_low=1.001))
+    assert "1.010 [0.990, 1.030], 4 groups" in problem_check.line(PASSED)
+    assert "1.0 is outside" in problem_check.line(replace(PASSED, ci_low=1.001))
 
 
 def test_a_row_is_read_back_from_json_with_its_memory_and_without_what_is_unknown() -> None:
@@ -196,18 +199,18 @@ def test_a_row_is_read_back_from_json_with_its_memory_and_without_what_is_unknow
     )
     row = replace(PASSED, memory=memory, findings=("a",), truth="fp64 on the host")
     stored = json.loads(json.dumps(asdict(row))) | {"of another version": 1}
-    assert sweep.read(stored) == row
+    assert problem_check.read(stored) == row
     assert memory.reference_bytes == 114
     assert replace(memory, call_bytes=50).reference_bytes == 160
-    assert sweep.line(row).endswith("truth fp64 on the host  a")
+    assert problem_check.line(row).endswith("truth fp64 on the host  a")
 
 
 def test_the_summary_names_what_is_not_as_it_should_be() -> None:
     off = replace(PASSED, name="2_y", speedup=1.10, ci_low=1.05, ci_high=1.15, seconds=4.0)
-    blamed = sweep.SweepRow(
+    blamed = problem_check.CheckRow(
         name="3_z", level=2, status="timeout", verdict="clean", seconds=9.0, error_kind="timeout"
     )
-    said = sweep.summary([PASSED, off, blamed], 30.0)
+    said = problem_check.summary([PASSED, off, blamed], 30.0)
     assert (
         said["problems"],
         said["passed"],
@@ -284,7 +287,7 @@ def test_a_pipe_gets_a_whole_line_for_every_problem(capsys: pytest.CaptureFixtur
         "100_ConvTranspose3d_Clamp_Min_Divide_with_a_longer_name_than_usual",
     ]
     rows = [replace(PASSED, name=name) for name in names]
-    problems._print(rows, sweep.summary(rows, 4.0))
+    problems._print(rows, problem_check.summary(rows, 4.0))
     lines = capsys.readouterr().out.splitlines()
     assert [name in line for name, line in zip(names, lines[1:3], strict=True)] == [True, True]
     assert all("1.010 [0.990, 1.030]" in line for line in lines[1:3])

@@ -9,10 +9,11 @@ too, and failures are needed for pairs and advantages.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+
+from app.domain import keyed_random
 
 TAU = 0.3
 """Coverage below which no turn stays; Dr. Kernel, arXiv 2602.05885."""
@@ -85,13 +86,6 @@ def geometric(coverages: Sequence[float | None]) -> float:
     )
 
 
-def uniform(seed: int, key: str) -> float:
-    """A number in [0, 1) that depends on nothing but the seed and the key: the same draw
-    whenever it is made, in any order.
-    """
-    return int.from_bytes(hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()) / 2**64
-
-
 def keeps(
     coverage: float | None,
     *,
@@ -102,4 +96,4 @@ def keeps(
     scale: float = SCALE,
 ) -> bool:
     """True if the correct turn named `key` stays."""
-    return uniform(seed, key) < probability(coverage, ramp=ramp, tau=tau, scale=scale)
+    return keyed_random.uniform(seed, key) < probability(coverage, ramp=ramp, tau=tau, scale=scale)

@@ -1,4 +1,4 @@
-"""COLLECT: which conversation an attempt belongs to.
+"""COLLECT: whether an attempt continues the trajectory of its parent.
 
 A trajectory is a path in the tree along which every prompt is the whole conversation before it.  An
 attempt with any other prompt begins a trajectory of its own, and the first messages of that

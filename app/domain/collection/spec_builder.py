@@ -1,4 +1,4 @@
-"""COLLECT: dataclasses from JSON or TOML, with errors that name the key."""
+"""COLLECT: dataclasses of a specification from JSON or TOML, with errors that name the key."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ T = TypeVar("T")
 MOST_INT = (1 << 63) - 1
 """Greatest whole number: columns of the database have 64 bits."""
 MOST_FLOAT = 1 << 1023
+"""Least power of two above which `float` of a whole number may overflow: it counts as infinite."""
 
 
 def build(kind: type[T], value: object, where: str) -> T:
