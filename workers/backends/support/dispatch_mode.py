@@ -24,8 +24,8 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
 
-class Limited(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that raises TimeoutError at the first operator after a time limit."""
+class TimeLimit(Watching):  # type: ignore[no-untyped-call]
+    """Context that raises TimeoutError at the first operator after a time limit."""
 
     def __init__(self, limit_s: float) -> None:
         """`limit_s`: seconds from now on."""

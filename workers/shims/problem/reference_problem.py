@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from workers.backends.support.dispatch_mode import Limited
+from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import (
     layout,
     precision_flags,
@@ -256,7 +256,7 @@ class Problem:
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
         try:
             with (
-                Limited(WATCHED_S),
+                TimeLimit(WATCHED_S),
                 FlopCounter() as counter,
                 OperatorTrace(layout.values(inputs)) as trace,
                 iterations,

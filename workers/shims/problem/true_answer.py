@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from workers.backends.support.dispatch_mode import Limited, Watching
+from workers.backends.support.dispatch_mode import TimeLimit, Watching
 from workers.protocol import layout, precision_flags
 from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
@@ -167,7 +167,7 @@ def _tried(
 
 def _limit(truth: Truth) -> AbstractContextManager[object]:
     """Context with a time limit for a truth that intercepts each operator."""
-    return nullcontext() if truth is Truth.FP64 else Limited(TRIED_S)
+    return nullcontext() if truth is Truth.FP64 else TimeLimit(TRIED_S)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
