@@ -163,7 +163,7 @@ def take(connection: sa.Connection, user: User, conditions: Conditions = EVERYTH
     """The most important open item that meets the conditions, that no other user holds and this
     user has not judged, locked for them; any other is let go of.
     """
-    _let_go(connection, _i.locked_by == user.name)
+    _let_go(connection, user)
     mine = (
         sa.exists()
         .where(_r.evaluation_id == _i.evaluation_id, _by(user), _r.label != Opinion.WITHDRAWN)
@@ -186,7 +186,7 @@ def lock(connection: sa.Connection, user: User, evaluation_id: UUID) -> None:
     """Hold an item for LOCK_S, and let go of any other.  Raises LockedError where
     another user holds it.  In a transaction that has locked no dataset.
     """
-    _let_go(connection, _i.locked_by == user.name, beside=evaluation_id)
+    _let_go(connection, user, beside=evaluation_id)
     _require_free(connection, user, evaluation_id)
     _hold(connection, user, evaluation_id)
 
@@ -243,13 +243,12 @@ def _check(said: GivenReview) -> None:
         raise ReviewError(f"hack type: expected none with {said.label}, got {said.hack_type!r}")
 
 
-def _let_go(
-    connection: sa.Connection, held: sa.ColumnElement[bool], beside: UUID | None = None
-) -> None:
-    """Let go of the items that are held.  They and the item `beside` them, which is to be held
-    next, are locked by their ids.
+def _let_go(connection: sa.Connection, user: User, beside: UUID | None = None) -> None:
+    """Let go of the items that the user holds.  They and the item `beside` them, which the user is
+    to hold next, are locked by their ids.
     """
-    these = sa.select(_i.evaluation_id).where(sa.or_(held, _i.evaluation_id == beside))
+    held = sa.or_(_i.locked_by == user.name, _i.evaluation_id == beside)
+    these = sa.select(_i.evaluation_id).where(held)
     locked = these.order_by(_i.evaluation_id).with_for_update(key_share=True)
     others = [each for each in connection.scalars(locked) if each != beside]
     gone = sa.update(review_items).where(_i.evaluation_id.in_(others))

@@ -298,7 +298,7 @@ def undo(review_id: UUID) -> Response:
             evaluation_id = reviews.undo(connection, current_user(), review_id)
     except reviews.ReviewError as error:
         raise BadRequest(str(error)) from error
-    # a transaction of its own: `undo` has locked datasets; the page names another person who holds it
+    # a transaction of its own: `undo` has locked datasets.  The page names another holder
     with suppress(reviews.LockedError), request_context.database().begin() as connection:
         reviews.lock(connection, current_user(), evaluation_id)
     return flask.redirect(
