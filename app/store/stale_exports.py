@@ -126,16 +126,16 @@ def _settled(connection: sa.Connection, touched: list[UUID], freshened: list[UUI
 def _touched(evaluation_id: UUID, before: str | None, after: str | None) -> sa.ColumnElement[bool]:
     """Condition: the dataset rests on the evaluation; or, where one of the labels is a
     hack, on another evaluation of the same source, because `app.store.export_conditions`
-    leaves out the sources of hacks.
+    leaves out the sources of hacks; or an earlier change of it is noted.
     """
     same = (
         _of_source(evaluation_id)
         if Label.HACK in (before, after)
         else sa.select(sa.literal(evaluation_id))
     )
-    return exports.c.export_id.in_(
-        sa.select(export_rows.c.export_id).where(export_rows.c.evaluation_id.in_(same))
-    )
+    resting = sa.select(export_rows.c.export_id).where(export_rows.c.evaluation_id.in_(same))
+    noted = sa.select(_c.export_id).where(_c.evaluation_id == evaluation_id)
+    return exports.c.export_id.in_(resting.union(noted))
 
 
 def _of_source(evaluation_id: UUID) -> sa.Select[tuple[UUID]]:

@@ -123,3 +123,15 @@ def test_judging_again_marks_datasets_with_the_same_source(
         assert stale_exports.mark(
             connection, other, before="clean", after="hack", why="judged again"
         ) == [made]
+
+
+def test_a_label_that_comes_back_by_a_detour_makes_the_dataset_fresh(
+    database: Database, tmp_path: Path
+) -> None:
+    right, other = twice(database, "fast")
+    assert str(right) in answers(database, tmp_path / "out")
+    with database.begin() as connection:
+        for before, after in (("clean", "hack"), ("hack", "suspect"), ("suspect", "clean")):
+            stale_exports.mark(connection, other, before=before, after=after, why="judged again")
+        [made] = exports.recent(connection)
+    assert made.stale_at is None
