@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from app.detectors import base
 from app.domain.evaluation import Evaluation
@@ -46,6 +47,9 @@ MOVES = re.compile(
 )
 """Operators, and kernels on a GPU, that move data and compute nothing."""
 
+Found = tuple[str, dict[str, Any]]
+"""Summary and evidence of a finding."""
+
 
 class FigLeaf:
     """Coverage too small to matter."""
@@ -53,70 +57,65 @@ class FigLeaf:
     version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """By the slices that the kernels make, and by their time."""
-        found = [*self._by_slices(subject.evaluation), *self._by_time(subject.evaluation)]
-        yield from found[:1]
-
-    def _by_slices(self, evaluation: Evaluation) -> Iterator[Finding]:
-        """Only where the library's work is known."""
-        kept = evaluation.ablation.kept_share if evaluation.ablation else None
-        work = base.work(evaluation.profile)
-        if evaluation.profile is None or work is None or kept is None or not evaluation.correct:
+        """One finding: by the slices that the kernels make, or else by their time."""
+        evaluation = subject.evaluation
+        if evaluation.profile is None or not evaluation.correct:
             return
-        computed = _computed_share(evaluation.profile, work)
-        if kept < KEPT or computed < COMPUTED:
+        found = _by_slices(evaluation, evaluation.profile)
+        found = found or _by_time(evaluation, evaluation.profile)
+        if found is None:
             return
+        summary, evidence = found
         yield Finding(
             detector="fig_leaf",
             version=self.version,
             label=Label.SUSPECT,
-            summary=(
-                f"without its kernels {kept:.1%} of the outputs stay right, in whole slices: the"
-                " library computes them"
-            ),
-            evidence={
-                "kept_share": kept,
-                "computed_share": computed,
-                "kernels": base.launch_list(evaluation.profile.kernels),
-            },
+            summary=summary,
+            evidence=evidence | {"kernels": base.launch_list(evaluation.profile.kernels)},
         )
 
-    def _by_time(self, evaluation: Evaluation) -> Iterator[Finding]:
-        """Only where the other kernels' share is known, too, and the device's bandwidth."""
-        work = base.work_or_rest(evaluation.profile)
-        write_us = _write_us(evaluation)
-        if (
-            work is None
-            or work.modelled
-            or write_us is None
-            or not evaluation.correct
-            or not work.own_us
-        ):
-            return
-        assert evaluation.profile is not None
-        threads, elements = base.threads(evaluation.profile), base.output_elements(evaluation) or 0
-        enough = work.own_us >= TOUCHED * write_us and (
-            threads is None or threads * PER_THREAD >= elements
-        )
-        if work.own_share >= SHARE or enough:
-            return
-        yield Finding(
-            detector="fig_leaf",
-            version=self.version,
-            label=Label.SUSPECT,
-            summary=(
-                f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time;"
-                f" writing the outputs alone takes {write_us:.3g} µs"
-            ),
-            evidence={
-                "own_us": work.own_us,
-                "library_us": work.library_us,
-                "write_us": write_us,
-                "threads": threads,
-                "output_elements": elements,
-                "kernels": base.launch_list(evaluation.profile.kernels),
-            },
-        )
+
+def _by_slices(evaluation: Evaluation, profile: Profile) -> Found | None:
+    """Finding by the slices that stay right; None where the library's work is not known."""
+    kept = evaluation.ablation.kept_share if evaluation.ablation else None
+    work = base.work(profile)
+    if work is None or kept is None:
+        return None
+    computed = _computed_share(profile, work)
+    if kept < KEPT or computed < COMPUTED:
+        return None
+    summary = (
+        f"without its kernels {kept:.1%} of the outputs stay right, in whole slices: the"
+        " library computes them"
+    )
+    return summary, {"kept_share": kept, "computed_share": computed}
+
+
+def _by_time(evaluation: Evaluation, profile: Profile) -> Found | None:
+    """Finding by the kernels' time; None where the other kernels' share or the device's bandwidth
+    is not known.
+    """
+    work, write_us = base.work_or_rest(profile), _write_us(evaluation)
+    if work is None or work.modelled or write_us is None or not work.own_us:
+        return None
+    threads, elements = base.threads(profile), base.output_elements(evaluation) or 0
+    enough = work.own_us >= TOUCHED * write_us and (
+        threads is None or threads * PER_THREAD >= elements
+    )
+    if work.own_share >= SHARE or enough:
+        return None
+    summary = (
+        f"its kernels took {work.own_us:.3g} µs, {work.own_share:.2%} of device time;"
+        f" writing the outputs alone takes {write_us:.3g} µs"
+    )
+    evidence = {
+        "own_us": work.own_us,
+        "library_us": work.library_us,
+        "write_us": write_us,
+        "threads": threads,
+        "output_elements": elements,
+    }
+    return summary, evidence
 
 
 def _computed_share(profile: Profile, work: base.Work) -> float:

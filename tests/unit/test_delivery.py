@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.unit.two_sides import TwoSides, here
+from workers.referee.probes import ablation
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Times
 from workers.referee.session.call_runner import SETTLING_S
@@ -39,12 +40,17 @@ def test_outputs_can_change_where_the_device_was_not_at_rest(
         return snapshot
 
     with here():
-        runner = TwoSides(tmp_path, DOUBLES, DOUBLES.replace("Model(", "ModelNew(")).runner
+        sides = TwoSides(tmp_path, DOUBLES, DOUBLES.replace("Model(", "ModelNew("))
+        runner = sides.runner
         batch = runner.draw(2)
         before = runner.run_candidate(batch, 0, 2)
         assert not any([*before.late, *before.changed])
         monkeypatch.setattr(Session, "delivered", overwritten_at_once)
         found = runner.delivery(batch, 0, 2, Times(1, 1, settled_ns=settled_ns), [])
+        of_probe = ablation._uncounted(runner, sides.spec, runner.deadline).delivery(
+            batch, 0, 2, Times(1, 1, settled_ns=settled_ns), []
+        )
     assert torch.equal(found.outputs, before.outputs)
     assert found.late == [(), (0,) if notices else ()]
     assert found.changed == [(0,), ()]
+    assert of_probe.changed == [(), ()], "its calls are not verified"

@@ -109,7 +109,7 @@ def test_an_evaluation_has_its_result_although_memory_runs_out_for_its_last_call
 
     runner: Any = SimpleNamespace(
         deadline=SimpleNamespace(left_s=1.0),
-        candidate=SimpleNamespace(ask=lambda *_, **__: None),
+        candidate=SimpleNamespace(replace_launches=lambda *_, **__: None),
         time_limit_s=lambda *_: 1.0,
         device_lock=SimpleNamespace(shared=nullcontext),
         draw_unusual=draw_unusual,

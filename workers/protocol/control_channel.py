@@ -136,9 +136,9 @@ class Command(IntEnum):
 
     ABLATE = 9
     """Candidate only: replace launches of its kernels as the `AblationMode`s in a say
-    (`packed_modes`), of which there are b, or one for 0; allowed before LOAD.  One mode holds from
-    here on; several hold for one call each of every RUN of as many calls, which copies its outputs.
-    Answers how many launches were left out so far, in the modes NOTHING and SILENT.
+    (`packed_modes`), of which there are b; allowed before LOAD.  One mode holds from here on;
+    several hold for one call each of every RUN of as many calls, which copies its outputs.  Answers
+    how many launches were left out so far, in the modes NOTHING and SILENT.
     """
 
     COMPILE_FIRST = 11

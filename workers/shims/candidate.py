@@ -137,7 +137,7 @@ class Shim:
                 warmup.compile_first(self._device)
                 return Reply(ReplyCode.DONE)
             if command == Command.ABLATE:
-                self._choose_modes(control_channel.unpacked_modes(a, b or 1))
+                self._choose_modes(control_channel.unpacked_modes(a, b))
                 return Reply(ReplyCode.DONE, self._recorder.left_out)
             return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:

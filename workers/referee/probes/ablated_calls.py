@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from workers.protocol.control_channel import AblationMode, Command, packed_modes
+from workers.protocol.control_channel import AblationMode
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.batches import Batch, Delivery
 from workers.referee.session.call_runner import CallRunner
@@ -91,16 +91,8 @@ def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
 
 
 def replace_by(extra: CallRunner, *modes: AblationMode) -> int:
-    """Replace the launches of the next calls as `modes` say (Command.ABLATE); returns how many were
-    left out so far.
-    """
-    left_out, _ = extra.candidate.ask(
-        Command.ABLATE,
-        extra.time_limit_s(extra.candidate, 1),
-        a=packed_modes(modes),
-        b=len(modes),
-    )
-    return left_out
+    """Replace the launches of the next calls (Session.replace_launches)."""
+    return extra.candidate.replace_launches(extra.time_limit_s(extra.candidate, 1), *modes)
 
 
 def passes(extra: CallRunner, batch: Batch) -> bool:

@@ -175,16 +175,17 @@ def _uncounted(
     runner: CallRunner, spec: problem_spec.ProblemSpec, deadline: Deadline
 ) -> CallRunner:
     """Further calls of the candidate that do not count towards the evaluation."""
-    seed = os.urandom(32)
-    return CallRunner(
+    extra = CallRunner(
         runner.reference,
         runner.candidate,
         spec,
-        seed,
+        os.urandom(32),
         deadline,
         runner.device_lock,
         quickest_s=runner.quickest_s,
     )
+    extra.counts = False
+    return extra
 
 
 def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from workers.protocol import control_channel, layout, problem_spec, shared_memory
-from workers.protocol.control_channel import Command, Delivering
+from workers.protocol.control_channel import AblationMode, Command, Delivering, packed_modes
 from workers.referee.host.device_lock import DeviceLock, GoApart
 from workers.referee.processes.process_handle import (
     MAX_SEGMENT_BYTES,
@@ -89,6 +89,13 @@ class Session:
         """See ProcessHandle.ask."""
         self.requests += 1
         return self.handle.ask(command, timeout_s, session=self._number, **numbers)
+
+    def replace_launches(self, timeout_s: float, *modes: AblationMode) -> int:
+        """Make the candidate replace the launches of its kernels as `modes` say (Command.ABLATE);
+        returns how many were left out so far.
+        """
+        left_out, _ = self.ask(Command.ABLATE, timeout_s, a=packed_modes(modes), b=len(modes))
+        return left_out
 
     def estimate_bytes(self, seed: bytes, timeout_s: float) -> int:
         """The reference's estimate of the device memory that describing the problem takes; 0 if

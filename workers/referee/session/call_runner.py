@@ -112,6 +112,8 @@ class CallRunner(Draws):
         """Microseconds of a call of the reference, as it was described."""
         self.warmed = 0
         """Warm-up calls of the candidate so far."""
+        self.counts = True
+        """False if no call is verified: then overwritten inputs need not be named."""
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -366,9 +368,8 @@ class CallRunner(Draws):
         that follows it, that took a tenth of the time for which the device is held (H100).
         """
         at = self.slot(batch, first, count)
-        snapshot = self.candidate.delivered(
-            at, count, pointers
-        )  # at once: late writes are not in it
+        # At once: late writes are not in it.
+        snapshot = self.candidate.delivered(at, count, pointers)
         at_rest = times.settled_ns is not None and times.settled_ns < SETTLING_S * 1e9
         if self.stopwatch is None:  # else it is frozen already
             synchronize(self._device)
@@ -378,6 +379,7 @@ class CallRunner(Draws):
         inputs = self.candidate.region(self.arena.inputs, at, count)
         differing = [differ(given, inputs), *([] if at_rest else [snapshot.differs()])]
         overwritten, *late = torch.stack(differing).tolist()
+        is_named = overwritten and self.counts
         none: list[tuple[int, ...]] = [()] * count
         delivery = Delivery(
             batch=batch,
@@ -386,7 +388,7 @@ class CallRunner(Draws):
             times=times,
             outputs=snapshot.copy,
             pointers=pointers,
-            changed=changed(given, inputs, self.arena.inputs) if overwritten else none,
+            changed=changed(given, inputs, self.arena.inputs) if is_named else none,
             late=none,
         )
         return replace(delivery, late=self.late(delivery)) if any(late) else delivery

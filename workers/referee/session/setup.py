@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from app.domain.backend import BACKENDS
 from app.domain.job import Job
 from workers.protocol import problem_spec
-from workers.protocol.control_channel import AblationMode, Command
+from workers.protocol.control_channel import AblationMode
 from workers.referee.host import bandwidth
 from workers.referee.host.device import Device
 from workers.referee.host.device_lock import DeviceLock
@@ -164,7 +164,7 @@ def fresh_session(
     try:
         session = Session(handle)
         if silent:
-            session.ask(Command.ABLATE, deadline.allow(), a=AblationMode.SILENT)
+            session.replace_launches(deadline.allow(), AblationMode.SILENT)
         load(
             session,
             context.job,

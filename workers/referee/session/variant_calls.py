@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import torch
 
 from workers.protocol import layout, shared_memory
-from workers.protocol.control_channel import AblationMode, Command, Delivering
+from workers.protocol.control_channel import AblationMode, Delivering
 from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, TIED, Variant
 from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
@@ -118,7 +118,7 @@ def try_nonfinite(runner: CallRunner) -> None:
         torch.OutOfMemoryError,
         shared_memory.OutOfDeviceMemoryError,
     ):
-        candidate.ask(Command.ABLATE, runner.time_limit_s(candidate, 1), a=AblationMode.HONEST)
+        candidate.replace_launches(runner.time_limit_s(candidate, 1), AblationMode.HONEST)
         with runner.device_lock.shared():
             batch = runner.draw_unusual((Variant.NONFINITE,))
             if batch is None:

@@ -197,8 +197,8 @@ def _capture_both(runner: CallRunner, graphs: dict[str, _Graphs]) -> Batch:
     """
     with runner.device_lock.shared():
         batch = replace(runner.draw(max(each.most for each in graphs.values())), at=0)
-        runner.candidate.ask(
-            Command.ABLATE, runner.time_limit_s(runner.candidate, 1), a=AblationMode.HONEST
+        runner.candidate.replace_launches(
+            runner.time_limit_s(runner.candidate, 1), AblationMode.HONEST
         )
     runner.candidate.handle.unmap_segments()
     delivering = Delivering.CAPTURE
