@@ -35,7 +35,7 @@ from app.export.publish import publish, write_documents
 from app.export.text_facts import Progress, silent
 from app.export.verify import verify
 from app.export.working_folder import ExportError
-from app.store import export_attempts, export_records
+from app.store import export_attempts, export_matching, export_records
 from app.store.database import Database
 
 __all__ = [
@@ -104,10 +104,9 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
     """
     filters.parse(spec.where)
     build.judge_again(database, spec, progress)
-    with database.snapshot() as connection:
-        draft = drafts.now(connection, spec)
+    draft = drafts.now(database, spec)
     build.facts(database, draft, progress)
-    with database.snapshot() as connection:
+    with export_matching.reading(database) as connection:
         index = Index(held_out=text_facts.held_out(database, spec.held_out))
         only = build.matching(connection, draft)
         chosen = build.selector(

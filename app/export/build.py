@@ -80,7 +80,7 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
     with (
         frugal(),
         Pool(job(database, root, draft, held_out)) as pool,
-        database.snapshot() as connection,
+        export_matching.reading(database) as connection,
     ):
         progress("matching", 0, 0)
         # a verdict or a review that came while facts were computed
@@ -130,7 +130,7 @@ def facts(
     """
     if only is None and draft.spec.source is not Source.PROBLEMS:
         progress("matching", 0, 0)
-        with database.snapshot() as connection:
+        with export_matching.reading(database) as connection:
             only = matching(connection, draft)
     text_facts.facts(database, draft.spec, draft.kind, progress, only)
 

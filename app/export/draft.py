@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -91,17 +90,16 @@ def begin(database: Database, root: Path, spec: Spec, past: Past | None = None) 
     for old in root.iterdir():
         if old.name != "lock":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-    with database.snapshot() as connection:
-        draft = now(connection, spec)
+    draft = now(database, spec)
     if past is not None:
         draft = replace(draft, **vars(past), replay=True)
     path.write_bytes(msgspec.json.encode(draft))
     return draft
 
 
-def now(connection: Any, spec: Spec) -> Draft:
-    """The draft of a selection as of now."""
-    found = export_matching.snapshot(connection)
+def now(database: Database, spec: Spec) -> Draft:
+    """The draft of a selection as of now; transactions that begin later see all of it."""
+    found = export_matching.snapshot(database)
     return Draft(
         spec=spec,
         kind=kind_of(spec),

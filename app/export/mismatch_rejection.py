@@ -105,8 +105,8 @@ def declare(file: Path, **settings: Any) -> MismatchRejection:
     return MismatchRejection(file=str(file.absolute()), sha256=_sha256(file), **settings)
 
 
-def read(connection: Connection, declared: MismatchRejection, as_of: datetime) -> Ratios:
-    """Ratios of every stored turn that the file covers, older than `as_of`.
+def read(connection: Connection, declared: MismatchRejection, as_of: datetime | None) -> Ratios:
+    """Ratios of every stored turn that the file covers; with `as_of`, older than that.
 
     Raises CreditError for a file that cannot be read or is not the declared one."""
     file, found = Path(declared.file), Ratios(declared=declared)
@@ -127,7 +127,7 @@ def read(connection: Connection, declared: MismatchRejection, as_of: datetime) -
     return found
 
 
-def require(connection: Connection, found: Ratios | None, as_of: datetime) -> None:
+def require(connection: Connection, found: Ratios | None, as_of: datetime | None) -> None:
     """Raise CreditError that names the turns without a ratio that were asked about, unless they may
     stay; None: no mismatch rejection.
     """
@@ -197,7 +197,7 @@ def _sha256(file: Path) -> str:
 
 
 def _calls(
-    connection: Connection, batch: dict[trainer_logprobs.Key, list[float]], as_of: datetime
+    connection: Connection, batch: dict[trainer_logprobs.Key, list[float]], as_of: datetime | None
 ) -> Iterator[logprobs.Sampled]:
     for kind in logprobs.KINDS:
         wanted = {key[1] for key in batch if key[0] == kind}

@@ -63,8 +63,7 @@ def preview(
     plans: list[pa.Table] = [PLAN.empty_table()]
     is_whole = True
     held_out = text_facts.held_out(database, spec.held_out)
-    with database.snapshot() as connection:
-        draft = drafts.now(connection, spec)
+    draft = drafts.now(database, spec)
     try:
         for plan in _plans(reading, draft, held_out):
             plans.append(plan)
@@ -94,7 +93,10 @@ class _Reading:
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """A snapshot; raises TimeOverError, also from a statement that runs too long."""
-        with self.database.snapshot() as connection, time_limit.until(connection, self.until_s):
+        with (
+            export_matching.reading(self.database) as connection,
+            time_limit.until(connection, self.until_s),
+        ):
             yield connection
 
 

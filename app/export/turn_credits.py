@@ -30,7 +30,7 @@ from app.domain.credit import (
 )
 from app.domain.example_facts import TurnCredits
 from app.export import mismatch_rejection
-from app.store import export_matching, turn_rewards
+from app.store import turn_rewards
 from app.store.database import Connection
 from app.store.turn_rewards import StoredTurn
 
@@ -158,13 +158,7 @@ def book(
     _require_one_cell(stored)
     turns = [turn_of(one, declared.reward) for one in stored]
     if declared.mismatch is not None:
-        turns = _compared(
-            connection,
-            declared.mismatch,
-            stored,
-            turns,
-            as_of or export_matching.snapshot(connection).as_of,
-        )
+        turns = _compared(connection, declared.mismatch, stored, turns, as_of)
     results = credit.assign(turns, declared.applied)
     for where, one in zip(stored, results, strict=True):
         if not all(value is None or math.isfinite(value) for value in (one.score, one.advantage)):
@@ -179,7 +173,7 @@ def _compared(
     mismatch: MismatchRejection,
     stored: Sequence[StoredTurn],
     turns: Sequence[Turn],
-    as_of: datetime,
+    as_of: datetime | None,
 ) -> list[Turn]:
     """Turns with their ratios and tokens; if `partial`, turns without a ratio count as equal on
     both sides.  Raises CreditError for a turn with a reward and without a ratio.

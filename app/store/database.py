@@ -28,6 +28,8 @@ Connection: TypeAlias = sa.Connection
 """A connection, for modules that pass one on and contain no SQL."""
 
 DRIVER = "postgresql+psycopg"
+APPLICATION = "assay"
+"""Name of connections, as PostgreSQL lists them."""
 CONNECT_TIMEOUT_S = 5
 """Longest wait for one connection: a database that is down is an error soon, not a hang."""
 _SILENCE = {
@@ -116,7 +118,7 @@ class Database:
             raise ValueError(f"database_url: expected {DRIVER}://…, got no URL") from error
         self._arguments: dict[str, Any] = {
             "connect_timeout": CONNECT_TIMEOUT_S,
-            "application_name": "assay",
+            "application_name": APPLICATION,
             **_SILENCE,
         }
         if worker_idle_s is not None:

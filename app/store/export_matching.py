@@ -4,7 +4,8 @@ of the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -16,6 +17,7 @@ from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.selection import Spec
 from app.store import answers_without_code, evaluation_rows, filter_sql
+from app.store.database import APPLICATION, Database
 from app.store.export_conditions import EXTRACTION, TOKENS, Condition
 from app.store.tables import attempts as attempts_table
 from app.store.tables import evaluations, jobs, turns
@@ -23,13 +25,13 @@ from app.store.tables import evaluations, jobs, turns
 MOST_MATCHING = 30_000
 """Evaluations up to which a selection reads the matches of its filter by key."""
 
-APPLICATION = "assay export"
-"""Name of connections that only read: they do not hold back `as_of`."""
+READING = "assay export"
+"""Name of connections that read for long and write nothing: they do not hold back `as_of`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """State of the database that was read."""
+    """A moment of the database, and what was under way then."""
 
     as_of: datetime
     """Everything older than this, and nothing else."""
@@ -37,21 +39,32 @@ class Snapshot:
     """Oldest transaction still running then."""
 
 
-def snapshot(connection: sa.Connection) -> Snapshot:
-    """The state that this transaction sees.  `as_of` is the start of the oldest transaction that
-    may still write, so that "older than `as_of`" always selects the same rows: `created_at` is the
-    start of the writer's transaction.
+def snapshot(database: Database) -> Snapshot:
+    """The state that every transaction sees that begins after this one.  `as_of` is the start of
+    the oldest transaction that may still write, so that "older than `as_of`" always selects the
+    same rows: `created_at` is the start of the writer's transaction.
+
+    A transaction that has begun before may not see what was stored before `as_of`: its view is as
+    old as its first statement, while the list of transactions is of now.
     """
-    connection.execute(
-        sa.text("SELECT set_config('application_name', :name, true)"), {"name": APPLICATION}
-    )
     query = """
         SELECT least(now(), min(xact_start) FILTER (WHERE backend_xid IS NOT NULL
-          OR application_name = 'assay')),
+          OR application_name = :writing)),
                pg_snapshot_xmin(pg_current_snapshot())::text
         FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-    as_of, oldest = connection.execute(sa.text(query)).one()
+    with database.snapshot() as connection:
+        as_of, oldest = connection.execute(sa.text(query), {"writing": APPLICATION}).one()
     return Snapshot(as_of=as_of, xmin=oldest)
+
+
+@contextmanager
+def reading(database: Database) -> Iterator[sa.Connection]:
+    """A snapshot of the database for a long read, which holds back the `as_of` of no other."""
+    with database.snapshot() as connection:
+        connection.execute(
+            sa.text("SELECT set_config('application_name', :name, true)"), {"name": READING}
+        )
+        yield connection
 
 
 @dataclass(frozen=True, kw_only=True)

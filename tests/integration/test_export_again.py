@@ -351,6 +351,11 @@ def test_as_of_waits_for_open_transactions(own: Database) -> None:
     with own.begin() as writing:
         evaluation = dataset_seed.evaluate(writing, problem(9), code("open").encode())
         began = writing.execute(sa.select(sa.func.now())).scalar_one()
-        with own.snapshot() as connection:
-            assert export_matching.snapshot(connection).as_of <= began
+        assert export_matching.snapshot(own).as_of <= began
     assert evaluation.evaluation_id
+
+
+def test_a_dataset_that_is_read_holds_back_no_other(own: Database) -> None:
+    with export_matching.reading(own) as connection:
+        began = connection.execute(sa.select(sa.func.now())).scalar_one()
+        assert export_matching.snapshot(own).as_of > began

@@ -220,8 +220,8 @@ def delete(connection: sa.Connection, table: sa.Table, identifier: UUID) -> None
 
 def test_siblings_of_matches_are_read_but_are_no_matches(filled: Database) -> None:
     spec = exporting.spec_of({"format": "trl_sft", "where": "turn = 1"})
+    as_of = export_matching.snapshot(filled).as_of
     with filled.snapshot() as connection:
-        as_of = export_matching.snapshot(connection).as_of
         found = export_matching.matching(connection, spec, as_of)
         assert found is not None
         assert found.matched_ids is not None

@@ -12,18 +12,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner, Result
 
 from app import broker as brokers
 from app import export as exporting
 from app.cli import main
 from app.domain.collection.call import ModelAnswer, ModelRequest
+from app.domain.credit.declared import Declared
 from app.domain.problem import Problem
 from app.domain.trajectory import Run
 from app.embedded import Services
-from app.export import verify
+from app.export import mismatch_rejection, turn_credits, verify
 from app.settings import Settings
-from app.store import endpoints, problems, trajectories
+from app.store import endpoints, problems, tables, trajectories
 from app.store.database import Database
 from tests.conftest import fresh
 from tests.integration import dataset_seed
@@ -313,3 +315,16 @@ def test_candidates_that_were_not_collected_have_no_ratio(
     said = " ".join(ran.output.split())
     assert "1 came without a turn" in said
     assert "1 have no stored log probabilities of the rollout engine" in said
+
+
+def test_advantages_compare_every_turn_that_they_see(settings: Settings, tmp_path: Path) -> None:
+    """Also a turn that is younger than another transaction, by which a dataset would begin."""
+    file = scored(settings, tmp_path, (0.0, 0.0), (0.0, 0.0))
+    declared = Declared(reward="dr_kernel", runs=("c",), mismatch=mismatch_rejection.declare(file))
+    database = Database(settings.database_url or "")
+    with database.engine.connect() as connection:
+        connection.execute(sa.update(tables.turns).values(created_at=sa.func.now()))
+        book = turn_credits.book(connection, declared)
+        connection.rollback()
+    database.dispose()
+    assert book.summary()["turns"] == 4

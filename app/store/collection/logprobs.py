@@ -36,10 +36,10 @@ def of_run(connection: sa.Connection, name: str) -> Iterator[Sampled]:
 
 
 def of_keys(
-    connection: sa.Connection, kind: str, ids: Collection[str], as_of: datetime
+    connection: sa.Connection, kind: str, ids: Collection[str], as_of: datetime | None
 ) -> Iterator[Sampled]:
-    """Answered calls with log probabilities, of these calls, turns or trajectories, for turns older
-    than `as_of`. `kind`: a key of KINDS.  Raises ValueError for an invalid id.
+    """Answered calls with log probabilities, of these calls, turns or trajectories; with `as_of`,
+    for turns older than that. `kind`: a key of KINDS.  Raises ValueError for an invalid id.
     """
     wanted = [UUID(one) for one in ids]
     return map(_sampled, connection.execute(_OF_KEYS[kind], {"ids": wanted, "as_of": as_of}))
@@ -57,9 +57,11 @@ class TurnKey:
 
 
 def places(
-    connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime
+    connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime | None
 ) -> Iterator[TurnKey]:
-    """Every turn of these trajectories older than `as_of`, by trajectory and turn."""
+    """Every turn of these trajectories, by trajectory and turn; with `as_of`, those older than
+    that.
+    """
     wanted = [UUID(one) for one in trajectory_ids]
     for row in connection.execute(_PLACES, {"ids": wanted, "as_of": as_of}):
         yield TurnKey(
@@ -95,19 +97,19 @@ FROM runs r JOIN trajectories j USING (run_id) JOIN turns t USING (trajectory_id
 WHERE r.name = :name AND k.state = 'answered' {_ORDER}
 """)
 _IDS = sa.bindparam("ids", type_=ARRAY(sa.Uuid))
+_OLDER = "(CAST(:as_of AS timestamptz) IS NULL OR t.created_at < :as_of)"
 _OF_KEYS = {
     kind: sa.text(f"""{_SELECT}
 FROM turns t JOIN nodes n ON n.turn_id = t.turn_id JOIN model_calls k USING (node_id)
-WHERE {column} = ANY (:ids) AND t.created_at < :as_of AND k.state = 'answered' AND k.logprobs
-  IS NOT NULL {_ORDER}
+WHERE {column} = ANY (:ids) AND {_OLDER} AND k.state = 'answered' AND k.logprobs IS NOT NULL
+{_ORDER}
 """).bindparams(_IDS)
     for kind, column in KINDS.items()
 }
-_PLACES = sa.text("""
+_PLACES = sa.text(f"""
 SELECT t.trajectory_id, t.turn_id, t.turn_index, EXISTS (
   SELECT FROM nodes n JOIN model_calls k USING (node_id)
   WHERE n.turn_id = t.turn_id AND k.state = 'answered' AND k.logprobs IS NOT NULL
 ) AS sampled
-FROM turns t WHERE t.trajectory_id = ANY (:ids) AND t.created_at < :as_of ORDER BY t.trajectory_id,
-  t.turn_index
-""").bindparams(_IDS)
+FROM turns t WHERE t.trajectory_id = ANY (:ids) AND {_OLDER} ORDER BY t.trajectory_id, t.turn_index
+""").bindparams(_IDS)  # noqa: S608 (a condition of our own)
