@@ -66,21 +66,36 @@ def test_the_median_of_groups_lies_where_it_says(noise: str, count: int) -> None
 
     held = sum(
         found.low <= 0.0 <= found.high
-        for found in (estimators.middle([group() for _ in range(count)]) for _ in range(1000))
+        for found in (
+            estimators.median_interval([group() for _ in range(count)]) for _ in range(1000)
+        )
     )
     assert held / 1000 >= 0.93
 
 
-def test_a_few_values_have_no_middle() -> None:
+@pytest.mark.parametrize("count", range(estimators.LEAST_VALUES, 81))
+def test_the_interval_of_a_median_is_the_narrowest_that_holds_it_in_95_percent(count: int) -> None:
+    """Each value lies below the median of its distribution with probability ½."""
+
+    def held(outside: int) -> float:
+        return 1 - 2 * sum(math.comb(count, below) for below in range(outside + 1)) / 2**count
+
+    found = estimators.median_interval([float(place) for place in range(count)])
+    outside = round(found.low)
+    assert found.high == count - 1 - outside
+    assert held(outside) >= 0.95 > held(outside + 1)
+
+
+def test_a_few_values_have_no_interval_of_their_median() -> None:
     with pytest.raises(ValueError, match="at least 12 values, got 11"):
-        estimators.middle([0.0] * 11)
+        estimators.median_interval([0.0] * 11)
 
 
 def test_more_groups_make_it_narrower() -> None:
     draw = random.Random(2)
     widths = [
         sum(
-            estimators.middle([draw.gauss(0, 0.01) for _ in range(count)]).half_width
+            estimators.median_interval([draw.gauss(0, 0.01) for _ in range(count)]).half_width
             for _ in range(300)
         )
         for count in (12, 24, 48)

@@ -128,7 +128,11 @@ class Measurements:
         found = estimators.difference(self.undisturbed(REFERENCE), self.undisturbed(CANDIDATE))
         if len(self.groups) < estimators.LEAST_VALUES:
             return found
-        return min(found, estimators.middle(self._ratios), key=lambda interval: interval.half_width)
+        return min(
+            found,
+            estimators.median_interval(self._ratios),
+            key=lambda interval: interval.half_width,
+        )
 
     @property
     def _ratios(self) -> list[float]:
