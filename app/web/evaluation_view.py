@@ -10,7 +10,8 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.kernel_profile import KernelRow
 from app.domain.output_checks import FP64_RULE
 from app.web import correctness_table
-from app.web.charts import dot_plot, gpu_clocks, roofline
+from app.web.charts import block_plot, gpu_clocks, roofline
+from app.web.charts.axis import BOTTOM
 
 STAGES = (
     "reference",
@@ -53,18 +54,18 @@ TOLERANCE = (
 class Measured:
     """The parts of one evaluation's pages."""
 
-    plot_size = (dot_plot.HEIGHT, dot_plot.BOTTOM)
+    plot_size = (block_plot.HEIGHT, BOTTOM)
     strip_size = (gpu_clocks.HEIGHT, gpu_clocks.BOTTOM)
-    roof_size = (roofline.HEIGHT, roofline.BOTTOM)
+    roof_size = (roofline.HEIGHT, BOTTOM)
 
     def __init__(self, evaluation: Evaluation, baseline: str) -> None:
         self.evaluation = evaluation
         self.baseline = baseline
 
     @cached_property
-    def plot(self) -> dot_plot.DotPlot | None:
+    def plot(self) -> block_plot.BlockPlot | None:
         """Time per call of every block."""
-        return dot_plot.dot_plot(self.evaluation.timing) if self.evaluation.timing else None
+        return block_plot.plot(self.evaluation.timing) if self.evaluation.timing else None
 
     @cached_property
     def strip(self) -> gpu_clocks.Strip | None:

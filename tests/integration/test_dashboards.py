@@ -16,7 +16,7 @@ from app.settings import Settings
 from app.store import tables
 from app.store.database import Database
 from app.web import create_app, run_metrics
-from app.web.charts import line_plot
+from app.web.charts import line_plot, stacked_bars
 from app.web.pages import admin as admin_page
 from tests.integration.page_text import page as text
 from tests.integration.page_text import raw
@@ -289,4 +289,4 @@ def test_figures_of_nothing_are_nothing() -> None:
     assert (
         line_plot.lines([line_plot.Series(name="x", points=[])], x_label="x", y_label="y") is None
     )
-    assert line_plot.stacked([("a", {})], ["b"], x_label="x", words=str) is None
+    assert stacked_bars.plot([("a", {})], ["b"], x_label="x", words=str) is None

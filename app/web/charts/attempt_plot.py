@@ -13,11 +13,10 @@ from typing import TypeGuard
 
 from app.domain.verdict import Label, is_credited
 from app.web import formatting
-from app.web.charts.axis import ACROSS, Axis, Tick, spaced, widened
+from app.web.charts.axis import ACROSS, BOTTOM, TOP, Axis, Tick, spaced, widened
 
 HEIGHT = 190
-TOP, BOTTOM = 26, 44
-"""Margins of the plotting area in pixels, as `line_plot` has them."""
+"""Height in pixels."""
 FEWEST = 2
 """Attempts below which there is nothing to compare."""
 FOOT, HEAD = 0.14, 0.05

@@ -9,11 +9,16 @@ from dataclasses import dataclass, replace
 
 ACROSS = 100.0
 """Width of the plotting area: places across are percentages of it."""
+TOP, BOTTOM = 26, 44
+"""Margins of a plotting area in pixels: the title of the axis upwards above it; ticks and the
+title of the axis across below it.
+"""
 USUAL, NARROW = 460.0, 230.0
 """Widths of the plotting area in pixels on a desk's half card and on a phone, for
 which ticks are spaced.
 """
 TICKS = 6
+"""Steps that an axis is divided into, about."""
 MOST_TICKS = 8
 """Ticks of an axis upwards, with labels below each other."""
 FEWEST_TICKS = 3

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.domain.evaluation import Timing
-from app.web.charts import line_plot
+from app.web.charts import reading
 from app.web.charts.axis import ACROSS, Tick
 
 HEIGHT = 96
+"""Height in pixels."""
 TOP, BOTTOM = 10, 22
+"""Margins of the plotting area in pixels; it has no titles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,7 @@ class Strip:
     points: str
     """Points of a polyline."""
     reading: str
-    """The clock of each block, as `line_plot.reading` writes it."""
+    """The clock of each block, as `reading.as_json` writes it."""
     ticks: tuple[Tick, ...]
     low_mhz: int
     high_mhz: int
@@ -48,7 +50,7 @@ def strip(timing: Timing) -> Strip | None:
     places = [round((n + 0.5) / len(clocks) * ACROSS, 2) for n in range(len(clocks))]
     return Strip(
         points=" ".join(f"{x},{y(clock)}" for x, clock in zip(places, clocks, strict=True)),
-        reading=line_plot.reading(
+        reading=reading.as_json(
             ["clock"],
             [
                 (x, f"group {block.group}, {block.side}", [(0, y(clock), f"{clock} MHz")])

@@ -1,34 +1,44 @@
-"""BROWSE: line charts and stacked bars as geometry, drawn by `_plots.html` as inline
-SVG with the table behind it.
+"""BROWSE: line charts as geometry, drawn by `_plots.html` as inline SVG with the table behind it.
 
 Places across are percentages of the plotting area, whose margins the style sheet has: a chart is as
-wide as its card and its text has one size.  Lines differ by dash and marker, bars by their order,
-both by name: never by colour alone.
+wide as its card and its text has one size.  Lines differ by dash, marker and name: never by colour
+alone.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
-from app.web.charts.axis import ACROSS, Axis, Tick, from_zero, spaced, ticked, widened
+from app.web.charts import reading
+from app.web.charts.axis import (
+    ACROSS,
+    BOTTOM,
+    TOP,
+    Axis,
+    Tick,
+    from_zero,
+    spaced,
+    ticked,
+    widened,
+)
 
 HEIGHT = 280
 """Height in pixels."""
-TOP, BOTTOM = 26, 44
-"""Margins of the plotting area: the y axis' title above, ticks and the x axis' title
-below, in pixels.
-"""
 FEW = 12
 """Points of a line up to which each is marked, so that few data look like few."""
 BANDS = 2
 """Intervals drawn as areas: more of them hide each other, and are in the titles of the points."""
 STYLES = 6
 """Kinds of lines that the style sheet knows."""
+TABLE_ROWS = 60
+"""Rows of the table behind a chart, about: of more places across every second one, or fewer."""
+
+Text = Callable[[float], str]
+"""A value as shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +89,7 @@ class LinePlot:
     rows: tuple[tuple[str, ...], ...]
     """The table behind it."""
     reading: str
-    """Values at every place across, as `reading` writes them."""
+    """Values at every place across, as `reading.as_json` writes them."""
     scale: str = ""
     """Name of this plot's scale where there is `other`."""
     other: LinePlot | None = None
@@ -91,8 +101,8 @@ def lines(
     *,
     x_label: str,
     y_label: str,
-    x_text: Callable[[float], str] = "{:g}".format,
-    y_text: Callable[[float], str] = "{:g}".format,
+    x_text: Text = "{:g}".format,
+    y_text: Text = "{:g}".format,
     y_range: tuple[float, float] | None = None,
     log_x: bool = False,
     log_y: bool = False,
@@ -109,39 +119,26 @@ def lines(
     ys += [end for one in drawn for ends in one.band if ends is not None for end in ends]
     if not xs:
         return None
-    horizontal = Axis(*widened(xs[0], xs[-1], log=log_x), 0.0, ACROSS, log=log_x)
-    vertical = Axis(*(y_range or from_zero(ys, log=log_y)), HEIGHT - BOTTOM, TOP, log=log_y)
+    axes = _Axes(
+        x=Axis(*widened(xs[0], xs[-1], log=log_x), 0.0, ACROSS, log=log_x),
+        y=Axis(*(y_range or from_zero(ys, log=log_y)), HEIGHT - BOTTOM, TOP, log=log_y),
+        x_text=x_text,
+        y_text=y_text,
+    )
     banded = sum(any(ends is not None for ends in one.band) for one in drawn) <= BANDS
-    y_ticks = vertical.ticks_upwards() if log_y else vertical.ticks()
-    x_ticks = horizontal.ticks(xs)
+    y_ticks = axes.y.ticks_upwards() if log_y else axes.y.ticks()
     return LinePlot(
         lines=tuple(
-            _line(
-                one,
-                number % STYLES,
-                horizontal,
-                vertical,
-                (x_text, y_text),
-                marks=marks,
-                banded=banded,
-                holds=holds,
-            )
+            _line(one, number % STYLES, axes, marks=marks, banded=banded, holds=holds)
             for number, one in enumerate(drawn)
         ),
-        x_ticks=tuple(spaced(ticked(x_ticks, horizontal, x_text))),
-        y_ticks=tuple(ticked(y_ticks, vertical, y_text)),
+        x_ticks=tuple(spaced(ticked(axes.x.ticks(xs), axes.x, x_text))),
+        y_ticks=tuple(ticked(y_ticks, axes.y, y_text)),
         x_label=x_label,
         y_label=y_label,
         header=(x_label, *(one.name for one in series)),
-        rows=tuple(_rows(series, xs, x_text, y_text)),
-        reading=_reading(
-            drawn,
-            xs,
-            horizontal,
-            vertical,
-            (lambda x: f"{x_label}: {x_text(x)}", y_text),
-            holds=holds,
-        ),
+        rows=tuple(_rows(series, xs, axes)),
+        reading=_reading(drawn, xs, axes, x_label, holds=holds),
     )
 
 
@@ -174,179 +171,88 @@ def _drawable(series: Series, *, log_x: bool, log_y: bool) -> Series:
     return replace(series, points=points, band=band)
 
 
-Stop = tuple[float, str, Sequence[tuple[int, float, str]]]
-"""A place that can be pointed at: percentage across, label, and (line, pixels down,
-value) of each line there.
-"""
-
-
-def reading(names: Sequence[str], stops: Sequence[Stop], *, holds: bool = False) -> str:
-    """JSON for `static/charts.js`: names of the lines, and the stops."""
-    return json.dumps(
-        {"names": list(names), "stops": stops, "holds": holds},
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
-class Stack:
-    """Stacked bars."""
+class _Axes:
+    """Both axes, and how values on them are shown."""
 
-    size: ClassVar = (HEIGHT, BOTTOM)
-    layers: tuple[str, ...]
-    """For each name the outline of its parts of all bars, in percent across and pixels down:
-    one path in place of an element for each part, of which a chart has hundreds.
-    """
-    names: tuple[str, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...] = field(default=())
-    reading: str = ""
-    """Values of every bar, as `reading` writes them."""
+    x: Axis
+    y: Axis
+    x_text: Text
+    y_text: Text
 
-
-def _layers(
-    bars: Sequence[tuple[str, Mapping[str, int]]], names: Sequence[str], vertical: Axis
-) -> tuple[str, ...]:
-    """For each name the outline of its parts of the bars; they stand on those of the names
-    before it.
-    """
-    step = ACROSS / len(bars)
-    outlines: dict[str, list[str]] = {name: [] for name in names}
-    for place, (_, counts) in enumerate(bars):
-        below = 0
-        for name in names:
-            if not (number := counts.get(name, 0)):
-                continue
-            left, right = round(step * (place + 0.08), 2), round(step * (place + 0.92), 2)
-            outlines[name].append(
-                f"M{left},{vertical(below)}V{vertical(below + number)}H{right}V{vertical(below)}Z"
-            )
-            below += number
-    return tuple("".join(each) for each in outlines.values())
-
-
-def stacked(
-    bars: Sequence[tuple[str, Mapping[str, int]]],
-    names: Sequence[str],
-    *,
-    x_label: str,
-    words: Callable[[str], str],
-) -> Stack | None:
-    """Counts of each of `names`, bar by bar; None where all are zero.  Names that
-    never occur are left out.
-    """
-    used = [name for name in names if any(counts.get(name) for _, counts in bars)]
-    most = max((sum(counts.get(name, 0) for name in used) for _, counts in bars), default=0)
-    if not most:
-        return None
-    vertical = Axis(0.0, float(most), HEIGHT - BOTTOM, TOP)
-    step = ACROSS / len(bars)
-    x_ticks = [
-        Tick(at=round(step * (place + 0.5), 2), label=label)
-        for place, (label, _) in enumerate(bars)
-    ]
-    return Stack(
-        layers=_layers(bars, used, vertical),
-        names=tuple(words(name) for name in used),
-        x_ticks=tuple(spaced(x_ticks)),
-        y_ticks=tuple(Tick(at=vertical(y), label=f"{y:g}") for y in vertical.ticks(())),
-        header=(x_label, *(words(name) for name in used)),
-        rows=tuple((label, *(str(counts.get(name, 0)) for name in used)) for label, counts in bars),
-        reading=reading(
-            [words(name) for name in used],
-            [
-                (
-                    round(step * (place + 0.5), 2),
-                    label,
-                    [
-                        (style, 0.0, str(counts[name]))
-                        for style, name in enumerate(used)
-                        if counts.get(name)
-                    ],
-                )
-                for place, (label, counts) in enumerate(bars)
-            ],
-        ),
-    )
-
-
-def shade(share: float | None, steps: int = 8) -> str:
-    """Class of a heat-map cell: `heat-0` to `heat-7`, or nothing where there is no value."""
-    return "" if share is None else f"heat-{min(int(share * steps), steps - 1)}"
+    def point(self, x: float, y: float) -> str:
+        """A value as a point of a polyline."""
+        return f"{self.x(x)},{self.y(y)}"
 
 
 def _line(
-    series: Series,
-    style: int,
-    horizontal: Axis,
-    vertical: Axis,
-    texts: tuple[Callable[[float], str], Callable[[float], str]],
-    *,
-    marks: bool,
-    banded: bool,
-    holds: bool,
+    series: Series, style: int, axes: _Axes, *, marks: bool, banded: bool, holds: bool
 ) -> Line:
-    pieces: list[list[str]] = [[]]
-    for x, y in series.points:
-        if y is None:
-            pieces.append([])
-        else:
-            if holds and pieces[-1]:
-                pieces[-1].append(f"{horizontal(x)},{pieces[-1][-1].partition(',')[2]}")
-            pieces[-1].append(f"{horizontal(x)},{vertical(y)}")
-    x_text, y_text = texts
-    ends_known = [
-        (x, ends)
-        for (x, _), ends in zip(series.points, series.band, strict=False)
-        if ends is not None
-    ]
-    area = [f"{horizontal(x)},{vertical(high)}" for x, (_, high) in ends_known]
-    area += [f"{horizontal(x)},{vertical(low)}" for x, (low, _) in reversed(ends_known)]
+    """A series as drawn, with marks at all points, or only where there are few or no line."""
     return Line(
         name=series.name,
         style=style,
-        paths=tuple(" ".join(piece) for piece in pieces if piece),
+        paths=_paths(series, axes, holds=holds),
         marks=tuple(
             Mark(
-                x=horizontal(x),
-                y=vertical(y),
-                title=f"{series.name}, {x_text(x)}: {y_text(y)}{_said(ends, y_text)}",
+                x=axes.x(x),
+                y=axes.y(y),
+                title=f"{series.name}, {axes.x_text(x)}: {axes.y_text(y)}{_said(ends, axes)}",
             )
             for (x, y), ends in zip_longest(series.points, series.band)
             if y is not None and (marks or len(series.points) <= FEW or _alone(series.points, x))
         ),
-        area=" ".join(area) if banded and len(ends_known) > 1 else "",
+        area=_area(series, axes) if banded else "",
         url=series.url,
     )
 
 
+def _paths(series: Series, axes: _Axes, *, holds: bool) -> tuple[str, ...]:
+    """Polylines between the gaps of a series; steps where a value `holds`."""
+    pieces: list[list[str]] = [[]]
+    before = 0.0
+    for x, y in series.points:
+        if y is None:
+            pieces.append([])
+            continue
+        if holds and pieces[-1]:
+            pieces[-1].append(axes.point(x, before))
+        pieces[-1].append(axes.point(x, y))
+        before = y
+    return tuple(" ".join(piece) for piece in pieces if piece)
+
+
+def _area(series: Series, axes: _Axes) -> str:
+    """Polygon of the intervals: their upper ends from the left, then the lower ones back."""
+    known = [
+        (x, ends)
+        for (x, _), ends in zip(series.points, series.band, strict=False)
+        if ends is not None
+    ]
+    if len(known) < 2:
+        return ""
+    upper = [axes.point(x, high) for x, (_, high) in known]
+    lower = [axes.point(x, low) for x, (low, _) in reversed(known)]
+    return " ".join([*upper, *lower])
+
+
 def _reading(
-    series: Sequence[Series],
-    xs: Sequence[float],
-    horizontal: Axis,
-    vertical: Axis,
-    texts: tuple[Callable[[float], str], Callable[[float], str]],
-    *,
-    holds: bool,
+    series: Sequence[Series], xs: Sequence[float], axes: _Axes, x_label: str, *, holds: bool
 ) -> str:
-    x_text, y_text = texts
     found: dict[float, list[tuple[int, float, str]]] = {x: [] for x in xs}
     for number, one in enumerate(series):
         for (x, y), ends in zip_longest(one.points, one.band):
             if y is not None:
-                found[x].append((number, vertical(y), f"{y_text(y)}{_said(ends, y_text)}"))
-    return reading(
+                found[x].append((number, axes.y(y), f"{axes.y_text(y)}{_said(ends, axes)}"))
+    return reading.as_json(
         [one.name for one in series],
-        [(horizontal(x), x_text(x), values) for x, values in found.items()],
+        [(axes.x(x), f"{x_label}: {axes.x_text(x)}", values) for x, values in found.items()],
         holds=holds,
     )
 
 
-def _said(ends: tuple[float, float] | None, y_text: Callable[[float], str]) -> str:
-    return "" if ends is None else f" (95 % CI {y_text(ends[0])} to {y_text(ends[1])})"
+def _said(ends: tuple[float, float] | None, axes: _Axes) -> str:
+    return "" if ends is None else f" (95 % CI {axes.y_text(ends[0])} to {axes.y_text(ends[1])})"
 
 
 def _alone(points: Sequence[tuple[float, float | None]], x: float) -> bool:
@@ -356,14 +262,12 @@ def _alone(points: Sequence[tuple[float, float | None]], x: float) -> bool:
     return all(y is None for y in beside)
 
 
-def _rows(
-    series: Sequence[Series],
-    xs: Sequence[float],
-    x_text: Callable[[float], str],
-    y_text: Callable[[float], str],
-) -> list[tuple[str, ...]]:
+def _rows(series: Sequence[Series], xs: Sequence[float], axes: _Axes) -> list[tuple[str, ...]]:
     values = [dict(one.points) for one in series]
     return [
-        (x_text(x), *("–" if (y := found.get(x)) is None else y_text(y) for found in values))
-        for x in xs[:: max(1, len(xs) // 60)]
+        (
+            axes.x_text(x),
+            *("–" if (y := found.get(x)) is None else axes.y_text(y) for found in values),
+        )
+        for x in xs[:: max(1, len(xs) // TABLE_ROWS)]
     ]

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from app.domain.evaluation import FLOOR_HEADROOM, Evaluation
 from app.domain.roofline import limit_us, peaks_gflop_s
-from app.web.charts.axis import ACROSS, Tick
+from app.web.charts.axis import ACROSS, BOTTOM, TOP, Tick
 
 HEIGHT = 260
-TOP, BOTTOM = 26, 44
-"""Height and margins in pixels."""
+"""Height in pixels."""
 
 DECADES = 2.0
 """Reach of the chart to either side of the problem's intensity, in powers of ten."""

@@ -28,7 +28,7 @@ from app.web import (
     run_lines,
     table_export,
 )
-from app.web.charts import dot_plot, line_plot
+from app.web.charts import line_plot, sparkline, stacked_bars
 from app.web.charts.line_plot import Series
 from app.web.identity import current_user, requires
 
@@ -133,7 +133,7 @@ def _body() -> str:
         evaluated=sum(data.statuses.values()),
         last_hour=sum(per_minute),
         busiest=max(per_minute),
-        bars=dot_plot.sparkline(
+        bars=sparkline.bars(
             [(jinja_filters.clock(minute), number) for minute, number in data.minutes]
         ),
         hack_rate=data.hacks,
@@ -173,12 +173,12 @@ def _grouped(hours: tuple[overview.Hour, ...]) -> list[tuple[str, tuple[overview
     return [(hours[start].hour.strftime(text), hours[start : start + size]) for start in starts]
 
 
-def _statuses_plot(hours: tuple[overview.Hour, ...]) -> line_plot.Stack | None:
+def _statuses_plot(hours: tuple[overview.Hour, ...]) -> stacked_bars.StackedBars | None:
     bars: list[tuple[str, dict[str, int]]] = [
         (label, {status: sum(hour.statuses.get(status, 0) for hour in each) for status in Status})
         for label, each in _grouped(hours)
     ]
-    return line_plot.stacked(bars, list(Status), x_label="from (UTC)", words=jinja_filters.words)
+    return stacked_bars.plot(bars, list(Status), x_label="from (UTC)", words=jinja_filters.words)
 
 
 def _hack_plot(hours: tuple[overview.Hour, ...]) -> line_plot.LinePlot | None:

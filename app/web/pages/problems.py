@@ -22,7 +22,8 @@ from app.store.browse import pass_matrix as outcomes
 from app.store.browse.runs import Counts
 from app.store.database import Connection
 from app.web import formatting, live_updates, request_context, source_view, table_export
-from app.web.charts import attempt_plot, line_plot
+from app.web.charts import attempt_plot
+from app.web.charts.heat_map import shade
 from app.web.identity import requires
 from app.web.pages import saved_views
 from app.web.table_view import Column, Listing, View
@@ -166,7 +167,7 @@ def heat_map() -> str:
         levels=levels,
         shares=shares,
         shades={
-            key: line_plot.shade((share.value or 0.0) / most if most else None)
+            key: shade((share.value or 0.0) / most if most else None)
             for key, share in shares.items()
         },
         measures=MEASURES,

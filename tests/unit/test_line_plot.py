@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from app.web import formatting
-from app.web.charts import axis, line_plot
+from app.web.charts import axis, heat_map, line_plot, stacked_bars
 from app.web.charts.line_plot import Series
 
 
@@ -56,19 +56,19 @@ def test_one_speed_has_a_place_on_a_logarithmic_axis(speedups: list[float]) -> N
 
 
 def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
-    stack = line_plot.stacked(
+    stack = stacked_bars.plot(
         [("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y", "z"], x_label="h", words=str.upper
     )
     assert stack is not None
     assert stack.names == ("X", "Y")
-    foot = line_plot.HEIGHT - line_plot.BOTTOM
-    middle = foot - 0.75 * (foot - line_plot.TOP)
+    foot = line_plot.HEIGHT - axis.BOTTOM
+    middle = foot - 0.75 * (foot - axis.TOP)
     assert stack.layers == (
         (
             f"M4.0,{foot:.1f}V{middle}H46.0V{foot:.1f}Z"
-            f"M54.0,{foot:.1f}V{foot - 0.25 * (foot - line_plot.TOP)}H96.0V{foot:.1f}Z"
+            f"M54.0,{foot:.1f}V{foot - 0.25 * (foot - axis.TOP)}H96.0V{foot:.1f}Z"
         ),
-        f"M4.0,{middle}V{line_plot.TOP:.1f}H46.0V{middle}Z",
+        f"M4.0,{middle}V{axis.TOP:.1f}H46.0V{middle}Z",
     )
     assert stack.rows == (("a", "3", "1"), ("b", "1", "0"))
 
@@ -77,7 +77,7 @@ def test_bars_stack_to_the_top_and_leave_out_what_never_occurs() -> None:
     ("share", "expected"), [(None, ""), (0.0, "heat-0"), (0.999, "heat-7"), (1.0, "heat-7")]
 )
 def test_shades(share: float | None, expected: str) -> None:
-    assert line_plot.shade(share) == expected
+    assert heat_map.shade(share) == expected
 
 
 def test_few_points_and_points_alone_are_drawn_where_lines_are_not_marked() -> None:
@@ -106,7 +106,7 @@ def test_more_than_two_intervals_are_said_and_not_stacked() -> None:
 
 
 def test_labels_without_room_are_left_out_and_those_of_a_narrow_chart_are_spare() -> None:
-    stack = line_plot.stacked(
+    stack = stacked_bars.plot(
         [(f"{n:02}:00", {"x": 1}) for n in range(24)], ["x"], x_label="h", words=str
     )
     assert stack is not None
@@ -141,7 +141,7 @@ def test_values_that_hold_are_drawn_as_steps() -> None:
     series = [Series(name="a", points=[(0.0, 0.5), (1.0, None), (2.0, 0.0), (3.0, 1.0)])]
     plot = line_plot.lines(series, x_label="x", y_label="y", y_range=(0.0, 1.0), holds=True)
     assert plot is not None
-    low, high = line_plot.HEIGHT - line_plot.BOTTOM, line_plot.TOP
+    low, high = line_plot.HEIGHT - axis.BOTTOM, axis.TOP
     across = axis.ACROSS
     at_two = round(across * 2 / 3, 2)
     assert plot.lines[0].paths == (
@@ -151,7 +151,7 @@ def test_values_that_hold_are_drawn_as_steps() -> None:
 
 
 def test_bars_can_be_read() -> None:
-    stack = line_plot.stacked(
+    stack = stacked_bars.plot(
         [("a", {"x": 3, "y": 1}), ("b", {"x": 1})], ["x", "y"], x_label="h", words=str.upper
     )
     assert stack is not None

@@ -1,6 +1,4 @@
-"""BROWSE: the geometry of charts, computed here and drawn by templates as inline SVG
-(no script, no style).
-"""
+"""BROWSE: time per call of every timed block: a dot for each, and the row of its table."""
 
 from __future__ import annotations
 
@@ -8,24 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.domain import fastest_third
 from app.domain.evaluation import Block, Timing
 from app.web import formatting
-from app.web.charts.axis import ACROSS, Axis, Tick, from_zero
+from app.web.charts.axis import ACROSS, BOTTOM, Axis, Tick, from_zero
 
 HEIGHT = 300
-"""Height of a dot plot in pixels."""
-
-TOP, BOTTOM = 12, 44
-"""Margins of its plotting area in pixels."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """One bar of a sparkline, in a box of height 1 from its foot."""
-
-    x: float
-    height: float
-    title: str
+"""Height in pixels."""
+TOP = 12
+"""Margin above the plotting area in pixels: the axis upwards has no title."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +26,7 @@ class Dot:
     side: str
     title: str
     counts: bool
-    """One of the fastest third of its side; their mean is the time per call."""
+    """One of the fastest third of its side: their mean is the time per call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +59,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotPlot:
+class BlockPlot:
     """Time per call of each block, on a logarithmic axis and on a linear one."""
 
     scales: tuple[Scaled, ...]
@@ -82,16 +71,7 @@ class DotPlot:
     """
 
 
-def sparkline(counts: Sequence[tuple[str, int]]) -> tuple[Bar, ...]:
-    """Bars of (label, count), highest = 1."""
-    top = max((number for _, number in counts), default=0) or 1
-    return tuple(
-        Bar(x=position, height=number / top, title=f"{label}: {number}")
-        for position, (label, number) in enumerate(counts)
-    )
-
-
-def dot_plot(timing: Timing) -> DotPlot | None:
+def plot(timing: Timing) -> BlockPlot | None:
     """Time per call (wall time less the hand-over, over calls) per block; None where
     no block can be drawn.
     """
@@ -110,11 +90,12 @@ def dot_plot(timing: Timing) -> DotPlot | None:
         for block in timing.blocks
         if block.calls
     ]
-    drawn = [row for row in rows if row.per_call_us > 0]
+    counted = _counted(rows)
+    drawn = [(row, place in counted) for place, row in enumerate(rows) if row.per_call_us > 0]
     if not drawn:
         return None
-    last = max(row.group for row in drawn)
-    return DotPlot(
+    last = max(row.group for row, _ in drawn)
+    return BlockPlot(
         scales=tuple(_scaled(drawn, timing, last, log=log) for log in (True, False)),
         x_ticks=tuple(Tick(at=_x(group, last), label=str(group)) for group in _whole_steps(last)),
         rows=tuple(rows),
@@ -122,17 +103,18 @@ def dot_plot(timing: Timing) -> DotPlot | None:
     )
 
 
-def _scaled(drawn: Sequence[BlockRow], timing: Timing, last: int, *, log: bool) -> Scaled:
-    ends = from_zero(
-        [*(row.per_call_us for row in drawn), timing.reference_us, timing.candidate_us], log=log
-    )
+def _scaled(
+    drawn: Sequence[tuple[BlockRow, bool]], timing: Timing, last: int, *, log: bool
+) -> Scaled:
+    """`drawn`: blocks, and whether each counts; `last`: number of the last group."""
+    times_us = [row.per_call_us for row, _ in drawn]
+    ends = from_zero([*times_us, timing.reference_us, timing.candidate_us], log=log)
     vertical = Axis(*ends, HEIGHT - BOTTOM, TOP, log=log)
-    counted = _fastest_third(drawn)
     return Scaled(
         name="logarithmic" if log else "linear",
         dots=tuple(
-            _dot(row, place, last, vertical, counts=place in counted)
-            for place, row in enumerate(drawn)
+            _dot(row, place, last, vertical, counts=counts)
+            for place, (row, counts) in enumerate(drawn)
         ),
         y_ticks=tuple(
             Tick(at=vertical(at), label=formatting.duration_us(at))
@@ -153,8 +135,8 @@ def _device(block: Block) -> str:
     return ", ".join(f"{value:.0f} {unit}" for value, unit in parts if value is not None)
 
 
-def _fastest_third(rows: Sequence[BlockRow]) -> set[int]:
-    """Places of the blocks that the estimate is the mean of
+def _counted(rows: Sequence[BlockRow]) -> set[int]:
+    """Places of the blocks that the estimate is the mean of, those that are not drawn included
     (workers/referee/timing/estimators.py).
     """
     found: set[int] = set()
@@ -162,7 +144,7 @@ def _fastest_third(rows: Sequence[BlockRow]) -> set[int]:
         places = sorted(
             (row.per_call_us, place) for place, row in enumerate(rows) if row.side == side
         )
-        found |= {place for _, place in places[: max(2, len(places) // 3)]}
+        found |= {place for _, place in places[: fastest_third.size(len(places))]}
     return found
 
 
