@@ -31,7 +31,7 @@ from app.export.manifest import Manifest, spec_json, spec_of
 from app.export.manifest_contents import describe, stages_of
 from app.export.preview import preview
 from app.export.problem_chunks import chunks
-from app.export.publish import publish, write_documents
+from app.export.publish import finished, publish, write_documents
 from app.export.text_facts import Progress, silent
 from app.export.verify import verify
 from app.export.working_folder import ExportError
@@ -147,15 +147,22 @@ def _export(
     drafts.kind_of(spec)
     out = out.absolute()
     with working_folder.folder(out) as root:
-        if past is None:
-            build.judge_again(database, spec, progress)
-        draft = drafts.begin(database, root, spec, past)
-        build.facts(database, draft, progress)
-        selected = build.run(database, root, draft, progress)
-        manifest = describe(root, draft, selected)
-        manifest = write_documents(root, manifest, selected)
+        made = finished(root, spec) if past is None else None
+        manifest = made or _made(database, root, spec, past, progress)
         publish(database, root, out, manifest)
     return manifest
+
+
+def _made(
+    database: Database, root: Path, spec: Spec, past: drafts.Past | None, progress: Progress
+) -> Manifest:
+    """The dataset in its unfinished folder, whole."""
+    if past is None:
+        build.judge_again(database, spec, progress)
+    draft = drafts.begin(database, root, spec, past)
+    build.facts(database, draft, progress)
+    selected = build.run(database, root, draft, progress)
+    return write_documents(root, describe(root, draft, selected), selected)
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -26,12 +26,17 @@ from app.domain import source_text
 from app.domain.selection import Spec
 from app.export.draft import kind_of
 from app.export.manifest import spec_json, spec_of
-from app.store import export_jobs
+from app.export.working_folder import OtherWriterError
+from app.store import export_jobs, exports
 from app.store.database import Database, DatabaseUnavailableError
 from app.store.export_jobs import ExportJob
 
 BEAT_S = 0.5
 """Seconds between two reports of progress."""
+AWAY_S = 600.0
+"""Longest absence of PostgreSQL that a job waits out, in seconds."""
+RETRY_S = 1.0
+"""Pause before the next attempt then, in seconds."""
 
 MAKING = 2
 """Datasets made at a time: each takes a core of the database and one of its own."""
@@ -88,31 +93,47 @@ def cancel(database: Database, export_job_id: UUID) -> bool:
 
 def run(database: Database, export_job_id: UUID) -> None:
     """Make the dataset of a job in this process; does nothing if another process
-    makes it, or it has been made.
+    makes it, or it has been made.  Goes on after PostgreSQL went away for less than AWAY_S;
+    otherwise the job is interrupted, and `resume` goes on with it.
     """
     with database.begin() as connection:
         job = export_jobs.get(connection, export_job_id)
         if job is None or not export_jobs.claim(connection, export_job_id):
-            return
+            return None
     reporter = _Reporter(database, export_job_id)
+    while True:
+        try:
+            return _make(database, job, reporter)
+        except DatabaseUnavailableError:
+            if time.monotonic() - reporter.stored_s > AWAY_S:
+                raise
+            time.sleep(RETRY_S)
+
+
+def _make(database: Database, job: ExportJob, reporter: _Reporter) -> None:
+    """Make the dataset, unless it has been made, and store how the job ended."""
+    directory = Path(job.directory)
+    with database.begin() as connection:
+        made = exports.in_folder(connection, source_text.printable(str(directory)))
     try:
-        manifest = export.export(
-            database, spec_of(job.spec), Path(job.directory), progress=reporter
-        )
+        if made is None or not directory.exists():
+            manifest = export.export(database, spec_of(job.spec), directory, progress=reporter)
+            made = UUID(manifest.export_id)
+    except OtherWriterError:
+        return  # a process that had fallen silent, and goes on
     except CancelledError:
         with database.begin() as connection:
-            export_jobs.cancelled(connection, export_job_id)
+            export_jobs.cancelled(connection, job.export_job_id)
     except DatabaseUnavailableError:
-        raise  # the job is interrupted, and `resume` goes on with it
+        raise
     except Exception as error:
+        told = source_text.printable(f"{type(error).__name__}: {error}")
         with database.begin() as connection:
-            export_jobs.fail(
-                connection, export_job_id, source_text.printable(f"{type(error).__name__}: {error}")
-            )
+            export_jobs.fail(connection, job.export_job_id, told)
         raise
     else:
         with database.begin() as connection:
-            export_jobs.finish(connection, export_job_id, UUID(manifest.export_id))
+            export_jobs.finish(connection, job.export_job_id, made)
 
 
 class _Reporter:
@@ -122,6 +143,8 @@ class _Reporter:
         self._database = database
         self._export_job_id = export_job_id
         self._next_s = 0.0
+        self.stored_s = time.monotonic()
+        """Time of the last report that PostgreSQL has stored."""
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         if time.monotonic() < self._next_s:
@@ -129,6 +152,7 @@ class _Reporter:
         self._next_s = time.monotonic() + BEAT_S
         with self._database.begin() as connection:
             ending = export_jobs.report(connection, self._export_job_id, stage, done, total)
+        self.stored_s = time.monotonic()
         if ending:
             raise CancelledError("the export was cancelled")
 

@@ -1,25 +1,34 @@
-"""EXPORT: documents beside the rows, and the move of a finished dataset to its target."""
+"""EXPORT: documents beside the rows, and the move of a finished dataset to its target.
+
+The record and the move are one transaction.  Where PostgreSQL goes away in its commit, nothing says
+whether the record is stored: the dataset stays whole in its unfinished folder, and the same call
+records it where it is not, and moves it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from importlib import metadata
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import pyarrow.parquet as pq
 
 from app import formats
 from app.domain import source_text
+from app.domain.selection import Spec
 from app.export import card
 from app.export.build import Selected
-from app.export.manifest import NAME, Manifest
+from app.export.manifest import NAME, FileEntry, Manifest, spec_of
 from app.export.render import schema_of, tally
 from app.export.writers import LINEAGE_STEM, entry, rows_of
 from app.store import exports, label_changes
-from app.store.database import Database
+from app.store.database import Connection, Database
 
 
 def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manifest:
@@ -59,33 +68,60 @@ def write_documents(root: Path, manifest: Manifest, selected: Selected) -> Manif
     return manifest
 
 
+def finished(root: Path, spec: Spec) -> Manifest | None:
+    """Manifest of a dataset of that selection and this version that an earlier call has left whole
+    in the unfinished folder; None if there is none.
+    """
+    try:
+        body = msgspec.json.decode((root / NAME).read_bytes())
+        manifest = msgspec.convert(body, Manifest)
+        made_of = spec_of(manifest.spec), manifest.service_version
+    except (OSError, ValueError):
+        return None
+    if made_of != (spec, metadata.version("kernel-assay")):
+        return None
+    return manifest if all(_is_whole(root, file) for file in manifest.files) else None
+
+
 def publish(database: Database, root: Path, out: Path, manifest: Manifest) -> None:
-    """Record the dataset and rename its folder into place: both or neither."""
+    """Record the dataset, unless an earlier call has, and rename its folder into place: both or
+    neither.
+    """
     listed = {NAME, *(file.path for file in manifest.files)}
     for path in list(root.rglob("*")):  # plans, and what an interrupted call left behind
         if path.is_file() and path.relative_to(root).as_posix() not in listed:
             path.unlink()
     try:
         with database.begin() as connection:
-            exports.add(
-                connection,
-                export_id=UUID(manifest.export_id),
-                format=manifest.format,
-                where_text=manifest.where,
-                directory=source_text.printable(str(out)),
-                manifest=manifest.sealed(),
-                evaluation_ids=_evaluation_ids(root, manifest),
-            )
-            label_changes.mark(
-                connection,
-                UUID(manifest.export_id),
-                datetime.fromisoformat(manifest.snapshot["as_of"]),
-            )
+            if exports.get(connection, UUID(manifest.export_id)) is None:
+                _record(connection, root, out, manifest)
             root.rename(out)
     except BaseException:
         if not root.exists():  # renamed, but the commit failed
             out.rename(root)
         raise
+
+
+def _record(connection: Connection, root: Path, out: Path, manifest: Manifest) -> None:
+    exports.add(
+        connection,
+        export_id=UUID(manifest.export_id),
+        format=manifest.format,
+        where_text=manifest.where,
+        directory=source_text.printable(str(out)),
+        manifest=manifest.sealed(),
+        evaluation_ids=_evaluation_ids(root, manifest),
+    )
+    as_of = datetime.fromisoformat(manifest.snapshot["as_of"])
+    label_changes.mark(connection, UUID(manifest.export_id), as_of)
+
+
+def _is_whole(root: Path, file: FileEntry) -> bool:
+    try:
+        with (root / file.path).open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest() == file.sha256
+    except OSError:
+        return False
 
 
 def _evaluation_ids(root: Path, manifest: Manifest) -> Iterator[str]:

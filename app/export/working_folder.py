@@ -22,6 +22,10 @@ class ExportError(ValueError):
     """No dataset was made, and no folder is left."""
 
 
+class OtherWriterError(ExportError):
+    """Another process is writing the folder."""
+
+
 class NoRoomError(RuntimeError):
     """The disk of the dataset is full; no folder is left, and the same call works
     once there is room.
@@ -45,7 +49,7 @@ def folder(out: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ExportError(f"{out}: another export is writing it") from None
+            raise OtherWriterError(f"{out}: another export is writing it") from None
         try:
             with _room(out):
                 yield root

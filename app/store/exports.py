@@ -99,6 +99,13 @@ def get(connection: sa.Connection, export_id: UUID) -> Export | None:
     return None if record is None else Export(**record)
 
 
+def in_folder(connection: sa.Connection, directory: str) -> UUID | None:
+    """The newest dataset that was recorded with that folder; None if there is none."""
+    query = sa.select(exports.c.export_id).where(exports.c.directory == directory)
+    found: UUID | None = connection.scalar(query.order_by(exports.c.created_at.desc()).limit(1))
+    return found
+
+
 def recent(connection: sa.Connection, limit: int = 50) -> list[Export]:
     """The latest exports, newest first."""
     query = (
