@@ -29,6 +29,12 @@ HACK_TYPES = (
 """Ways to cheat, as a person names them; detectors name theirs after themselves."""
 
 
+SUSPICIONS = {1.0: "suspect", 0.6: "detector: hack", 0.25: "fast"}
+"""Weight of suspicion in an item's score (the triggers of review_items) → its cause.  A suspect
+needs a person most: detectors are sure of a hack, and of a fast one they know nothing.
+"""
+
+
 class Opinion(StrEnum):
     """Opinion given in a review."""
 

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 
+from app.domain.review import SUSPICIONS
 from app.settings import Settings
 from app.store import tables
 from app.web.identity import csrf
@@ -56,6 +57,17 @@ def test_from_the_page_to_the_next_item(site: FlaskClient, world: World) -> None
         ).status_code
         == 403
     )
+
+
+def test_an_item_says_the_cause_of_its_place_in_the_queue(site: FlaskClient, world: World) -> None:
+    list_of_all = site.get("/review", base_url=LOCAL).text
+    for name, cause in (("hack", "detector: hack"), ("suspect", "suspect")):
+        page = site.get(f"/review/{world.ids[name]}", base_url=LOCAL).text
+        assert f"<dt>Cause</dt><dd>{cause}</dd>" in page
+        assert f'<span class="small">{cause}' in list_of_all
+    with world.database.begin() as connection:
+        weights = connection.execute(sa.select(tables.review_items.c.suspicious)).scalars()
+        assert set(weights) <= SUSPICIONS.keys(), "as the triggers write them"
 
 
 def test_a_queue_is_named_worked_through_and_removed(site: FlaskClient, world: World) -> None:

@@ -363,5 +363,5 @@ def test_the_page_of_a_rollout_shows_what_the_trainer_said(
     assert site.post("/compat/slime/reward?run=shown&step=9", json=body).status_code == 200
     [line] = site.get("/v1/trajectories?run=shown%20step%209").json["trajectories"]
     page = site.get(f"/trajectories/{line['trajectory_id']}").text
-    for piece in ("step 9", "1 further fields of its source, unchecked", "as text"):
+    for piece in ("step 9", "1 further field of its source, unchecked", "as text"):
         assert piece in page

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain.review import DECISIVE, Agreement, Opinion, agreement
+from app.domain.review import DECISIVE, SUSPICIONS, Agreement, Opinion, agreement
 from app.domain.verdict import Label
 from app.store import evaluation_rows, review_queues
 from app.store.browse import paging
@@ -47,6 +47,11 @@ class Item:
     """None, too, where the lock has lapsed."""
     locked_until: datetime | None
     created_at: datetime
+
+    @property
+    def cause(self) -> str:
+        """Cause of its place in the queue."""
+        return "queued by hand" if self.by_hand else SUSPICIONS.get(self.suspicious, "queued")
 
 
 @dataclass(frozen=True, kw_only=True)
