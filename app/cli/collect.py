@@ -246,19 +246,22 @@ def atif(settings: Settings, name: str, out: Path) -> None:
     assay collect atif softmax --out trajectories
     assay import atif trajectories --run again
     """
-    if out.exists() and any(out.iterdir()):
-        raise failures.BadInputError(f"{out}: expected no such folder or an empty one")
     count = 0
-    with services.client(settings) as client, client.database.snapshot() as connection:
+    with (
+        services.client(settings) as client,
+        client.database.snapshot() as connection,
+        output.folder_in_place_of(out) as folder,
+    ):
         for dialogue in dialogues.of_run(connection, name):
-            out.mkdir(parents=True, exist_ok=True)
             document = documents.document(dialogue, metadata.version("kernel-assay"))
-            (out / f"{dialogue.trajectory_id}.json").write_text(
+            (folder / f"{dialogue.trajectory_id}.json").write_text(
                 json.dumps(document, allow_nan=False)
             )
             count += 1
-    if not count:
-        raise failures.BadInputError(f"expected the name of a run with trajectories, got {name!r}")
+        if not count:
+            raise failures.BadInputError(
+                f"expected the name of a run with trajectories, got {name!r}"
+            )
     click.echo(f"{count} trajectories in {out}")
 
 

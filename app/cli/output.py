@@ -5,6 +5,7 @@ reaches the terminal, and no bracket is taken for markup.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,6 +88,23 @@ def in_place_of(path: Path) -> Iterator[TextIO]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_in_place_of(path: Path) -> Iterator[Path]:
+    """A folder that takes the place of `path` once it is whole; after an error there is none.
+    Raises BadInputError for a folder that holds something, or another file.
+    """
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise BadInputError(f"{path}: expected no such folder or an empty one")
+    draft = path.with_name(f".{path.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def progress(label: str, console: Console | None = None) -> Progress:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.imports import BadImportError
 from app.settings import Settings
 from app.store import tables, trajectories
-from app.store.database import Database
+from app.store.collection import dialogues as stored_dialogues
+from app.store.database import Database, DatabaseUnavailableError
 from tests.integration.collecting import CODE, Site, said, specification
 
 
@@ -91,6 +93,36 @@ def test_a_collection_goes_out_as_atif_and_comes_in_again(
     missing = run(cli.main, ["collect", "atif", "none", "--out", str(tmp_path / "none")])
     assert (missing.exit_code, "none" in missing.output) == (2, True)
     assert not (tmp_path / "none").exists()
+
+
+def test_atif_that_breaks_off_leaves_no_folder(
+    settings: Settings,
+    database: Database,
+    broker: Any,
+    problem_id: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(database, broker, model)
+    site.start(specification(strategy={"name": "independent", "samples": 2}))
+    site.run()
+    of_run = stored_dialogues.of_run
+
+    def broken_off(*arguments: Any) -> Iterator[Any]:
+        first, *_ = of_run(*arguments)
+        yield first
+        raise DatabaseUnavailableError("PostgreSQL went away")
+
+    command = ["collect", "atif", "a", "--out", str(tmp_path / "out")]
+    run = CliRunner(env=settings.to_env()).invoke
+    with monkeypatch.context() as broken:
+        broken.setattr(stored_dialogues, "of_run", broken_off)
+        assert run(cli.main, command).exit_code == 3
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "out").mkdir()
+    assert run(cli.main, command).exit_code == 0
+    assert len(list((tmp_path / "out").iterdir())) == 2
+    assert run(cli.main, command).exit_code == 2, "it is written over by nothing"
 
 
 def node(
