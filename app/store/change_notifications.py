@@ -1,7 +1,7 @@
 """STORE: notices of changes for open pages: PostgreSQL's NOTIFY, one listening
 connection per web process.
 
-Triggers announce topics (migrations/versions/20261121_review.py): `evaluations`,
+Triggers announce topics (migrations/versions/20261121_rollups.py): `evaluations`,
 `trajectories`, `jobs`, `devices`, `exports`,
 `export_jobs`, `runs`.  A notice names the topic, not the change: its listener reads again.
 """

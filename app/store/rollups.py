@@ -1,7 +1,7 @@
 """STORE: the roll-ups behind the dashboards: folding their deltas, and proving them
 against their sources.
 
-Triggers keep them (migrations/versions/20261121_review.py); nothing here has to run
+Triggers keep them (migrations/versions/20261121_rollups.py); nothing here has to run
 for the numbers to be right.
 """
 

@@ -48,7 +48,7 @@ def downgrade() -> None:
 
 
 def _functions(*, of_verdicts: str, of_turns: str) -> None:
-    """The trigger functions of 20261121_review, with a statement before the rows are read."""
+    """The trigger functions of 20261121_rollups, with a statement before the rows are read."""
     op.execute(f"""
         CREATE OR REPLACE FUNCTION assay_verdicts_changed() RETURNS trigger
         LANGUAGE plpgsql AS $$

@@ -50,7 +50,7 @@ def _index(columns: str) -> None:
 
 
 def _refresh(*, turns: str, evaluations: str, end: str) -> None:
-    """The function of 20261121_review, with conditions: a statement on `attempts`
+    """The function of 20261121_rollups, with conditions: a statement on `attempts`
     fires triggers, for no row, too.
     """
     op.execute(f"""

@@ -1,5 +1,5 @@
 """Roll-ups read by dashboards in place of counting: kept by triggers
-(migrations/versions/20261121_review.py), so that every way of writing keeps them, in
+(migrations/versions/20261121_rollups.py), so that every way of writing keeps them, in
 the same transaction.
 
 `attempts` is a copy, narrow and in one place, of the view `attempt_facts`.  The other tables are

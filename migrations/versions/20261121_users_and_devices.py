@@ -1,4 +1,4 @@
-"""For the service: identity, nodes, fairness."""
+"""Users and their sessions, hosts of devices, fair shares of runs."""
 
 from __future__ import annotations
 

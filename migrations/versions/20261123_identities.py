@@ -1,5 +1,4 @@
-"""For the service: a problem's identity, the owner of a task's name, and settings
-that lists can show.
+"""A problem's identity, the owner of a task's name, and settings that lists can show.
 
 The entry point is part of a problem's identity: with another one the same reference expects other
 outputs.  Names of KernelGYM tasks belong to the user who gave them.  Settings of a run that are

@@ -1,4 +1,4 @@
-"""People's work: reviews, the review queue, preferences, saved filters."""
+"""Reviews by people, the review queue, preferences between candidates, saved filters."""
 
 from __future__ import annotations
 
