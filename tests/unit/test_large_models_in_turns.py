@@ -110,7 +110,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
     device = open_device("h100", 0, SLOTS)
-    gpu = _Gpu(properties.total_memory - (device.spares + 2 * SLOTS + 1) * CONTEXT_BYTES)
+    processes = device.spares + device.reference_spares + 2 * SLOTS + 1
+    gpu = _Gpu(properties.total_memory - processes * CONTEXT_BYTES)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (gpu.free_bytes(), gpu.total_bytes))
     lock = SimpleNamespace(
         shared=nullcontext,

@@ -34,6 +34,7 @@ class FakeProcess:
         self.killed = False
         self.struck = False
         self.is_running = True
+        self.paused_s = 0.0
 
     def wait_ready(self) -> None:
         pass
@@ -148,6 +149,31 @@ def test_a_spare_that_has_ended_is_not_handed_out(ward: Ward, opened: Open) -> N
     ward.raised[0].process.is_running = False  # type: ignore[misc]
     assert warm_pool.take() is ward.raised[1]
     _until(lambda: ward.raised[0].closed)
+
+
+def test_only_a_ready_one_is_taken_without_a_wait(ward: Ward, opened: Open) -> None:
+    ward.open.clear()
+    warm_pool = opened(1)
+    assert warm_pool.take_ready() is None
+    ward.open.set()
+    _until(lambda: warm_pool._ready.qsize() == 1)
+    ward.open.clear()
+    assert warm_pool.take_ready() is ward.raised[0]
+    assert warm_pool.take_ready() is None
+    ward.open.set()
+    _until(lambda: warm_pool._ready.qsize() == 1)  # another one has been prepared
+    ward.raised[1].process.is_running = False  # type: ignore[misc]
+    assert warm_pool.take_ready() is None
+    _until(lambda: ward.raised[1].closed)
+
+
+def test_the_last_request_of_preparing_can_be_chosen(ward: Ward, tmp_path: Path) -> None:
+    lock = DeviceLock(tmp_path, "test")
+    warm_pool = WarmPool(ward.spawn, lock, 1, last=Command.LOAD_OPERATIONS)
+    taken = warm_pool.take()
+    warm_pool.close()
+    assert isinstance(taken, FakeProcessHandle)
+    assert taken.asked == [Command.WARM, Command.LOAD_OPERATIONS]
 
 
 def test_a_few_contexts_are_made_at_a_time(ward: Ward, opened: Open) -> None:

@@ -144,6 +144,9 @@ class Command(IntEnum):
     COMPILE_FIRST = 11
     """Compile and launch a first kernel, after WARM."""
 
+    LOAD_OPERATIONS = 25
+    """Reference only: run the operations that describing any problem takes, after WARM."""
+
     SEGMENT = 12
     """Share the allocation of device memory around address a: answers its base and
     size, with a descriptor.

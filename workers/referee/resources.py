@@ -16,6 +16,7 @@ from typing import TypeVar
 import torch
 
 from app.domain.evaluation import Environment
+from workers.protocol.control_channel import Command
 from workers.protocol.paths import LOCK_FOLDER
 from workers.referee.host import cpu_affinity
 from workers.referee.host.core_waker import CoreClaim, CoreWaker
@@ -124,8 +125,9 @@ class Resources:
         self._spares: dict[int, ProcessHandle] = {}
         self._retired: list[ProcessHandle] = []
         self._warm_pool: WarmPool | None = None
+        self._reference_spares: WarmPool | None = None
         self.references = ReferencePool(
-            lambda: self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES),
+            self._reference,
             self.device.references_kept,
             self.device_lock,
         )
@@ -151,6 +153,13 @@ class Resources:
                 lambda: self._spawn(_CANDIDATE, 0),
                 self.device_lock,
                 self.device.spares,
+                steady=self._steady,
+            )
+            self._reference_spares = WarmPool(
+                lambda: self._spawn(_REFERENCE, 0),
+                self.device_lock,
+                self.device.reference_spares,
+                last=Command.LOAD_OPERATIONS,
                 steady=self._steady,
             )
         self.environment = self.device.describe(
@@ -248,6 +257,11 @@ class Resources:
             process.kill()
             raise
 
+    def _reference(self) -> ProcessHandle:
+        """A process for a problem's reference: a warm one, if one is ready."""
+        ready = self._reference_spares.take_ready() if self._reference_spares is not None else None
+        return ready or self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES)
+
     def candidate(self, memory_bytes: int) -> ProcessHandle:
         """A fresh process for one candidate: a warm one, if there is one of this size."""
         if self._warm_pool is not None:
@@ -337,8 +351,9 @@ class Resources:
 
     def close(self) -> None:
         """End all processes."""
-        if self._warm_pool is not None:
-            self._warm_pool.close()
+        for pool in (self._warm_pool, self._reference_spares):
+            if pool is not None:
+                pool.close()
         for handle in [*self._spares.values(), *self._retired]:
             handle.close()
         self.references.close()

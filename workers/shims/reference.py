@@ -103,6 +103,12 @@ class Shim:
                 return self._release(number)
             if command == Command.SHORTAGES:
                 return Reply(ReplyCode.DONE, shortages.count())
+            if command == Command.WARM:
+                warmup.make_context(self._device)
+                return Reply(ReplyCode.DONE)
+            if command == Command.LOAD_OPERATIONS:
+                warmup.load_operations(self._device)
+                return Reply(ReplyCode.DONE)
             return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:  # noqa: BLE001 (stands around the problem's code)
             assert self._mailbox is not None

@@ -58,6 +58,12 @@ CONTEXTS_SHARE = 0.2
 CONTEXT_BYTES = 600 << 20
 """Memory that a process takes on a GPU before it has computed anything."""
 
+REFERENCE_SPARES_SHARE, REFERENCE_SPARES = 0.02, 4
+"""Share of a GPU's memory for the contexts of references' processes that wait for a new problem,
+and their most number: a sweep of eight problems at a time takes one in 1.5 s, and it takes two to
+prepare one (KernelBench, H200).
+"""
+
 REFERENCES_SHARE, REFERENCES = 0.07, 16
 """Share of a GPU's memory for the contexts of references that are kept, and their most number."""
 
@@ -105,6 +111,8 @@ class Device:
     """Problems for which a reference process is kept; each is five descriptors of this process."""
     spares: int
     """Candidate processes that are kept ready or being prepared."""
+    reference_spares: int
+    """The same of references' processes, for problems that are new to the device."""
 
     def describe(
         self, node: str, index: int, sandbox: list[str], missing: list[str], bytes_per_s: float
@@ -165,6 +173,7 @@ def _cpu() -> Device:
         precompiles=True,
         references_kept=4,
         spares=1,
+        reference_spares=0,
     )
 
 
@@ -177,7 +186,7 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
     total_bytes = torch.cuda.get_device_properties(0).total_memory - kept_bytes
     slot_bytes = total_bytes / slots
     arena_bytes = int(slot_bytes * MEMORY_SHARE / ARENAS)
-    spares = _spares(slots, total_bytes)
+    spares, reference_spares = _spares(slots, total_bytes), _reference_spares(slots, total_bytes)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(
         device_class=device_class,
@@ -197,22 +206,22 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
         round_bytes=ROUND_ARENAS * arena_bytes,
         max_slots=128,
         cache_bytes=min(CACHE_BYTES, int(total_bytes * CACHE_SHARE)),
-        room_bytes=_room_bytes(total_bytes, slots, spares),
+        room_bytes=_room_bytes(total_bytes, spares + reference_spares + 2 * slots + 1),
         block_us=(2000.0, 8000.0),
         precompiles=False,
         references_kept=max(
             1, min(REFERENCES, int(total_bytes * REFERENCES_SHARE / CONTEXT_BYTES))
         ),
         spares=spares,
+        reference_spares=reference_spares,
     )
 
 
-def _room_bytes(total_bytes: int, slots: int, spares: int) -> int:
-    """Memory for all evaluations in flight, beside the contexts of warm processes, of both sides of
-    each evaluation, and of the referee.
+def _room_bytes(total_bytes: int, contexts: int) -> int:
+    """Memory for all evaluations in flight, beside the contexts: those of warm processes, of both
+    sides of each evaluation, and of the referee.
     """
-    contexts_bytes = (spares + 2 * slots + 1) * CONTEXT_BYTES
-    return int(min(ROOM_SHARE * total_bytes, total_bytes - contexts_bytes))
+    return int(min(ROOM_SHARE * total_bytes, total_bytes - contexts * CONTEXT_BYTES))
 
 
 def _spares(slots: int, memory_bytes: float) -> int:
@@ -221,6 +230,12 @@ def _spares(slots: int, memory_bytes: float) -> int:
     """
     room = int(memory_bytes * CONTEXTS_SHARE / CONTEXT_BYTES) - slots
     return max(1, min(slots + 4, len(os.sched_getaffinity(0)), room))
+
+
+def _reference_spares(slots: int, memory_bytes: float) -> int:
+    """Number of warm processes for new problems; none on a small device."""
+    fitting = int(memory_bytes * REFERENCE_SPARES_SHARE / CONTEXT_BYTES)
+    return min(slots, REFERENCE_SPARES, fitting)
 
 
 def _library_path() -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Pool of warm processes: candidate processes that are ready before their candidate arrives.
+"""Pool of warm processes: processes that are ready before their candidate or their problem arrives.
 
-On a GPU each has a context and has compiled a first kernel, which takes most of a second, largely
-on one core.  Several threads prepare one process each; a few of them may make a context at a time.
-Killed processes are also torn down here, outside the evaluations.
+On a GPU each has a context.  A candidate's has compiled a first kernel, a reference's has loaded
+the operations that describe a problem; either takes most of a second, largely on one core.  Several
+threads prepare one process each; a few of them may make a context at a time.  Killed processes are
+also torn down here, outside the evaluations.
 
 A thread that takes a process must not hold the device's lock.  If contexts are made only while no
 timing runs, the process waits for the timers, and those would wait for the lock's holder.
@@ -41,14 +42,18 @@ class WarmPool:
         device_lock: DeviceLock,
         spares: int,
         *,
+        last: Command = Command.COMPILE_FIRST,
         steady: bool = False,
     ) -> None:
         """Starts preparing at once.
+
+        `last`: request after the one for a context.
 
         `steady`: contexts are made only while no timing runs.  One takes 150 ms with some
         thirty of them on the device, and every timer waits for it; otherwise a block that meets
         one is an outlier in its group.
         """
+        self._last = last
         self._steady = steady
         self._spawn = spawn
         self._device_lock = device_lock
@@ -87,6 +92,22 @@ class WarmPool:
             if handle.process.is_running:
                 return handle
             self.reap(handle)  # it ended in the queue
+
+    def take_ready(self) -> ProcessHandle | None:
+        """The next warm process, as `take`; None if there is none now.  The caller may hold the
+        device's lock.
+        """
+        while True:
+            try:
+                handle = self._ready.get_nowait()
+            except queue.Empty:
+                return None
+            self._wanted.release()
+            if isinstance(handle, Exception):
+                continue  # another one is being prepared
+            if handle.process.is_running:
+                return handle
+            self.reap(handle)
 
     @property
     def unreaped(self) -> int:
@@ -138,7 +159,8 @@ class WarmPool:
                 handle.process.wait_ready()
                 with self._context, self._device_lock.shared() if self._steady else nullcontext():
                     handle.ask(Command.WARM, WARM_TIMEOUT_S)
-                handle.ask(Command.COMPILE_FIRST, WARM_TIMEOUT_S)
+                with self._device_lock.apart(handle.process, only_if_busy=True):
+                    handle.ask(self._last, WARM_TIMEOUT_S)
                 return handle
             except (*PROCESS_ERRORS, ZygoteError, OSError) as error:
                 handle.close()
