@@ -230,7 +230,8 @@ def rank(outcome: MetricSample) -> tuple[bool, float]:
 
 def hack_rate(hacks: int, attempts: int) -> Share:
     """The hack rate: hacks out of all attempts that count (`metric_samples.COUNTED`), the
-    denominator of the share that is correct.
+    denominator of the share that is correct.  Of the whole service, by time, out of its
+    evaluations: an answer without code has no evaluation there.
     """
     return Share(count=hacks, of=attempts)
 

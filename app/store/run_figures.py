@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
@@ -17,7 +17,6 @@ import sqlalchemy as sa
 
 from app.domain import metrics, reward
 from app.domain.job import JobState
-from app.domain.verdict import Label
 from app.store import reward_samples
 from app.store.tables import attempt_counts, attempts, evaluations, jobs, runs
 
@@ -61,17 +60,16 @@ class Recent:
 
     run: str
     evaluations: int
-    hacks: int
+    """Valid ones among the latest."""
+    hack_ratio: float | None
+    """As in `Figures`: of the whole run."""
     rewards: dict[str, float]
+    """Mean of each reward over those evaluations."""
 
 
 def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
     """The figures of a run; zeros and None for a run without answers."""
-    totals = [
-        sa.func.coalesce(sa.func.sum(attempt_counts.c[name]), 0).label(name) for name in _COUNTED
-    ]
-    counted = connection.execute(sa.select(*totals).where(attempt_counts.c.run_id == run_id)).one()
-    number = {name: int(value) for name, value in counted._mapping.items()}
+    number = _counts(connection, [run_id])[run_id]
     states = _open(connection, run_id)
     return Figures(
         queued=states.get(JobState.QUEUED, 0),
@@ -80,13 +78,28 @@ def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
         correct=number["correct"],
         hacks=number["hacks"],
         suspects=number["suspects"],
-        hack_ratio=metrics.hack_rate(number["hacks"], number["attempts"]).value,
+        hack_ratio=_hack_ratio(number),
         mean_speedup=(
             math.exp(number["log_speedup_e9"] / 1e9 / number["timed"]) if number["timed"] else None
         ),
         rewards=_rewards(_latest_results(connection, run_id)),
         last_evaluation_at=connection.scalar(_last_evaluation(run_id)),
     )
+
+
+def _counts(connection: sa.Connection, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
+    """Run → number of its answers by _COUNTED."""
+    totals = [sa.func.sum(attempt_counts.c[name]).label(name) for name in _COUNTED]
+    run_id = attempt_counts.c.run_id
+    query = sa.select(run_id, *totals).where(run_id.in_(run_ids)).group_by(run_id)
+    found = {each: dict.fromkeys(_COUNTED, 0) for each in run_ids}
+    for row in connection.execute(query).mappings():
+        found[row["run_id"]] = {name: int(row[name]) for name in _COUNTED}
+    return found
+
+
+def _hack_ratio(number: Mapping[str, int]) -> float | None:
+    return metrics.hack_rate(number["hacks"], number["attempts"]).value
 
 
 def _latest_results(connection: sa.Connection, run_id: UUID) -> list[Mapping[str, Any]]:
@@ -112,22 +125,24 @@ def latest(connection: sa.Connection) -> list[Recent]:
     ).limit(LATEST)
     query = (
         _measured()
-        .add_columns(runs.c.name.label("run"))
+        .add_columns(runs.c.run_id, runs.c.name.label("run"))
         .join(runs, runs.c.run_id == attempts.c.run_id)
     )
-    by_run: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    by_run: defaultdict[tuple[str, UUID], list[Mapping[str, Any]]] = defaultdict(list)
     for row in connection.execute(query.where(attempts.c.evaluation_id.in_(newest))).mappings():
-        by_run[row["run"]].append(row)  # type: ignore[arg-type]  # a RowMapping has names as keys
-    found = [
+        # a RowMapping has names as keys
+        by_run[row["run"], row["run_id"]].append(row)  # type: ignore[arg-type]
+    most = sorted(by_run, key=lambda key: (-len(by_run[key]), key))[:MOST_RUNS]
+    number = _counts(connection, [run_id for _, run_id in most])
+    return [
         Recent(
             run=name,
-            evaluations=len(rows),
-            hacks=sum(row["verdict"] == Label.HACK for row in rows),
-            rewards=_rewards(rows),
+            evaluations=len(by_run[name, run_id]),
+            hack_ratio=_hack_ratio(number[run_id]),
+            rewards=_rewards(by_run[name, run_id]),
         )
-        for name, rows in by_run.items()
+        for name, run_id in most
     ]
-    return sorted(found, key=lambda each: (-each.evaluations, each.run))[:MOST_RUNS]
 
 
 def _measured() -> sa.Select[Any]:

@@ -25,6 +25,7 @@ from app import routing
 from app.domain.device import DeviceState
 from app.domain.evaluation import Status
 from app.domain.job import Priority
+from app.domain.metrics import hack_rate
 from app.store import leases, monitoring, run_figures, schema_revisions
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -121,8 +122,8 @@ def _results(read: monitoring.Metrics) -> Iterator[Metric]:
         f"Evaluations of {hours} that count as hacks.",
         value=read.recent_hacks,
     )
-    if read.recent_evaluations:
-        rate = read.recent_hacks / read.recent_evaluations
+    rate = hack_rate(read.recent_hacks, read.recent_evaluations).value
+    if rate is not None:
         yield GaugeMetricFamily(
             "assay_hack_ratio", f"Hacks among the evaluations of {hours}.", value=rate
         )
@@ -198,14 +199,19 @@ def _runs(read: monitoring.Metrics) -> Iterator[Metric]:
         "assay_run_evaluations", f"Valid evaluations of a run among {latest}.", labels=("run",)
     )
     ratio = GaugeMetricFamily(
-        "assay_run_hack_ratio", "Hacks among those; no answers without code.", labels=("run",)
+        "assay_run_hack_ratio",
+        "Hacks among all answers of such a run, those without code among them, as its page has it.",
+        labels=("run",),
     )
     means = GaugeMetricFamily(
-        "assay_run_reward", "Mean of a reward over those.", labels=("run", "reward")
+        "assay_run_reward",
+        "Mean of a reward over those evaluations; no answers without code.",
+        labels=("run", "reward"),
     )
     for each in read.runs:
         number.add_metric((each.run,), each.evaluations)
-        ratio.add_metric((each.run,), each.hacks / each.evaluations)
+        if each.hack_ratio is not None:
+            ratio.add_metric((each.run,), each.hack_ratio)
         for name, mean in each.rewards.items():
             means.add_metric((each.run, name), mean)
     yield from (number, ratio, means)

@@ -157,3 +157,20 @@ def test_requests_are_counted_by_route(app: flask.Flask) -> None:
     found = scraped(app)
     assert found["assay_http_requests_total{method=GET,route=/v1/runs/<path:run>,status=404}"] == 2
     assert found["assay_http_requests_in_flight{}"] == 1, "this one"
+
+
+def test_the_hack_ratio_of_a_run_is_of_all_answers(
+    database: Database, broker: Celery, app: flask.Flask
+) -> None:
+    for candidate in ("cheat", "good", None, None):
+        turn = Turn(messages=(), response=candidate or "I cannot.", candidate=candidate)
+        enqueue.enqueue_trajectory(
+            database, broker, request=fakes.request(), turns=[turn], run=Run(name="r")
+        )
+    run_one(database, evaluation=fakes.passed(), verdict=fakes.hack())
+    run_one(database, evaluation=fakes.passed(), verdict=fakes.clean())
+    found = scraped(app)
+    assert found["assay_run_evaluations{run=r}"] == 2
+    of_page = app.test_client().get("/v1/runs/r").json["figures"]
+    assert (of_page["attempts"], of_page["hack_ratio"]) == (4, pytest.approx(1 / 4))
+    assert found["assay_run_hack_ratio{run=r}"] == pytest.approx(1 / 4)
