@@ -4,6 +4,7 @@ reasoning apart, within a size.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ SHOWN_CHARACTERS = 48 << 10
 """Characters of one message; a longer one is cut, says so, and is complete on its turn's page."""
 PAGE_CHARACTERS = 1 << 20
 """Characters of one page; later messages are named, with links."""
+PAGE_S = 2.0
+"""Processor time of one page's Markdown, in seconds; later messages are shown as they were sent."""
 
 ROLES = {"system": "System", "user": "Task", "assistant": "Answer", "tool": "Tool"}
 ALIASES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
@@ -63,19 +66,19 @@ def parts(answer: str) -> tuple[str, str]:
 
 def said(turns: Sequence[trajectory.TurnText], *, as_sent: bool = False) -> list[TurnTexts]:
     """The conversation up to PAGE_CHARACTERS: Markdown as HTML or, `as_sent`, as plain text."""
-    room = PAGE_CHARACTERS
-    show = plain if as_sent else rendered_markdown.rendered
+    room, until_s = PAGE_CHARACTERS, time.thread_time() + PAGE_S
     found = []
     for turn in turns:
         entries = []
         for position, (role, content) in enumerate(_messages(turn)):
+            is_plain = as_sent or time.thread_time() > until_s
             entry = _entry(
                 f"turn-{turn.turn_index}-{position}",
                 role,
                 content,
                 turn,
                 min(room, SHOWN_CHARACTERS),
-                show,
+                plain if is_plain else rendered_markdown.rendered,
             )
             room -= entry.characters - entry.hidden
             entries.append(entry)

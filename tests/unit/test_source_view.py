@@ -4,8 +4,11 @@ import html
 import re
 
 import pytest
+from markupsafe import escape
 
-from app.web import rendered_markdown, source_view
+from app.domain.trajectory import Message
+from app.store.browse.trajectory import TurnText
+from app.web import conversation, rendered_markdown, source_view
 
 HOSTILE = (
     b"</script><script>alert(1)</script>\n'''\n<img src=x onerror=alert(2)>\n'''  # \x00 \xff"
@@ -126,3 +129,34 @@ def test_a_table_of_too_many_cells_is_text() -> None:
     head = "|".join("a" * 150) + "\n" + "|".join("-" * 150) + "\n"
     assert "<table>" in rendered_markdown.rendered(head + "|\n" * 20, "small")
     assert "<table>" not in rendered_markdown.rendered(head + "|\n" * 500, "large")
+
+
+def test_rows_of_a_table_are_counted_without_bars_too() -> None:
+    head = "> a|b\n> -|-\n"
+    assert "<table>" in rendered_markdown.rendered(head + "> x\n" * 20 + "\nThe end.", "few")
+    assert "<table>" not in rendered_markdown.rendered(head + "> x\n" * 10_000, "many")
+    text = "a|b\n-|-\n1|2\n\n" + "A line.\n" * 20_000
+    assert "<table>" in rendered_markdown.rendered(text, "a small table in a long text")
+
+
+@pytest.mark.parametrize("source", ["a\n" * 9, "`b`" * 9, "```python\n<c>\n```"])
+def test_markdown_that_takes_too_long_is_shown_as_it_was_sent(
+    monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setattr(rendered_markdown, "RENDER_S", -1.0)
+    shown = rendered_markdown.rendered.__wrapped__(source, "slow")
+    assert shown == f'<pre class="log tall" tabindex="0">{escape(source)}</pre>'
+
+
+def test_the_messages_of_a_page_share_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = TurnText(
+        turn_index=0,
+        messages=(Message(role="user", content="*a*"),),
+        response=b"*b*",
+        response_bytes=3,
+    )
+    [shown] = conversation.said([turn])
+    assert ["<em>" in entry.body for entry in shown.entries] == [True, True]
+    monkeypatch.setattr(conversation, "PAGE_S", -1.0)
+    [shown] = conversation.said([turn])
+    assert ["*" in entry.body for entry in shown.entries] == [True, True]
