@@ -43,10 +43,9 @@ of cheating that is known.
 """
 
 WHERE = "correct and verdict=clean and speedup_ci_low>1.1"
-TIMING_BUDGET_S = 0.4
-"""Shorter than usual: the sample's differences are large."""
-DEADLINE_S = 60.0
-OPTIONS: dict[str, Any] = {"timing_budget_s": TIMING_BUDGET_S, "deadline_s": DEADLINE_S}
+"""Filter of the dataset: its rows are faster than the reference beyond chance."""
+OPTIONS: dict[str, Any] = {"timing_budget_s": zoo.TIMING_BUDGET_S, "deadline_s": zoo.DEADLINE_S}
+"""Options of every evaluation."""
 FOUND_WIDTH = 90
 """Characters of the findings that fit into a line."""
 
@@ -57,9 +56,12 @@ class Tally:
 
     started_s: float = field(default_factory=time.monotonic)
     done: int = 0
+    agreed: int = 0
+    """Candidates with the expected result."""
     failed: int = 0
     """Jobs that failed by Assay's fault."""
     disagreements: list[str] = field(default_factory=list)
+    """Of candidates, and of the collection."""
     cheats: int = 0
     cheats_stopped: int = 0
     """Called a hack, or not even correct."""
@@ -82,6 +84,7 @@ class Tally:
                 self.best or (0.0, ""), (interval[0], f"{case.name}, {output.speedup(result)}")
             )
         disagreement = zoo.disagreement(case, result)
+        self.agreed += not disagreement
         if disagreement:
             self.disagreements.append(f"{case.name}: {disagreement}")
         return disagreement
@@ -142,7 +145,7 @@ def command(
         worker = stack.enter_context(services.Worker(settings, client, "cpu"))
         evaluate(client, worker, chosen, tally)
         trajectory_id = demo_run.store(client, cases, JobOptions(**OPTIONS), worker.check)
-        collected = demo_collection.collect(client, settings, cases)
+        collected = demo_collection.collect(client, settings, cases, OPTIONS)
         demo_collection.show(collected)
         folder = (
             out
@@ -199,9 +202,8 @@ def dataset(client: Client, folder: Path) -> list[str]:
 def summary(tally: Tally, folder: Path, trajectory_id: UUID, *, served: bool) -> None:
     """Print the results, and where everything is."""
     took = time.monotonic() - tally.started_s
-    agreed = tally.done - len(tally.disagreements)
     click.echo(f"           {folder}")
-    click.echo(f"candidates {tally.done} in {took:.0f} s, {agreed} with the expected result")
+    click.echo(f"candidates {tally.done} in {took:.0f} s, {tally.agreed} with the expected result")
     for disagreement in tally.disagreements:
         click.echo(f"           {disagreement}", err=True)
     if tally.best is not None:

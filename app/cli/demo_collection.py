@@ -23,8 +23,11 @@ from app.settings import Settings
 from app.store import endpoints
 
 ENDPOINT = "scripted"
+"""Name under which the scripted server is stored."""
 POLL_S = 0.2
+"""Seconds between two looks at the collection's state."""
 PATIENCE_S = 120.0
+"""Seconds for six answers and evaluations, which take about ten."""
 ONE_PROGRAM, MANY_PROGRAMS = b"per_program = 8 if", b"per_program = 1 if"
 """Lines of the same kernel with its best tiling and with one that starts eight times
 as many programs.
@@ -36,8 +39,12 @@ SECOND = ("hacks/resubmits_reference", "honest/running_sum_triton", "honest/runn
 """Turns on the second one: a cheat, a correct kernel, and a faster tiling of it."""
 
 
-def collect(client: Client, settings: Settings, cases: Mapping[str, Case]) -> dict[str, Any]:
-    """Run a collection of six calls to its end; its figures.  Raises TimeoutError."""
+def collect(
+    client: Client, settings: Settings, cases: Mapping[str, Case], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run a collection of six calls to its end; its figures.  `options`: of its evaluations.
+    Raises TimeoutError.
+    """
     problems = [cases[names[0]] for names in (FIRST, SECOND)]
     with running(script(cases), Behaviour(chunk_characters=200)) as address:
         config = EndpointConfig(name=ENDPOINT, base_url=address, dialect="vllm", model="scripted")
@@ -49,7 +56,7 @@ def collect(client: Client, settings: Settings, cases: Mapping[str, Case]) -> di
             "problems": {"source_set": "samples", "names": [case.problem for case in problems]},
             "strategy": {"name": "sequential", "samples": 1, "turns": 3},
             "sampling": {"max_tokens": 8192, "token_ids": True},
-            "options": {"timing_budget_s": 0.4, "deadline_s": 60.0},
+            "options": dict(options),
             "fresh": True,
         }
         with services.Generators(settings, client, [ENDPOINT], "cpu") as workers:

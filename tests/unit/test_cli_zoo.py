@@ -159,3 +159,13 @@ def test_the_wheel_holds_every_sample_of_the_demo(tmp_path: Path) -> None:
     setup["copy_samples"](tmp_path)
     found = {case.name for case in sample.cases(tmp_path)}
     assert found == {*demo.SAMPLE, *demo_collection.FIRST, *demo_collection.SECOND}
+
+
+def test_a_collection_that_disagrees_is_counted_as_no_candidate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tally = demo.Tally(done=2, agreed=2, disagreements=["the collection did not go as its script"])
+    demo.summary(tally, tmp_path, UUID(int=1), served=True)
+    told = capsys.readouterr()
+    assert "candidates 2 in 0 s, 2 with the expected result" in told.out
+    assert "the collection did not go as its script" in told.err

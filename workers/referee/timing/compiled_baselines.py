@@ -27,7 +27,7 @@ from app.domain.job import (
     Job,
     JobOptions,
 )
-from app.domain.other_timings import BaselineTiming
+from app.domain.other_timings import ERROR_CHARS, BaselineTiming
 from workers.referee.cancellation import Cancellation
 from workers.referee.timing import estimators
 
@@ -41,8 +41,6 @@ KEPT = 512
 
 MEMORY_BYTES = 8 << 30
 """Address space on the CPU device: that of a reference, because the compiler is loaded as well."""
-
-ERROR_CHARS = 500
 
 _COMPILED = """
 

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 from app.domain.evaluation import Block, Timing
-from app.domain.other_timings import DeviceTiming
+from app.domain.other_timings import ERROR_CHARS, DeviceTiming
 from workers.protocol import problem_spec, shared_memory
 from workers.protocol.control_channel import POINTERS_BYTES, AblationMode, Command, Delivering
 from workers.referee.processes.process_handle import PROCESS_ERRORS
@@ -69,8 +69,6 @@ that take less than SHORT_US microseconds on either side and for others: here ea
 of its own, and short kernels have gaps between graphs.  Ratios were 5 to 13 % lower below 10 µs, 3
 to 6 % above (five pairs, 40 evaluations, H200).
 """
-
-ERROR_CHARS = 500
 
 
 class _NoValueError(Exception):
