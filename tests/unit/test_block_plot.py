@@ -90,9 +90,11 @@ def test_every_range_has_a_few_ticks(factor: float) -> None:
 
 
 def test_sparkline_scales_to_its_highest_bar() -> None:
-    assert [
-        bar.height for bar in sparkline.bars([("08:00", 2), ("08:01", 4), ("08:02", 0)])
-    ] == [0.5, 1.0, 0.0]
+    assert [bar.height for bar in sparkline.bars([("08:00", 2), ("08:01", 4), ("08:02", 0)])] == [
+        0.5,
+        1.0,
+        0.0,
+    ]
     assert [bar.height for bar in sparkline.bars([("08:00", 0)])] == [0.0]
 
 
