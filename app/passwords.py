@@ -14,6 +14,7 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 METHOD = "scrypt:32768:8:1"
 LEAST_CHARACTERS = 12
+"""Least length of a password."""
 MOST_BYTES = 1024
 """A longer one is refused before it is hashed."""
 

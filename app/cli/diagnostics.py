@@ -28,6 +28,7 @@ OLDEST_POSTGRES = 14
 CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 30.0
 """Difference to the database's clock.  Leases use the database's alone; ids and logs do not."""
 WEB_TIMEOUT_S = 5.0
+"""Seconds for the web to answer: longer is as bad as no answer."""
 
 
 def run(settings: Settings) -> Checks:

@@ -23,6 +23,7 @@ LITTLE_BYTES, TOO_LITTLE_BYTES = 5 << 30, 1 << 30
 LITTLE_SHM_BYTES = 1 << 30
 """Size of /dev/shm below which a warning is given: tensors go through it on the CPU device."""
 SELFTEST_TIMEOUT_S = 60.0
+"""Seconds for the sandbox's self-test, which takes a few."""
 
 
 def python_and_libraries() -> Checks:

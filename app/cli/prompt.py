@@ -18,6 +18,7 @@ from app.store import prompt_templates
 from app.store.prompt_templates import StoredTemplate
 
 SHORT = 12
+"""Digits of a template's SHA-256 that are shown."""
 kind_option = click.option(
     "--kind",
     type=click.Choice(list(templates.PLACEHOLDERS)),

@@ -23,6 +23,7 @@ SHARE = 0.5
 """Honest ones may leave their kernel aside for inputs of some kinds, which are few."""
 
 LEAST_CALLS = 20
+"""Calls from which on a share of them says something."""
 
 
 class CallsWithoutLaunch:

@@ -19,6 +19,7 @@ MAX_BYTES = 256 << 10
 """Longer sources are not parsed: honest ones have some thousand bytes."""
 
 MAX_HINTS = 40
+"""Hints that a finding lists; it says how many it leaves out."""
 SNIPPET = 120
 """Characters of a span that a hint quotes."""
 

@@ -22,6 +22,7 @@ from app.domain import problem_family, tokenizer
 from app.domain.source_text import display
 
 GRAM = 13
+"""Tokens of a window, as in GPT-3."""
 PROBLEM_SHARE = 0.5
 """A class that shares this much of its windows is the same class with a step added."""
 TEXT_SHARE = 0.8

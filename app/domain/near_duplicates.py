@@ -33,7 +33,9 @@ VERSION = 2
 """Changes with everything here and in `app.domain.tokenizer` that changes a fingerprint."""
 
 SHINGLE = 5
+"""Tokens of a shingle."""
 BINS = 64
+"""Hashes of a signature: the least of each bin."""
 BAND_BINS = 4
 """16 bands of 4 bins: two signatures of similarity 0.8 share a band with probability
 0.9998, of 0.5 with 0.64.
@@ -45,7 +47,11 @@ those of 0.4, of which a family is full, 6 % instead of 34 %, and each that has 
 HASH_BITS = 30
 """The highest name the bin.  Python's integers of 30 bits are its fastest."""
 _IN_BIN_BITS = HASH_BITS - BINS.bit_length() + 1
+"""Bits of a hash below those that name its bin."""
 _EMPTY = 0xFFFFFFFF
+"""Value of a bin without a shingle, above every hash; it takes that of the next bin that has
+one.
+"""
 
 
 class Similarity(StrEnum):

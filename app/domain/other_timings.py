@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ERROR_CHARS = 500
+"""Characters of a reason for missing numbers that are stored."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineTiming:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection
 
 MAX_BYTES = 1 << 20
+"""Longest source that is parsed: the parser takes two hundred times its bytes."""
 
 _HEAD_BYTES = 64 << 10
 """Python looks for the encoding in the first two lines; the rest of a longer one is not read."""

@@ -9,6 +9,7 @@ import hashlib
 TRAIN = "train"
 SPLITS = (TRAIN, "validation")
 _BUCKETS = 10_000
+"""Parts of all families: the fineness of `val_fraction`."""
 
 
 def split_of(family: str, *, seed: int, val_fraction: float) -> str:

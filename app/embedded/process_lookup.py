@@ -14,6 +14,7 @@ from pathlib import Path
 from app import process_stat
 
 POLL_S = 0.02
+"""Seconds between two looks at a process that is to end."""
 
 _children: list[subprocess.Popen[bytes]] = []
 """Servers that this process started: kept, because they may outlive the object that

@@ -21,6 +21,7 @@ from app.store.database import DRIVER, libpq_url
 START_TIMEOUT_S = 60.0
 """Recovery after a crash comes before readiness."""
 STOP_TIMEOUT_S = 30.0
+"""Seconds for a server to write its data and end; then it is killed."""
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket (sun_path on Linux, less the final NUL)."""
 NAME = "assay"

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from app.domain.collection.call import ErrorKind, ModelAnswer
 
 START = 8.0
+"""Calls in flight that an endpoint is given at first."""
 CUT = 0.8
+"""Factor on the limit at a cut."""
 COOL_S = 15.0
 """Least time between two cuts: the calls of before the first one still come back."""
 SLOW_FACTOR = 2.0

@@ -11,6 +11,7 @@ import urllib3
 CONNECTIONS = 1000
 """Idle connections kept for one server."""
 PIECE_BYTES = 64 << 10
+"""Most bytes read of an answer at once."""
 
 
 @cache

@@ -28,14 +28,19 @@ MESSAGES = (
 template from another.
 """
 TOKENS = 24
+"""Tokens of an answer: enough to tell two seeds apart."""
 TRIES = 4
 """Draws of a first token at each temperature, until both have one in common."""
 TEMPERATURES = (1.0, 0.5)
+"""Temperatures at which the logprob of one token differs, unless it is raw."""
 CERTAIN = 1e-3
 """A token with a logprob above the negative of this has the same logprob at any temperature."""
 SAME = 1e-4
+"""Logprobs that differ by less are the same."""
 SEED, OTHER_SEED = 20_261_123, 77
+"""Two seeds, of no meaning."""
 GET_S = 10.0
+"""Seconds for the list of models, and for the version."""
 
 Call = Callable[[ModelRequest], ModelAnswer]
 

@@ -26,9 +26,13 @@ PREFIX = "assay:rate"
 LEASE_S = 60.0
 """Seconds after which a permit of a dead worker ends."""
 RENEW_S = 15.0
+"""Seconds between two renewals of a permit: three may fail before it ends."""
 PAUSE_S = 0.05
 """Pause between two questions for a permit, in seconds."""
 BUSY_SHARE = 0.8
+"""Share of the limit in flight from which on a call may raise it: an idle endpoint proves
+nothing.
+"""
 
 _ACQUIRE = """
 local now = tonumber(redis.call('TIME')[1]) + tonumber(redis.call('TIME')[2]) / 1e6

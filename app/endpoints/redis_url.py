@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import redis
 
 TIMEOUT_S = 5.0
+"""Seconds to connect, and for an answer."""
 _SOCKETS = ("redis+socket", "unix")
 
 

@@ -21,6 +21,7 @@ from app.export.writers import LINEAGE_STEM, row_indexes
 SCANNED = 20_000
 """Rows that a search and the statistics read; the answer says where there are more."""
 BATCH_ROWS = 500
+"""Rows read at once."""
 CELL_CHARACTERS = 300
 """Characters of a cell; the row as JSON has all."""
 BARS = 12

@@ -53,11 +53,13 @@ from app.store.database import Connection, Database
 from app.store.export_matching import Matching
 
 BATCH = 1_000
+"""Texts read at once."""
 MANY = 5 * BATCH
 """Fingerprints from which on starting processes pays: each start takes a second, as
 long as a thousand fingerprints.
 """
 MOST_READERS = 8
+"""Most processes that read texts, on a host with as many processors or more."""
 
 Progress = Callable[[str, int, int], None]
 """Callback for progress: name of a stage, units done, units in total (0: unknown)."""

@@ -24,6 +24,7 @@ from app.export.manifest import FileEntry, canonical
 from app.formats.base import MESSAGES
 
 ROW_GROUP_ROWS = 500
+"""Rows of a Parquet row group."""
 COMPRESSION = "zstd"
 
 DICTIONARY_BYTES = 16 << 20

@@ -44,6 +44,7 @@ from app.store.tables import (
 STATUS = "untried"
 """In place of an evaluation's status."""
 BATCH = 1_000
+"""Problems read at once."""
 _JOINED = problems.outerjoin(problem_features, SAME_FAMILY_RULE)
 _ANSWERED = (
     attempts.outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)

@@ -18,6 +18,7 @@ from app.store import tables
 PREFIX = "assay_"
 """Every token begins with it, so that scanners of repositories and logs find one that leaked."""
 HINT_CHARACTERS = len(PREFIX) + 6
+"""Characters of a token that lists show, to tell it from others: too few to guess the rest."""
 USED_S = 60
 """`last_used_at` is written at most this often, in seconds."""
 

@@ -15,6 +15,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 from werkzeug.wsgi import LimitedStream
 
 USUAL_BODY_BYTES = 2 << 20
+"""Longest body of a request, but of those that carry whole dialogues."""
 LARGEST_BODY_BYTES = 64 << 20
 """Limit for bodies with sources: two of the largest size (app.domain.request) fit.
 More is answered with 413.

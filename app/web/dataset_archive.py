@@ -11,6 +11,7 @@ from werkzeug.exceptions import Gone
 from app.store import exports
 
 PIECE_BYTES = 1 << 18
+"""Bytes of a file read at once."""
 
 
 def tar(folder: Path, names: list[str], top: str) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from app.web import request_context, safe_text
 FORMS = {"ttir": "Triton IR", "ttgir": "Triton GPU IR", "ptx": "PTX"}
 """Form → name; a form without one is shown by its own."""
 LINES = 4_000
+"""Lines of a kernel's code that a page shows; the download has all."""
 SOURCE = "candidate.py"
 """File name under which a candidate's source is compiled."""
 DEPTH = 8

@@ -47,9 +47,11 @@ LOOK_S = 2.0
 and leases end unannounced.
 """
 FRAGMENTS = 200
+"""Parts of pages remembered; past it the memory is emptied."""
 QUIET_S = 5.0
 """Seconds for which the listener goes on after the last stream has ended."""
 RETRY_S = 1.0
+"""Seconds until a listener opens another connection in place of a broken one."""
 FOLD_S = 20.0
 """Seconds between two folds of the roll-ups' deltas."""
 

@@ -26,10 +26,12 @@ from app.store.browse import runs
 from app.store.database import Connection
 
 THRESHOLDS = (0.0, 1.0, 1.2, 1.5, 2.0)
+"""Values of p in fast_p: 0 counts correct attempts; KernelBench has 1, 1.5 and 2."""
 OPERATOR = metric_samples.Operator.MORE
 CURVE_TURNS = 20
 """Turns that the curves go to."""
 ECDF_POINTS = 200
+"""Points of a distribution that are drawn, about: more cannot be told apart."""
 MOST_SAMPLES = 64
 """Largest k of pass@k."""
 LABELS = {str(label): label for label in Label}

@@ -14,6 +14,7 @@ from app.web import bundles
 
 FOREVER = "public, max-age=31536000, immutable"
 DIGITS = 12
+"""Digits of a file's SHA-256 in its address."""
 
 
 def install(app: flask.Flask) -> None:

@@ -13,6 +13,7 @@ from app.web.identity import csrf
 SECRET = frozenset({"password", "old", "new"})
 """Names of fields with a password: a form that has one is filled in anew."""
 KEPT_CHARACTERS = 200_000
+"""Longest form that is offered again: the page of the error holds all of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,9 @@ SOURCE_BYTES = 1 << 20
 SPEC_BYTES = 1 << 20
 TEXT_BYTES = 16 << 10
 TABLE_BYTES = 64 << 10
+"""Sizes of the areas for a problem's description, for an error's text or other words, and for
+compiled kernels and notes each.
+"""
 
 SOURCE_AT = 0
 SPEC_AT = SOURCE_AT + SOURCE_BYTES

@@ -31,7 +31,9 @@ ALIGNMENT = 256
 
 
 MAX_LEAVES = 4096
+"""Most tensors of a problem's inputs or outputs; honest ones have dozens."""
 MAX_DEPTH = 16
+"""Nesting of lists, tuples and dictionaries around tensors."""
 
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype

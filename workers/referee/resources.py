@@ -35,6 +35,7 @@ from workers.sandbox.process_errors import TimedOut, ZygoteError
 from workers.sandbox.zygote_client import Zygote
 
 REFERENCE_MEMORY_BYTES = 8 << 30
+"""Address space of a reference's process on the CPU device: it computes in fp64 as well."""
 SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first warm process: the default of a job."""
 

@@ -39,7 +39,9 @@ LIMIT = 4711
 """Limit set by `limit a process`, chosen to be recognisable."""
 
 ACT_TIMEOUT_S = 20.0
+"""Seconds for one act; one that takes longer proves nothing."""
 MESSAGE_BYTES = 4096
+"""Longest message with the targets of the acts."""
 
 _TIMER_SETTIME = {"x86_64": 223, "aarch64": 110}
 """System-call numbers of timer_settime, which is not refused and is useless without a timer."""

@@ -38,6 +38,7 @@ _MEMORY_BYTES = 1 << 30
 """Address space of the process that attempts the acts; it tries to allocate as much again."""
 
 TIMEOUT_S = 60.0
+"""Seconds for a process to be ready, and for an act's outcome, on a host that is busy starting."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,7 @@ PRIORITY = -15
 
 _FDS = 3  # the candidate's channel, its standard output, the warden's channel
 MESSAGE_BYTES = 64 << 10
+"""Longest message of a zygote or of a warden."""
 
 
 def main(fd: int, roles: list[str]) -> None:

@@ -80,7 +80,9 @@ def _place_in_kernel(error: InterpreterError) -> str:
 
 
 FIRST_ERRORS = "first errors:"
+"""Heading of a compiler's errors in a message."""
 NAMED_ERRORS = 10
+"""Lines of a compiler's log that a message has."""
 _ERROR_LINE = re.compile(r"\bfatal error\b|\berror\s*(?:[A-Z]?\d+)?\s*:|ptxas (?:error|fatal)")
 _COMPILER = re.compile(r"\bnvcc\b|\bninja\b|\bptxas\b|\bc\+\+ |\bg\+\+ |NVRTC")
 

@@ -23,6 +23,7 @@ KEEP = 4
 ROUND = 8
 """Samples of a prompt in one round."""
 MOST_ROUNDS = 4
+"""Rounds after which a prompt is sampled no more, its condition met or not."""
 
 
 class Exit(StrEnum):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 HUGE_CHARACTERS = 10_000_000
+"""Characters of the answer of kind `huge`: more than any limit takes."""
 UNKNOWN_PROBLEM = "There is no script for this problem."
 
 ODD = {

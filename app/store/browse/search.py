@@ -28,6 +28,7 @@ from app.store.tables.base import SHORT_ID, short_id
 LEAST_HEX = 6
 """Shortest beginning of an id or hash that is looked up: shorter ones fit too much."""
 LEAST_HASH = 8
+"""Shortest beginning of a source's SHA-256 that is looked up."""
 _HEX = re.compile(r"[0-9a-f]+")
 
 

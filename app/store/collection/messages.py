@@ -14,6 +14,7 @@ from app.domain.trajectory import Message
 from app.store import bulk, tables
 
 ZSTD_LEVEL = 3
+"""Level of compression: zstd's default."""
 
 _m = tables.messages.c
 

@@ -39,6 +39,7 @@ from app.web.identity import current_user
 
 KEY_HEADER = "Idempotency-Key"
 KEY_CHARACTERS = 200
+"""Longest idempotency key."""
 TOGETHER_S = 0.02
 """Jobs that end within this time of each other are told together."""
 

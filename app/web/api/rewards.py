@@ -23,6 +23,7 @@ from app.web.api.endpoint import answer, operation, refuse
 from app.web.api.schemas import LONGEST_WAIT_S, RewardAnswer, RewardBody
 
 _RETRY_S = 5
+"""Seconds after which a client is told to ask again."""
 
 
 @operation(

@@ -25,6 +25,7 @@ from app.web.api import schema_constraints
 MOST_ITEMS = 1_000
 """Items of a batch at most."""
 MOST_TURNS = 200
+"""Turns of a trajectory that one request stores."""
 WORKFLOW = Request.workflow
 """Default workflow."""
 LONGEST_WAIT_S = 60.0

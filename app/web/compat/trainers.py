@@ -41,6 +41,7 @@ OPENRLHF_HOLD_S = 165.0
 SLIME_HOLD_S = 105.0
 """Seconds to hold a request: slime gives up after 120 s, ten times."""
 RETRY_S = 5
+"""Seconds after which a trainer is told to ask again."""
 MOST = 1_000
 """Answers in one request."""
 

@@ -42,6 +42,7 @@ TOKEN_S = 2.0
 hundreds of requests a second.
 """
 TOKENS_KEPT = 1_000
+"""Tokens remembered as good; past it the memory is emptied."""
 FORWARDED = (
     "Forwarded",
     "Via",

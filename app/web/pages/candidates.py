@@ -76,6 +76,7 @@ LISTING = Listing(
     ),
 )
 MOST_SELECTED = 500
+"""Evaluations that one form may select: more than a page has."""
 SEARCH_S = 0.9
 """Time that a page searches for the rows of a filter: it is answered within a second, and says how
 far the search came.

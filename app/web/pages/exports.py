@@ -29,6 +29,7 @@ from app.web.selection_form import FIELDS, OPTIONS, arguments, as_json, located,
 from app.web.table_view import Column, Listing, View
 
 PREVIEWED = 5
+"""Rows of a preview."""
 TOPICS = ("exports", "export_jobs")
 
 LISTING = Listing(

@@ -31,6 +31,7 @@ from app.web.pages import saved_views
 from app.web.table_view import Column, Listing
 
 DAYS = 14
+"""Days of the trends."""
 LINES = 6
 """Detectors with a line in the chart: those that found most."""
 SAMPLES = (100, 300, 1_000)

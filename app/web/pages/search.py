@@ -25,7 +25,9 @@ QUICK = 4
 WHOLE = 50
 """Hits of a kind on the page of results."""
 MOST_CHARACTERS = 200
+"""Longest text that is searched for."""
 MOST_SOURCE_BYTES = 1 << 20
+"""Longest source that is looked up by its hash."""
 
 _URLS: dict[str, Callable[[str], str]] = {
     "evaluation": lambda found: flask.url_for("evaluations.page", evaluation_id=found),

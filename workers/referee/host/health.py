@@ -29,6 +29,7 @@ consecutive benchmarks.
 """
 
 SICK_TIMES = 3
+"""Benchmarks in a row: one or two slow canaries are another program's."""
 
 HELD_S = 600.0
 """Seconds for which a reported fault blocks the device: every evaluation in flight at
@@ -37,8 +38,11 @@ a person ends, keeps jobs away.
 """
 
 _SIZE = 2048
+"""Rows and columns of the matrices that the canary multiplies."""
 _RUNS = 6
+"""Runs of a canary, of which the fastest counts."""
 _LEAD_CYCLES = 200_000
+"""Cycles for which the device is kept busy before them, while the host launches them."""
 
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0  # nvmlClockType_t NVML_CLOCK_SM, nvmlTemperatureSensors_t
 

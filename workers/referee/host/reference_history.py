@@ -29,7 +29,11 @@ placement rather than by their host.
 """
 
 KEPT_BENCHMARKS = 15
+"""Latest benchmarks of a reference that are kept: a device that has become slower is its usual
+one then.
+"""
 KEPT_PROBLEMS = 1000
+"""References that are kept, the latest used ones."""
 
 
 class ReferenceHistory:

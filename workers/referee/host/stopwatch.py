@@ -39,6 +39,7 @@ bytes of the answer, which follows.
 
 _PID = struct.Struct("<i")
 _LARGEST = 64 << 10
+"""Bytes of the longest message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,11 @@ from workers.referee.resources import Resources
 from workers.sandbox.process_errors import TimedOut
 
 TARGET_CAPABILITY = 90
+"""Compute capability that kernels are compiled for, times ten."""
 TARGET_NAME = "sm_90 (H100, H200)"
+"""Its name, with the devices that have it."""
 TIMEOUT_S = 20.0
+"""Seconds for loading the source, for compiling its kernels, and for their code."""
 LONGEST_REASON = 200
 """Characters of the compiler's reason in an error message; the log has all of it."""
 

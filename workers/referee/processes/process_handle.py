@@ -36,6 +36,7 @@ BUSY = "its first call kept the device busy for 10 s while all other work was pa
 """Message about a first call that is ended because the device's part of it takes too long."""
 
 MAX_SEGMENT_BYTES = 1 << 40
+"""Largest allocation that a candidate may tell of: more than any device has."""
 MAX_SEGMENTS = 4096
 """Most mapped pieces of a process's memory; torch makes pieces of 2 MiB and 64 MB."""
 

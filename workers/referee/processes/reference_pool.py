@@ -24,6 +24,7 @@ from workers.referee.processes.process_session import Session
 from workers.sandbox.process_errors import TimedOut, ZygoteError
 
 RELEASE_TIMEOUT_S = 10.0
+"""Seconds for a process to release an evaluation's memory; then it is ended."""
 
 STUCK_S = 120.0
 """Seconds for which a problem is refused after its reference gave no answer in time: otherwise each

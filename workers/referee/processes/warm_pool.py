@@ -23,7 +23,9 @@ from workers.referee.processes.process_handle import PROCESS_ERRORS, ProcessHand
 from workers.sandbox.process_errors import ZygoteError
 
 WARM_TIMEOUT_S = 60.0
+"""Seconds for a request that warms a process; it takes a few while others are warmed."""
 END_TIMEOUT_S = 5.0
+"""Seconds for killed processes to end."""
 CONTEXTS = 3
 """Contexts that are made at a time.  One by one, an H200 host prepared 313 processes
 a minute; four at a time, 465.
@@ -31,6 +33,7 @@ a minute; four at a time, 465.
 
 ATTEMPTS = 3
 TAKE_TIMEOUT_S = ATTEMPTS * WARM_TIMEOUT_S
+"""Processes that are tried, and seconds that an evaluation waits for one that is ready."""
 
 
 class WarmPool:

@@ -38,6 +38,7 @@ _STATUS = {
     ReplyCode.WRONG_DTYPE: Status.INCORRECT,
 }
 _SIGXCPU = 24
+"""Number of the signal that ends a process at its limit of processor time."""
 
 
 OTHER_ROUNDING = (

@@ -36,6 +36,9 @@ probed again.
 """
 
 ORDER = ((REFERENCE, 0), (CANDIDATE, 0), (CANDIDATE, 1), (REFERENCE, 1))
+"""Blocks of a group, and the position of each among its side's: a drift of the device's speed
+cancels.
+"""
 
 
 def probe(

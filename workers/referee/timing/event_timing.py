@@ -18,7 +18,9 @@ from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.timing.quiet_host import QuietHost
 
 WARMUPS = 3
+"""Uncounted calls before the trials, as in KernelGYM."""
 TRIALS = 100
+"""Timed calls, as in KernelGYM."""
 SHARE = 0.25
 """Share of the remaining time that a side's trials may take; a slow side has fewer trials."""
 

@@ -23,6 +23,7 @@ from workers.referee.timing.output_mapping import survey
 from workers.referee.timing.quiet_host import QuietHost
 
 MAX_REPEATS = 2
+"""Restarts of a benchmark: a device that is disturbed three times is disturbed for longer."""
 WORTHWHILE = 2.0
 """A benchmark with a wide interval is repeated if the remaining time is at least
 this many times its duration.

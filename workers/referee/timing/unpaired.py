@@ -33,6 +33,7 @@ from workers.referee.timing.quiet_host import QuietHost
 from workers.referee.timing.sizing import TOO_SHORT, TimingBudget, inputs_at_once
 
 BLOCKS, ENOUGH_BLOCKS = 12, 6
+"""Blocks wanted, and blocks that are enough when the budget is spent."""
 IDLE_BLOCKS = 3
 """Blocks without calls, of each process, before every round."""
 

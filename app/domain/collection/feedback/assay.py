@@ -9,6 +9,7 @@ from app.domain.collection.feedback.facts import FeedbackFacts, Kernel
 GOOD_SHARE = 0.7
 """Share of the roofline from which little is left to gain."""
 LITTLE_COVERAGE = 0.5
+"""Share of kernel time in the candidate's kernels below which the feedback speaks of it."""
 ENDED = "exited with code"
 """Words by which the referee says that a process ended by itself
 (workers/sandbox/confined_process.py).

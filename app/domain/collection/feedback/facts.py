@@ -13,6 +13,7 @@ from app.domain.result import Result
 LONGEST_LOG = 1_500
 """Characters of a traceback or a compiler's output: the end, where the reason is."""
 TOP_KERNELS = 5
+"""Kernels that feedback names, those that take the most time first."""
 
 _FOLDER = re.compile(r"(?<![\w)\]}*.])/(?:[\w.+@-]+/)+")
 _SEED = re.compile(r"\b[0-9a-f]{32,}\b")

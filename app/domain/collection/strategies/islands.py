@@ -33,6 +33,7 @@ from app.domain.collection.tree import (
 EXPLORE, EXPLOIT = 0.2, 0.7
 """Shares of parents drawn from all cells alike, and by rank; the rest is the best attempt."""
 COVERAGE_BINS = 4
+"""Cells of an island along the coverage by the candidate's kernels: a quarter each."""
 
 
 @dataclass(frozen=True, kw_only=True)

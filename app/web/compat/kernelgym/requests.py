@@ -24,6 +24,7 @@ CASES_WORKFLOW = "kernel_simple"
 WORKFLOWS = (WORKFLOW, CASES_WORKFLOW)
 """Workflows by the protocol's names and by Assay's (app.workflows)."""
 BATCH_TASKS = 100
+"""Tasks of one request, as in KernelGYM."""
 CALL_TIMEOUT_S = 30.0
 """Seconds for one call, as for every other submitter; a task's own timeout is for all of it."""
 

@@ -36,6 +36,7 @@ HOLD_S = 600.0
 `processing`, and the result from /results, which the published client polls anyway.
 """
 LONGEST_HOLD_S = 3600.0
+"""Longest time in seconds for which an answer is waited for in one request."""
 GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
 """Posting a task in one of these states again evaluates it again."""
 
