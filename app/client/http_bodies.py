@@ -64,6 +64,7 @@ def rollout_body(rollout: Rollout) -> dict[str, Any]:
         "backend": rollout.backend,
         "gpu": rollout.device_class,
         "device": rollout.device,
+        "priority": str(rollout.priority),
         "options": {
             name: value for name, value in asdict(rollout.options).items() if value != usual[name]
         },

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from app.domain import source_text
 from app.domain.backend import DEFAULT_BACKEND
-from app.domain.job import JobOptions
+from app.domain.job import JobOptions, Priority
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import RequestError, check_name
 from app.domain.trajectory import Message, Run
@@ -98,6 +98,7 @@ class Rollout:
     claims: Mapping[str, Any] = field(default_factory=dict)
     """Everything else, as JSON."""
     options: JobOptions = field(default_factory=JobOptions)
+    priority: str = Priority.NORMAL
     repeatable: bool = False
     """The sender asks again after an error: the same answer of the same run and
     label is stored once.

@@ -21,6 +21,7 @@ from app.domain.device import DeviceId
 from app.domain.job import Limits
 from app.domain.problem import Problem
 from app.domain.request import PRIORITIES, Request
+from app.enqueue.requests import CHUNK
 from app.settings import Settings
 from app.store import scheduling
 from app.store.database import Database
@@ -56,7 +57,7 @@ def main() -> None:
 
 def store(database: Database, number: int, runs: int) -> None:
     """Rows without messages, every run with all priorities."""
-    for start in range(0, number, enqueue.CHUNK):
+    for start in range(0, number, CHUNK):
         asked = [
             Request(
                 problem=PROBLEM,
@@ -65,7 +66,7 @@ def store(database: Database, number: int, runs: int) -> None:
                 run=f"run-{each % runs}",
                 priority=PRIORITIES[each // runs % len(PRIORITIES)],
             )
-            for each in range(start, min(number, start + enqueue.CHUNK))
+            for each in range(start, min(number, start + CHUNK))
         ]
         with database.begin() as connection:
             enqueue.store(connection, asked)

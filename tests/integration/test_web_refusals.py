@@ -12,6 +12,7 @@ from uuid import UUID
 
 import flask
 import pytest
+import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.exceptions import ServiceUnavailable
 from werkzeug.test import TestResponse
@@ -172,6 +173,21 @@ def test_a_rollout_belongs_to_one_run(pages: FlaskClient) -> None:
     answer = pages.post("/v1/rollouts:batch", json={"items": [item | {"run": "other"}]})
     assert answer.status_code == 409
     assert "expected 'one'" in answer.json["error"]["message"]
+
+
+def test_the_priority_of_a_rollout_is_that_of_its_job(pages: FlaskClient, history: History) -> None:
+    item = {"reference": "r", "candidate": "urgent", "response": "a", "campaign": {"name": "one"}}
+    items = [item | {"priority": "high"}, item | {"candidate": "usual"}]
+    answer = pages.post("/v1/rollouts:batch", json={"items": items})
+    assert answer.status_code == 202
+    database = Database(history.settings.database_url or "")
+    with database.begin() as connection:
+        query = sa.select(tables.jobs.c.job_id, tables.jobs.c.priority)
+        of_job = {str(row.job_id): row.priority for row in connection.execute(query)}
+    database.dispose()
+    assert [of_job[job_id] for job_id in answer.json["job_ids"]] == ["high", "normal"]
+    refused = pages.post("/v1/rollouts:batch", json={"items": [item | {"priority": "urgent"}]})
+    assert refused.status_code == 400
 
 
 def test_a_dataset_under_an_unknown_policy_is_not_begun(pages: FlaskClient) -> None:

@@ -101,5 +101,6 @@ def _rollout(body: RolloutBody) -> Rollout:
         label=body.label,
         claims=body.claims,
         options=schemas.options(body.options),
+        priority=body.priority,
         repeatable=body.repeatable,
     )
