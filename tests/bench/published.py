@@ -1,8 +1,8 @@
 """A published set of model-written kernels on one device, in one process, without
 database or queue.
 
-    python -m tests.bench.published optimized_cuda_code/h100.json --device h100 --slots 8 --json
-    rows.json python -m tests.bench.published set.jsonl --column candidate --every 5
+    python -m tests.bench.published optimized_cuda_code/h100.json --device h100 --json rows.json
+    python -m tests.bench.published set.jsonl --column candidate --every 5
     python -m tests.bench.published KERNELBENCH/runs/some_run --problems KERNELBENCH
 
 The set is one of

@@ -1,6 +1,6 @@
 """Do two evaluations of one candidate agree in speedup within their stated confidence intervals?
 
-    python -m tests.bench.agreement [--repeats 100] [--budget 1.0]
+    python -m tests.bench.repeat_agreement [--repeats 100] [--budget 1.0]
 
 Each repeat evaluates the same candidate twice.  Two readings of "agree", both printed as JSON:
 `overlap`: the two intervals overlap; `mutual`: each estimate lies in the other's interval."""

@@ -1,8 +1,8 @@
 """Several devices of one host: evaluations a minute, alone and together, and the
 device of each job.
 
-    python -m tests.bench.several [--device h200] [--devices 2] [--slots 8] [--jobs 64]
-    python -m tests.bench.several --device cpu --slots 1 --jobs 4
+    python -m tests.bench.several_devices [--device h200] [--devices 2] [--slots 8] [--jobs 64]
+    python -m tests.bench.several_devices --device cpu --slots 1 --jobs 4
 
 Starts servers and a worker per device of its own, prints one line of JSON, and ends with 1 where a
 job ran where it should not, or did not pass.  `--jobs` is for each device that is in service:
@@ -221,7 +221,7 @@ def several(settings: Settings, plan: Plan) -> dict[str, Any]:
         quarantined = quarantine(running, last)
     busy = set(pinned.ran) == set(shared.ran) == set(running.names)
     return {
-        "bench": "several",
+        "bench": "several_devices",
         **asdict(plan),
         "names": [_described(each) for each in found],
         "one": asdict(one),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.domain import problem_family
-from tests.bench import identity
+from tests.bench import problem_recognition
 
 BLOCKS = """
 import torch
@@ -87,7 +87,7 @@ def get_init_inputs():
 
 
 def test_a_rewrite_of_the_text_keeps_every_key() -> None:
-    found = identity.measure({"blocks": BLOCKS, "plain": PLAIN})
+    found = problem_recognition.measure({"blocks": BLOCKS, "plain": PLAIN})
     assert found["merged"] == found["families"] == []
     for name, counts in found["rewrites"].items():
         assert counts == {"exact": 2, "family": 2, "held_out": 2, "of": 2}, name

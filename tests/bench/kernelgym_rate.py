@@ -1,8 +1,8 @@
 """Rate through KernelGYM's protocol over HTTP beside the rate in process, the same
 number of requests in flight.
 
-    python -m tests.bench.in_flight [--seconds 0.1] [--slots 2] [--flight 16] [--requests 160]
-    [--rounds 3] python -m tests.bench.in_flight --device h200 --slots 8 --requests 96 --rounds 2
+    python -m tests.bench.kernelgym_rate --seconds 0.1 --slots 2 --flight 16 --requests 160
+    python -m tests.bench.kernelgym_rate --device h200 --slots 8 --requests 96 --rounds 2
 
 A real worker with evaluations that only wait for `--seconds`; with `--device`, evaluations of small
 Triton kernels on a device of that class.  Both ways take turns in one run, so that other load on
@@ -30,7 +30,7 @@ from app.domain.zoo import Case
 from app.settings import Settings
 from tests import zoo
 from tests.bench.api import REFERENCE, Caller, _served
-from tests.bench.several import KERNELS
+from tests.bench.several_devices import KERNELS
 from tests.integration import fakes
 
 PATIENCE_S = 300
@@ -139,7 +139,7 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
         for own, http in zip(rates["in_process"][1:], rates["kernelgym"][1:], strict=True)
     ]
     told = {
-        "bench": "in_flight",
+        "bench": "kernelgym_rate",
         **vars(given),
         **found,
         "ratio": statistics.median(ratios),

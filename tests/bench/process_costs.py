@@ -1,7 +1,7 @@
 """Cost of processes and their layers: fork to ready, the layers alone, and the part
 that an evaluation waits for.
 
-    python -m tests.bench.processes [--repeats 30]
+    python -m tests.bench.process_costs [--repeats 30]
 
 Ready means: forked, confined in every layer, pid reported.  `layers_ms` is what confining
 takes in a process that has imported nothing; `waited_ms` is the stage `spawn` of evaluations

@@ -1,7 +1,7 @@
 """Share of KernelBench's problems that are recognised after a rewrite, and pairs of
 them that are taken for one.
 
-    python -m tests.bench.identity PATH_OF_A_KERNELBENCH_CHECKOUT [--json]
+    python -m tests.bench.problem_recognition PATH_OF_A_KERNELBENCH_CHECKOUT [--json]
 
 Each problem of levels 1 to 3 is rewritten in seven ways that do not change its result.
 A rewrite is recognised where its `exact` key, its `family` and the held-out list name
