@@ -101,6 +101,13 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
     )
 
 
+NO_KERNEL = (
+    "NotImplementedError: Could not run 'own::silu' with arguments from the 'CPU' backend. This"
+    " could be because the operator doesn't exist for this backend.\n'own::silu' is only available"
+    " for these backends: [{}].\n\nCPU: registered at fallback.cpp:1"
+)
+
+
 @pytest.mark.parametrize(
     ("message", "asks"),
     [
@@ -110,6 +117,9 @@ def test_instructions_that_the_interpreter_lacks_are_excused(
         ("ValueError: Expected a cuda device, but got: cpu", True),
         ("ValueError: Input tensor must be on CUDA device", True),
         ("RuntimeError: This Triton implementation requires CUDA tensors.", True),
+        (NO_KERNEL.format("CUDA, Meta, BackendSelect, AutogradCPU, AutocastCPU"), True),
+        (NO_KERNEL.format("CPU, CUDA, Meta, BackendSelect, AutogradCPU"), False),
+        (NO_KERNEL.format("Meta, SparseCPU, SparseCUDA, BackendSelect, AutogradCPU"), False),
         ("AssertionError: the number of columns must be a power of two", False),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", False),
         ("KeyError: 'cuda tensor'", False),

@@ -83,6 +83,13 @@ _NEEDS_GPU_SIGNS = (
 `triton.runtime.driver`).
 """
 
+_NO_KERNEL_FOR_CPU = re.compile(
+    r"arguments from the 'CPU' backend.* only available for these backends: \[CUDA\b", re.DOTALL
+)
+"""torch's message about an operator that is registered for GPUs and not for the CPU, which would
+be the first of the list.
+"""
+
 _NO_DEVICE = "device type at start of device string"
 """Part of torch's message about a device that it does not know, which lists all that it knows."""
 
@@ -184,7 +191,11 @@ def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
     """
     if device.torch_device.type != "cpu" or _NO_DEVICE in message:
         return False
-    return any(words in message for words in _NEEDS_GPU_SIGNS) or _asserts_a_gpu(message, log)
+    return (
+        any(words in message for words in _NEEDS_GPU_SIGNS)
+        or bool(_NO_KERNEL_FOR_CPU.search(message))
+        or _asserts_a_gpu(message, log)
+    )
 
 
 def _asserts_a_gpu(message: str, log: str) -> bool:
