@@ -59,6 +59,15 @@ class Profile:
     """Bytes that the reference must at least read and write."""
     flops: int | None = None
     """FLOPs of one call of the reference; multiply and add count as two."""
+    shared_products: float | None = None
+    """Share of kernel time (CPU device: of modelled work) in those matrix products and convolutions
+    of the library that the reference leaves to it, too (workers/referee/probes/shared_products.py);
+    None if they are not known.
+    """
+    reference_rest_bytes: int | None = None
+    """Bytes that all other operators of one call of the reference read and write."""
+    reference_rest_operators: int | None = None
+    """Number of those operators."""
 
     @property
     def is_modelled(self) -> bool:

@@ -1,12 +1,16 @@
 """FLOPs are torch's own count, without its compiler."""
 
+import json
 import subprocess
 import sys
+from dataclasses import asdict
 
+import pytest
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from workers.protocol.reference_work import ReferenceWork
 from workers.shims.problem.flops import FlopCounter
 
 
@@ -24,6 +28,32 @@ def test_the_same_as_torch_counts() -> None:
     with torch.no_grad(), FlopCounterMode(display=False) as theirs:
         work()
     assert ours.total == theirs.get_total_flops() > 0
+
+
+def test_products_are_listed_and_all_else_is_weighed() -> None:
+    x, weight = torch.randn(6, 8), torch.randn(10, 8)
+    with torch.no_grad(), FlopCounter() as counter:
+        torch.relu(x @ weight.T).view(-1)
+    assert counter.work == ReferenceWork(
+        flops=2 * 6 * 8 * 10,
+        products=(2 * 6 * 8 * 10,),
+        rest_bytes=2 * 4 * 6 * 10,  # read and written once; transposing and viewing are free
+        rest_operators=1,
+    )
+
+
+def test_work_is_read_as_it_was_written() -> None:
+    work = ReferenceWork(flops=1 << 40, products=(3, 1 << 40), rest_bytes=12, rest_operators=2)
+    assert ReferenceWork.checked(json.loads(json.dumps(asdict(work)))) == work
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rest_bytes": -1}, {"flops": 1 << 70}, {"products": [1] * 5000}, {"products": ["many"]}],
+)
+def test_numbers_that_are_no_work_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"expected numbers|invalid literal"):
+        ReferenceWork.checked(asdict(ReferenceWork()) | wrong)
 
 
 def test_the_compiler_is_not_imported_for_it() -> None:

@@ -32,7 +32,9 @@ def _mailbox(rows: bytes) -> mmap.mmap:
 
 
 def test_launches_come_out_as_they_went_in() -> None:
-    interpreted = Launch(name="plain", origin="triton", duration_ns=3)
+    interpreted = Launch(
+        name="plain", origin="triton", duration_ns=3, product_flops=1 << 50, operator=7
+    )
     assert launch_records.read(_mailbox(launch_records.packed([SOFTMAX, interpreted])), 2) == [
         SOFTMAX,
         interpreted,
@@ -132,6 +134,29 @@ def test_a_kernel_is_whose_it_was_launched_from() -> None:
         shared_bytes=0,
     )
     assert found[-1].grid is None
+
+
+def _shaped(name: str, began: float, duration: float, *shapes: list[int]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"Input Dims": shapes, "Concrete Inputs": [""] * len(shapes)}
+    return _event("cpu_op", name, began, duration, **shown)
+
+
+def test_a_launch_belongs_to_the_product_around_it() -> None:
+    events = [
+        _shaped("aten::linear", 0, 30, [2, 8], [4, 8]),
+        _shaped("aten::mm", 1, 20, [2, 8], [8, 4]),
+        _event("cuda_runtime", "cudaLaunchKernel", 2, 1, correlation=1),
+        _event("cuda_runtime", "cudaLaunchKernel", 4, 1, correlation=2),  # its second kernel
+        _shaped("aten::copy_", 6, 4, [2, 8]),
+        _event("cuda_runtime", "cudaLaunchKernel", 7, 1, correlation=3),
+        _shaped("aten::relu", 40, 5, [2, 4]),
+        _event("cuda_runtime", "cudaLaunchKernel", 41, 1, correlation=4),
+        _event("cuda_runtime", "cudaLaunchKernel", 50, 1, correlation=5),
+        *(_on_device(f"k{number}", 60 + 3 * number, number) for number in range(1, 6)),
+    ]
+    found = kineto.launches(events, set(), lambda _: False)
+    assert [launch.product_flops for launch in found] == [128, 128, 0, 0, 0]
+    assert found[0].operator == found[1].operator
 
 
 def test_only_modules_that_the_candidate_wrote_hold_its_kernels(

@@ -16,6 +16,7 @@ from workers.backends.recording import recorder as recording
 from workers.backends.recording.recorder import LEAD_NS, LONGEST_LEAD_NS, Clock, Recorder
 from workers.protocol import control_channel, launch_records
 from workers.protocol.launch_records import Launch
+from workers.protocol.reference_work import ReferenceWork
 from workers.referee.probes import call_profile
 from workers.shims import kineto
 
@@ -285,7 +286,7 @@ def test_a_device_is_busy_at_least_as_long_as_what_it_ran(
         deadline=SimpleNamespace(allow=lambda: 1.0),
         time_limit_s=lambda *_: 1.0,
     )
-    spec: Any = SimpleNamespace(bytes_moved=1 << 20, flops=None)
+    spec: Any = SimpleNamespace(bytes_moved=1 << 20, work=ReferenceWork())
     testimony, table, _ = call_profile.profile(trials, spec, 1e12, full=False)
     assert (table.device_us, table.coverage_time, testimony.launches) == (device_us, covered, 3)
 

@@ -17,9 +17,10 @@ ORIGINS = ("unknown", "triton", "extension", "inductor", "torch", "transfer")
 OWN = frozenset({"triton", "extension"})
 """Origins of the candidate's own kernels."""
 
-ROW = struct.Struct("<128sQQQIIIii6I")
-"""name, start and duration in nanoseconds, modelled work in bytes, call, origin, stream, registers,
-shared bytes, grid, block.  −1, and a grid of zeros, stand for unknown values.
+ROW = struct.Struct("<128sQQQQIIIIii6I")
+"""name, start and duration in nanoseconds, modelled work in bytes, FLOPs of the product, call,
+operator, origin, stream, registers, shared bytes, grid, block.  −1, and a grid of zeros, stand for
+unknown values.
 """
 
 MOST = control_channel.LAUNCHES_BYTES // ROW.size
@@ -50,6 +51,10 @@ class Launch(NamedTuple):
     """
     call: int = 0
     """Index of the profiled call, from 0."""
+    product_flops: int = 0
+    """FLOPs of the library's matrix product or convolution that it belongs to; 0 for others."""
+    operator: int = 0
+    """Number of that operator in the call: launches of one product have the same."""
 
 
 def packed(launches: Iterable[Launch]) -> bytes:
@@ -66,7 +71,9 @@ def _row(launch: Launch) -> bytes:
         launch.start_ns,
         launch.duration_ns,
         launch.work_bytes,
+        launch.product_flops,
         launch.call,
+        launch.operator,
         ORIGINS.index(launch.origin),
         launch.stream,
         registers,
@@ -91,7 +98,9 @@ def _launch(
     start: int,
     duration: int,
     work: int,
+    flops: int,
     call: int,
+    operator: int,
     origin: int,
     stream: int,
     registers: int,
@@ -111,6 +120,8 @@ def _launch(
         shared_bytes=shared if shared >= 0 else None,
         work_bytes=work,
         call=call,
+        product_flops=flops,
+        operator=operator,
     )
 
 

@@ -21,6 +21,7 @@ from workers.protocol.layout import (
     size_of,
     widened,
 )
+from workers.protocol.reference_work import ReferenceWork
 
 PAGE_BYTES = 4096
 """Alignment of input slots, so that inputs of later calls can be made unreadable
@@ -192,10 +193,8 @@ class ProblemSpec:
     """
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
-    flops: int | None = None
-    """Floating-point operations of one call by torch's formulas
-    (workers/shims/problem/flops.py); None if it counts none.
-    """
+    work: ReferenceWork = field(default_factory=ReferenceWork)
+    """Work of one call of the reference."""
     spread: Spread = ()
     """Errors that the reference's own answer may have at least, if the order of its sums varies or
     its convolutions may be in TF32 (workers/shims/problem/tf32_convolutions.py); else empty.
@@ -242,7 +241,7 @@ class ProblemSpec:
                 name for name in map(str, fields["recurrent"]) if _is_square(parameters.get(name))
             ),
             call_us=_microseconds(fields["call_us"]),
-            flops=None if fields["flops"] is None else int(fields["flops"]),
+            work=ReferenceWork.checked(fields["work"]),
             peaks=Peaks.checked(fields["peaks"]),
             piece_rows=_rows(fields["piece_rows"]),
             operators=(

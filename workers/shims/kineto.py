@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from workers.backends.recording import products
 from workers.backends.recording.recorder import synchronise
 from workers.protocol.launch_records import MOST, Launch, Three, busy_ns
 
@@ -84,7 +85,7 @@ def profile(
     if not torch.cuda.is_available():
         raise RuntimeError("the driver's profiler needs a GPU")
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with _Profiler(activities=activities) as profiler:
+    with _Profiler(activities=activities, record_shapes=True) as profiler:
         for index in range(count):
             with _Noted(f"{WINDOW}{index}"):
                 call(index)
@@ -107,7 +108,15 @@ class Operator(NamedTuple):
 
     began: float
     ended: float
-    library: bool
+    name: str
+    product_flops: int = 0
+    """FLOPs of a matrix product or convolution; 0 for others."""
+    number: int = 0
+
+    @property
+    def library(self) -> bool:
+        """True for an operator of torch itself, False for one that a candidate defined."""
+        return self.name.startswith("aten::")
 
 
 def launches(
@@ -139,18 +148,22 @@ def launches(
         number = _number_of(windows, (call or event)["ts"])
         if number is None:
             continue
-        within = call is not None and _within(
-            operators.get((call["pid"], call["tid"]), []), call["ts"]
-        )
+        of_thread = operators.get((call["pid"], call["tid"]), []) if call else []
+        within = next(_around(of_thread, (call or event)["ts"]), None)
         name = names.get(event["name"], event["name"])
         if name == RENAMED and not (name in launched or built(name) or written(name)):
             name = name.lower()
         origin = (
-            "transfer" if _TRANSFER.match(name) else _origin(name, within, launched, built, written)
+            "transfer"
+            if _TRANSFER.match(name)
+            else _origin(name, within is not None and within.library, launched, built, written)
         )
+        product = _product(_around(of_thread, (call or event)["ts"]))
         found.append(
             _launch(name, event, began.setdefault(number, event["ts"]), origin)._replace(
-                call=number
+                call=number,
+                product_flops=product.product_flops if product else 0,
+                operator=product.number if product else 0,
             )
         )
     return found
@@ -189,24 +202,34 @@ def _number_of(windows: list[tuple[float, float]], moment: float) -> int | None:
 def _operators(events: list[Any]) -> dict[tuple[Any, Any], list[Operator]]:
     """Operators by thread, in the order in which they began."""
     found: dict[tuple[Any, Any], list[Operator]] = {}
-    for event in sorted(events, key=lambda event: event["ts"]):
+    for number, event in enumerate(sorted(events, key=lambda event: event["ts"])):
         if event.get("cat") == "cpu_op":
-            library = event["name"].startswith("aten::")
+            name, arguments = event["name"], event["args"]
+            flops = products.of_shapes(
+                name, arguments.get("Input Dims", ()), arguments.get("Concrete Inputs", ())
+            )
             found.setdefault((event["pid"], event["tid"]), []).append(
-                Operator(event["ts"], event["ts"] + event["dur"], library)
+                Operator(event["ts"], event["ts"] + event["dur"], name, flops, number)
             )
     return found
 
 
-def _within(operators: list[Operator], moment: float) -> bool:
-    """Test whether the innermost operator around the moment, the last to have begun,
-    is the library's.
-    """
+def _around(operators: list[Operator], moment: float) -> Iterator[Operator]:
+    """Operators around the moment, from the innermost, the last to have begun, outwards."""
     last = bisect.bisect_right(operators, moment, key=lambda each: each.began)
-    for operator in reversed(operators[:last]):
-        if moment <= operator.ended:
-            return operator.library
-    return False
+    return (each for each in reversed(operators[:last]) if moment <= each.ended)
+
+
+def _product(around: Iterator[Operator]) -> Operator | None:
+    """The product or convolution that a launch within these operators, from the innermost outwards,
+    belongs to; None if another operator launched it.
+    """
+    for operator in around:
+        if operator.product_flops:
+            return operator
+        if operator.name not in products.WITHIN:
+            return None
+    return None
 
 
 def _origin(

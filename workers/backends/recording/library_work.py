@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeGuard
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from workers.backends.recording import execution_trace
+from workers.backends.recording import execution_trace, products
 from workers.backends.support.dispatch_mode import Watching
 
 FLOPS_PER_BYTE = 20
@@ -113,6 +113,8 @@ class Operator(NamedTuple):
     began_ns: int
     taken_ns: int
     work_bytes: int
+    product_flops: int = 0
+    """FLOPs of a matrix product or convolution; 0 for others."""
 
 
 def modelled(moved_bytes: int, flops: int) -> int:
@@ -264,26 +266,29 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         began = time.perf_counter_ns()
         with execution_trace.accounted():
             result = func(*args, **kwargs)
-        if func._schema.name not in FREE:
-            if func._schema.is_mutable and not self._is_uncharged(func._schema.name):
-                for tensor in filter(self._is_foreign, _written(func, args, kwargs)):
-                    self.charge_export(tensor)
-            work = _work(func, args, kwargs, result)
-            if work:
-                self._note(func._schema.name, began, work)
+        name = func._schema.name
+        if func._schema.is_mutable and name not in FREE and not self._is_uncharged(name):
+            for tensor in filter(self._is_foreign, _written(func, args, kwargs)):
+                self.charge_export(tensor)
+        work = work_of(func, args, kwargs, result)
+        if work:
+            self._note(name, began, work, products.of_call(func, args, kwargs, result))
         return result
 
     def _is_uncharged(self, name: str) -> bool:
         return bool(_unseen) and (_unseen[-1] is None or name in _unseen[-1])
 
-    def _note(self, name: str, began: int, work: int) -> None:
+    def _note(self, name: str, began: int, work: int, product_flops: int = 0) -> None:
         if self._is_uncharged(name):
             return
         if len(self.operators) < MOST_OPERATORS:
-            self.operators.append(Operator(name, began, time.perf_counter_ns() - began, work))
+            taken_ns = time.perf_counter_ns() - began
+            self.operators.append(Operator(name, began, taken_ns, work, product_flops))
         else:
             last = self.operators[-1]
-            self.operators[-1] = last._replace(name="…", work_bytes=last.work_bytes + work)
+            self.operators[-1] = last._replace(
+                name="…", work_bytes=last.work_bytes + work, product_flops=0
+            )
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -303,8 +308,10 @@ def _written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     )
 
 
-def _work(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    """Modelled bytes of one operator; 0 for one that only makes a view."""
+def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    """Modelled bytes of one operator; 0 for one that accesses no memory or only makes a view."""
+    if func._schema.name in FREE:
+        return 0
     given, returned = _tensors([*args, *kwargs.values()]), _tensors([result])
     known = set(map(_identity, given))
     new = [tensor for tensor in returned if _identity(tensor) not in known]

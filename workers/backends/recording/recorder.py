@@ -296,8 +296,10 @@ class Recorder:
                 start_ns=whole.since(each.began_ns),
                 duration_ns=each.taken_ns,
                 work_bytes=each.work_bytes,
+                product_flops=each.product_flops,
+                operator=number,
             )
-            for each in operators[: MOST - len(self.rows)]
+            for number, each in enumerate(operators[: MOST - len(self.rows)])
         ]
         return total_ns
 

@@ -27,6 +27,7 @@ from workers.protocol import kernel_code, launch_records, problem_spec
 from workers.protocol.control_channel import Command
 from workers.protocol.launch_records import Launch
 from workers.referee.host import bandwidth
+from workers.referee.probes import shared_products
 from workers.referee.processes.process_handle import FailedError
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Times
@@ -95,7 +96,10 @@ def profile(
         source=source,
         floor_us=bandwidth.floor_us(spec.bytes_moved, bytes_per_s),
         bytes_moved=spec.bytes_moved,
-        flops=spec.flops,
+        flops=spec.work.flops,
+        shared_products=shared_products.share(seen, spec.work.products),
+        reference_rest_bytes=spec.work.rest_bytes,
+        reference_rest_operators=spec.work.rest_operators,
         device_us=device_ns / 1000,
         profiler_error=error,
     )

@@ -1,4 +1,5 @@
-"""FLOPs of one call, by torch's own formulas.
+"""FLOPs of one call by torch's own formulas, and the memory traffic of operators that are no
+products.
 
 torch.utils.flop_counter.FlopCounterMode counts the same, but imports torch's
 compiler (dispatch.py).
@@ -10,13 +11,15 @@ from typing import Any
 
 from torch.utils.flop_counter import flop_registry
 
+from workers.backends.recording import library_work, products
 from workers.backends.support.dispatch_mode import Watching
+from workers.protocol.reference_work import MOST_PRODUCTS, ReferenceWork
 from workers.shims.problem.tf32_convolutions import is_convolution
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
-    """Counter of the FLOPs of products, convolutions and attention; a multiply-add
-    counts as two.
+    """Counter of the FLOPs of products, convolutions and attention, of which a multiply-add counts
+    as two, and of the work of all other operators.
     """
 
     def __init__(self) -> None:
@@ -25,6 +28,19 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         self.total = 0
         self.convolves = False
         """True after a convolution."""
+        self._products: list[int] = []
+        self._rest_bytes = 0
+        self._rest_operators = 0
+
+    @property
+    def work(self) -> ReferenceWork:
+        """Work of all calls so far."""
+        return ReferenceWork(
+            flops=self.total or None,
+            products=tuple(self._products) if len(self._products) <= MOST_PRODUCTS else (),
+            rest_bytes=self._rest_bytes,
+            rest_operators=self._rest_operators,
+        )
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -32,4 +48,10 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
             self.total += int(formula(*args, **(kwargs or {}), out_val=result))
+        product = products.of_call(func, args, kwargs or {}, result)
+        if product:
+            self._products.append(product)
+        elif work := library_work.work_of(func, args, kwargs or {}, result):
+            self._rest_bytes += work
+            self._rest_operators += 1
         return result

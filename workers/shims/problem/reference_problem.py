@@ -250,7 +250,7 @@ class Problem:
     def _watched(
         self, model: Any, inputs: list[Any]
     ) -> tuple[dict[str, Any], bool, constant_parameters.Uses]:
-        """`flops` and `operators` of one call, empty if the model does not run under
+        """`work` and `operators` of one call, empty if the model does not run under
         dispatch modes; whether it has a convolution; and the uses of weights that do not show.
         """
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
@@ -268,9 +268,8 @@ class Problem:
         operators = (
             None if self.by_cases else trace.key(layout.values(outputs))
         )  # answers by cases are looked up
-        flops = counter.total or None
         return (
-            {"flops": flops, "operators": operators},
+            {"work": counter.work, "operators": operators},
             counter.convolves,
             constant_parameters.Uses(iterations.recurrent_names(model), gates.found),
         )

@@ -1,0 +1,80 @@
+"""Arithmetic of matrix products and convolutions, from a call of torch's operator or from the
+shapes that a profiler notes.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution"})
+"""Operators that torch's products, linear layers and convolutions are made of.  Attention is none
+of them: its softmax is not a product.
+"""
+
+CONVOLUTION = "aten::convolution"
+
+WITHIN = frozenset(
+    {
+        *PRODUCTS,
+        "aten::_convolution",
+        "aten::cudnn_convolution",
+        "aten::cudnn_convolution_transpose",
+        "aten::conv_depthwise3d",
+        "aten::_conv_depthwise2d",
+        "aten::slow_conv3d_forward",
+        "aten::_slow_conv2d_forward",
+        "aten::add_",
+    }
+)
+"""Operators that compute a product inside one of them; `add_` adds a convolution's bias."""
+
+
+def of_call(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    """FLOPs of one call of an operator; 0 if it is none of PRODUCTS, or only computes a shape."""
+    if func._schema.name not in PRODUCTS or type(result) is not torch.Tensor or result.is_meta:
+        return 0
+    with suppress(Exception):  # a formula that does not know these arguments
+        return int(flop_registry[func._overloadpacket](*args, **kwargs, out_val=result))
+    return 0
+
+
+def of_shapes(name: str, shapes: Sequence[Any], values: Sequence[Any]) -> int:
+    """FLOPs of an operator by the shapes of its arguments and the text of those that are numbers
+    or lists of them; 0 if it is none of PRODUCTS or the shapes do not tell.
+    """
+    if name not in PRODUCTS:
+        return 0
+    try:
+        return _of_convolution(shapes, values) if name == CONVOLUTION else _of_product(shapes)
+    except (ValueError, SyntaxError, TypeError, IndexError):
+        return 0
+
+
+def _of_product(shapes: Sequence[Any]) -> int:
+    """FLOPs by the last two matrices among the arguments, with a batch dimension or without."""
+    first, second = [shape for shape in shapes if len(shape) > 1][-2:]
+    if first[-1] != second[-2]:
+        raise ValueError(f"expected equal inner sizes, got {first} and {second}")
+    return 2 * int(math.prod(first)) * int(second[-1])
+
+
+def _of_convolution(shapes: Sequence[Any], values: Sequence[Any]) -> int:
+    """FLOPs by the arguments: input, weight, bias, stride, padding, dilation, transposed, …"""
+    image, weight = shapes[0], shapes[1]
+    places = image[2:]
+    if values[6] != "True":
+        stride, padding, dilation = (ast.literal_eval(values[index]) for index in (3, 4, 5))
+        places = [
+            (size + 2 * pad - spread * (width - 1) - 1) // step + 1
+            for size, width, step, pad, spread in zip(
+                places, weight[2:], stride, padding, dilation, strict=True
+            )
+        ]
+    return 2 * int(image[0] * math.prod(places) * math.prod(weight))

@@ -1,0 +1,46 @@
+"""The work of one call of the reference, by which a candidate's use of the library is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+MOST_PRODUCTS = 4096
+"""Most products of a call that are listed."""
+
+_LARGEST = 1 << 62
+"""Exclusive upper limit of every number of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceWork:
+    """Arithmetic and memory traffic of one call; empty if the model does not run under a dispatch
+    mode.
+    """
+
+    flops: int | None = None
+    """Floating-point operations by torch's formulas (workers/shims/problem/flops.py); None if it
+    counts none.
+    """
+    products: tuple[int, ...] = ()
+    """FLOPs of each matrix product and convolution, in the order of the calls; empty if there are
+    more than MOST_PRODUCTS.
+    """
+    rest_bytes: int = 0
+    """Bytes that all other operators read and write, or that a GPU moves in the time of their
+    arithmetic.
+    """
+    rest_operators: int = 0
+    """Number of those operators."""
+
+    @classmethod
+    def checked(cls, fields: dict[str, Any]) -> ReferenceWork:
+        """Read it from JSON written by the reference's process.  Raises ValueError."""
+        flops = None if fields["flops"] is None else int(fields["flops"])
+        products = tuple(int(each) for each in fields["products"])
+        rest = {name: int(fields[name]) for name in ("rest_bytes", "rest_operators")}
+        if len(products) > MOST_PRODUCTS or not all(
+            0 <= number < _LARGEST for number in (flops or 0, *products, *rest.values())
+        ):
+            raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
+        return cls(flops=flops, products=products, **rest)
