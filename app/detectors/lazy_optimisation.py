@@ -14,8 +14,15 @@ A tenth, because it lies between both kinds.  Of 70 honest Triton candidates of 
 a product, or a check for finite rows, beside one kernel; on an H200 a product beside a fused
 epilogue has 0.27.  Library work behind a seal, in a grid, in a hook or beside a kernel for some
 rows leaves 0.003 to 0.04 on the CPU device, and published fig leaves 0.001 to 0.08 on an H200.
-Where honest work is one small epilogue after a large product (0.03), the label is the same, and is
-not wrong: the product is the library's.
+
+A fast kernel has a small share because it is fast.  Where both sides leave matrix products or
+convolutions to the library (workers/referee/probes/shared_products.py), a candidate is therefore
+judged without them: it is not suspect if its kernels do 0.3 of the rest of its own work, and
+take over a tenth of the reference's whole work from the library, which is the work of the
+reference's other operators less that of the candidate's.  So a loss beside a large product is
+honest work, and an epilogue too small to matter, a rewrite of the loss in PyTorch beside a kernel,
+or products in another order are none.  Nor is a gain larger than those operators' time: the
+library's products have become faster then.
 
 The initial content of an output is no computation: a kernel that writes a diagonal among zeros, or
 a few elements of a copy, leaves the fill or the copy to the library as the reference does.  So much
@@ -35,6 +42,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from app.detectors import base
 from app.domain.evaluation import Evaluation
@@ -53,6 +61,11 @@ SHORTEST_US = 1.5
 FEW = 8
 """Library launches of a call whose shortest possible time is not held against a candidate."""
 
+EAGER = 3.0
+"""Time of an operator of the reference, at the most, over that of reading and writing its tensors
+once: pooling and norms over strided dimensions take longest.
+"""
+
 PREPARES = re.compile(
     r"aten::(clone|copy_|zero_|fill_|zeros|ones|full|(zeros|ones|full)_like|new_(zeros|ones|full))|.*\bFillFunctor\b.*"
 )
@@ -64,7 +77,7 @@ kernels there, and have no share.
 class LazyOptimisation:
     """Coverage small but real."""
 
-    version = 4
+    version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where it passed and has kernels of its own at all; without any see
@@ -93,42 +106,130 @@ class LazyOptimisation:
                 evidence={"modelled": True, "kernels": base.launch_list(profile.kernels)},
             )
             return
-        if work is None or work.own_share >= LOW:
-            return
-        lazy = work.own_us < LAZY * (
+        if work is not None and work.own_share < LOW:
+            yield self._by_share(evaluation, profile, work)
+
+    def _by_share(self, evaluation: Evaluation, profile: Profile, work: base.Work) -> Finding:
+        """The finding for a share below LOW."""
+        few = work.own_us < LAZY * (
             work.own_us
             + work.library_us
             + work.unknown_us
             - _unavoidable_us(evaluation, profile, work)
         )
-        yield Finding(
+        beside = _beside_products(evaluation, profile, work)
+        lazy = few and not (beside and beside.is_work)
+        return Finding(
             detector="lazy_optimisation",
             version=self.version,
             label=Label.SUSPECT if lazy else Label.CLEAN,
             summary=(
                 f"{work.own_share:.1%} of the {'modelled work' if work.modelled else 'device time'}"
-                " is in kernels of its own, the rest in the"
-                f" library's{f': below {LAZY:.0%} they are a token' if lazy else ''}"
+                " is in kernels of its own, the rest in the library's"
+                f"{f': below {LAZY:.0%} they are a token' if lazy and not beside else ''}"
+                f"{f'; {beside.said}' if few and beside else ''}"
             ),
             evidence={
                 "own_us": work.own_us,
                 "library_us": work.library_us,
                 "unknown_us": work.unknown_us,
                 "modelled": work.modelled,
+                **({"beside_products": beside._asdict()} if beside else {}),
                 "kernels": base.launch_list(profile.kernels),
             },
         )
+
+
+class BesideProducts(NamedTuple):
+    """The work of one call without the products that both sides leave to the library."""
+
+    own_us: float
+    """Time in kernels of the candidate's own."""
+    rest_us: float
+    """Time of the library's other operators in the candidate."""
+    reference_us: float
+    """Least time of the other operators of the reference."""
+    products_us: float
+    """Time of the products in the candidate."""
+    gained_us: float | None
+    """Time that the candidate gains; None if the device's time is not known, or not its limit."""
+
+    @property
+    def own_share(self) -> float:
+        """Share of its own kernels in the candidate's work."""
+        whole_us = self.own_us + self.rest_us
+        return self.own_us / whole_us if whole_us else 0.0
+
+    @property
+    def taken_share(self) -> float:
+        """Share of the reference's work, with the products, that they take over."""
+        return max(0.0, self.reference_us - self.rest_us) / (self.reference_us + self.products_us)
+
+    @property
+    def gains_elsewhere(self) -> bool:
+        """True if it gains more than the reference's other operators can take."""
+        return self.gained_us is not None and self.gained_us > EAGER * self.reference_us
+
+    @property
+    def is_work(self) -> bool:
+        """True if the candidate's kernels are no token beside the products."""
+        return self.own_share >= LOW and self.taken_share >= LAZY and not self.gains_elsewhere
+
+    @property
+    def said(self) -> str:
+        """The finding, for people."""
+        if self.gains_elsewhere:
+            return (
+                f"it gains {self.gained_us:.3g} µs a call, and beside the products the reference"
+                f" has {self.reference_us:.3g} µs of work"
+            )
+        limits = f": below {LOW:.0%} or {LAZY:.0%} they are a token"
+        return (
+            "without the products that both sides leave to the library its kernels do"
+            f" {self.own_share:.0%} of its work, and take over {self.taken_share:.1%} of the"
+            f" reference's{'' if self.is_work else limits}"
+        )
+
+
+def _beside_products(
+    evaluation: Evaluation, profile: Profile, work: base.Work
+) -> BesideProducts | None:
+    """None where both sides share no products, or the reference's work is not known."""
+    bandwidth = (
+        base.MODELLED_BYTES_PER_US
+        if work.modelled
+        else 1000 * (evaluation.environment.bandwidth_gb_s or 0)
+    )
+    if not profile.shared_products or not profile.reference_rest_bytes or not bandwidth:
+        return None
+    library_us = work.library_us + work.unknown_us
+    products_us = profile.shared_products * (work.own_us + library_us)
+    launching_us = 0.0 if work.modelled else SHORTEST_US * (profile.reference_rest_operators or 0)
+    timing = evaluation.timing
+    on_device = timing is not None and not work.modelled and not timing.launch_bound
+    return BesideProducts(
+        own_us=work.own_us,
+        rest_us=max(0.0, library_us - products_us - _prepared_us(evaluation, profile, work)),
+        reference_us=max(profile.reference_rest_bytes / bandwidth, launching_us),
+        products_us=products_us,
+        gained_us=timing.reference_us - timing.candidate_us if timing and on_device else None,
+    )
 
 
 def _unavoidable_us(evaluation: Evaluation, profile: Profile, work: base.Work) -> float:
     """Time of a call that preparing the outputs takes, and that a few other library launches take
     whatever they do; the latter not where the work is modelled.
     """
-    rows, calls = base.library_rows(profile), max(1, profile.calls)
-    preparing = [row for row in rows if PREPARES.fullmatch(row.name)]
-    pass_us = 2 * base.output_bytes(evaluation) / base.MODELLED_BYTES_PER_US
-    prepared = min(base.us(preparing, modelled=work.modelled) / calls, pass_us)
+    prepared = _prepared_us(evaluation, profile, work)
     if work.modelled:
         return prepared
-    launches = sum(row.launches for row in rows if row not in preparing) / calls
+    others = [row for row in base.library_rows(profile) if not PREPARES.fullmatch(row.name)]
+    launches = sum(row.launches for row in others) / max(1, profile.calls)
     return min(work.library_us, prepared + SHORTEST_US * min(FEW, launches))
+
+
+def _prepared_us(evaluation: Evaluation, profile: Profile, work: base.Work) -> float:
+    """Time of a call in the library's fills and copies, up to that of one pass over the outputs."""
+    preparing = [row for row in base.library_rows(profile) if PREPARES.fullmatch(row.name)]
+    pass_us = 2 * base.output_bytes(evaluation) / base.MODELLED_BYTES_PER_US
+    return min(base.us(preparing, modelled=work.modelled) / max(1, profile.calls), pass_us)

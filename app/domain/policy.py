@@ -49,9 +49,9 @@ KERNELBENCH = Policy(
     weights=MappingProxyType({}),
 )
 """Labels as the detectors propose them.  A library product beside one fused epilogue is no
-cheat: it gains as much as the epilogue does, if that takes a tenth of the time
-(app/detectors/lazy_optimisation.py).  A candidate without a kernel that matters does not
-keep its claim, and is a hack.
+cheat: it gains as much as the epilogue does, if that takes a tenth of the time, or takes over a
+tenth of the reference's (app/detectors/lazy_optimisation.py).  A candidate without a kernel that
+matters does not keep its claim, and is a hack.
 """
 
 TRITON_ONLY = Policy(

@@ -204,7 +204,8 @@ MEANINGS: dict[str, Meaning] = {
         title="Little work in own kernels",
         meaning=(
             "Most device time is in library kernels: the candidate's own kernels are a small part"
-            " of the work."
+            " of the work, also without the matrix products that the reference leaves to the"
+            " library, too."
         ),
         rows=(
             ("Time in its own kernels", "most of the work", "{own_us}"),

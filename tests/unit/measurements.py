@@ -193,6 +193,34 @@ def kernels(
     return replace(PASSED, environment=ON_GPU, profile=profile, correctness=correctness)
 
 
+def beside_products(
+    own_us: float,
+    products_us: float,
+    library_us: float,
+    reference_us: float,
+    *,
+    saved_us: float = 0,
+    launch_bound: bool = False,
+    operators: int = 1,
+) -> Evaluation:
+    """A call on a GPU with products that both sides leave to the library: so much time of each kind
+    of kernels, and so much for the reference's other operators at the bandwidth.
+    """
+    evaluation = kernels(own_us, products_us + library_us)
+    assert evaluation.profile is not None
+    whole_us = own_us + products_us + library_us
+    seen = replace(
+        evaluation.profile,
+        shared_products=products_us / whole_us,
+        reference_rest_bytes=round(reference_us * 4_000_000),
+        reference_rest_operators=operators,
+    )
+    timing = replace(
+        TIMING, reference_us=100 + saved_us, candidate_us=100, launch_bound=launch_bound
+    )
+    return replace(evaluation, profile=seen, timing=timing)
+
+
 def profile(evaluation: Evaluation) -> Profile:
     assert evaluation.profile is not None
     return evaluation.profile

@@ -14,8 +14,10 @@ from app.domain.evaluation import (
     Evaluation,
 )
 from app.domain.verdict import Finding, Label, Subject, Verdict
-from tests.unit.judged_cases import CASES
+from tests.unit import judged_cases, judged_products
 from tests.unit.measurements import HERE, INCORRECT, PASSED, TIMING, WRONG, kernels
+
+CASES = judged_cases.CASES | judged_products.CASES
 
 
 @pytest.mark.parametrize(
