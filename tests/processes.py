@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from app import process_stat
@@ -12,14 +13,18 @@ WATCHDOG = "app/watchdog.py"
 
 
 def children(pid: int) -> list[int]:
-    """Processes that the process's threads started; none where it is gone."""
+    """Processes that the process's threads started; none where it is gone.  Those of a thread that
+    ends meanwhile are another thread's.
+    """
+    found: list[int] = []
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
-        return [
-            int(child) for thread in threads for child in (thread / "children").read_text().split()
-        ]
     except (FileNotFoundError, ProcessLookupError):
         return []
+    for thread in threads:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def descendants(pid: int) -> list[int]:

@@ -12,6 +12,8 @@ SETTLED = 0.4
 """Share of the samples after which a footprint has to be flat: before it, caches
 fill and pools open.
 """
+LEAST_SAMPLES = 6
+"""Samples from which on the first settled ones and the last ones are others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,15 +23,6 @@ class Allowance:
     share: float = 0.0
     least: float = 0.0
     """In the figure's own unit."""
-
-
-def below(pid: int) -> list[int]:
-    """The process and all that it and its descendants have started."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    return [pid, *(other for child in children for other in below(int(child)))]
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
@@ -66,8 +59,10 @@ def grown(
     """Figures that are not flat, each with its values at the first settled sample and at the end.
 
     Each end is the median of three neighbouring samples, because a sample may meet a
-    process that is being taken apart.
+    process that is being taken apart.  Raises ValueError for fewer than LEAST_SAMPLES.
     """
+    if len(samples) < LEAST_SAMPLES:
+        raise ValueError(f"expected at least {LEAST_SAMPLES} samples, got {len(samples)}")
     found = {}
     start = int(len(samples) * SETTLED)
     for name, allowance in allowances.items():

@@ -20,6 +20,7 @@ from app.domain.evaluation import Status
 from app.domain.job import Job, JobOptions
 from tests.bench import footprint
 from tests.bench.footprint import Allowance
+from tests.processes import descendants
 from workers.worker import referee_client
 
 SAMPLES = 40
@@ -56,7 +57,7 @@ def job(number: int, device_class: str) -> Job:
 
 def sample(pid: int, problems: int) -> dict[str, float]:
     """Footprint of the referee and all below it."""
-    pids = footprint.below(pid)
+    pids = [pid, *descendants(pid)]
     return {
         "problems": problems,
         "descriptors": footprint.descriptors(pids[:1]),

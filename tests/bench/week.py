@@ -32,6 +32,7 @@ from app.settings import Settings
 from tests.bench import footprint
 from tests.bench.footprint import Allowance
 from tests.integration import fakes
+from tests.processes import descendants
 
 SAMPLES = 40
 CHUNK = 100
@@ -79,7 +80,7 @@ class Site:
 
     def sample(self, evaluations: int) -> dict[str, float]:
         """Every figure now."""
-        worker, web = footprint.below(self.worker.pid), footprint.below(self.web.pid)
+        worker, web = ([each.pid, *descendants(each.pid)] for each in (self.worker, self.web))
         redis = broker.describe(self.client.broker)
         with self.client.database.begin() as connection:
             row = connection.execute(
