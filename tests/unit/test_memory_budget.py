@@ -166,6 +166,18 @@ def test_an_evaluation_with_the_device_to_itself_ends_idle_processes_whatever_is
         assert given_back
 
 
+def test_idle_processes_are_ended_where_evaluations_leave_little() -> None:
+    """The contexts of idle references were in no reckoning: evaluations that took what they had
+    reserved ran out of memory, and one by one were repeated with the device to themselves.
+    """
+    given_back: list[bool] = []
+    room = MemoryBudget(100, lambda: 1000, lambda: given_back.append(True), slack_bytes=20)
+    with room.hold(60, Cancellation()), room.hold(20, Cancellation()):
+        assert not given_back  # 20 are left
+        with room.hold(1, Cancellation()):
+            assert given_back == [True]
+
+
 def test_memory_that_the_referee_caches_is_not_free_for_processes() -> None:
     """It is released first, since ended references take seconds to start again."""
     free, done = [40], []

@@ -20,7 +20,7 @@ from workers.protocol.control_channel import Command
 from workers.protocol.paths import LOCK_FOLDER
 from workers.referee.host import cpu_affinity
 from workers.referee.host.core_waker import CoreClaim, CoreWaker
-from workers.referee.host.device import Device, open_device
+from workers.referee.host.device import CONTEXT_BYTES, Device, open_device
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.health import Health
 from workers.referee.host.memory_budget import MemoryBudget
@@ -106,6 +106,7 @@ class Resources:
             lambda: self.references.end_idle(),
             lambda: not self.unreaped,
             self._release_cache,
+            self.device.references_kept * CONTEXT_BYTES,
         )
         self._claim = CoreClaim(lock_folder)
         bound = self.device.binds_to_core

@@ -55,8 +55,10 @@ leave so much.
 CONTEXTS_SHARE = 0.2
 """Share of a GPU's memory for the contexts of warm processes."""
 
-CONTEXT_BYTES = 600 << 20
-"""Memory that a process takes on a GPU before it has computed anything."""
+CONTEXT_BYTES = 680 << 20
+"""Memory that a process takes on a GPU before it has computed anything (H200: 640 MiB, references
+750 to 970).
+"""
 
 REFERENCE_SPARES_SHARE, REFERENCE_SPARES = 0.02, 4
 """Share of a GPU's memory for the contexts of references' processes that wait for a new problem,

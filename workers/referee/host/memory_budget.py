@@ -80,12 +80,16 @@ class MemoryBudget:
         give_back: Callable[[], None] = lambda: None,
         is_settled: Callable[[], bool] = lambda: True,
         release_cache: Callable[[], None] = lambda: None,
+        slack_bytes: int = 0,
     ) -> None:
         """`total_bytes`: memory for all evaluations together; None for unlimited.  `free_bytes`:
         memory free on the device now.  `give_back`: ends idle processes that hold memory.
         `is_settled`: whether the memory of ended processes is free by now.  `release_cache`:
-        releases memory that the referee caches, which no other process can take.
+        releases memory that the referee caches, which no other process can take.  `slack_bytes`:
+        idle processes are also ended where evaluations leave less than that: they are not part of
+        the total, and evaluations in flight take what they have reserved later.
         """
+        self._slack_bytes = slack_bytes
         self._release_cache = release_cache
         self._is_settled = is_settled
         self.total_bytes = total_bytes
@@ -139,6 +143,8 @@ class MemoryBudget:
                             other.overtaken += not self._fits_beside(turn, other)
                             other.beside.add(turn)
                         self._free -= turn.need
+                        if self._free < self._slack_bytes:
+                            self._give_back()
                         return turn.need
                     if not waits:
                         raise NotAtOnceError
