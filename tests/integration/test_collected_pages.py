@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -95,6 +98,21 @@ def test_pages_show_how_endpoints_are(collected, settings):
     assert '<dt>Models</dt><dd class="break">m, n</dd>' in page
     permit.done(None)
     limiter.close()
+
+
+def test_a_specification_is_shown_in_parts_and_as_json(collected):
+    site, web = collected
+    page = web.get(f"/collections/{site.rows('collections')[0].collection_id}").text
+    shown, _, folded = page.partition('id="spec-title"')[2].partition("<details>")
+    assert re.findall("<h3>(Problems|Strategy|Sampling)<", shown) == [
+        "Problems",
+        "Strategy",
+        "Sampling",
+    ]
+    assert "<dt>max tokens</dt>" in shown
+    assert "&#34;" not in shown, "no JSON outside the fold"
+    text = html.unescape(folded.partition('id="spec-json">')[2].partition("</pre>")[0])
+    assert json.loads(text)["name"] == "a"
 
 
 @pytest.mark.parametrize("sort", ["name", "-calls", "tokens", "-usd", "-rollouts"])

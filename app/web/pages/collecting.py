@@ -4,6 +4,7 @@ as it was sent.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,13 @@ from app.domain.request import ConflictError, MissingError
 from app.domain.user import Scope
 from app.store.browse import collecting, paging
 from app.store.collection import lifecycle
-from app.web import conversation, live_updates, request_context, table_export
+from app.web import (
+    conversation,
+    live_updates,
+    request_context,
+    specification_view,
+    table_export,
+)
 from app.web.charts import attempt_tree
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views
@@ -99,7 +106,8 @@ def page(collection_id: UUID) -> str:
     return flask.render_template(
         "collection.html",
         collection=collection,
-        spec=spec,
+        parts=specification_view.parts(spec),
+        spec_json=json.dumps(spec, indent=2),
         body=body,
         etag=etag,
         topics=",".join(TOPICS),
