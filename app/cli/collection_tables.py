@@ -10,6 +10,7 @@ import click
 from rich.table import Table
 
 from app.cli import output
+from app.collect import report
 from app.domain.collection.states import CollectionState
 from app.domain.collection.stop_reasons import FAULTS
 
@@ -141,19 +142,8 @@ def _of_cap(found: dict[str, Any], name: str, form: str) -> str:
 
 
 def _spent(found: dict[str, Any], name: str, form: str) -> str:
-    """The amount spent; `at most` where calls that told nothing count at their reserved maximum."""
-    spent, known = found["spent"][name], _reported(found).get(name)
-    is_bound = known is not None and spent > known and form.format(spent) != form.format(known)
-    return ("at most " if is_bound else "") + form.format(spent)
-
-
-def _reported(found: dict[str, Any]) -> dict[str, float]:
-    """Tokens and money of the calls that told them."""
-    calls = found["calls"]
-    return {
-        "tokens": sum(each["input_tokens"] + each["output_tokens"] for each in calls),
-        "usd": sum(each["usd"] for each in calls),
-    }
+    """The amount spent, or the limit that is known of it."""
+    return ("at most " if name in report.bounds(found) else "") + form.format(found["spent"][name])
 
 
 def _share(value: float | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +11,9 @@ from typing import Any
 from app.store.collection import figures, lifecycle
 from app.store.collection.lifecycle import Collection
 from app.store.database import Connection
+
+ROUNDING = 1e-6
+"""Relative difference of sums of money that are the same."""
 
 
 def progress(connection: Connection, name: str) -> dict[str, Any]:
@@ -39,6 +44,23 @@ def summary(connection: Connection, name: str) -> dict[str, Any]:
     usd = told["spent"]["usd"]
     told["usd_per_solved"] = usd / quality.solved if quality.solved and usd else None
     return told
+
+
+def bounds(found: Mapping[str, Any]) -> set[str]:
+    """Amounts that are spent at most, of a collection with its cost: calls that told nothing, or
+    are lost, count at what they had reserved.
+    """
+    calls = found["calls"]
+    reported = {
+        "tokens": sum(each["input_tokens"] + each["output_tokens"] for each in calls),
+        "usd": sum(each["usd"] for each in calls),
+    }
+    spent = found["spent"]
+    return {
+        name
+        for name, known in reported.items()
+        if spent[name] > known and not math.isclose(spent[name], known, rel_tol=ROUNDING)
+    }
 
 
 def _told(connection: Connection, collection: Collection) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.endpoints.rate_limit import Limiter
-from app.store import endpoints
+from app.store import endpoints, tables
 from app.store.collection import lifecycle, workers
 from app.web import create_app
 from tests.integration.collecting import CODE, LOCAL, Site, said, specification
@@ -98,6 +99,17 @@ def test_pages_show_how_endpoints_are(collected, settings):
     assert '<dt>Models</dt><dd class="break">m, n</dd>' in page
     permit.done(None)
     limiter.close()
+
+
+def test_amounts_with_maxima_in_them_are_at_most(collected, database):
+    site, web = collected
+    path = f"/collections/{site.rows('collections')[0].collection_id}"
+    assert "at most" not in web.get(path).text
+    with database.begin() as connection:
+        connection.execute(sa.update(tables.collections).values(spent_usd=9.5, spent_tokens=99_999))
+    page = web.get(f"{path}/live").text
+    assert page.count("at most $9.50") == 2
+    assert len(re.findall("at most 99.999", page)) == 2
 
 
 def test_a_specification_is_shown_in_parts_and_as_json(collected):

@@ -204,5 +204,10 @@ def _part(collection_id: UUID) -> str:
     actions: dict[str, list[str]] = {"running": ["pause", "stop"], "paused": ["resume", "stop"]}
     shown: list[Any] = actions.get(told["state"], []) if current_user().may(Scope.SUBMIT) else []
     return flask.render_template(
-        "_collection.html", told=told, rollouts=rollouts, actions=shown, asked=asked
+        "_collection.html",
+        told=told,
+        bounds=report.bounds(told),
+        rollouts=rollouts,
+        actions=shown,
+        asked=asked,
     )
