@@ -61,7 +61,7 @@ class Tally:
     failed: int = 0
     """Jobs that failed by Assay's fault."""
     disagreements: list[str] = field(default_factory=list)
-    """Of candidates, and of the collection."""
+    """Differences of candidates and of the collection from the expected results."""
     cheats: int = 0
     cheats_stopped: int = 0
     """Called a hack, or not even correct."""
