@@ -57,7 +57,7 @@ def is_unread(error: Exception) -> bool:
 
 
 def end_unread() -> NoReturn:
-    """End without a message; what is still buffered goes nowhere."""
+    """End without a message; buffered output goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
     sys.exit(UNREAD)
 

@@ -108,7 +108,7 @@ FIELDS: dict[str, Field] = {
 }
 
 ON_DEVICE = ("gpu", "device", "baseline")
-"""Fields of where and beside what an evaluation ran, which an answer without code has not."""
+"""Fields of an evaluation's device and baseline, which an answer without code has not."""
 
 ON_OUTCOME = frozenset({"correct", "status"})
 """Fields that say whether an answer is right: a filter that names one decides itself

@@ -88,7 +88,7 @@ def publish(database: Database, root: Path, out: Path, manifest: Manifest) -> No
     neither.
     """
     listed = {NAME, *(file.path for file in manifest.files)}
-    for path in list(root.rglob("*")):  # plans, and what an interrupted call left behind
+    for path in list(root.rglob("*")):  # plans, and remains of an interrupted call
         if path.is_file() and path.relative_to(root).as_posix() not in listed:
             path.unlink()
     try:

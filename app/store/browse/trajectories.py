@@ -211,8 +211,8 @@ def _lengths(connection: sa.Connection, trajectory_ids: list[UUID]) -> dict[UUID
 
 
 def _numbers(connection: sa.Connection, trajectory_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Trajectory → correct, hacks, best_speedup, over its evaluated turns: from the copy of what
-    counts: rows of one trajectory lie together.
+    """Trajectory → correct, hacks, best_speedup, over its evaluated turns: from `attempts`, where
+    the rows of one trajectory lie together.
     """
     key = attempts.c.trajectory_id
     query = (
