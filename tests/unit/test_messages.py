@@ -171,6 +171,17 @@ def test_weights_without_a_place_are_named_with_the_reason() -> None:
     assert weights.unmatched(model, {"weight": torch.zeros(2, 3)}, {"weight"}) == ""
 
 
+def test_a_weight_that_was_drawn_alike_under_another_name_has_a_place() -> None:
+    model = nn.Linear(3, 2)
+    alike = {"conv.weight": model.weight.detach().clone()}
+    assert weights.unmatched(model, alike, set()) == ""
+    assert weights.unmatched(model, {"conv.weight": torch.ones(2, 3)}, set())
+    model.codes = nn.Buffer(torch.ones(4).to(torch.float8_e4m3fn))
+    assert weights.unmatched(model, {"table": model.codes.clone()}, set()) == ""
+    # Its own name comes first: what shares a name with the problem stands for nothing else.
+    assert weights.unmatched(model, alike, {"weight"})
+
+
 CHECK = OutputCheck(
     index=0,
     dtype="float32",

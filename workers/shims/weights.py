@@ -91,18 +91,23 @@ def _unnamed(model: torch.nn.Module, given: set[str]) -> dict[str, torch.Tensor]
 
 
 def _are_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.dtype.itemsize == 1:  # torch.equal has no floats of one byte
+        one, other = one.view(torch.uint8), other.view(torch.uint8)
+    return torch.equal(one, other)
 
 
 def unmatched(model: torch.nn.Module, values: Mapping[str, torch.Tensor], given: set[str]) -> str:
     """Text that names the problem's weights without a counterpart in the model, and
-    why; "" if all have one.
+    why; "" if all have one.  A weight that the model drew alike under another name has one.
     """
     ours = dict(named(model))
+    renamed = [each.detach() for each in _unnamed(model, given).values()]
     found = [
         f"{name} ({_why(ours.get(name), value)})"
         for name, value in values.items()
-        if name not in given
+        if name not in given and not any(_are_alike(value, each) for each in renamed)
     ]
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return ", ".join(found[:MOST_NAMED]) + more
