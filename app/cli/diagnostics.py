@@ -209,14 +209,11 @@ def _device(device: devices.Device) -> Checks:
             found=f"{device.state}: {device.reason} ({device.changed_by})",
             todo=f"when that is mended: assay workers resume {device.device}",
         )
-    elif device.faults:
+    elif device.failing:
         yield Check(
             name=f"device {device.device}",
             outcome=CheckStatus.WARN,
-            found=(
-                f"{device.faults} starts or evaluations in a row failed by infrastructure"
-                " faults, none has succeeded since"
-            ),
+            found=device.failing,
             todo="read its worker's log; after some more it is quarantined",
         )
 

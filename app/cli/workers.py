@@ -260,6 +260,4 @@ def _why(device: devices.Device) -> str:
     """Reason of its state, or that an online device serves nothing."""
     if device.reason:
         return f"{device.reason} ({device.changed_by})"
-    if device.faults:
-        return f"{device.faults} faults in a row, none has succeeded since: read the worker's log"
-    return ""
+    return f"{device.failing}: read the worker's log" if device.failing else ""

@@ -65,6 +65,18 @@ class Device:
         """Place of the device."""
         return DeviceId(device_class=self.device_class, node=self.node, index=self.device_index)
 
+    @property
+    def failing(self) -> str:
+        """Sentence for people on an online device that serves nothing as far as is known, for
+        example because its GPU is not there; else empty.
+        """
+        if self.state != DeviceState.ONLINE or not self.faults:
+            return ""
+        return (
+            f"{self.faults} starts or evaluations in a row failed by infrastructure faults, none"
+            " has succeeded since"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Event:

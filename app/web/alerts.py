@@ -51,12 +51,13 @@ class Alert:
 
 
 def of_devices(listed: Sequence[Device], silent: Sequence[Device], now: datetime) -> list[Alert]:
-    """Devices in quarantine, and those without reports of their worker."""
+    """Devices in quarantine, those without reports of their worker, and those that fail."""
     found = [
         (device, f"is quarantined and takes no jobs: {device.reason or 'no reason given'}")
         for device in listed
         if device.state == "quarantined"
     ]
+    failing = [device for device in listed if device.failing and device not in silent]
     found += [
         (
             device,
@@ -71,6 +72,10 @@ def of_devices(listed: Sequence[Device], silent: Sequence[Device], now: datetime
     alerts = [
         Alert(tone="", subject=f"Device {device.device}", text=text, place=place)
         for device, text in found
+    ]
+    alerts += [
+        Alert(tone="warn", subject=f"Device {each.device}", text=each.failing, place=place)
+        for each in failing
     ]
     return _capped(alerts, "devices", place)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from app.domain import ids
@@ -61,6 +62,15 @@ def test_a_quarantined_device_is_named_with_its_reason() -> None:
 
 def test_a_device_that_signed_off_or_drains_is_no_alert() -> None:
     assert alerts.of_devices([device("offline"), device("draining")], [], NOW) == []
+
+
+def test_an_online_device_that_serves_nothing_is_an_alert() -> None:
+    failing = replace(device(), faults=2)
+    (found,) = alerts.of_devices([failing, replace(device("offline"), faults=2)], [], NOW)
+    assert (found.tone, found.subject) == ("warn", "Device vm.0")
+    assert found.text.startswith("2 starts or evaluations in a row failed")
+    (silent,) = alerts.of_devices([failing], [failing], NOW)
+    assert "heartbeat" in silent.text
 
 
 def test_a_silent_device_is_named_with_the_time_since_it_reported() -> None:
