@@ -98,7 +98,7 @@ def folder_in_place_of(path: Path) -> Iterator[Path]:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise BadInputError(f"{path}: expected no such folder or an empty one")
     draft = path.with_name(f".{path.name}.new")
-    shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
     draft.mkdir(parents=True)
     try:
         yield draft

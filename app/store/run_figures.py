@@ -62,7 +62,7 @@ class Recent:
     evaluations: int
     """Valid ones among the latest."""
     hack_ratio: float | None
-    """As in `Figures`: of the whole run."""
+    """Share of hacks in the whole run, as in `Figures`."""
     rewards: dict[str, float]
     """Mean of each reward over those evaluations."""
 

@@ -199,8 +199,8 @@ class Fleet:
             each.request()
 
     def end_on_signals(self) -> None:
-        """Let SIGINT and SIGTERM stop all evaluations, so that a bench prints what it has; a second
-        signal ends it at once.
+        """Let SIGINT and SIGTERM stop all evaluations, so that a bench prints its rows so far; a
+        second signal ends it at once.
         """
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
@@ -216,7 +216,7 @@ class Fleet:
             threading.Thread(target=work, daemon=True).start()
 
     def _end_by_force(self) -> None:
-        """End what an evaluation waits for, and at last this process."""
+        """End the processes that evaluations wait for, and at last this one."""
         if not self._closed.wait(STOPPING_S):
             self.host.close()
             if not self._closed.wait(ENDING_S):

@@ -6,9 +6,9 @@ comparison with Assay's.
                                                                    problem
 
 `run` starts that as a process of its own, and anew where it ends by force or takes longer than
-`PATIENCE_S` for a problem.  5 correctness and 100 timed trials, events, fp32.  What
-KernelBench imports and does not use for this (clients of models, .env files, progress bars) is
-replaced where it is not installed.
+`PATIENCE_S` for a problem.  5 correctness and 100 timed trials, events, fp32.  Imports of
+KernelBench that it does not use for this (clients of models, .env files, progress bars) are
+replaced where they are not installed.
 """
 
 import importlib
