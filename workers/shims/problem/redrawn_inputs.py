@@ -8,7 +8,7 @@
 * Of a mask of equal values an eighth is inverted.
 * Floating-point inputs of equal values (an initial state of zeros, a weight of ones) and
   numbers (a gate of zero, a temperature) are drawn around that value; the rows of one with two
-  values (a unit matrix) are permuted.
+  values (a unit matrix) are permuted, those of one with more are blended (blended_tables.py).
 
 If the reference does not run on all of them together, those are kept on which it runs alone.  This
 does not guard against other positions without a gap, and integers outside of tensors, which shapes
@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.shims.problem import input_domain, local_changes
+from workers.shims.problem import blended_tables, input_domain, local_changes
 
 REDRAWN_BYTES = 64 << 20
 """Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU
@@ -79,6 +79,8 @@ def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
 
 
 def _redrawn_in_part(x: torch.Tensor, sizes: Collection[int]) -> torch.Tensor:
+    if _is_table(x):
+        return blended_tables.blended(x, in_part=True)
     if x.dim() > 1 and _is_uniform(x):
         return local_changes.in_secluded_places(
             x, lambda part: _redrawn(part, (), turned=TURNED_IN_PART)
@@ -127,7 +129,10 @@ def _may_differ(x: Any, sizes: Collection[int]) -> bool:
         if _is_uniform(x):
             is_small = abs(float(x.flatten()[0])) < LARGEST_VALUE
             return is_small and (int(x.numel()) == 1 or not input_domain.are_normed(x))
-        return x.dim() > 1 and _has_two_values(x)
+        if _is_table(x):
+            is_small = float(x.abs().amax()) < LARGEST_VALUE
+            return is_small and blended_tables.may_be_blended(x)
+        return int(x.dim()) > 1
     if x.dtype == torch.bool:
         return int(x.numel()) > 1
     if _is_uniform(x):
@@ -150,6 +155,11 @@ def _adds_up(x: torch.Tensor, sizes: Collection[int]) -> bool:
 
 def _may_be_index(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and not x.is_floating_point()
+
+
+def _is_table(x: torch.Tensor) -> bool:
+    """Test for floating-point numbers of more than two values."""
+    return x.is_floating_point() and not _has_two_values(x)
 
 
 def _has_two_values(x: torch.Tensor) -> bool:
@@ -192,6 +202,8 @@ def _redrawn(x: Any, sizes: Collection[int], *, turned: float = TURNED) -> Any:
         return x[torch.randperm(len(x), device=x.device)]
     if x.is_floating_point() and _is_uniform(x):
         return _moved_number(x) if x.numel() == 1 else _about(x)
+    if _is_table(x):
+        return blended_tables.blended(x)
     if x.is_floating_point() or x.dtype == torch.bool or not _is_uniform(x):
         return _turned(x, turned) if _is_uniform(x) else _permuted(x)
     highest = int(x.flatten()[0])
