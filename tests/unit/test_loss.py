@@ -266,15 +266,15 @@ TRAINED = (0, 2, 3)
 """Turns that a masked dialogue learns: all but the planted answer."""
 
 
-def four_turns(kind: Kind) -> examples.Example:
-    """A dialogue of four turns; its first prompt quotes an exchange."""
+def four_turns(kind: Kind, quoting: int = 0, quoted: str = QUOTED) -> examples.Example:
+    """A dialogue of four turns; the prompt of one quotes an exchange."""
     turns = []
     for number, answer in enumerate(ANSWERS):
         said = [{"role": "user", "content": f"ask {number}"}]
-        if number == 0:
+        if number == quoting:
             said = [
                 {"role": "user", "content": "how?"},
-                {"role": "assistant", "content": QUOTED},
+                {"role": "assistant", "content": quoted},
                 *said,
             ]
         turns.append(Exchange.read(number, json.dumps(said), answer.encode()))
@@ -313,14 +313,21 @@ SFT = [
 ]
 
 
+@pytest.mark.parametrize(("quoting", "quoted"), [(0, QUOTED), (2, "first"), (3, "planted")])
 @pytest.mark.parametrize(("name", "kind"), SFT)
 def test_rows_learn_the_chosen_answers_and_nothing_that_is_only_shown(
-    name: str, kind: Kind
+    name: str, kind: Kind, quoting: int, quoted: str
 ) -> None:
-    row = formats.find(name).render(four_turns(kind))
+    """Also where the prompt of a later turn quotes an answer word for word."""
+    row = formats.find(name).render(four_turns(kind, quoting, quoted))
     expected = [ANSWERS[turn] for turn in TRAINED] if kind is Kind.MASKED else ANSWERS[-1:]
     assert learnt(name, row) == expected
     assert "planted" in json.dumps(row), "it is shown"
+
+
+@pytest.mark.parametrize("quoting", [0, 1, 3])
+def test_a_quoted_answer_is_told_from_the_answers_of_the_dialogue(quoting: int) -> None:
+    assert four_turns(Kind.TRAJECTORY, quoting, "first").quotes_answers
 
 
 @pytest.mark.parametrize(
