@@ -50,3 +50,53 @@ def test_numbers_of_one_sign_stay_away_from_zero(sign: int) -> None:
     nearest = sign * float(steps.abs().min())
     assert 800 < int((sparse == nearest).sum()) < 980
     assert bool((sparse * sign > 0).all())
+
+
+def test_most_resampled_rows_are_copies_of_three() -> None:
+    """So an expert receives more tokens than its capacity."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 512, 4)
+    resampled = applied(Variant.RESAMPLED, x)[0]
+    counts = resampled.unique(dim=0, return_counts=True)[1].sort(descending=True).values
+    assert 0.65 < float(counts[:3].sum()) / 512 < 0.85
+    assert 0.35 < float(counts[0]) / 512 < 0.55
+    assert len(counts) > 64
+    assert set(map(tuple, resampled.tolist())) <= set(map(tuple, x[0].tolist()))
+
+
+def test_a_mask_gets_rows_that_hide_all_and_rows_that_hide_nothing() -> None:
+    torch.manual_seed(0)
+    mask = (torch.rand(256, 64) < 0.1).float()
+    sums = applied(Variant.CONSTANT_ROWS, mask).sum(dim=1)
+    assert {0.0, 64.0} <= set(sums.tolist())
+    assert int((sums == 64).sum()) < 32
+
+
+@pytest.mark.parametrize(
+    "classes", [torch.randint(0, 16, (1024,)), torch.randint(3, 19, (512, 2), dtype=torch.int32)]
+)
+def test_most_classes_are_empty_in_resampled_inputs(classes: torch.Tensor) -> None:
+    torch.manual_seed(0)
+    _, drawn = applied(Variant.RESAMPLED, [torch.randn(1024, 4), classes])
+    assert (drawn.shape, drawn.dtype) == (classes.shape, classes.dtype)
+    rows = set(map(tuple, drawn.reshape(len(drawn), -1).tolist()))
+    assert len(rows) <= 3
+    assert rows <= set(map(tuple, classes.reshape(len(classes), -1).tolist()))
+    assert torch.equal(applied(Variant.SCALED, [classes])[0], classes)
+
+
+@pytest.mark.parametrize(
+    "integers",
+    [
+        [torch.randperm(64)],  # a permutation
+        [torch.randint(0, 30, (2, 64))],  # ends of edges
+        [torch.randint(0, 4, (64,)).sort().values],  # segments
+        [torch.tensor([5, 3, 3, 5] * 4)],  # sizes of groups of 64 rows
+        [torch.randint(-1, 4, (64,))],  # negative for none
+        [torch.randint(0, 4, (64,)), torch.randint(0, 4, (64,))],  # may belong together
+        [torch.rand(64) < 0.5],
+    ],
+)
+def test_other_integers_are_not_resampled(integers: list[torch.Tensor]) -> None:
+    _, *drawn = applied(Variant.RESAMPLED, [torch.randn(64, 4), *integers])
+    assert all(map(torch.equal, drawn, integers))

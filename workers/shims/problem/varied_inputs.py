@@ -2,15 +2,15 @@
 (workers/protocol/input_variants.py).
 
 Only floating-point tensors are changed, and only if the structure of the inputs is preserved
-(input_domain.py).  The reference's process and the referee test whether the reference is well
-conditioned on them.  All changes draw from torch's seeded generator.
+(input_domain.py); of integers, classes are resampled.  The reference's process and the referee test
+whether the reference is well conditioned on them.  All changes draw from torch's seeded generator.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ import torch
 from workers.protocol import layout
 from workers.protocol.input_variants import CHECKED, Variant
 from workers.protocol.roundoff import computable
-from workers.shims.problem import input_domain, local_changes
+from workers.shims.problem import input_domain, local_changes, redrawn_inputs
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 
@@ -28,6 +28,14 @@ CONSTANT_ROWS_SHARE, ROW_SAMPLE = 1 / 16, 255
 """Share of rows made constant, and the number of a row's elements from which its
 value is the median.
 """
+
+CROWDED_ROWS, CROWDED_SHARE = 3, 0.75
+"""Number of rows of which most of the resampled ones are copies, and their share: an expert, a
+bucket or a cluster receives more of them than of the problem's own inputs.
+"""
+
+FULL_ROWS = 0.5
+"""Share of the constant rows of whole numbers, such as a mask, that hold the largest of all."""
 
 FAINT_BITS = (4, 12)
 """Bits by which faint rows are smaller.  Their mean square is then near the epsilons of norms, so
@@ -61,7 +69,8 @@ def applied(variant: Variant, value: Any, decided: Decided | None = None) -> Any
     """The inputs with a variant's change; draws from torch's seeded generator.
 
     `decided`: decisions known for the problem; new ones are added."""
-    return _applied(variant, value, {} if decided is None else decided, itertools.count())
+    changed = _applied(variant, value, {} if decided is None else decided, itertools.count())
+    return _with_crowded_classes(changed) if variant == Variant.RESAMPLED else changed
 
 
 def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[int]) -> Any:
@@ -172,12 +181,50 @@ def _spread(x: torch.Tensor) -> torch.Tensor:
     ) * (x.numel() // 3)
 
 
-def _resampled(x: torch.Tensor) -> torch.Tensor:
+def _resampled(x: torch.Tensor, crowded: float = CROWDED_SHARE) -> torch.Tensor:
     dimension = next((place for place, size in enumerate(x.shape) if size > 1), None)
     if dimension is None:
         return x
     size = x.shape[dimension]
-    return x.index_select(dimension, torch.randint(0, size, (size,), device=x.device))
+    few = torch.randperm(size, device=x.device)[:CROWDED_ROWS]
+    rows = torch.where(
+        torch.rand(size, device=x.device) < crowded,
+        few[(len(few) * torch.rand(size, device=x.device) ** 2).long()],  # most of the first
+        torch.randint(0, size, (size,), device=x.device),
+    )
+    return x.index_select(dimension, rows)
+
+
+def _with_crowded_classes(inputs: Any) -> Any:
+    """The inputs with classes resampled, so that most of them are empty.  Only the single tensor of
+    integers among the inputs: several may belong together (ends of an edge, sizes of groups).
+    """
+    leaves = list(layout.values(inputs))
+    places = [at for at, x in enumerate(leaves) if _is_integer(x)]
+    sizes = {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
+    if len(places) != 1 or not _are_classes(leaves[places[0]], sizes):
+        return inputs
+    leaves[places[0]] = _resampled(leaves[places[0]], crowded=1)
+    return redrawn_inputs.with_leaves(inputs, leaves)
+
+
+def _is_integer(x: Any) -> bool:
+    if not isinstance(x, torch.Tensor) or x.dtype == torch.bool:
+        return False
+    return not x.is_floating_point() and not x.is_complex() and x.numel() > 1
+
+
+def _are_classes(x: torch.Tensor, sizes: Collection[int]) -> bool:
+    """Test for integers of which each may occur any number of times, at every place along the first
+    dimension: most occur several times, in no order, and their sum is no input's length.
+    """
+    rows = x.shape[0]
+    if x.numel() > input_domain.LOOKED_AT or rows * rows < x.numel() or int(x.min()) < 0:
+        return False
+    if bool((x.diff(dim=0) >= 0).all()) or int(x.sum()) in sizes:
+        return False
+    values: torch.Tensor = x.unique()  # type: ignore[no-untyped-call]
+    return 2 * len(values) <= x.numel()
 
 
 def _with_edges(x: torch.Tensor) -> torch.Tensor:
@@ -207,5 +254,8 @@ def _with_constant_rows(x: torch.Tensor) -> torch.Tensor:
     chosen = torch.rand(len(rows), device=x.device) < CONSTANT_ROWS_SHARE
     chosen[torch.randint(len(rows), (1,), device=x.device)] = True
     sample = rows[chosen, :ROW_SAMPLE]
-    rows[chosen] = sample.gather(1, sample.abs().float().median(dim=1, keepdim=True).indices)
+    value = sample.gather(1, sample.abs().float().median(dim=1, keepdim=True).indices)
+    if input_domain.is_whole(x):  # of a mask, rows that hide all, and rows that hide nothing
+        value = torch.where(torch.rand_like(value) < FULL_ROWS, x.amax(), value)
+    rows[chosen] = value
     return rows.view(x.shape)
