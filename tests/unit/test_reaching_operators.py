@@ -204,6 +204,7 @@ def test_other_integers_keep_their_range(model: Callable[..., Any]) -> None:
         lambda: torch.randint(0, 2, (64, 50)),  # a mask
         lambda: torch.randint(-128, 128, (64, 50), dtype=torch.int8),  # all that the type has
         lambda: torch.randint(-500, 500, (64, 50)),
+        lambda: torch.randint(0, 2**31 - 1, (64, 50), dtype=torch.int32),  # bits without the sign
     ],
 )
 def test_integers_of_both_signs_and_masks_keep_their_range(
@@ -247,3 +248,18 @@ def test_positions_without_a_gap_change_places_where_they_are_only_read(
 )
 def test_other_positions_without_a_gap_stay(model: Callable[..., Any]) -> None:
     assert not _plan(model, _normal, lambda: torch.arange(64)).fixed
+
+
+@pytest.mark.parametrize("ignored", [0, -1, 255])
+def test_labels_that_a_loss_ignores_occur(ignored: int) -> None:
+    def draw() -> torch.Tensor:
+        return torch.randint(1, 32, (64,))
+
+    def loss(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(x, labels, ignore_index=ignored)
+
+    plan = _plan(loss, _normal, draw)
+    assert plan.named == ((1, float(ignored)),)
+    _, labels = reaching_inputs.applied(Variant.NAMED, plan, [_normal(), draw()])
+    assert 0 < int((labels == ignored).sum()) < 32
+    assert not _plan(functional.cross_entropy, _normal, draw).named

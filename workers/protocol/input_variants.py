@@ -30,9 +30,10 @@ class Variant(IntEnum):
     the tensor: a scale divides.
     """
     CONSTANT_ROWS = 5
-    """Some rows along the last dimension are filled with one of their values, of median size.  Not
-    every second row: then the keys of an attention would be equal, and published kernels that
-    invert a triangular matrix by its powers would lose all digits, the reference none.
+    """Some rows along the last dimension are filled with one of their values, of median size; of
+    whole numbers (a mask) half of them with the largest.  Not every second row: then the keys of an
+    attention would be equal, and published kernels that invert a triangular matrix by its powers
+    would lose all digits, the reference none.
     """
     EDGES = 6
     """An eighth, except at both ends of every dimension: elements that a wrong mask
@@ -50,7 +51,9 @@ class Variant(IntEnum):
     MILD = 9
     """Twice as large; inputs within 0 … 1 or −1 … 1: half.  For references with a small domain."""
     RESAMPLED = 10
-    """Rows along the first dimension with more than one, resampled with replacement."""
+    """Rows along the first dimension with more than one, resampled with replacement; three quarters
+    of them are copies of three rows.  Classes of integers: all of them.
+    """
 
     REDRAWN = 11
     """Integer inputs that are the same in every draw, drawn anew within their range
@@ -64,7 +67,7 @@ class Variant(IntEnum):
     """
     NAMED = 14
     """Some elements replaced by a value that the reference compares the input with:
-    a padding index, NaN.
+    a padding index, a label that a loss ignores, NaN.
     """
     UNSORTED = 15
     """Sorted inputs shuffled, if the reference sorts them."""
@@ -116,7 +119,7 @@ TIED = frozenset(
 )
 """Variants with equal values: a sort or a top-k may count any of them as the first."""
 
-CLOSER = {Variant.REDRAWN: 4.0, Variant.LOCAL: 30.0}
+CLOSER = {Variant.REDRAWN: 4.0, Variant.NAMED: 30.0, Variant.LOCAL: 30.0}
 """Variants on which kernels round as usual: the largest error of a right answer, in multiples of
 the least limit for its type (workers/protocol/roundoff.py).  On others it is 2 %.
 """

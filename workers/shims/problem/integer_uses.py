@@ -136,9 +136,10 @@ class IntegerUses:
 
 
 def _beyond(x: torch.Tensor) -> list[float]:
+    """Values beyond the range of these; none if they fill what their type has above zero (bits)."""
     least, most = map(int, torch.aminmax(x))
     limits = torch.iinfo(x.dtype)
-    if least < 0 or most < LEAST_RANGE:
+    if least < 0 or most < LEAST_RANGE or most > limits.max // 2:
         return []
     factor = WIDENED_LONG if x.dtype == torch.int64 else WIDENED
     values = (-most, 1 - most, factor * most + 1)

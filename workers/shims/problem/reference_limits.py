@@ -141,6 +141,12 @@ _SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
 make something, but no answer.
 """
 
+_LABELS = frozenset({"aten::nll_loss_forward", "aten::nll_loss2d_forward"})
+"""Losses of labels, their second argument, without those that equal the last one."""
+
+USUALLY_IGNORED = -100
+"""Label that these losses ignore where the problem names none."""
+
 _NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
 
 
@@ -207,6 +213,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._name(args[0], math.nan)
         elif name in _EQUALITIES:
             self._name(args[0], _number(args[1]))
+        elif name in _LABELS and args[-1] != USUALLY_IGNORED:
+            self._name(args[1], float(args[-1]))
         elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
             self.searched.add(self._leaves[_identity(args[_SEARCHES[name]])])
         factor = softmax_arguments.missed(name, args, kwargs)
