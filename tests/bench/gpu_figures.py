@@ -314,13 +314,13 @@ def compiled(fleet: Fleet) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("layer_norm", "swiglu_half"):
         case = next(case for case in zoo.cases() if case.name == f"honest/{name}_triton")
-        job = job(spec_of(case, budget=0.5))
-        job = replace(job, options=replace(job.options, baselines=BASELINES))
+        plain = job(spec_of(case, budget=0.5))
+        asked = replace(plain, options=replace(plain.options, baselines=BASELINES))
         began = time.perf_counter()
-        evaluation, _ = measure(job, fleet.host)
+        evaluation, _ = measure(asked, fleet.host)
         alike = lambda other: measure(other, fleet.host)[0]  # noqa: E731
         evaluation = compiled_baselines.added(
-            evaluation, job, fleet.host.baselines, alike, Cancellation()
+            evaluation, asked, fleet.host.baselines, alike, Cancellation()
         )
         timing = evaluation.timing
         found[name] = {
