@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import cast
 
 import pytest
@@ -87,3 +88,15 @@ def test_stored_evaluations_come_back(tmp_path):
     found = Evaluations.load(tmp_path / "evaluations.json")
     assert found.rows == stored.rows
     assert [each["score"] for each in found.of(key_of("p", b"source"), ASSAY)] == [1.0]
+
+
+def test_a_plot_fills_its_width(tmp_path):
+    curve = {"step": [1, 30, 60], "mean": [0.1, 0.4, 0.9], "interval": [(0.0, 0.2)] * 3}
+    figures.save_plot(tmp_path / "plot.svg", {"TRLOO": curve}, title="t", y_label="y", top=1.0)
+    text = (tmp_path / "plot.svg").read_text()
+    drawn = re.findall(r'points="([^"]+)"', text)[:2]  # the interval, and the line
+    for points in drawn:
+        across = [float(point.split(",")[0]) for point in points.split()]
+        assert (min(across), max(across)) == (figures.LEFT, figures.RIGHT)
+    ticks = re.findall(r'<text x="([\d.]+)" y="252"', text)
+    assert float(ticks[-1]) == figures.RIGHT

@@ -16,6 +16,8 @@ Rows = Sequence[Mapping[str, Any]]
 
 LAST = 10
 """Steps at the end over which methods are compared."""
+LEFT, RIGHT = 58, 706
+"""Ends of a plotting area in pixels: the chart's own places across are percentages of it."""
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 COLOURS = ("#1f5fa8", "#b4541a", "#2f7d4f", "#7a3f9d")
 
@@ -114,24 +116,40 @@ def _svg(plots: Sequence[Any], title: str) -> str:
         f'<rect width="720" height="{height}" fill="#fff"/>',
     ]
     for tick in first.y_ticks:
-        parts.append(f'<line x1="58" x2="706" y1="{tick.at}" y2="{tick.at}" stroke="#ddd"/>')
+        parts.append(
+            f'<line x1="{LEFT}" x2="{RIGHT}" y1="{tick.at}" y2="{tick.at}" stroke="#ddd"/>'
+        )
         parts.append(f'<text x="52" y="{tick.at + 4}" text-anchor="end">{tick.label}</text>')
     parts += [
-        f'<text x="{tick.at}" y="252" text-anchor="middle">{tick.label}</text>'
+        f'<text x="{_pixels(tick.at)}" y="252" text-anchor="middle">{tick.label}</text>'
         for tick in first.x_ticks
     ]
     parts.append(f'<text x="382" y="272" text-anchor="middle">{escape(first.x_label)}</text>')
     parts.append(f'<text x="2" y="14">{escape(first.y_label)}</text>')
     for number, plot in enumerate(plots):
         if area := plot.lines[0].area:
-            parts.append(f'<polygon points="{area}" fill="{COLOURS[number]}" fill-opacity="0.15"/>')
+            parts.append(
+                f'<polygon points="{_stretched(area)}" fill="{COLOURS[number]}"'
+                ' fill-opacity="0.15"/>'
+            )
     for number, plot in enumerate(plots):
         look = (
             f'fill="none" stroke="{COLOURS[number]}" stroke-width="1.8"'
             f' stroke-dasharray="{DASHES[number]}"'
         )
-        parts += [f'<polyline points="{path}" {look}/>' for path in plot.lines[0].paths]
+        parts += [f'<polyline points="{_stretched(path)}" {look}/>' for path in plot.lines[0].paths]
         y = 286 + 18 * number
         parts.append(f'<polyline points="62,{y} 102,{y}" {look}/><text x="110" y="{y + 4}">')
         parts.append(f"{escape(plot.lines[0].name)}</text>")
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _pixels(across: float) -> float:
+    """Place across in pixels, of a percentage."""
+    return round(LEFT + across / 100 * (RIGHT - LEFT), 1)
+
+
+def _stretched(points: str) -> str:
+    """Points of a polyline with their places across in pixels."""
+    pairs = (point.split(",") for point in points.split())
+    return " ".join(f"{_pixels(float(x))},{y}" for x, y in pairs)
