@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -91,7 +91,8 @@ def test_stored_evaluations_come_back(tmp_path):
 
 
 def test_a_plot_fills_its_width(tmp_path):
-    curve = {"step": [1, 30, 60], "mean": [0.1, 0.4, 0.9], "interval": [(0.0, 0.2)] * 3}
+    curve: dict[str, list[Any]] = {"step": [1, 30, 60], "mean": [0.1, 0.4, 0.9]}
+    curve["interval"] = [(0.0, 0.2)] * 3
     figures.save_plot(tmp_path / "plot.svg", {"TRLOO": curve}, title="t", y_label="y", top=1.0)
     text = (tmp_path / "plot.svg").read_text()
     drawn = re.findall(r'points="([^"]+)"', text)[:2]  # the interval, and the line
