@@ -1,9 +1,7 @@
 """KernelBench's own evaluation of problems against themselves, from a checkout, for
 comparison with Assay's.
 
-    python -m tests.bench.kernelbench_own KERNELBENCH 1/1 2/4      in this process: a
-                                                                   line of JSON a
-                                                                   problem
+    python -m tests.bench.kernelbench_own KERNELBENCH 1/1 2/4     # a line of JSON a problem
 
 `run` starts that as a process of its own, and anew where it ends by force or takes longer than
 `PATIENCE_S` for a problem.  5 correctness and 100 timed trials, events, fp32.  Imports of

@@ -3,11 +3,11 @@
     python3 -m tests.bench.rl_proof all --out DIR                   on a GPU: every stage
     python3 -m tests.bench.rl_proof all --device cpu --out DIR      in the interpreter, tiny
     python3 -m tests.bench.rl_proof live kernelgym --out DIR        some stages
-    python3 -m tests.bench.rl_proof judge --out DIR                 judges stored evaluations again,
-                                                                    where the store's
-                                                                    packages are; then train, report
-    python3 -m tests.bench.rl_proof plot --out DIR                  plots, where the web UI's
-                                                                    packages are
+    python3 -m tests.bench.rl_proof judge --out DIR                 judges stored evaluations again;
+                                                                    then train, report
+    python3 -m tests.bench.rl_proof plot --out DIR                  plots
+
+`judge` needs the packages of the store, `plot` those of the web UI.
 
 Stages, each of which adds to DIR and goes on from its content:
 

@@ -11,9 +11,8 @@ job ran where it should not, or did not pass.  `--jobs` is for each device that 
     pinned       in turn to each device
     shared       by class: a free device takes the next
     quarantined  by class, and some pinned to the last device; an eighth into them `assay workers
-                 quarantine` takes that
-                 one out: the others do the rest, and jobs pinned there wait for
-                 `assay workers resume`
+                 quarantine` takes that one out: the others do the rest, and jobs pinned there wait
+                 for `assay workers resume`
 """
 
 from __future__ import annotations
