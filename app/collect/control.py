@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from celery import Celery
 
-from app.collect.sweep import sweep
+from app.collect.sweep import settle_stopped, sweep
 from app.domain.collection.states import CollectionState
 from app.domain.request import ConflictError, RequestError
-from app.store import jobs
 from app.store.collection import lifecycle
 from app.store.database import Database
 
@@ -58,10 +57,7 @@ def stop(database: Database, name: str, by: str) -> None:
         stopped = lifecycle.stop(connection, collection.collection_id, reason)
     if not stopped:
         _expect(collection.state, CollectionState.STOPPED, name)
-    with database.begin() as connection:  # every claim of a call sees the state by now
-        pointless = lifecycle.settle_stopped(connection, collection.collection_id, reason)
-        for job_id in pointless:
-            jobs.withdraw(connection, job_id)
+    settle_stopped(database, collection.collection_id, reason)
 
 
 def _expect(state: CollectionState, wanted: CollectionState, name: str) -> None:

@@ -4,11 +4,14 @@ ended unnoticed, deadlines.
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from celery import Celery
 
 from app import broker as messages
 from app import routing
 from app.collect import send
+from app.store import jobs
 from app.store.collection import calls, lifecycle, trees
 from app.store.collection.trees import Due
 from app.store.database import Connection, Database
@@ -31,6 +34,7 @@ def sweep(database: Database, broker: Celery, endpoint: str, *, waiting: int = 0
             pass
         with database.begin() as connection:
             _settle(connection)
+        _settle_stopped(database)
         held = messages.depth(broker, routing.generate_queue(endpoint)) + waiting
         with database.begin() as connection:
             rollouts = trees.due(connection, endpoint)
@@ -49,6 +53,22 @@ def _settle_lapsed(database: Database) -> bool:
         if settled is not None and settled.given_up:
             trees.mark_due(connection, settled.rollout_id)
     return settled is not None
+
+
+def _settle_stopped(database: Database) -> None:
+    with database.begin() as connection:
+        stopped = lifecycle.half_stopped(connection)
+    for collection_id, reason in stopped:
+        settle_stopped(database, collection_id, reason)
+
+
+def settle_stopped(database: Database, collection_id: UUID, reason: str) -> None:
+    """End the rollouts of a collection whose stop is committed, so that every claim of a call sees
+    it, and withdraw their evaluations.
+    """
+    with database.begin() as connection:
+        for job_id in lifecycle.settle_stopped(connection, collection_id, reason):
+            jobs.withdraw(connection, job_id)
 
 
 def _settle(connection: Connection) -> None:

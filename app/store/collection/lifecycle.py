@@ -21,7 +21,7 @@ from app.domain.collection.states import CollectionState, NodeState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.request import MissingError
-from app.store import tables
+from app.store import jobs, tables
 from app.store.collection import ledger
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -178,29 +178,37 @@ def stop(connection: sa.Connection, collection_id: UUID, reason: str) -> bool:
 
 
 def settle_stopped(connection: sa.Connection, collection_id: UUID, reason: str) -> list[UUID]:
-    """End the open rollouts of a stopped collection; ids of the jobs that are pointless now.
+    """End the open rollouts of a stopped collection; ids of their jobs, which are pointless now.
+    Each is returned once, also where two processes stop the collection.
 
-    Calls on their way are recorded when they end."""
+    Jobs are locked before rollouts, as a worker does that stores a result.  Calls on their way are
+    recorded when they end.
+    """
     here = _n.collection_id == collection_id
+    evaluating = _n.state == NodeState.EVALUATING
+    jobs.lock(connection, list(connection.scalars(sa.select(_n.job_id).where(here, evaluating))))
     outcome = msgspec.to_builtins(AttemptResult(fault=StopReason.STOPPED))
     waiting = sa.update(tables.nodes).where(here, _n.state == NodeState.READY)
     connection.execute(waiting.values(state=NodeState.DONE, outcome=outcome))
     open_ = sa.update(tables.collection_rollouts).where(
         _r.collection_id == collection_id, _r.stop_reason.is_(None)
     )
-    connection.execute(
-        open_.values(
-            stop_reason=StopReason.STOPPED,
-            stop_detail=reason,
-            finished_at=sa.func.now(),
-            due_at=None,
-        )
-    )
-    return list(
-        connection.execute(
-            sa.select(_n.job_id).where(here, _n.state == NodeState.EVALUATING)
-        ).scalars()
-    )
+    ended = open_.values(
+        stop_reason=StopReason.STOPPED,
+        stop_detail=reason,
+        finished_at=sa.func.now(),
+        due_at=None,
+    ).returning(_r.rollout_id)
+    rollout_ids = list(connection.scalars(ended))
+    pointless = sa.select(_n.job_id).where(_n.rollout_id.in_(rollout_ids), evaluating)
+    return list(connection.scalars(pointless))
+
+
+def half_stopped(connection: sa.Connection) -> list[tuple[UUID, str]]:
+    """Collections of the last day that are stopped, with open rollouts, and the reason: the process
+    that stopped them has not come to `settle_stopped`.
+    """
+    return [(row.collection_id, row.reason) for row in connection.execute(_HALF_STOPPED)]
 
 
 def finish_if_over(connection: sa.Connection, collection_id: UUID) -> bool:
@@ -322,6 +330,13 @@ WITH refused AS (
 )
 UPDATE collection_rollouts SET due_at = now(), sent_at = NULL WHERE rollout_id IN (SELECT rollout_id
   FROM refused)
+""")
+
+_HALF_STOPPED = sa.text("""
+SELECT collection_id, reason FROM collections c
+WHERE state = 'stopped' AND finished_at > now() - interval '1 day' AND EXISTS (
+  SELECT FROM collection_rollouts r WHERE r.collection_id = c.collection_id
+    AND r.stop_reason IS NULL)
 """)
 
 _MAYBE_OVER = sa.text("""
