@@ -146,7 +146,7 @@ def _evaluate(resources: Any, gpu: _Gpu, model: str) -> bool:
     with ExitStack() as memory, ExitStack() as sessions:
         reference: Any
         reference, spec = evaluate._prepared(
-            job, resources, progress, memory, sessions, alone=False
+            job, resources, progress, memory, sessions, evaluate.ONCE
         )
         _, need_bytes = evaluate._planned(job, resources, spec)
         more = min(need_bytes, resources.device.room_bytes) - memory_needs.resident(spec)

@@ -16,6 +16,7 @@ from app.domain.evaluation import Status
 from app.domain.job import Job
 from workers.protocol import problem_spec
 from workers.referee import admission, evaluate, progress
+from workers.referee.evaluate import ALONE, ONCE, TWICE
 from workers.referee.host import device
 from workers.referee.host.device import open_device
 from workers.referee.host.memory_budget import MemoryBudget
@@ -26,6 +27,7 @@ from workers.shims.problem import model_checks, true_answer
 
 HOST: Any = SimpleNamespace(memory_budget=MemoryBudget(100))
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")
+THRICE = [ONCE, TWICE, ALONE]
 
 
 def spec(elements: int) -> problem_spec.ProblemSpec:
@@ -121,38 +123,39 @@ def test_long_calls_reserve_few_slots(
         (
             True,
             Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),
-            [False, True],
+            [ONCE, ALONE],
         ),
-        (True, invalid("reference_failed", "no memory", out_of_memory=True), [False, True]),
-        (True, torch.OutOfMemoryError("no memory"), [False, True]),
+        (True, invalid("reference_failed", "no memory", out_of_memory=True), THRICE),
+        (True, torch.OutOfMemoryError("no memory"), THRICE),
         (
             True,
             RuntimeError("CUDA error: out of memory"),
-            [False, True],
+            THRICE,
         ),  # a kernel could not be loaded
         (
             True,
             Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),
-            [False, True],
+            [ONCE, ALONE],
         ),
-        (False, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [False]),
+        (False, Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True), [ONCE]),
         (
             False,
             Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True),
-            [False],
+            [ONCE],
         ),
-        (True, Fault(Status.CRASHED, "crashed", "signal 11"), [False]),
+        (True, Fault(Status.CRASHED, "crashed", "signal 11"), [ONCE]),
     ],
 )
-def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again_alone(
-    monkeypatch: pytest.MonkeyPatch, among_others: bool, ends: Exception, tries: list[bool]
+def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, among_others: bool, ends: Exception, tries: list[int]
 ) -> None:
-    seen: list[bool] = []
+    """With more memory if not the candidate lacked it, and at last with all of the device's."""
+    seen: list[int] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
-        seen.append(alone)
-        progress.shares_memory = among_others and not alone
-        if not alone:
+    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+        seen.append(room)
+        progress.shares_memory = among_others and room != ALONE
+        if room != ALONE:
             raise ends
 
     class Concluded:
@@ -164,13 +167,35 @@ def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again_al
     assert seen == tries
 
 
+def test_an_evaluation_that_has_enough_memory_among_others_is_not_tried_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+
+    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+        seen.append(room)
+        if room == ONCE:
+            raise torch.OutOfMemoryError("no memory")
+
+    concluded: list[Fault | None] = []
+    monkeypatch.setattr(evaluate, "_run_stages", measure)
+    monkeypatch.setattr(
+        evaluate,
+        "conclude",
+        lambda host, progress, fault: concluded.append(fault) or SimpleNamespace(timing=None),
+    )
+    evaluate.evaluate(JOB, HOST)
+    assert seen == [ONCE, TWICE]
+    assert concluded == [None]
+
+
 def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found: list[Fault | None] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
-        progress.shares_memory = not alone
+    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+        progress.shares_memory = room != ALONE
         raise torch.OutOfMemoryError("tried to allocate 4.00 GiB")
 
     class Concluded:
@@ -215,7 +240,7 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
 ) -> None:
     found: list[Fault | None] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, *, alone: bool) -> None:
+    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
         progress.spec = replace(spec(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
         progress.available_bytes = available_bytes and available_bytes << 20
         raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True)
@@ -304,7 +329,7 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
         seed=bytes(32), stages=SimpleNamespace(stage=nullcontext), shares_memory=True, spec=None
     )
     for _ in range(2):
-        admission.describe(JOB, host, measured, reference, has_memory=False)  # type: ignore[arg-type]
+        admission.describe(JOB, host, measured, reference, 1)  # type: ignore[arg-type]
     assert found == reserved * 2
     assert len(asked) == 1
 

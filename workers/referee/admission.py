@@ -58,18 +58,19 @@ def refuse_unfit(job: Job, resources: Resources) -> None:
 
 
 def describe(
-    job: Job, resources: Resources, progress: Progress, reference: Session, *, has_memory: bool
+    job: Job, resources: Resources, progress: Progress, reference: Session, room: int
 ) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
     Describing a problem takes memory for some copies of its inputs and outputs, and each
     later session for a model of its own.  An estimate of that memory is reserved first, for
-    later sessions if it is large.
+    later sessions if it is large.  `room`: multiple of the estimate to be reserved; 0 where the
+    evaluation has reserved memory.
     """
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
-        if not has_memory and resources.memory_budget.total_bytes is not None:
-            need = _estimate(job, resources, progress, reference, seed)
+        if room and resources.memory_budget.total_bytes is not None:
+            need = _estimate(job, resources, progress, reference, seed) * room
             if job.case not in reference.handle.described or need > LARGE_BYTES:
                 reserve_memory(resources, progress, memory, need)
         with (

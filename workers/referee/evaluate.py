@@ -41,6 +41,12 @@ from workers.referee.timing import device_time
 
 _log = logging.getLogger(__name__)
 
+ONCE, TWICE, ALONE = 1, 2, 0
+"""Memory that an attempt reserves: so many times its need, or all of the device.  An attempt alone
+waits until every other evaluation has ended, and no other begins before it: in a sweep of
+KernelBench four such waits took a minute of seven (H200, eight slots).
+"""
+
 AVAILABLE_SHARE = 0.9
 """Share of the memory for evaluations below which a lack of memory says nothing of the problem."""
 
@@ -55,27 +61,44 @@ def evaluate(
     was measured by then.
 
     `seed`: master seed of 32 bytes, drawn if None.  If memory runs out, or the device is never at
-    rest, while other evaluations use it, the cause is unknown, and the evaluation is repeated
-    with the device's whole memory.
+    rest, while other evaluations use it, the cause is unknown, and the evaluation is repeated:
+    among others with more memory if not the candidate's process lacked it, then with the device's
+    whole memory.
 
     Raises only for faults of the referee (ZygoteError, OSError,
     DeviceUnhealthyError, torch.OutOfMemoryError).
     """
     cancellation = cancellation or Cancellation()
-    progress, fault = _attempt(job, resources, cancellation, seed, alone=False)
-    repeats = fault is not None and (fault.out_of_memory or fault.disturbed)
-    if progress.shares_memory and repeats and not cancellation.requested:
+    progress, fault = _attempt(job, resources, cancellation, seed, room=ONCE)
+    room = ONCE
+    while fault is not None and (room := _room_to_repeat(room, progress, fault)) != ONCE:
         _log.warning(
-            "job %s: once more alone: %s", job.job_id, fault.error.message if fault else ""
+            "job %s: once more %s: %s",
+            job.job_id,
+            "with twice the memory" if room == TWICE else "alone",
+            fault.error.message,
         )
         del progress, fault  # frees the tensors of this attempt for the next one
-        progress, fault = _attempt(job, resources, cancellation, seed, alone=True)
+        progress, fault = _attempt(job, resources, cancellation, seed, room=room)
     if fault is not None and fault.out_of_memory:
         fault = _attribute_exhausted_memory(fault, resources, progress)
     evaluation = conclude(resources, progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
     timeline = progress.stages.chrome_trace(blocks, progress.launches)
     return evaluation, Traces(timeline=timeline, codes=progress.codes)
+
+
+def _room_to_repeat(room: int, progress: Progress, fault: Fault) -> int:
+    """Memory for one more attempt after one with `room`; ONCE for none.
+
+    A candidate whose process ran out of memory may hold more than it reserved, which others then
+    lack: it has the device to itself at once.
+    """
+    repeats = fault.out_of_memory or fault.disturbed
+    if not (progress.shares_memory and repeats) or progress.cancellation.requested:
+        return ONCE
+    is_others = fault.out_of_memory and fault.status is not Status.OUT_OF_MEMORY
+    return TWICE if room == ONCE and is_others else ALONE
 
 
 def _attribute_exhausted_memory(fault: Fault, resources: Resources, progress: Progress) -> Fault:
@@ -104,12 +127,10 @@ def _attribute_exhausted_memory(fault: Fault, resources: Resources, progress: Pr
 
 
 def _attempt(
-    job: Job, resources: Resources, cancellation: Cancellation, seed: bytes | None, *, alone: bool
+    job: Job, resources: Resources, cancellation: Cancellation, seed: bytes | None, *, room: int
 ) -> tuple[Progress, Fault | None]:
-    """Progress of one attempt, and the fault that ended it.  `alone`: with all of
-    the device's memory.
-    """
-    shares_memory = resources.memory_budget.total_bytes is not None and not alone
+    """Progress of one attempt, and the fault that ended it.  `room`: see ONCE."""
+    shares_memory = resources.memory_budget.total_bytes is not None and room != ALONE
     progress = Progress(
         seed=seed or os.urandom(32),
         stages=Stages(),
@@ -117,7 +138,7 @@ def _attempt(
         shares_memory=shares_memory,
     )
     try:
-        _run_stages(job, resources, progress, alone=alone)
+        _run_stages(job, resources, progress, room)
     except Fault as fault:
         return progress, _without_traceback(fault)
     except (
@@ -146,25 +167,25 @@ def _prepared(
     progress: Progress,
     memory: ExitStack,
     sessions: ExitStack,
-    *,
-    alone: bool,
+    room: int,
 ) -> tuple[Session, ProblemSpec]:
     """The session with the reference, which has its arena, and the specification.  Raises Fault.
 
-    `memory` and `sessions` release reservations and sessions.
+    `memory` and `sessions` release reservations and sessions.  `room`: see ONCE.
     """
-    if alone:
+    if room == ALONE:
         admission.reserve_memory(
             resources, progress, memory, resources.memory_budget.total_bytes or 0
         )
-    reference, spec = _described(job, resources, progress, sessions, has_memory=alone)
+    reference, spec = _described(job, resources, progress, sessions, room)
     arena, need_bytes = _planned(job, resources, spec)
-    if not alone and not admission.reserve_beside_model(
+    need_bytes *= room
+    if room != ALONE and not admission.reserve_beside_model(
         resources, progress, memory, need_bytes, memory_needs.resident(spec)
     ):
         sessions.close()
         admission.reserve_memory(resources, progress, memory, need_bytes)
-        reference, spec = _described(job, resources, progress, sessions, has_memory=True)
+        reference, spec = _described(job, resources, progress, sessions, ALONE)
         arena, _ = _planned(job, resources, spec)
     with (
         progress.stages.stage("arena"),
@@ -176,15 +197,15 @@ def _prepared(
 
 
 def _described(
-    job: Job, resources: Resources, progress: Progress, sessions: ExitStack, *, has_memory: bool
+    job: Job, resources: Resources, progress: Progress, sessions: ExitStack, room: int
 ) -> tuple[Session, ProblemSpec]:
-    """A session with the reference, and the specification.  `has_memory`: memory for it has been
-    reserved.
+    """A session with the reference, and the specification.  `room`: see ONCE; ALONE where memory
+    for it has been reserved.
     """
     with progress.stages.stage("reference"):
         reference = setup.open_reference_session(job, resources)
     sessions.callback(setup.close_reference_session, resources, reference)
-    spec = admission.describe(job, resources, progress, reference, has_memory=has_memory)
+    spec = admission.describe(job, resources, progress, reference, room)
     return reference, spec
 
 
@@ -197,15 +218,15 @@ def _planned(job: Job, resources: Resources, spec: ProblemSpec) -> tuple[Arena, 
     return arena, need_bytes + (device_time.extra_bytes(spec, arena) if has_graphs else 0)
 
 
-def _run_stages(job: Job, resources: Resources, progress: Progress, *, alone: bool) -> None:
-    """Run all stages in order.  Raises Fault."""
+def _run_stages(job: Job, resources: Resources, progress: Progress, room: int) -> None:
+    """Run all stages in order.  `room`: see ONCE.  Raises Fault."""
     admission.refuse_unfit(job, resources)
     with (
         ExitStack() as memory,
         ExitStack() as sessions,
     ):  # the session ends before its memory is released
         with resources.device_lock.uncharged.working():
-            reference, spec = _prepared(job, resources, progress, memory, sessions, alone=alone)
+            reference, spec = _prepared(job, resources, progress, memory, sessions, room)
             with progress.stages.stage("spawn"):
                 candidate = resources.candidate(job.options.memory_bytes)
         deadline = Deadline(

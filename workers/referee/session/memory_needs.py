@@ -13,7 +13,7 @@ from workers.protocol.problem_spec import Arena, ProblemSpec
 WORKING_SETS = 4
 """Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess
 that suffices for most of KernelBench.  A model that needs more may run out of memory among others
-and is tried again alone (evaluate.py).
+and is tried again with more (evaluate.py).
 """
 
 DRAWING = 3
