@@ -21,6 +21,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "linear": lambda: nn.Linear(8, 3)(A),
     "addmm with a matrix": lambda: torch.addmm(torch.randn(6, 10), A[0], B[0]),
     "baddbmm": lambda: torch.baddbmm(torch.randn(4, 6, 10), A, B),
+    "into a tensor": lambda: torch.mm(A[0], B[0], out=torch.empty(6, 10)),
     "einsum": lambda: torch.einsum("bij,bjk->bik", A, B),
     "convolution": lambda: nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=1, dilation=2)(IMAGE),
     "groups": lambda: nn.Conv2d(4, 8, 3, groups=2, bias=False)(IMAGE),
@@ -52,6 +53,21 @@ def test_a_trace_says_the_same_as_torchs_formulas(name: str, tmp_path: Path) -> 
             for event in _traced(CALLS[name], tmp_path)
         ]
     assert counter.work.products == tuple(filter(None, found)) == (counter.total,)
+
+
+def test_a_product_that_is_added_in_place_is_one(tmp_path: Path) -> None:
+    def add() -> None:
+        torch.zeros(6, 10).addmm_(A[0], B[0])
+
+    with torch.no_grad(), FlopCounter() as counter:
+        add()
+    found = [
+        products.of_shapes(
+            event["name"], event["args"]["Input Dims"], event["args"]["Concrete Inputs"]
+        )
+        for event in _traced(add, tmp_path)
+    ]
+    assert counter.work.products == tuple(filter(None, found)) == (2 * 6 * 8 * 10,)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,22 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution"})
+CONVOLUTION = "aten::convolution"
+
+FACTORS = {
+    "aten::mm": 0,
+    "aten::bmm": 0,
+    "aten::addmm": 1,
+    "aten::addmm_": 1,
+    "aten::baddbmm": 1,
+    "aten::baddbmm_": 1,
+}
+"""Index of the first of two consecutive arguments that are multiplied, by operator."""
+
+PRODUCTS = frozenset({*FACTORS, CONVOLUTION})
 """Operators that torch's products, linear layers and convolutions are made of.  Attention is none
 of them: its softmax is not a product.
 """
-
-CONVOLUTION = "aten::convolution"
 
 WITHIN = frozenset(
     {
@@ -38,8 +48,11 @@ WITHIN = frozenset(
 
 def of_call(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """FLOPs of one call of an operator; 0 if it is none of PRODUCTS, or only computes a shape."""
-    if func._schema.name not in PRODUCTS or type(result) is not torch.Tensor or result.is_meta:
+    name = func._schema.name
+    if name not in PRODUCTS or type(result) is not torch.Tensor or result.is_meta:
         return 0
+    if name in FACTORS:
+        return of_shapes(name, [getattr(each, "shape", ()) for each in args], ())
     with suppress(Exception):  # a formula that does not know these arguments
         return int(flop_registry[func._overloadpacket](*args, **kwargs, out_val=result))
     return 0
@@ -52,17 +65,18 @@ def of_shapes(name: str, shapes: Sequence[Any], values: Sequence[Any]) -> int:
     if name not in PRODUCTS:
         return 0
     try:
-        return _of_convolution(shapes, values) if name == CONVOLUTION else _of_product(shapes)
+        if name == CONVOLUTION:
+            return _of_convolution(shapes, values)
+        return _of_product(*shapes[FACTORS[name] : FACTORS[name] + 2])
     except (ValueError, SyntaxError, TypeError, IndexError):
         return 0
 
 
-def _of_product(shapes: Sequence[Any]) -> int:
-    """FLOPs by the last two matrices among the arguments, with a batch dimension or without."""
-    first, second = [shape for shape in shapes if len(shape) > 1][-2:]
+def _of_product(first: Sequence[int], second: Sequence[int]) -> int:
+    """FLOPs by the factors' shapes, with a batch dimension or without."""
     if first[-1] != second[-2]:
         raise ValueError(f"expected equal inner sizes, got {first} and {second}")
-    return 2 * int(math.prod(first)) * int(second[-1])
+    return 2 * math.prod(first) * second[-1]
 
 
 def _of_convolution(shapes: Sequence[Any], values: Sequence[Any]) -> int:
