@@ -22,7 +22,9 @@ from app.domain.trajectory import Message, Run, Turn
 
 MODEL = "demo-coder"
 STEPS = (0, 10)
+"""Training steps of the runs."""
 PROBLEM = "diag_matmul"
+"""Problem of both trajectories."""
 SYSTEM = "You write Triton kernels. Answer with one Python block that defines ModelNew."
 
 TURNS = (
@@ -40,6 +42,8 @@ TURNS = (
     ),
 )
 """Reasoning and candidate: wrong, a decoy kernel, honest and faster."""
+SETTINGS: dict[str, object] = {"temperature": 0.8, "turns": len(TURNS)}
+"""Settings of both runs."""
 
 
 def store(
@@ -47,7 +51,8 @@ def store(
 ) -> UUID:
     """Store and evaluate the trajectories; the id of the one with three turns.
 
-    `check` raises where waiting has become pointless."""
+    `check` raises where waiting has become pointless.
+    """
     reference = next(case.reference for case in cases.values() if case.problem == PROBLEM)
     request = Request(
         problem=Problem(name=PROBLEM, reference=reference, source_set="samples"),
@@ -59,9 +64,6 @@ def store(
     )
     _trajectory(client, request, begun, TURNS[:1], check)
     return _trajectory(client, request, last, TURNS, check)
-
-
-SETTINGS: dict[str, object] = {"temperature": 0.8, "turns": len(TURNS)}
 
 
 def _trajectory(
