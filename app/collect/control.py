@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from celery import Celery
 
+from app.broker import BrokerUnavailableError
 from app.collect.sweep import settle_stopped, sweep
 from app.domain.collection.states import CollectionState
 from app.domain.request import ConflictError, RequestError
 from app.store.collection import lifecycle
 from app.store.database import Database
+
+_log = logging.getLogger(__name__)
 
 ACTIONS = ("pause", "resume", "stop")
 
@@ -38,13 +43,18 @@ def pause(database: Database, name: str, by: str) -> None:
 
 
 def resume(database: Database, broker: Celery, name: str) -> None:
-    """Go on.  Raises MissingError, and ConflictError where it is not paused."""
+    """Go on; where Redis is away, as soon as a worker's sweep has sent its messages.  Raises
+    MissingError, and ConflictError where it is not paused.
+    """
     with database.begin() as connection:
         collection = lifecycle.find(connection, name)
         state = lifecycle.resume(connection, collection.collection_id)
     _expect(state, CollectionState.RUNNING, name)
-    for endpoint in collection.spec.models:
-        sweep(database, broker, endpoint)
+    try:
+        for endpoint in collection.spec.models:
+            sweep(database, broker, endpoint)
+    except BrokerUnavailableError as error:
+        _log.warning("collection %s: a worker's sweep will send its messages: %s", name, error)
 
 
 def stop(database: Database, name: str, by: str) -> None:

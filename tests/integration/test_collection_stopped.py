@@ -1,4 +1,6 @@
-"""Collections that are stopped twice, or while PostgreSQL goes away: all of it ends, once."""
+"""Collections that are stopped twice, stopped while PostgreSQL goes away, or resumed while Redis is
+away: all of it happens, once.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from celery import Celery
 
+from app import broker as brokers
 from app.collect import control
 from app.collect.sweep import sweep
 from app.domain.collection.states import CollectionState
@@ -76,3 +79,20 @@ def test_a_collection_is_stopped_while_a_worker_stores_a_result(site: Site) -> N
             later.result()
     (rollout,) = site.rows("collection_rollouts")
     assert rollout.stop_reason == StopReason.STOPPED
+
+
+def test_a_collection_is_resumed_while_redis_is_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control.pause(site.database, "a", "me")
+    with monkeypatch.context() as broken:
+        broken.setattr(brokers, "depth", away_redis)
+        control.resume(site.database, site.broker, "a")
+    (collection,) = site.rows("collections")
+    assert collection.state == CollectionState.RUNNING
+    site.run()
+    assert len(site.asked) == 3
+
+
+def away_redis(*_: object) -> int:
+    raise brokers.BrokerUnavailableError("Redis went away")
