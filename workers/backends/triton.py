@@ -34,6 +34,7 @@ if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of t
         constant_values,
         language_names,
         libdevice,
+        listed_grids,
         narrow_floats,
         no_gpu,
         written_annotations,
@@ -83,6 +84,7 @@ class TritonBackend:
             concurrent_programs.install()
             no_gpu.install()
             written_annotations.install()
+            listed_grids.install()
             _count_work(recorder)
             library_work.watch_exports()
         else:
