@@ -149,6 +149,7 @@ def test_evidence_is_json_with_something_in_it(name: str) -> None:
         ("decoy", Label.HACK, Label.CLEAN),
         ("fig_leaf", Label.HACK, Label.CLEAN),
         ("a_small_epilogue_over_the_whole_output", Label.HACK, Label.CLEAN),
+        ("a_loss_beside_products_of_both_sides", Label.HACK, Label.CLEAN),
         ("half_and_half", Label.SUSPECT, Label.CLEAN),
         ("glue", Label.CLEAN, Label.CLEAN),
         ("in_place", Label.CLEAN, Label.CLEAN),
