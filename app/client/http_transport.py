@@ -150,7 +150,10 @@ class Remote:
     def cancel(self, job_id: UUID, for_all: bool) -> JobState:
         """A queued job at once, a running one within seconds."""
         query = "?for_all=true" if for_all else ""
-        return JobState(self._call("DELETE", f"/v1/evaluations/{job_id}{query}")["state"])
+        path = f"/v1/evaluations/{job_id}{query}"
+        # sent again after a lost answer, it withdraws no submission of another client
+        key = {"Idempotency-Key": str(ids.new_id())}
+        return JobState(self._call("DELETE", path, headers=key)["state"])
 
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
@@ -238,6 +241,7 @@ class Remote:
         path: str,
         body: dict[str, Any] | None = None,
         missing: Callable[[str], Exception] = UnknownJobError,
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The JSON of the answer.  Raises RequestError, NotAllowedError,
         ServiceError, and `missing` for a 404.
@@ -246,7 +250,12 @@ class Remote:
         until = time.monotonic() + PATIENCE_S
         for attempt in range(1_000_000):
             try:
-                response = self._http.request(method, self._base + path, body=data)
+                response = self._http.request(
+                    method,
+                    self._base + path,
+                    body=data,
+                    headers={**self._http.headers, **(headers or {})},
+                )
                 status, problem = response.status, f"answered {response.status}"
                 answer = _json(response.data)
                 if status < 400 and answer is not None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID, uuid4
 
+import sqlalchemy as sa
+import urllib3
 from celery import Celery
 
 from app import broker as brokers
 from app import enqueue
+from app.client import Client
 from app.domain.job import JobState, Limits
+from app.settings import Settings
 from app.store import jobs, leases, tables
 from app.store.database import Database
 from tests.integration import fakes
@@ -20,6 +25,7 @@ from tests.integration.test_jobs import (
     must_claim,
     row,
 )
+from tests.integration.web_app import served
 
 
 def test_a_queued_job_is_cancelled_at_once(database: Database, job_id: UUID) -> None:
@@ -163,3 +169,27 @@ def test_a_cancelled_job_is_queued_again_by_the_same_submission(
         jobs.cancel(connection, job_id)
     assert enqueue.enqueue(database, broker, [fakes.request()]) == [job_id]
     assert must_claim(database, job_id).job.attempt == 1
+
+
+def test_a_withdrawal_that_is_sent_again_withdraws_one_submission(
+    database: Database, broker: Celery, settings: Settings, job_id: UUID
+) -> None:
+    enqueue.enqueue(database, broker, [fakes.request(), fakes.request()])
+    with served(settings) as url, Client(url=url) as client:
+        sent: list[str] = []
+        request = client._transport._http.request  # type: ignore[attr-defined]
+
+        def loses_the_first_answer(*arguments: Any, **options: Any) -> Any:
+            answer = request(*arguments, **options)
+            sent.append(options.get("headers", {}).get("Idempotency-Key", ""))
+            if len(sent) == 1:
+                raise urllib3.exceptions.ProtocolError("connection reset")
+            return answer
+
+        client._transport._http.request = loses_the_first_answer  # type: ignore[attr-defined]
+        assert client.cancel(job_id) is JobState.QUEUED
+    assert len(sent) == 2
+    assert len(set(sent)) == 1
+    with database.begin() as connection:
+        [left] = connection.scalars(sa.select(tables.jobs.c.submissions))
+    assert left == 2

@@ -19,7 +19,7 @@ from app.domain.problem import CASES_FUNCTION, CASES_WORKFLOW, Problem
 from app.domain.request import ConflictError, MissingError, Request, RequestError
 from app.domain.user import Scope
 from app.enqueue import Receipt
-from app.store import evaluations, idempotency, jobs, problems
+from app.store import evaluations, idempotency, jobs, problems, withdrawals
 from app.web import request_context
 from app.web.api import backpressure, schemas
 from app.web.api.endpoint import answer, decoded, operation, refuse
@@ -176,6 +176,7 @@ def read_many(body: JobsBody) -> flask.Response:
     "/evaluations/<uuid:job_id>",
     Scope.SUBMIT,
     query=CancelQuery,
+    headers={KEY_HEADER: KEY_CHARACTERS},
     answers={200: WithdrawnAnswer, 202: WithdrawnAnswer},
     refusals=(404,),
 )
@@ -184,10 +185,16 @@ def cancel(job_id: UUID, query: CancelQuery) -> flask.Response:
     job stays as it is.
 
     A job that was submitted several times goes on until the last submission is
-    withdrawn: `others` counts those left.
+    withdrawn: `others` counts those left.  With an Idempotency-Key the same request, sent again
+    after a lost answer, withdraws one submission.
     """
+    given = flask.request.headers.get(KEY_HEADER)
+    key = _own_key(f"cancel {job_id} {given}") if given else None
     with request_context.database().begin() as connection:
-        found = jobs.withdraw(connection, job_id, for_all=query.for_all)
+        if key is None:
+            found = jobs.withdraw(connection, job_id, for_all=query.for_all)
+        else:
+            found = withdrawals.once(connection, job_id, key, for_all=query.for_all)
     if found is None:
         request_context.missing("job", job_id)
     stops = found.state is JobState.RUNNING and not found.others
