@@ -100,6 +100,14 @@ def test_honest_kernels_pass_compiled(host: object, name: str) -> None:
     assert evaluation.ablation.still_correct is False or scales_by_ones
 
 
+def test_products_of_the_library_are_known_by_their_shapes(host: object) -> None:
+    """Both logits are made by the library, for the reference and for the candidate."""
+    profile = _evaluate(host, CASES["honest/linear_divergence_triton"]).profile
+    assert profile is not None
+    assert profile.shared_products is not None
+    assert 0.1 < profile.shared_products < 1 - (profile.coverage_time or 0) + 1e-6
+
+
 @pytest.mark.parametrize(
     ("name", "status", "label"),
     [
