@@ -62,8 +62,8 @@ FEW = 8
 """Library launches of a call whose shortest possible time is not held against a candidate."""
 
 EAGER = 3.0
-"""Time of an operator of the reference, at the most, over that of reading and writing its tensors
-once: pooling and norms over strided dimensions take longest.
+"""Time of the reference's operators, at the most, over that of reading and writing their tensors
+once.  Thirteen fused losses, softmaxes and norms gained 0.6 to 1.7 times that much (H200).
 """
 
 PREPARES = re.compile(
