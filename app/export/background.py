@@ -16,7 +16,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 from uuid import UUID
 
 from app import export
@@ -28,7 +30,7 @@ from app.export.draft import kind_of
 from app.export.manifest import spec_json, spec_of
 from app.export.working_folder import OtherWriterError
 from app.store import export_jobs, exports
-from app.store.database import Database, DatabaseUnavailableError
+from app.store.database import Connection, Database, DatabaseUnavailableError
 from app.store.export_jobs import ExportJob
 
 BEAT_S = 0.5
@@ -47,6 +49,9 @@ RESUMABLE = ("queued", "interrupted")
 """States of a job that has no process, or may have none."""
 URL = "ASSAY_DATABASE_URL"
 
+Note: TypeAlias = Callable[[Connection, UUID], None]
+"""Stores a record of the change, by the job's id, in the transaction that makes the change."""
+
 
 class CancelledError(RuntimeError):
     """The export was cancelled on request."""
@@ -56,7 +61,7 @@ class BusyError(RuntimeError):
     """The limit of datasets made at the same time is reached."""
 
 
-def start(database: Database, spec: Spec, folder: Path) -> UUID:
+def start(database: Database, spec: Spec, folder: Path, note: Note | None = None) -> UUID:
     """Start making `folder/<id>`; returns the job's id.  Raises BusyError, and the errors of
     `export` for an invalid selection.
     """
@@ -70,12 +75,17 @@ def start(database: Database, spec: Spec, folder: Path) -> UUID:
                 f"{MAKING} datasets are being made already: wait for one of them, or stop it"
             )
         export_job_id = export_jobs.add(connection, spec_json(spec), str(folder.absolute()))
+        if note is not None:
+            note(connection, export_job_id)
     _spawn(database, export_job_id)
     return export_job_id
 
 
-def resume(database: Database, export_job_id: UUID) -> None:
+def resume(database: Database, export_job_id: UUID, note: Note | None = None) -> None:
     """Resume a job after the loss of its process."""
+    if note is not None:
+        with database.begin() as connection:
+            note(connection, export_job_id)
     _spawn(database, export_job_id)
 
 
@@ -85,10 +95,13 @@ def progress(database: Database, export_job_id: UUID) -> ExportJob | None:
         return export_jobs.get(connection, export_job_id)
 
 
-def cancel(database: Database, export_job_id: UUID) -> bool:
+def cancel(database: Database, export_job_id: UUID, note: Note | None = None) -> bool:
     """Cancel a job; False if it has ended."""
     with database.begin() as connection:
-        return export_jobs.cancel(connection, export_job_id)
+        is_cancelled = export_jobs.cancel(connection, export_job_id)
+        if is_cancelled and note is not None:
+            note(connection, export_job_id)
+    return is_cancelled
 
 
 def run(database: Database, export_job_id: UUID) -> None:

@@ -15,6 +15,9 @@ from app.store.tables import export_jobs
 SILENT_S = 60
 """Seconds of silence after which a job's process counts as dead: the job may be taken up again."""
 
+STARTS_LOCK = 0x4558504F
+"""Advisory lock of the number of jobs: 'EXPO'."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob:
@@ -62,7 +65,10 @@ def recent(connection: sa.Connection, limit: int = 50) -> list[ExportJob]:
 
 
 def under_way(connection: sa.Connection) -> int:
-    """Number of jobs that run, or are about to."""
+    """Number of jobs that run, or are about to.  The caller, who may add one, is alone with that
+    number until its transaction ends.
+    """
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(STARTS_LOCK)))
     query = sa.select(sa.func.count()).where(
         export_jobs.c.state.in_(("queued", "running")), sa.not_(_LOST)
     )

@@ -19,12 +19,11 @@ from app.domain.user import Scope
 from app.export import background
 from app.export.manifest import NAME, spec_json, spec_of
 from app.export.working_folder import ExportError
-from app.store import audit, export_jobs, exports
+from app.store import export_jobs, exports
 from app.store.export_jobs import ExportJob
-from app.web import request_context
+from app.web import export_actions, request_context
 from app.web.api import integers, schema_constraints
 from app.web.api.endpoint import answer, operation, refuse
-from app.web.identity import current_user
 
 RETRY_S = 30
 """Seconds after which to ask again while the limit of exports is reached."""
@@ -83,22 +82,13 @@ def create(body: ExportBody) -> flask.Response:
     """Have a dataset made, by a process of its own."""
     spec = _spec(body.spec)
     try:
-        export_job_id = background.start(
-            request_context.database(),
-            spec,
-            request_context.settings().state_dir / background.FOLDER,
-        )
+        export_job_id = export_actions.start(spec, spec_json(spec))
     except background.BusyError as error:
         refuse(429, "too_many_requests", str(error), retry_after_s=RETRY_S)
     except ExportError as error:  # each field may have its value, but not all of them together
         raise ConflictError(f"spec: {error}") from error
     except (ValueError, LookupError) as error:
         raise RequestError(f"spec: {error}") from error
-    with request_context.database().begin() as connection:
-        details = {"spec": spec_json(spec)}
-        audit.record(
-            connection, current_user(), "export.add", f"export job {export_job_id}", details
-        )
     url = flask.url_for("api.exports_read", export_job_id=export_job_id)
     return answer(_described(_job(export_job_id)), 202, Location=url)
 
@@ -131,8 +121,7 @@ def resume(export_job_id: UUID) -> flask.Response:
     if (state := _job(export_job_id).state) not in background.RESUMABLE:
         expected = " or ".join(background.RESUMABLE)
         refuse(409, "conflict", f"expected an export that is {expected}, got one that is {state}")
-    background.resume(request_context.database(), export_job_id)
-    _note("export.resume", export_job_id)
+    export_actions.resume(export_job_id)
     return answer(_described(_job(export_job_id)), 202)
 
 
@@ -146,8 +135,7 @@ def resume(export_job_id: UUID) -> flask.Response:
 def cancel(export_job_id: UUID) -> flask.Response:
     """Stop making it; finished files stay."""
     _job(export_job_id)
-    if background.cancel(request_context.database(), export_job_id):
-        _note("export.cancel", export_job_id)
+    export_actions.cancel(export_job_id)
     return answer(_described(_job(export_job_id)))
 
 
@@ -220,8 +208,3 @@ def _made(job: ExportJob) -> exports.Export | None:
 
 def _files(made: exports.Export | None) -> list[str]:
     return [] if made is None else [NAME, *(entry["path"] for entry in made.manifest["files"])]
-
-
-def _note(action: str, export_job_id: UUID) -> None:
-    with request_context.database().begin() as connection:
-        audit.record(connection, current_user(), action, f"export job {export_job_id}")

@@ -21,7 +21,7 @@ from app.store.browse import exports as browse
 from app.store.browse import paging
 from app.store.database import Connection
 from app.store.listing import Dataset
-from app.web import export_subprocess, live_updates, quick_counts, request_context
+from app.web import export_actions, export_subprocess, live_updates, quick_counts, request_context
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views
@@ -205,18 +205,9 @@ def make() -> Response:
     except ValueError as error:
         raise BadRequest(str(error)) from error
     try:
-        export_job_id = background.start(
-            request_context.database(),
-            spec,
-            request_context.settings().state_dir / background.FOLDER,
-        )
+        export_job_id = export_actions.start(spec, as_json(spec))
     except background.BusyError as error:
         raise Conflict(str(error)) from error
-    with request_context.database().begin() as connection:
-        details = {"spec": as_json(spec)}
-        audit.record(
-            connection, current_user(), "export.add", f"export job {export_job_id}", details
-        )
     return flask.redirect(flask.url_for("exports.job", export_job_id=export_job_id))
 
 
@@ -249,11 +240,8 @@ def change_job(export_job_id: UUID, action: str) -> Response:
     if action == "resume" and found.state not in background.RESUMABLE:
         expected = " or ".join(background.RESUMABLE)
         raise Conflict(f"Expected a job that is {expected}, got one that is {found.state}.")
-    change = background.cancel if action == "cancel" else background.resume
-    if change(request_context.database(), export_job_id) is not False:  # None of `resume`
-        subject = f"export job {export_job_id}"
-        with request_context.database().begin() as connection:
-            audit.record(connection, current_user(), f"export.{action}", subject)
+    change = export_actions.cancel if action == "cancel" else export_actions.resume
+    change(export_job_id)
     return flask.redirect(flask.url_for("exports.job", export_job_id=export_job_id))
 
 
