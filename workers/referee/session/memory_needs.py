@@ -8,7 +8,11 @@ device (host/memory_budget.py).
 
 from __future__ import annotations
 
+import itertools
+
+from workers.protocol import layout
 from workers.protocol.problem_spec import Arena, ProblemSpec
+from workers.protocol.roundoff import is_inexact
 
 WORKING_SETS = 4
 """Memory that a model computes with besides its inputs and outputs, in multiples of those: a guess
@@ -31,6 +35,11 @@ and two blocks for each of six groups; two groups if memory holds no more.
 
 MODELS = 2
 """Copies of the parameters: the reference's and the candidate's."""
+
+LOOKED_AT, PERTURBED = 6, 2
+"""Memory of a second look at a wrong call (workers/shims/problem/equivalent_answers.py): copies of
+the expected outputs, and of what computing these takes.
+"""
 
 CHECKING = 4
 """Temporaries of the comparison, in multiples of the compared outputs, if not every element
@@ -94,8 +103,19 @@ def _of_temporaries(spec: ProblemSpec) -> int:
     """
     peaks = spec.peaks
     if peaks.call_bytes:
-        return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes)
+        return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes, _of_looking(spec))
     return 2 * WORKING_SETS * (spec.input_bytes + spec.expected_bytes)
+
+
+def _of_looking(spec: ProblemSpec) -> int:
+    """Memory of a second look, which an answer without integers or booleans hardly ever needs; one
+    that is computed in pieces needs it for a piece.
+    """
+    outputs = itertools.chain.from_iterable(map(layout.leaves, spec.answer))
+    exact = any(not is_inexact(layout.dtype_of(leaf)) for leaf in outputs)
+    if spec.piece_rows is not None or not exact:
+        return 0
+    return LOOKED_AT * spec.expected_bytes + PERTURBED * spec.peaks.truth_bytes
 
 
 def least(spec: ProblemSpec) -> int:

@@ -70,7 +70,7 @@ def compute(
 
 def equivalent(session: Session, slot: int, until: float) -> list[equivalent_answers.Leaf] | None:
     """Findings on elements of an answer that differ from the expected ones and are right
-    (equivalent_answers.py); None if no memory was reserved for the search.  `until`:
+    (equivalent_answers.py); None for a problem whose calls are streamed whole.  `until`:
     time.process_time() at which the search ends.
     """
     assert session.arena is not None
@@ -83,7 +83,7 @@ def equivalent(session: Session, slot: int, until: float) -> list[equivalent_ans
     model = session.model if session.twin is None else session.twin
     rows = spec.piece_rows
     if rows is None:
-        if not session.arena.slots.together:
+        if session.arena.slots.streamed:
             return None
         return equivalent_answers.find_equivalent(model, best, inputs, got, until)
     return equivalent_answers.merged(

@@ -1,0 +1,72 @@
+"""Answers that rounding decides, in every layout of an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
+from workers.protocol import problem_spec
+from workers.referee.session import memory_needs
+
+CODES = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, scale): return (x * (1.0 / scale)).clamp(-128, 127).to(torch.int8)
+def get_inputs():
+    x, scale = torch.randn(64, 256) * 50, torch.full((1,), 0.7)
+    x[:, 0] = (torch.arange(64) / 2 + 0.5 - 1.2e-5) * scale  # half of them just below whole numbers
+    return [x, scale]
+"""
+SHIFTED = CODES.replace("class Model(", "class ModelNew(").replace(
+    "(1.0 / scale))", "(1.0 / scale) + 1000.0).sub(1000.0)"
+)
+ONE_LESS = CODES.replace("class Model(", "class ModelNew(").replace(
+    ".to(torch.int8)", ".to(torch.int8) - (torch.arange(256) == 7).to(torch.int8)"
+)
+
+
+@pytest.fixture(autouse=True)
+def _here() -> Iterator[None]:
+    with here():
+        yield
+
+
+def _wrong_calls(folder: Path, source: str, slots: problem_spec.Slots) -> tuple[int, int]:
+    """Numbers of wrong calls and of elements that rounding decided, of one call."""
+    sides = TwoSides(folder, CODES, source, slots)
+    sides.runner.try_calls(sides.runner.draw(1))
+    found = sides.runner.record.correctness()
+    decided = sum(check.close or 0 for trial in found.trials for check in trial.outputs)
+    return found.failed_calls, decided
+
+
+@pytest.mark.parametrize("slots", [TOGETHER, APART], ids=["together", "apart"])
+def test_codes_that_rounding_decides_are_right_in_problems_of_every_size(
+    tmp_path: Path, slots: problem_spec.Slots
+) -> None:
+    wrong, decided = _wrong_calls(tmp_path, SHIFTED, slots)
+    assert not wrong
+    assert decided > 0
+
+
+@pytest.mark.parametrize("slots", [TOGETHER, APART, STREAMED], ids=["together", "apart", "stream"])
+def test_other_codes_are_wrong(tmp_path: Path, slots: problem_spec.Slots) -> None:
+    assert _wrong_calls(tmp_path, ONE_LESS, slots)[0] == 1
+
+
+def test_memory_of_a_second_look_is_reserved_for_outputs_that_are_exact(tmp_path: Path) -> None:
+    codes = TwoSides(tmp_path, CODES, SHIFTED).spec
+    peaks = problem_spec.Peaks(call_bytes=1 << 10, truth_bytes=1 << 20)
+    codes = replace(codes, peaks=peaks)
+    floats = replace(codes, outputs={**codes.outputs, "dtype": "float32"})
+
+    def need(spec: problem_spec.ProblemSpec) -> int:
+        return memory_needs.of_evaluation(spec, problem_spec.arena(spec, APART), 0, 0)
+
+    held = need(codes) - need(replace(codes, piece_rows=8))
+    assert held >= ((1 << 20) + 6 * codes.expected_bytes) // 2
+    assert need(floats) == need(replace(floats, piece_rows=8))
