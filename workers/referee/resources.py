@@ -109,17 +109,7 @@ class Resources:
             self.device.references_kept * CONTEXT_BYTES,
         )
         self._claim = CoreClaim(lock_folder)
-        bound = self.device.binds_to_core
-        if bound:
-            self._claim.avoid()
-        self.cores = cpu_affinity.partition(index, cpu_affinity.gpus())
-        self._kept_awake = [self._claim.core] if bound else self.cores.awake
-        self.core_waker = CoreWaker(self._kept_awake)
-        self.stopwatch = self._new_stopwatch()
-        if self._on_gpu:
-            # and with this process all that it starts from here on
-            os.sched_setaffinity(0, self.cores.others)
-        core = self._claim.core if bound else -1
+        core = self._take_cores()
         self._zygote = Zygote((_CANDIDATE, _REFERENCE), self.device.environment, core=core)
         self._builders: Zygote | None = None
         self._restarting = threading.Lock()
@@ -129,15 +119,29 @@ class Resources:
         self._warm_pool: WarmPool | None = None
         self._reference_spares: WarmPool | None = None
         self.references = ReferencePool(
-            self._reference,
-            self.device.references_kept,
-            self.device_lock,
+            self._reference, self.device.references_kept, self.device_lock
         )
         self.baselines = Baselines()
         self.reference_history = ReferenceHistory(widens=self._on_gpu)
         self.bytes_per_s = 0.0
         self.health = Health(self.device.torch_device)
         self.environment: Environment | None = None
+
+    def _take_cores(self) -> int:
+        """Divide the host's cores, keep some awake and start the stopwatch; the core of measured
+        processes, or −1 if they have none of their own.
+        """
+        bound = self.device.binds_to_core
+        if bound:
+            self._claim.avoid()
+        self.cores = cpu_affinity.partition(self.index, cpu_affinity.gpus())
+        self._kept_awake = [self._claim.core] if bound else self.cores.awake
+        self.core_waker = CoreWaker(self._kept_awake)
+        self.stopwatch = self._new_stopwatch()
+        if self._on_gpu:
+            # and with this process all that it starts from here on
+            os.sched_setaffinity(0, self.cores.others)
+        return self._claim.core if bound else -1
 
     def wait_ready(self) -> Environment:
         """Wait until candidates can be accepted.  The sandbox's layers are read from a first
