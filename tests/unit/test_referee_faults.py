@@ -37,13 +37,18 @@ class Tensor:
 def test_a_second_attempt_has_the_memory_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     first: list[weakref.ref[Tensor]] = []
 
-    def attempt(*_: Any, alone: bool) -> tuple[Any, Fault | None]:
+    def attempt(*_: Any, room: int) -> tuple[Any, Fault | None]:
         kept = Tensor()
         stages = SimpleNamespace(chrome_trace=lambda *_: b"")
         progress = SimpleNamespace(
-            shares_memory=not alone, kept=kept, stages=stages, launches=[], codes=()
+            shares_memory=room != evaluate.ALONE,
+            cancellation=SimpleNamespace(requested=False),
+            kept=kept,
+            stages=stages,
+            launches=[],
+            codes=(),
         )
-        if alone:
+        if room != evaluate.ONCE:
             assert first[0]() is None
             return progress, None
         first.append(weakref.ref(kept))
