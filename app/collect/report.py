@@ -48,7 +48,7 @@ def summary(connection: Connection, name: str) -> dict[str, Any]:
 
 def bounds(found: Mapping[str, Any]) -> set[str]:
     """Amounts that are spent at most, of a collection with its cost: calls that told nothing, or
-    are lost, count at what they had reserved.
+    are lost, count at the amounts that they had reserved.
     """
     calls = found["calls"]
     reported = {

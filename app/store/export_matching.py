@@ -31,7 +31,7 @@ READING = "assay export"
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A moment of the database, and what was under way then."""
+    """A moment of the database, and the oldest transaction under way then."""
 
     as_of: datetime
     """Everything older than this, and nothing else."""
@@ -44,7 +44,7 @@ def snapshot(database: Database) -> Snapshot:
     the oldest transaction that may still write, so that "older than `as_of`" always selects the
     same rows: `created_at` is the start of the writer's transaction.
 
-    A transaction that has begun before may not see what was stored before `as_of`: its view is as
+    A transaction that has begun before may not see all rows from before `as_of`: its view is as
     old as its first statement, while the list of transactions is of now.
     """
     query = """

@@ -18,8 +18,8 @@ _j = tables.jobs.c
 def once(
     connection: sa.Connection, job_id: UUID, key_sha256: str, *, for_all: bool = False
 ) -> Withdrawal | None:
-    """As `jobs.withdraw`; for a key that has been used, what that has come to.  None if the job
-    does not exist.
+    """Withdraw like `jobs.withdraw`; for a key that has been used, nothing more: the state as it
+    is.  None if the job does not exist.
 
     `key_sha256`: hash of the request's own key, kept for `app.store.idempotency.KEPT_S`.
     """

@@ -21,7 +21,7 @@ class Part:
 
 
 def parts(spec: Mapping[str, Any]) -> list[Part]:
-    """Parts of a specification as JSON: what stands in no table, then each table with settings."""
+    """Parts of a specification as JSON: settings without a table, then each table that has any."""
     tables = {name: value for name, value in spec.items() if isinstance(value, Mapping)}
     alone = {name: value for name, value in spec.items() if name not in tables}
     found = {GENERAL: alone, **tables}
