@@ -84,7 +84,10 @@ def test_problems_of_64_mb_to_1_gb_fit_on_a_gpu_of_139_gib_at_once(
     ("elements", "slots"),
     [
         (1 << 18, problem_spec.Slots(128, 128)),  # 1 MB: expected outputs are drawn with the inputs
-        (1 << 24, problem_spec.Slots(18, 8)),  # 64 MB
+        (
+            1 << 24,
+            problem_spec.Slots(12, 8),
+        ),  # 64 MB: as many calls as an eighth of the memory holds
         (1 << 28, problem_spec.Slots(1, 0)),  # 1 GB: a call at a time
     ],
 )

@@ -105,6 +105,8 @@ class Device:
     """Memory of a GPU that this process caches between evaluations."""
     room_bytes: int | None
     """Memory for all evaluations in flight; None if a referee has one evaluation at a time."""
+    share_bytes: int | None
+    """Part of them for one of as many evaluations as are in flight."""
     block_us: tuple[float, float]
     """Least and greatest duration of a timed block (sizing.block_us)."""
     precompiles: bool
@@ -171,6 +173,7 @@ def _cpu() -> Device:
         max_slots=64,
         cache_bytes=0,
         room_bytes=None,
+        share_bytes=None,
         block_us=(3000.0, 3000.0),
         precompiles=True,
         references_kept=4,
@@ -189,6 +192,7 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
     slot_bytes = total_bytes / slots
     arena_bytes = int(slot_bytes * MEMORY_SHARE / ARENAS)
     spares, reference_spares = _spares(slots, total_bytes), _reference_spares(slots, total_bytes)
+    room_bytes = _room_bytes(total_bytes, spares + reference_spares + 2 * slots + 1)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", str(index))
     return Device(
         device_class=device_class,
@@ -208,7 +212,8 @@ def _gpu(device_class: str, index: int, slots: int, kept_bytes: int) -> Device:
         round_bytes=ROUND_ARENAS * arena_bytes,
         max_slots=128,
         cache_bytes=min(CACHE_BYTES, int(total_bytes * CACHE_SHARE)),
-        room_bytes=_room_bytes(total_bytes, spares + reference_spares + 2 * slots + 1),
+        room_bytes=room_bytes,
+        share_bytes=room_bytes // slots,
         block_us=(2000.0, 8000.0),
         precompiles=False,
         references_kept=max(
