@@ -97,8 +97,9 @@ class Trial:
     variant: str = "own"
     """Change made to the problem's own inputs: `own` (nothing), `scaled`, `heavy_tailed`,
     `sign_mixed`, `sparse`, `constant_rows`, `nonfinite`, `edges`, `mild`, `resampled`, `redrawn`,
-    `reaching`, `signed`, `named`, `unsorted`, `held`, `diagonal`, `stretched`, `local`, `partly`;
-    only variants inside the problem's domain are used, see Correctness.excused.
+    `reaching`, `signed`, `named`, `unsorted`, `held`, `diagonal`, `stretched`, `local`, `partly`,
+    `aligned`, `lasting`; only variants inside the problem's domain are used, see
+    Correctness.excused.
     """
 
 

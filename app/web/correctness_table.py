@@ -27,7 +27,9 @@ VARIANTS = {
     "unsorted": "in another order, where the reference sorts",
     "held": "rows alike, where the reference iterates",
     "diagonal": "nearly diagonal matrices, where the reference iterates",
-    "stretched": "beyond their range, where the reference iterates",
+    "stretched": "beyond their range, where the reference iterates or is a function of elements",
+    "aligned": "rows in the order of weights, where the reference chooses or has limits",
+    "lasting": "near one, where the reference iterates",
 }
 """Changes made to the inputs of a call, in words."""
 

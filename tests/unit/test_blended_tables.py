@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import blended_tables, input_domain, reaching_inputs, redrawn_inputs
+from workers.shims.problem import (
+    blended_tables,
+    input_domain,
+    planned_inputs,
+    reaching_inputs,
+    redrawn_inputs,
+)
 
 CPU = torch.device("cpu")
 
@@ -68,7 +74,7 @@ def test_a_table_changes_while_most_of_it_stays() -> None:
     )
     assert plan.fixed == {1}
     table = _codebook()
-    x, changed = reaching_inputs.applied(Variant.PARTLY, plan, [torch.randn(8, 256), table])
+    x, changed = planned_inputs.applied(Variant.PARTLY, plan, [torch.randn(8, 256), table])
     rows = (changed != table).any(dim=1)
     assert 4 < int(rows.sum()) < 64
     assert not rows[[0, 7, 128, 255]].any()

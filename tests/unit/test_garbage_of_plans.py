@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.unit.test_reaching import _normal, _plan
-from workers.shims.problem import reaching_inputs
+from workers.shims.problem import planned_inputs
 
 functional = torch.nn.functional
 
@@ -41,6 +41,6 @@ def test_tensors_of_a_plan_are_in_no_cycle(
 ) -> None:
     plan = _plan(model, _normal)
     for kind in plan.kinds:
-        reaching_inputs.applied(kind, plan, [_normal()])
+        planned_inputs.applied(kind, plan, [_normal()])
     gc.collect()
     assert not [each for each in garbage if isinstance(each, torch.Tensor)]

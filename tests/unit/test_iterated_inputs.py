@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import iterated_inputs, reaching_inputs
+from workers.shims.problem import iterated_inputs, planned_inputs, reaching_inputs
 from workers.shims.problem.iterated_inputs import Iterations
-from workers.shims.problem.reaching_inputs import Plan
+from workers.shims.problem.planned_inputs import Plan
 
 
 def _planned(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
@@ -47,7 +47,11 @@ class _Recurrent(torch.nn.Module):
 @pytest.mark.parametrize(
     ("model", "draw", "kinds"),
     [
-        (_powers, lambda: torch.rand(32, 32), (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED)),
+        (
+            _powers,
+            lambda: torch.rand(32, 32),
+            (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED, Variant.LASTING),
+        ),
         (_powers, lambda: torch.randn(32, 32), (Variant.HELD, Variant.DIAGONAL)),
         (_decayed, lambda: torch.randn(64, 3), (Variant.HELD,)),
         (_decayed, lambda: torch.randn(30, 3), ()),  # no more steps than a deep network has
@@ -67,10 +71,10 @@ def test_a_recurrent_network_iterates() -> None:
         lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu")
     )
     assert Variant.HELD in plan.iterated
-    (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
+    (x,) = planned_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
     assert torch.equal(x[:25], x[:1, :1].expand(25, 4, 8))
     assert torch.equal(x[25:], x[-1:, :1].expand(25, 4, 8))
-    (x,) = reaching_inputs.applied(Variant.HELD, plan, [torch.rand(4, 50, 8)])
+    (x,) = planned_inputs.applied(Variant.HELD, plan, [torch.rand(4, 50, 8)])
     assert torch.equal(x, torch.cat((x[:, :1].expand(4, 25, 8), x[:, -1:].expand(4, 25, 8)), dim=1))
     assert float(x.amax()) > 1
 
@@ -126,7 +130,7 @@ def test_keys_of_a_recurrence_are_not_made_alike() -> None:
     assert not {Variant.HELD, Variant.REACHING} & set(plan.kinds)
     keys = rows()
     assert (
-        reaching_inputs.applied(Variant.DIAGONAL, plan, [keys, rows(), torch.rand(2, 40, 4)])[0]
+        planned_inputs.applied(Variant.DIAGONAL, plan, [keys, rows(), torch.rand(2, 40, 4)])[0]
         is keys
     )
 
@@ -134,7 +138,7 @@ def test_keys_of_a_recurrence_are_not_made_alike() -> None:
 def test_diagonals_keep_a_matrix_symmetric_and_positive_definite() -> None:
     x = torch.randn(3, 20, 20)
     x = x @ x.mT + torch.eye(20)
-    (changed,) = reaching_inputs.applied(Variant.DIAGONAL, Plan(), [x])
+    (changed,) = planned_inputs.applied(Variant.DIAGONAL, Plan(), [x])
     assert changed is not x
     assert torch.equal(changed, changed.mT)
     assert not bool(torch.linalg.cholesky_ex(changed).info.any())
@@ -160,7 +164,7 @@ def _balanced_in_three(x: torch.Tensor) -> torch.Tensor:
 def test_inputs_are_stretched_far_where_the_reference_allows_it() -> None:
     plan = _planned(_balanced, lambda: torch.rand(96, 96))
     assert plan.stretch == iterated_inputs.FAR_FACTOR
-    (x,) = reaching_inputs.applied(Variant.STRETCHED, plan, [torch.rand(96, 96)])
+    (x,) = planned_inputs.applied(Variant.STRETCHED, plan, [torch.rand(96, 96)])
     exact = _balanced(x.double())
     assert float((_balanced_in_three(x.double()) - exact).norm() / exact.norm()) > 0.02
 
@@ -178,3 +182,39 @@ def test_elsewhere_they_are_stretched_less(model: Callable[..., Any]) -> None:
     plan = _planned(model, lambda: torch.rand(64, 64))
     expected = iterated_inputs.FAR_FACTOR if model is _powers else iterated_inputs.FACTOR
     assert plan.stretch == expected
+
+
+def test_products_of_lasting_values_do_not_vanish() -> None:
+    plan = _planned(lambda x: x.cumprod(dim=1), lambda: torch.randn(4, 2048))
+    assert plan.multiplies
+    for x in (torch.randn(4, 2048), torch.rand(4, 2048)):
+        assert float(x.cumprod(dim=1)[:, 1024:].abs().max()) == 0
+        (lasts,) = planned_inputs.applied(Variant.LASTING, plan, [x])
+        assert float(lasts.cumprod(dim=1)[:, 1024:].abs().min()) > 0.01
+    others = _planned(_decayed, lambda: torch.randn(64, 3))
+    assert Variant.LASTING not in others.iterated
+
+
+def test_a_function_of_elements_leaves_their_range() -> None:
+    plan = _planned(lambda x: torch.sin(x) * torch.exp(-x), lambda: torch.rand(64, 64))
+    assert plan.iterated == (Variant.STRETCHED,)
+    (x,) = planned_inputs.applied(Variant.STRETCHED, plan, [torch.rand(64, 64)])
+    assert 7 < float(x.amax()) <= 8
+    for model in (lambda x: 2 * x, lambda x: torch.asin(x), lambda x: torch.exp(20 * x)):
+        assert _planned(model, lambda: torch.rand(64, 64)).iterated == ()
+    assert _planned(torch.exp, lambda: torch.randn(64, 64)).iterated == ()
+
+
+def test_rows_columns_or_matrices_are_stretched() -> None:
+    torch.manual_seed(0)
+    seen = set()
+    for _ in range(20):
+        x = torch.rand(16, 64, 48).mT
+        changed = iterated_inputs.stretched_in_part(x, 128)
+        assert changed.stride() == x.stride()
+        where = changed > 1
+        seen.add(tuple(int(where.any(dim=dims).sum()) for dims in ((1, 2), (0, 2), (0, 1))))
+    rows, columns = ({each for each in seen if each[at] <= 12} for at in (1, 2))
+    assert rows
+    assert columns
+    assert seen - rows - columns

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import local_changes, reaching_inputs, redrawn_inputs
+from workers.shims.problem import local_changes, planned_inputs, redrawn_inputs
 from workers.shims.problem.input_changes import Scaling
-from workers.shims.problem.reaching_inputs import Plan
+from workers.shims.problem.planned_inputs import Plan
 from workers.shims.problem.varied_inputs import applied
 
 
@@ -123,6 +123,6 @@ def test_all_kinds_are_in_a_part() -> None:
         torch.randint(0, 5, (256, 8)),
     ]
     for before, after in zip(
-        given, reaching_inputs.applied(Variant.PARTLY, plan, given), strict=True
+        given, planned_inputs.applied(Variant.PARTLY, plan, given), strict=True
     ):
         assert 0 < float((before != after).double().mean()) <= 3 / 8

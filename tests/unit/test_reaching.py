@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import reaching_inputs
+from workers.shims.problem import planned_inputs, reaching_inputs
 from workers.shims.problem.input_changes import Scaling
-from workers.shims.problem.reaching_inputs import Plan
+from workers.shims.problem.planned_inputs import Plan
 
 CPU = torch.device("cpu")
 
@@ -51,7 +51,7 @@ def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.T
     plan = _plan(model, _normal)
     assert plan.kinds == (Variant.REACHING,)
     assert plan.scaling is not None
-    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [_normal()])
+    (x,) = planned_inputs.applied(Variant.REACHING, plan, [_normal()])
     assert float(x[::2].abs().amax()) > 500 > float(x[1::2].abs().amax())
 
 
@@ -92,7 +92,7 @@ def test_inputs_leave_their_bounds_to_reach_a_limit(draw: Callable[[], torch.Ten
     plan = _plan(lambda x: torch.clamp(x, -500, 500), draw)
     assert plan.scaling is not None
     assert plan == Plan(scaling=Scaling(plan.scaling.factor, leaves_bounds=True))
-    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [draw()])
+    (x,) = planned_inputs.applied(Variant.REACHING, plan, [draw()])
     assert float(x[::2].abs().amax()) > 500 > 1 >= float(x[1::2].abs().amax())
 
 
@@ -152,7 +152,7 @@ def test_sorted_integers_stay_sorted_between_the_same_ends() -> None:
     plan = _plan(lambda x, at: x.sum() + at.sum(), _normal, lambda: offsets.clone())
     assert plan == Plan(fixed=frozenset({1}))
     x = _normal()
-    same, drawn = reaching_inputs.applied(Variant.REDRAWN, plan, [x, offsets])
+    same, drawn = planned_inputs.applied(Variant.REDRAWN, plan, [x, offsets])
     assert same is x
     assert (drawn[0], drawn[-1], drawn.dtype, drawn.shape) == (0, 600, offsets.dtype, offsets.shape)
     assert bool((drawn[1:] > drawn[:-1]).all())
@@ -162,13 +162,13 @@ def test_sorted_integers_stay_sorted_between_the_same_ends() -> None:
 def test_segments_that_do_not_overlap_stay_so() -> None:
     starts, lengths = torch.arange(12) * 50, torch.randint(30, 51, (12,))
     plan = Plan(fixed=frozenset({0}))
-    assert reaching_inputs.applied(Variant.REDRAWN, plan, [starts, lengths])[0] is starts
+    assert planned_inputs.applied(Variant.REDRAWN, plan, [starts, lengths])[0] is starts
     ends = starts + lengths
-    assert reaching_inputs.applied(Variant.REDRAWN, plan, [starts, ends])[0] is starts
+    assert planned_inputs.applied(Variant.REDRAWN, plan, [starts, ends])[0] is starts
     unrelated = torch.randint(0, 3000, (12,))
     unrelated[0], unrelated[1] = -1, 3000
     assert not torch.equal(
-        reaching_inputs.applied(Variant.REDRAWN, plan, [starts, unrelated])[0], starts
+        planned_inputs.applied(Variant.REDRAWN, plan, [starts, unrelated])[0], starts
     )
 
 
@@ -178,7 +178,7 @@ def test_rows_of_other_integers_change_places() -> None:
     plan = _plan(lambda a, b: a.sum() + b.sum(), lambda: table.clone(), lambda: mask.clone())
     assert plan.fixed == {0, 1}
     torch.manual_seed(1)
-    places, causal = reaching_inputs.applied(Variant.REDRAWN, plan, [table, mask])
+    places, causal = planned_inputs.applied(Variant.REDRAWN, plan, [table, mask])
     assert sorted(map(tuple, places.tolist())) == sorted(map(tuple, table.tolist()))
     assert not torch.equal(places, table)
     assert bool(causal.any(dim=1).all())
@@ -190,7 +190,7 @@ def test_an_eighth_of_a_mask_that_hides_all_or_nothing_is_turned(kept: bool) -> 
     plan = _plan(lambda a, b: (a.sum(), b.sum()), _normal, lambda: mask.clone())
     assert plan == Plan(fixed=frozenset({1}))
     torch.manual_seed(1)
-    _, turned = reaching_inputs.applied(Variant.REDRAWN, plan, [_normal(), mask])
+    _, turned = planned_inputs.applied(Variant.REDRAWN, plan, [_normal(), mask])
     assert turned.dtype == torch.bool
     assert 64 < int((turned != mask).sum()) < 192
 
@@ -213,7 +213,7 @@ def test_numbers_that_are_all_equal_are_drawn_about_their_value(value: float) ->
     plan = _plan(lambda x, level: x + level, _normal, lambda: torch.full((64, 32), value))
     assert (plan.kinds, plan.fixed) == ((Variant.REDRAWN,), frozenset({1}))
     inputs = [_normal(), torch.full((64, 32), value)]
-    x, level = reaching_inputs.applied(Variant.REDRAWN, plan, inputs)
+    x, level = planned_inputs.applied(Variant.REDRAWN, plan, inputs)
     assert torch.equal(x, inputs[0])
     assert float(level.std()) > 0.1
     assert value == 0 or bool((level / value > 0).all())
@@ -239,7 +239,7 @@ def test_rows_that_are_alike_are_reordered_within() -> None:
     plan = _plan(lambda x: x * 2, lambda: torch.arange(64).repeat(8, 1))
     assert plan.kinds == (Variant.REDRAWN,)
     torch.manual_seed(1)
-    (x,) = reaching_inputs.applied(Variant.REDRAWN, plan, [torch.arange(64).repeat(8, 1)])
+    (x,) = planned_inputs.applied(Variant.REDRAWN, plan, [torch.arange(64).repeat(8, 1)])
     assert not torch.equal(x, torch.arange(64).repeat(8, 1))
     assert torch.equal(x.sort(dim=1).values, torch.arange(64).repeat(8, 1))
 
@@ -251,7 +251,7 @@ def test_equal_integers_are_drawn_from_half_of_their_value_on(shape: tuple[int, 
     assert plan.fixed == {1}
     plan = Plan(fixed=frozenset({0}))
     drawn = torch.stack(
-        [reaching_inputs.applied(Variant.REDRAWN, plan, [lengths])[0] for _ in range(9)]
+        [planned_inputs.applied(Variant.REDRAWN, plan, [lengths])[0] for _ in range(9)]
     )
     assert 48 <= int(drawn.min()) < int(drawn.max()) <= 97
     assert drawn.dtype == lengths.dtype
@@ -262,7 +262,7 @@ def test_some_of_equal_zeros_or_ones_are_inverted(value: int) -> None:
     mask = torch.full((6, 5), value)
     plan = _plan(lambda x, m: x * m.sum(), _normal, lambda: mask.clone())
     assert plan.fixed == {1}
-    (turned,) = reaching_inputs.applied(Variant.REDRAWN, Plan(fixed=frozenset({0})), [mask])
+    (turned,) = planned_inputs.applied(Variant.REDRAWN, Plan(fixed=frozenset({0})), [mask])
     assert 0 < int((turned != mask).sum()) < 20
     assert set(turned.flatten().tolist()) == {0, 1}
 
@@ -276,7 +276,7 @@ def test_sizes_that_add_up_to_the_length_of_an_input_keep_their_sum() -> None:
     )
     assert plan.fixed == {1}
     for kind in (Variant.REDRAWN, Variant.PARTLY):
-        _, changed = reaching_inputs.applied(kind, plan, [_normal(), sizes])
+        _, changed = planned_inputs.applied(kind, plan, [_normal(), sizes])
         assert int(changed.sum()) == 64
         assert int(changed.amin()) > 0
         assert not torch.equal(changed, sizes)
@@ -297,7 +297,7 @@ def test_single_numbers_move(value: Any) -> None:
     for seed in range(20):
         torch.manual_seed(seed)
         x = _normal()
-        same, moved = reaching_inputs.applied(Variant.REDRAWN, plan, [x, value])
+        same, moved = planned_inputs.applied(Variant.REDRAWN, plan, [x, value])
         assert same is x
         assert type(moved) is type(value)
         before, after = float(value), float(moved)
@@ -309,7 +309,7 @@ def test_rows_of_a_unit_matrix_are_permuted() -> None:
     plan = _plan(lambda x, turn: x @ turn, _normal, lambda: torch.eye(32))
     assert plan.fixed == {1}
     torch.manual_seed(1)
-    _, turn = reaching_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.eye(32)])
+    _, turn = planned_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.eye(32)])
     assert not torch.equal(turn, torch.eye(32))
     assert torch.equal(turn @ turn.T, torch.eye(32))
 

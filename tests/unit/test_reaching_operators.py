@@ -11,8 +11,8 @@ import torch
 
 from tests.unit.test_reaching import _normal, _plan
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import reaching_inputs
-from workers.shims.problem.reaching_inputs import Plan
+from workers.shims.problem import planned_inputs
+from workers.shims.problem.planned_inputs import Plan
 
 functional = torch.nn.functional
 
@@ -36,12 +36,12 @@ def test_exp_overflows_or_vanishes_in_a_softmax_without_its_maximum(
     assert Variant.REACHING in plan.kinds
     assert plan.scaling is not None
     assert plan.scaling.factor < 100
-    assert model(reaching_inputs.applied(Variant.REACHING, plan, [_normal()])[0]).isfinite().all()
+    assert model(planned_inputs.applied(Variant.REACHING, plan, [_normal()])[0]).isfinite().all()
 
 
 def test_softmax_arguments_overflow_once_scaled() -> None:
     plan = _plan(lambda x: x.softmax(-1), _normal)
-    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [_normal()])
+    (x,) = planned_inputs.applied(Variant.REACHING, plan, [_normal()])
     sums = x.exp().sum(-1)
     assert sums.isinf().any()
     assert sums[1::2].isfinite().any()
@@ -59,7 +59,7 @@ def test_a_softmax_overflows_beyond_the_part_that_is_looked_at() -> None:
 
     plan = _plan(lambda x: torch.softmax(x, dim=1), draw)
     for kind in (Variant.REACHING, Variant.PARTLY):
-        (x,) = reaching_inputs.applied(kind, plan, [draw()])
+        (x,) = planned_inputs.applied(kind, plan, [draw()])
         assert not _by_the_first(x).isfinite().all()
 
 
@@ -70,7 +70,7 @@ def test_scores_of_attention_overflow_once_scaled(width: int) -> None:
 
     plan = _plan(functional.scaled_dot_product_attention, draw, draw, draw)
     assert plan.kinds[0] == Variant.REACHING
-    q, k, _ = reaching_inputs.applied(Variant.REACHING, plan, [draw(), draw(), draw()])
+    q, k, _ = planned_inputs.applied(Variant.REACHING, plan, [draw(), draw(), draw()])
     assert float((q @ k.mT).amax()) / width**0.5 > 89
 
 
@@ -106,7 +106,7 @@ def test_functions_are_more_than_a_polynomial_once_scaled(
 ) -> None:
     plan = _plan(model, lambda: torch.randn(64, 32) * 1e-4)
     assert plan.scaling is not None
-    (x,) = reaching_inputs.applied(Variant.REACHING, plan, [torch.randn(64, 32) * 1e-4])
+    (x,) = planned_inputs.applied(Variant.REACHING, plan, [torch.randn(64, 32) * 1e-4])
     straight = x * (model(torch.full_like(x, 1e-3)).flatten()[0] / 1e-3)
     assert float((model(x).sum(-1) - straight.sum(-1)).abs().amax()) > 0.1
 
@@ -145,7 +145,7 @@ def test_some_of_the_maxima_of_positive_numbers_become_negative(
     plan = _plan(model, draw)
     assert plan.signed == {0}
     before = draw()
-    (x,) = reaching_inputs.applied(Variant.SIGNED, plan, [before])
+    (x,) = planned_inputs.applied(Variant.SIGNED, plan, [before])
     found = model(x) * model(before).sign()
     assert 0.2 < float((found < 0).float().mean()) < 0.8
     assert float(found.amin()) < -0.4
@@ -174,7 +174,7 @@ def test_integers_that_are_only_computed_with_leave_their_range(
 
     plan = _plan(model, draw)
     assert plan.kinds[0] == Variant.NAMED
-    (x,) = reaching_inputs.applied(Variant.NAMED, plan, [draw()])
+    (x,) = planned_inputs.applied(Variant.NAMED, plan, [draw()])
     assert int(x.amin()) < 0
     assert int(x.amax()) > 4000
     assert 0.5 < float(((x >= 0) & (x < 1000)).float().mean()) < 0.9
@@ -230,10 +230,10 @@ def test_positions_without_a_gap_change_places_where_they_are_only_read(
 ) -> None:
     plan = _plan(model, _normal, lambda: torch.arange(64))
     assert plan.fixed == {1}
-    _, at = reaching_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.arange(64)])
+    _, at = planned_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.arange(64)])
     assert not torch.equal(at, torch.arange(64))
     assert torch.equal(at.sort().values, torch.arange(64))
-    _, at = reaching_inputs.applied(Variant.PARTLY, plan, [_normal(), torch.arange(64)])
+    _, at = planned_inputs.applied(Variant.PARTLY, plan, [_normal(), torch.arange(64)])
     assert 0 <= int(at.amin()) <= int(at.amax()) < 64
     assert len(at.unique()) < 64
 
@@ -260,6 +260,6 @@ def test_labels_that_a_loss_ignores_occur(ignored: int) -> None:
 
     plan = _plan(loss, _normal, draw)
     assert plan.named == ((1, float(ignored)),)
-    _, labels = reaching_inputs.applied(Variant.NAMED, plan, [_normal(), draw()])
+    _, labels = planned_inputs.applied(Variant.NAMED, plan, [_normal(), draw()])
     assert 0 < int((labels == ignored).sum()) < 32
     assert not _plan(functional.cross_entropy, _normal, draw).named

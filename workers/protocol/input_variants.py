@@ -63,7 +63,8 @@ class Variant(IntEnum):
     (workers/shims/problem/reaching_inputs.py)."""
     SIGNED = 13
     """Half of the elements of inputs of one sign negated, if the reference treats
-    both signs differently.
+    both signs differently; of other inputs some slices far below or above zero, if every maximum or
+    minimum of the reference lies on one side.
     """
     NAMED = 14
     """Some elements replaced by a value that the reference compares the input with:
@@ -79,7 +80,7 @@ class Variant(IntEnum):
     """Nearly diagonal matrices, if the reference iterates."""
     STRETCHED = 18
     """Eight times as large, beyond the range that inputs are drawn from, if the
-    reference iterates.
+    reference iterates or computes functions of their elements.
     """
 
     LOCAL = 19
@@ -92,6 +93,12 @@ class Variant(IntEnum):
     problem has, each in a few rows or in a box of a tensor
     (workers/shims/problem/reaching_inputs.py).
     """
+    ALIGNED = 21
+    """Rows in the order of rows of the model's weights, if the reference chooses the largest
+    results or has limits that no result reaches (workers/shims/problem/aligned_inputs.py).
+    """
+    LASTING = 22
+    """Roots of bounded values, near one, if the reference iterates."""
 
 
 REACHED = (
@@ -104,6 +111,8 @@ REACHED = (
     Variant.DIAGONAL,
     Variant.STRETCHED,
     Variant.PARTLY,
+    Variant.ALIGNED,
+    Variant.LASTING,
 )
 """Variants on which an answer must be right, and which only some problems have."""
 
@@ -119,7 +128,12 @@ TIED = frozenset(
 )
 """Variants with equal values: a sort or a top-k may count any of them as the first."""
 
-CLOSER = {Variant.REDRAWN: 4.0, Variant.NAMED: 30.0, Variant.LOCAL: 30.0}
+CLOSER = {
+    Variant.REDRAWN: 4.0,
+    Variant.NAMED: 30.0,
+    Variant.LOCAL: 30.0,
+    Variant.ALIGNED: 30.0,
+}
 """Variants on which kernels round as usual: the largest error of a right answer, in multiples of
 the least limit for its type (workers/protocol/roundoff.py).  On others it is 2 %.
 """

@@ -32,7 +32,7 @@ and how often.  A candidate that looks at a sample of its inputs, and leaves wor
 usual, was refused in two of three evaluations with one such call of each kind; its gain was 10.
 """
 
-UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.PARTLY})
+UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.LASTING, Variant.PARTLY})
 """Kinds of unusual inputs to which an answer may be of any size: they are scaled to
 reach limits that other inputs do not.
 """

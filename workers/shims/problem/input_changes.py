@@ -27,6 +27,10 @@ of NaN, which spreads, fewer.
 """
 
 
+DEEP = 8.0
+"""Factor on values that are moved away from zero, as on those of the variant `scaled`."""
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Change of inputs by which values reach limits."""
@@ -89,6 +93,23 @@ def with_signs(x: torch.Tensor) -> torch.Tensor:
     low, high = torch.aminmax(x)
     opposite = -(x.index_select(along, chosen) + torch.where(high > -low, high, low)) / 2
     return mixed.index_copy(along, chosen, opposite)
+
+
+def deepened(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with a quarter of its slices along the first dimension of several far below zero,
+    and as many far above: eight times the upper half of its range.  All extremes within them lie
+    there, too.
+    """
+    along = next((dim for dim, size in enumerate(x.shape) if size > 1), None)
+    if along is None:
+        return x
+    count = -(-x.shape[along] // 4)
+    chosen = torch.randperm(x.shape[along], device=x.device)[: 2 * count]
+    part = x.index_select(along, chosen)
+    far = DEEP * (part.abs() + x.abs().amax()) / 2
+    far.narrow(along, 0, count).neg_()
+    changed = x.index_copy(along, chosen, far)
+    return changed if input_domain.keeps_structure(x, changed) else x
 
 
 def shuffled(x: torch.Tensor) -> torch.Tensor:

@@ -20,6 +20,7 @@ from workers.shims.problem import (
     changed_inputs,
     input_domain,
     pieces,
+    planned_inputs,
     reaching_inputs,
     true_answer,
     varied_inputs,
@@ -45,7 +46,7 @@ class InputSlots:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._plan: reaching_inputs.Plan | None = None
+        self._plan: planned_inputs.Plan | None = None
         self._objections: dict[Variant, str] = {}
         """By variant, the reason why it is outside the problem's domain; empty if it is inside."""
         self._decided: varied_inputs.Decided = {}
@@ -66,7 +67,8 @@ class InputSlots:
         inputs = self._problem.draw(session.draw)
         before_changes()
         if variant in input_variants.REACHED:
-            inputs = reaching_inputs.applied(variant, self._planned(session), inputs)
+            how = self._planned(session)
+            inputs = planned_inputs.applied(variant, how, inputs, session.model)
         else:
             inputs = varied_inputs.applied(
                 variant, inputs, None if self._problem.by_cases else self._decided
@@ -130,12 +132,12 @@ class InputSlots:
         settle(self._problem.device)
         return made, "".join(refused)
 
-    def _planned(self, session: Session) -> reaching_inputs.Plan:
+    def _planned(self, session: Session) -> planned_inputs.Plan:
         """Plan for inputs that reach beyond the problem's own distribution; made
         once for the problem.
         """
         if self._plan is None:
-            self._plan = reaching_inputs.Plan()
+            self._plan = planned_inputs.Plan()
             if not self._problem.by_cases:
                 with suppress(
                     RuntimeError, TypeError, ValueError, NotImplementedError

@@ -2,7 +2,7 @@
 
 On random inputs a method often converges long before its last step, and a recurrence
 forgets its first ones: fewer steps give the same answer.  For a reference that iterates
-there are three more kinds of inputs:
+there are four more kinds of inputs:
 
 * Held: one row for the first half of a sequence and another for the second, both eight times as
   large: the same gates stay open for long, and the first half's part of a state can be read at the
@@ -13,7 +13,10 @@ there are three more kinds of inputs:
   are eight times as large: scaling rows and columns in turn then converges slowly.
 * Stretched: 128 times as large, beyond the range that the inputs are drawn from, where the answer
   keeps its order of size and is well conditioned; else eight times.  Exponentials of them lie far
-  apart, and scaling rows and columns in turn converges slowly.
+  apart, and scaling rows and columns in turn converges slowly.  In a part: some matrices, or the
+  same rows or the same columns of all of them.
+* Lasting: bounded values are replaced by roots of themselves, near one, so that a product of as
+  many as a dimension is long does not vanish; any values, if the reference multiplies so.
 
 A contraction forgets at a rate that its weights set: square matrices of a model that are used in
 every step are named (`recurrent_names`), and a probe replaces them by orthogonal ones
@@ -22,6 +25,7 @@ every step are named (`recurrent_names`), and a probe replaces them by orthogona
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -30,7 +34,7 @@ import torch
 
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol.roundoff import computable, errors
-from workers.shims.problem import input_domain
+from workers.shims.problem import input_domain, local_changes
 
 FACTOR = 8
 
@@ -100,6 +104,8 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         self._fixed = {x.data_ptr() for x in (*weights, *leaves) if isinstance(x, torch.Tensor)}
         self._uses: Counter[tuple[Any, ...]] = Counter()
         self._is_recurrent = False
+        self.multiplies = False
+        """True if the call took products of consecutive values."""
 
     @property
     def found(self) -> bool:
@@ -129,6 +135,7 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         name = func._schema.name
         if name in _RECURRENT:
             self._is_recurrent = True
+            self.multiplies |= name == "aten::cumprod"
             weights = [x for each in args if isinstance(each, list | tuple) for x in each]
             self._uses.update({key: LEAST_USES for key in map(_key, weights) if key is not None})
         elif name in _PRODUCTS:
@@ -160,6 +167,27 @@ def held(x: torch.Tensor) -> torch.Tensor:
 def stretched(x: torch.Tensor, factor: float = FACTOR) -> torch.Tensor:
     """The tensor scaled, if its values are bounded; others are scaled among the usual variants."""
     return _fitting(x, x * factor) if input_domain.is_bounded(x) else x
+
+
+def stretched_in_part(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """The same for a few matrices, or for rows or columns of all: a candidate may look at a sample
+    of either to tell how many steps it needs.
+    """
+    which = int(torch.randint(3, ())) if x.dim() > 1 else 0
+    change = functools.partial(stretched, factor=factor)
+    if which:
+        return _fitting(x, local_changes.in_some_slices(x, change, -which))
+    return _fitting(x, local_changes.in_few_rows(x, change, whole=2))
+
+
+def lasting(x: torch.Tensor, *, are_factors: bool = False) -> torch.Tensor:
+    """Roots of bounded values, of an order as high as the longest dimension; `are_factors`: also of
+    others.
+    """
+    if not (are_factors or input_domain.is_bounded(x)) or input_domain.is_whole(x):
+        return x
+    roots = computable(x).abs().pow(1 / max(x.shape, default=1)).copysign(x).to(x.dtype)
+    return roots if input_domain.keeps_structure(x, roots) else x
 
 
 def are_well_behaved(

@@ -47,6 +47,15 @@ def in_secluded_places(x: torch.Tensor, change: Change, *, whole: int = 0) -> to
     return _in_slices(x, change, whole, lambda _, count: (count // 2, count // 2))
 
 
+def in_some_slices(x: torch.Tensor, change: Change, along: int) -> torch.Tensor:
+    """The tensor with some whole slices along a dimension replaced, at most half of those at its
+    secluded places: rows or columns of all matrices.
+    """
+    front = x.movedim(along, 0)
+    changed = _in_slices(front, change, x.dim() - 1, lambda _, count: (1, count // 2))
+    return changed.movedim(0, along)
+
+
 def _in_slices(
     x: torch.Tensor, change: Change, whole: int, bounds: Callable[[int, int], tuple[int, int]]
 ) -> torch.Tensor:
@@ -62,7 +71,8 @@ def _in_slices(
     possible = apart if _happens(SECLUDED) else places(size, secluded=False)
     are_narrow = _happens(NARROWED)
     others = {dim: places(x.shape[dim], secluded=are_narrow) for dim in several if dim != along}
-    return _within(x, {along: _some(possible, *bounds(size, len(apart))), **others}, change)
+    changed = _within(x, {along: _some(possible, *bounds(size, len(apart))), **others}, change)
+    return changed if changed.stride() == x.stride() else x.clone().copy_(changed)
 
 
 def places(size: int, *, secluded: bool = True) -> torch.Tensor:

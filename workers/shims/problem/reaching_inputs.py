@@ -9,12 +9,16 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
   between −1 and 1 leave that range if nothing else reaches a limit, and if they become no index.
 * Signed: if an operator that treats both signs differently has values of one sign, half of the
   elements of inputs of one sign are negated, in some slices all (of those, a maximum is negative).
+  If no maximum of values of both signs lies far below zero, some slices are moved there.
 * Named: a value that the reference compares an input with, and which never occurs, is
   put into some of its elements; into integers that are only computed with, some beyond their range.
 * Unsorted: if the reference sorts sorted inputs again, they are shuffled.
 * Redrawn: inputs that are the same in two draws are drawn anew (redrawn_inputs.py).
-* Held, diagonal, stretched: if the reference iterates, inputs on which every step tells
-  (iterated_inputs.py).
+* Held, diagonal, stretched, lasting: if the reference iterates, inputs on which every step tells
+  (iterated_inputs.py).  Stretched also where it computes functions of the elements of a bounded
+  input: a table need not hold beyond.
+* Aligned: if the reference chooses the largest results, or a limit is missed, some rows are put
+  into the order of a layer's weights (aligned_inputs.py).
 * Partly: all that apply of redrawn, named, reaching, signed, unsorted and stretched in one call,
   each in a few rows or in a quarter of an input.
 
@@ -27,9 +31,8 @@ bounded inputs that must not grow (a probability).
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,14 +40,16 @@ import torch
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
 from workers.shims.problem import (
+    aligned_inputs,
     input_changes,
     input_domain,
     iterated_inputs,
-    local_changes,
+    planned_inputs,
     redrawn_inputs,
     softmax_arguments,
 )
 from workers.shims.problem.input_changes import Scaling
+from workers.shims.problem.planned_inputs import ITERATED, Plan
 from workers.shims.problem.reference_limits import Limits
 
 ATTEMPTS = 3
@@ -66,53 +71,6 @@ UNANIMOUS_FACTORS = (64.0, 4096.0)
 
 Call = Callable[[Any, list[Any]], Any]
 
-ITERATED: dict[Variant, Callable[[torch.Tensor], torch.Tensor]] = {
-    Variant.HELD: iterated_inputs.held,
-    Variant.DIAGONAL: iterated_inputs.diagonal,
-    Variant.STRETCHED: iterated_inputs.stretched,
-}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Changes to be made to a problem's inputs.  Inputs are named by their index in
-    the order of layout.values.
-    """
-
-    scaling: Scaling | None = None
-    """None if all limits are reached or none can be."""
-    fixed: frozenset[int] = field(default_factory=frozenset)
-    """Inputs that are drawn anew, because they are the same in every draw."""
-    signed: frozenset[int] = field(default_factory=frozenset)
-    """Inputs of one sign, of which half of the elements are negated."""
-    named: tuple[tuple[int, float], ...] = ()
-    """Inputs, and values that they receive."""
-    unsorted: frozenset[int] = field(default_factory=frozenset)
-    """Sorted inputs that are shuffled."""
-    iterated: tuple[Variant, ...] = ()
-    """Kinds of inputs on which every step of an iteration tells."""
-    stretch: float = iterated_inputs.FACTOR
-    """Factor on stretched inputs."""
-    is_partial: bool = field(default=False, compare=False)
-    """True if the reference runs with all of these changes in a part of the inputs."""
-
-    @property
-    def kinds(self) -> tuple[Variant, ...]:
-        """Kinds of variants that exist for the problem, but for PARTLY."""
-        wanted = (
-            (Variant.REACHING, self.scaling is not None),
-            (Variant.REDRAWN, bool(self.fixed)),
-            (Variant.SIGNED, bool(self.signed)),
-            (Variant.NAMED, bool(self.named)),
-            (Variant.UNSORTED, bool(self.unsorted)),
-        )
-        return (*(kind for kind, there in wanted if there), *self.iterated)
-
-    @property
-    def all_kinds(self) -> tuple[Variant, ...]:
-        """Kinds of variants that exist for the problem."""
-        return (*self.kinds, *((Variant.PARTLY,) if self.is_partial else ()))
-
 
 def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
     """Plan of changes for a problem.  `call(model, inputs)`: makes a call; `draw`: returns new
@@ -127,76 +85,30 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     others = draw()
     same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
     fixed = redrawn_inputs.standing(call, model, inputs, same, device)
+    scaling = _scaling(call, model, inputs, missed)
     found = Plan(
-        scaling=_scaling(call, model, inputs, missed),
+        scaling=scaling,
         fixed=fixed,
         signed=_signed(call, model, inputs, missed),
         named=_named(call, model, inputs, others, missed, device),
         unsorted=_unsorted(call, model, inputs, missed),
-        iterated=_iterated(call, model, inputs, missed) if iterations.found else (),
+        deepened=_deepened(call, model, inputs, missed),
+        aligned=_aligned(call, model, inputs, missed),
+        multiplies=iterations.multiplies,
     )
-    if Variant.STRETCHED in found.iterated:
+    beyond: Collection[Variant] = ()
+    if iterations.found:
+        beyond = ITERATED
+    elif missed.computes_elements and not (scaling and scaling.leaves_bounds):
+        beyond = (Variant.STRETCHED,)
+    if beyond and not missed.needs_range:
+        found = replace(found, iterated=_iterated(call, model, inputs, found, beyond))
+    if iterations.found and Variant.STRETCHED in found.iterated:
         found = replace(found, stretch=_stretch(call, model, inputs))
-    is_partial = bool(found.kinds) and _reaches(call, model, _partly(found, inputs), lambda _: True)
-    return replace(found, is_partial=is_partial)
-
-
-def applied(kind: Variant, how: Plan, inputs: list[Any]) -> list[Any]:
-    """The inputs, changed by the plan `how`; draws from torch's seeded generator."""
-    if kind == Variant.PARTLY:
-        return _partly(how, inputs)
-    if kind == Variant.REDRAWN:
-        return redrawn_inputs.redrawn(inputs, how.fixed)
-    if kind == Variant.SIGNED:
-        return input_changes.changed(inputs, how.signed, input_changes.negated)
-    if kind == Variant.NAMED:
-        return input_changes.with_named(inputs, how.named)
-    if kind == Variant.UNSORTED:
-        return input_changes.changed(inputs, how.unsorted, input_changes.shuffled)
-    if kind in ITERATED:
-        some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
-        change = _stretching(how) if kind == Variant.STRETCHED else ITERATED[kind]
-        return input_changes.changed(inputs, some, change)
-    assert how.scaling is not None
-    return input_changes.scaled(inputs, how.scaling)
-
-
-def _partly(how: Plan, inputs: list[Any]) -> list[Any]:
-    """All changes of a plan, each in a few rows or in a quarter of a tensor."""
-    inputs = redrawn_inputs.redrawn_in_part(inputs, how.fixed)
-    some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
-    inputs = input_changes.changed(inputs, how.signed, _with_few_negated)
-    inputs = input_changes.changed(inputs, how.unsorted, _with_few_shuffled)
-    if Variant.STRETCHED in how.iterated:
-        stretching = _stretching(how)
-        inputs = input_changes.changed(inputs, some, lambda x: _in_few_rows(x, stretching, whole=2))
-    for change, whole in () if how.scaling is None else input_changes.scalings_of_rows(how.scaling):
-        in_few = functools.partial(_in_few_rows, change=change, whole=whole)
-        inputs = input_changes.changed(inputs, some, in_few)
-    return input_changes.with_named(inputs, how.named, in_part=True)
-
-
-def _stretching(how: Plan) -> local_changes.Change:
-    return functools.partial(iterated_inputs.stretched, factor=how.stretch)
-
-
-def _with_few_negated(x: torch.Tensor) -> torch.Tensor:
-    changed = local_changes.in_secluded_places(x, input_changes.with_signs)
-    return changed if input_domain.keeps_structure(x, changed, signs=False, bounds=False) else x
-
-
-def _in_few_rows(x: torch.Tensor, change: local_changes.Change, *, whole: int) -> torch.Tensor:
-    """A tensor with a part changed (local_changes.in_few_rows), if it keeps its structure."""
-    changed = local_changes.in_few_rows(x, change, whole=whole)
-    return changed if input_domain.keeps_structure(x, changed, signs=False, bounds=False) else x
-
-
-def _with_few_shuffled(x: torch.Tensor) -> torch.Tensor:
-    return (
-        local_changes.in_few_rows(x, input_changes.shuffled)
-        if x.dim() > 1
-        else input_changes.shuffled(x)
+    is_partial = bool(found.kinds) and _reaches(
+        call, model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
     )
+    return replace(found, is_partial=is_partial)
 
 
 def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
@@ -217,8 +129,9 @@ def _scaling(call: Call, model: Any, inputs: list[Any], missed: Limits) -> Scali
         missed, (False, True) if has_bounds and not missed.needs_range else (False,)
     ):
         scaled = input_changes.scaled(inputs, how)
-        is_changed = any(a is not b for a, b in zip(layout.values(scaled), leaves, strict=True))
-        if is_changed and _reaches(call, model, scaled, lambda now: _reach_more(now, missed)):
+        if _are_changed(scaled, inputs) and _reaches(
+            call, model, scaled, lambda now: _reach_more(now, missed)
+        ):
             return how
     return None
 
@@ -271,28 +184,38 @@ def _factors(missed: Limits) -> Iterator[float]:
         yield from (1 / first, first, 1 / (4 * first))
 
 
-def _iterated(call: Call, model: Any, inputs: list[Any], missed: Limits) -> tuple[Variant, ...]:
-    """Kinds of inputs for an iteration that change anything, and to which the
+def _iterated(
+    call: Call, model: Any, inputs: list[Any], how: Plan, some: Collection[Variant]
+) -> tuple[Variant, ...]:
+    """Kinds of inputs for an iteration, of `some`, that change anything, and to which the
     reference has a finite answer.
     """
     several = (
         sum(input_changes.is_float(x) and x.dim() > 1 for x in layout.values(inputs))
         > iterated_inputs.MOST_HELD
     )
-    kinds = [kind for kind in ITERATED if not (kind == Variant.HELD and several)]
+    changed = {
+        kind: planned_inputs.applied(kind, how, inputs)
+        for kind in some
+        if not (kind == Variant.HELD and several)
+    }
     return tuple(
         kind
-        for kind in (() if missed.needs_range else kinds)
-        if any(
-            input_changes.is_float(x) and ITERATED[kind](x) is not x for x in layout.values(inputs)
-        )
-        and _reaches(call, model, applied(kind, Plan(), inputs), lambda _: True)
+        for kind, given in changed.items()
+        if _are_changed(given, inputs) and _reaches(call, model, given, lambda _: True)
     )
+
+
+def _are_changed(given: list[Any], inputs: list[Any]) -> bool:
+    pairs = zip(layout.values(given), layout.values(inputs), strict=True)
+    return any(one is not other for one, other in pairs)
 
 
 def _stretch(call: Call, model: Any, inputs: list[Any]) -> float:
     """The larger factor on stretched inputs, if the reference allows it; else the smaller one."""
-    far = applied(Variant.STRETCHED, Plan(stretch=iterated_inputs.FAR_FACTOR), inputs)
+    far = planned_inputs.applied(
+        Variant.STRETCHED, Plan(stretch=iterated_inputs.FAR_FACTOR), inputs
+    )
     try:
         usual, here, nearby = (
             list(filter(input_changes.is_float, layout.values(call(model, copy.deepcopy(given)))))
@@ -322,6 +245,47 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
         ),
         wanted=bool(missed.one_sided),
     )
+
+
+def _deepened(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of both signs by whose far slices one more operator has far extremes."""
+    leaves = list(layout.values(inputs)) if missed.shallow else []
+    some = frozenset(
+        at
+        for at, x in enumerate(leaves)
+        if input_changes.is_float(x) and input_changes.deepened(x) is not x
+    )
+    return _first_that(
+        some,
+        lambda these: _reaches(
+            call,
+            model,
+            input_changes.changed(inputs, these, input_changes.deepened),
+            lambda now: now.shallow < missed.shallow,
+        ),
+        wanted=bool(missed.shallow),
+    )
+
+
+def _aligned(
+    call: Call, model: Any, inputs: list[Any], missed: Limits
+) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Inputs of which rows are put into the order of weights, if the reference chooses some of its
+    results, or reaches one more limit with them.
+    """
+    if not (missed.chooses or missed.above or missed.below):
+        return ()
+    weights = aligned_inputs.weights_of(model)
+    found = tuple(
+        (at, names)
+        for at, x in enumerate(layout.values(inputs))
+        if input_changes.is_float(x) and (names := aligned_inputs.fitting(x, weights))
+    )
+    if not found:
+        return ()
+    changed = planned_inputs.applied(Variant.ALIGNED, Plan(aligned=found), inputs, model)
+    tells = _reaches(call, model, changed, lambda now: missed.chooses or _reach_more(now, missed))
+    return found if tells else ()
 
 
 def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:

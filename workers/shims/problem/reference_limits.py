@@ -11,7 +11,9 @@ A dispatch mode that is active during a call of the reference:
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
 * sorts of values that are sorted already;
 * a softmax of numbers so small that exp of none overflows (softmax_arguments.py);
-* integers of one sign, if they are only computed with (integer_uses.py).
+* integers of one sign, if they are only computed with (integer_uses.py);
+* maxima, or minima, of which none lies far on the other side of zero;
+* functions of the elements of a bounded input, and choices of the largest results.
 
 This does not see limits that Python compares with, and values that an integer reaches
 only once it is computed with.
@@ -27,7 +29,7 @@ from typing import Any
 import torch
 
 from workers.backends.support.dispatch_mode import Watching
-from workers.shims.problem import softmax_arguments
+from workers.shims.problem import extremes, input_domain, softmax_arguments
 from workers.shims.problem.integer_uses import IntegerUses
 
 LARGEST_LIMIT = 1e6
@@ -118,22 +120,18 @@ NEAR_ZERO, CURVES = 0.05, 0.25
 values leave.
 """
 
-_EXTREMES = frozenset(
-    f"aten::{name}"
+_FUNCTIONS = _CURVED | frozenset(
+    f"aten::{name}{ending}"
     for name in (
-        "adaptive_max_pool2d",
-        "adaptive_max_pool3d",
-        "amax",
-        "amin",
-        "cummax",
-        "cummin",
-        "max",
-        "max_pool2d_with_indices",
-        "max_pool3d_with_indices",
-        "min",
+        *("celu", "cos", "cosh", "elu", "erfc", "exp", "exp2", "expm1", "log", "log1p", "log2"),
+        *("log_sigmoid_forward", "reciprocal", "rsqrt", "sinh", "softplus", "sqrt", "tan"),
     )
+    for ending in ("", "_")
 )
-"""Operators that begin with an infinity, in place of which zero is right for values of one sign."""
+"""Functions of one number that a table or a polynomial may replace in a small range."""
+
+_CHOICES = frozenset(f"aten::{name}" for name in ("argmax", "argmin", "sort", "topk"))
+"""Operators that choose some of many values."""
 
 _EQUALITIES = frozenset({"aten::eq", "aten::ne"})
 _SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
@@ -168,6 +166,14 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """
         self.one_sided = 0
         """Operators that treat both signs differently, on values of one sign."""
+        self.shallow = 0
+        """Maxima of values of both signs of which none lies far below zero, and minima of which
+        none lies far above.
+        """
+        self.computes_elements = False
+        """True if a function was applied to as many elements as a bounded input has."""
+        self.chooses = False
+        """True if some of many values were chosen."""
         self.already_sorted = 0
         """Sorts of sorted values."""
         self.searched: set[int] = set()
@@ -180,6 +186,15 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         self.integers = IntegerUses(leaves)
         self._leaves = {
             _identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
+        }
+        self._bounded = {
+            x.shape
+            for x in leaves
+            if isinstance(x, torch.Tensor)
+            and x.is_floating_point()
+            and x.itemsize > 1
+            and x.numel()
+            and input_domain.is_bounded(x)
         }
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -207,7 +222,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._look(_norms(*args[:3]), float(args[3]))
         elif name in _CURVED:
             self._look_near_zero(args[0])
-        elif name in _SIGNS or name in _EXTREMES:
+        elif name in _SIGNS or name in extremes.NAMES:
             self._look(args[0], 0.0)
         elif name in _NAN or (name in _EQUALITIES and args[1] is args[0]):
             self._name(args[0], math.nan)
@@ -224,6 +239,9 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         self.needs_range |= name in _INTO_RANGE or (
             name in _INTO_INTEGERS and _is_index_of(found, args)
         )
+        self.shallow += extremes.are_shallow(name, args[0] if args else None, found)
+        self.computes_elements |= name in _FUNCTIONS and args[0].shape in self._bounded
+        self.chooses |= name in _CHOICES
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
         return found
