@@ -59,7 +59,8 @@ SHORTEST_US = 1.5
 """Device time of a kernel that does nothing (H200)."""
 
 FEW = 8
-"""Library launches of a call whose shortest possible time is not held against a candidate."""
+"""Library launches of a call of which the shortest possible time is not held against a candidate.
+"""
 
 EAGER = 3.0
 """Time of the reference's operators, at the most, over that of reading and writing their tensors
