@@ -38,7 +38,7 @@ def checked(
         return found
     nearest = [leaf.clone() for leaf in got]
     leaves = equivalent_answers.find_equivalent(
-        twin, best, inputs, nearest, time.process_time() + equivalent_answers.LOOK_S
+        twin, best, inputs, nearest, time.process_time() + equivalent_answers.look_s(nearest)
     )
     return [
         (

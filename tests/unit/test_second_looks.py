@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol import problem_spec
 from workers.referee.session import memory_needs
+from workers.shims.problem import equivalent_answers
 
 CODES = """
 import torch
@@ -70,3 +72,9 @@ def test_memory_of_a_second_look_is_reserved_for_outputs_that_are_exact(tmp_path
     held = need(codes) - need(replace(codes, piece_rows=8))
     assert held >= ((1 << 20) + 6 * codes.expected_bytes) // 2
     assert need(floats) == need(replace(floats, piece_rows=8))
+
+
+def test_a_look_at_a_large_answer_takes_longer() -> None:
+    few, many = (equivalent_answers.look_s([torch.zeros(n)]) for n in (1_000, 4_500_000))
+    assert few == pytest.approx(equivalent_answers.LOOK_S, rel=0.01)
+    assert many > few + 5.4

@@ -287,9 +287,7 @@ class Shim:
         """
         assert self._mailbox is not None
         began = time.process_time()
-        leaves = expected_outputs.equivalent(
-            session, slot, began + (0.0 if ties_only else equivalent_answers.LOOK_S)
-        )
+        leaves = expected_outputs.equivalent(session, slot, ties_only=ties_only)
         if leaves is None:
             return Reply(ReplyCode.UNSUPPORTED)
         settle(self._device)

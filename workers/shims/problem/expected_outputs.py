@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
@@ -68,10 +69,11 @@ def compute(
     return True
 
 
-def equivalent(session: Session, slot: int, until: float) -> list[equivalent_answers.Leaf] | None:
+def equivalent(
+    session: Session, slot: int, *, ties_only: bool
+) -> list[equivalent_answers.Leaf] | None:
     """Findings on elements of an answer that differ from the expected ones and are right
-    (equivalent_answers.py); None for a problem whose calls are streamed whole.  `until`:
-    time.process_time() at which the search ends.
+    (equivalent_answers.py); None for a problem whose calls are streamed whole.
     """
     assert session.arena is not None
     assert session.memory is not None
@@ -80,6 +82,7 @@ def equivalent(session: Session, slot: int, until: float) -> list[equivalent_ans
         return None
     inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
     got = session.arena.outputs.views(session.memory, slot)
+    until = time.process_time() + (0.0 if ties_only else equivalent_answers.look_s(got))
     model = session.model if session.twin is None else session.twin
     rows = spec.piece_rows
     if rows is None:
