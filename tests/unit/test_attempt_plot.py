@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.web.charts import attempt_plot
+from app.web.charts import attempt_plot, axis
 from app.web.charts.attempt_plot import Attempt
 
 
@@ -61,7 +61,7 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_chart() -> None:
     assert found is not None
     assert found.marks[0].y - found.marks[1].y > 10
     assert found.marks[0].ends is not None
-    assert found.marks[0].ends[1] <= attempt_plot.HEIGHT - attempt_plot.BOTTOM
+    assert found.marks[0].ends[1] <= attempt_plot.HEIGHT - axis.BOTTOM
 
 
 def test_odd_speedups_stand_at_the_edge() -> None:
@@ -71,7 +71,7 @@ def test_odd_speedups_stand_at_the_edge() -> None:
     ]
     found = attempt_plot.plot(odd)
     assert found is not None
-    foot = attempt_plot.HEIGHT - attempt_plot.BOTTOM
+    foot = attempt_plot.HEIGHT - axis.BOTTOM
     assert all(0 < mark.y <= foot for mark in found.marks)
     assert [mark.form for mark in found.marks[4:]] == ["none", "none"]
     assert found.marks[0].y == found.marks[2].y < found.marks[3].y < found.marks[1].y

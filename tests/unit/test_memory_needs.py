@@ -130,11 +130,7 @@ def test_long_calls_reserve_few_slots(
         ),
         (True, invalid("reference_failed", "no memory", out_of_memory=True), THRICE),
         (True, torch.OutOfMemoryError("no memory"), THRICE),
-        (
-            True,
-            RuntimeError("CUDA error: out of memory"),
-            THRICE,
-        ),  # a kernel could not be loaded
+        (True, RuntimeError("CUDA error: out of memory"), THRICE),  # a kernel that is loaded
         (
             True,
             Fault(Status.INVALID, "disturbed", "others were busy", disturbed=True),

@@ -91,8 +91,8 @@ def evaluate(
 def _room_to_repeat(room: int, progress: Progress, fault: Fault) -> int:
     """Memory for one more attempt after one with `room`; ONCE for none.
 
-    A candidate whose process ran out of memory may hold more than it reserved, which others then
-    lack: it has the device to itself at once.
+    If the candidate's process ran out of memory, it may hold more than it reserved, which others
+    then lack: it has the device to itself at once.
     """
     repeats = fault.out_of_memory or fault.disturbed
     if not (progress.shares_memory and repeats) or progress.cancellation.requested:

@@ -73,7 +73,7 @@ def equivalent(
     session: Session, slot: int, *, ties_only: bool
 ) -> list[equivalent_answers.Leaf] | None:
     """Findings on elements of an answer that differ from the expected ones and are right
-    (equivalent_answers.py); None for a problem whose calls are streamed whole.
+    (equivalent_answers.py); None for a problem with calls that are streamed whole.
     """
     assert session.arena is not None
     assert session.memory is not None

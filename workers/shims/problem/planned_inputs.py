@@ -51,7 +51,7 @@ class Plan:
     unsorted: frozenset[int] = field(default_factory=frozenset)
     """Sorted inputs that are shuffled."""
     aligned: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """Inputs, and names of the weights in whose order some rows are put."""
+    """Inputs, and names of the weights that give some of their rows an order."""
     iterated: tuple[Variant, ...] = ()
     """Kinds of inputs on which every step of an iteration tells; or STRETCHED alone, if the
     reference computes functions of their elements.

@@ -248,7 +248,7 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
 
 
 def _deepened(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of both signs by whose far slices one more operator has far extremes."""
+    """Inputs of both signs; far slices of them give one more operator far extremes."""
     leaves = list(layout.values(inputs)) if missed.shallow else []
     some = frozenset(
         at

@@ -255,7 +255,7 @@ def _with_constant_rows(x: torch.Tensor) -> torch.Tensor:
     chosen[torch.randint(len(rows), (1,), device=x.device)] = True
     sample = rows[chosen, :ROW_SAMPLE]
     value = sample.gather(1, sample.abs().float().median(dim=1, keepdim=True).indices)
-    if input_domain.is_whole(x):  # of a mask, rows that hide all, and rows that hide nothing
+    if input_domain.is_whole(x):  # some rows of a mask hide all, some nothing
         value = torch.where(torch.rand_like(value) < FULL_ROWS, x.amax(), value)
     rows[chosen] = value
     return rows.view(x.shape)
