@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
+from app.domain import syntax_tree
 from app.domain.verdict import Finding, Label, Subject
 
 MAX_BYTES = 256 << 10
@@ -121,7 +122,7 @@ def hints(source: bytes) -> list[Hint]:
         return []
     try:
         text = source.decode("utf-8")
-        tree = ast.parse(text)
+        tree = syntax_tree.parse(text)
     except (
         SyntaxError,
         ValueError,

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.domain import problem_family, tokenizer
+from app.domain import problem_family, syntax_tree, tokenizer
 from app.domain.source_text import display
 
 GRAM = 13
@@ -127,7 +127,7 @@ def _model_words(reference: bytes, entry_point: str) -> list[str]:
     text = display(reference)
     try:
         with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(reference)
+            tree = syntax_tree.parse(reference)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return tokenizer.words(text)
     for node in tree.body:

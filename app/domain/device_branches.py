@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from app.domain import syntax_tree
 from app.domain.source_ablation import MAX_BYTES
 
 DEVICES = frozenset({"cpu", "cuda"})
@@ -18,7 +19,7 @@ def asks_for_a_gpu(source: bytes) -> bool:
     try:
         conditions = [
             node.test
-            for node in ast.walk(ast.parse(source))
+            for node in ast.walk(syntax_tree.parse(source))
             if isinstance(node, ast.If | ast.IfExp | ast.While)
         ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):

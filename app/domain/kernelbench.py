@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.domain import source_text
+from app.domain import source_text, syntax_tree
 from app.domain.problem import Problem
 
 SOURCE_SET = "kernelbench"
@@ -118,7 +118,7 @@ def problem(path: Path, level: int | None) -> Problem:
         raise CheckoutError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         with warnings.catch_warnings(action="ignore"):  # an odd escape in a docstring is no error
-            tree = ast.parse(data)
+            tree = syntax_tree.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CheckoutError(f"{path}: expected Python source: {error}") from error
     missing = _REQUIRED - set(_bound(tree.body))

@@ -15,12 +15,11 @@ Splits and decontamination go by family, because exact keys miss every re-shaped
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import warnings
 from dataclasses import dataclass
 
-from app.domain import canonical
+from app.domain import canonical, syntax_tree
 
 VERSION = 3
 """Changes with everything here that changes a key."""
@@ -53,7 +52,7 @@ def _canonical_keys(reference: bytes, entry_point: str, own: str) -> Keys:
     more than 4,300 digits).
     """
     with warnings.catch_warnings(action="ignore"):  # an odd escape is no fault of the problem
-        tree = ast.parse(reference)
+        tree = syntax_tree.parse(reference)
     plain, masked = canonical.Module(tree, masked=False), canonical.Module(tree, masked=True)
     first = entry_point if plain.defines(entry_point) else "get_cases"
     whole = (first, "get_inputs", "get_init_inputs")

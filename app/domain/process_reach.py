@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
-from app.domain import imports_by_name
+from app.domain import imports_by_name, syntax_tree
 from app.domain.process_reach_names import (
     ABSENT,
     ATTRIBUTES,
@@ -44,7 +44,7 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
     if len(source) > MAX_BYTES:
         return (TOO_LONG,)
     try:
-        parsed = ast.parse(source)
+        parsed = syntax_tree.parse(source)
     except (RecursionError, MemoryError):
         return (TOO_LONG,)
     except (SyntaxError, ValueError):
@@ -73,7 +73,7 @@ def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
     """
     try:
         return (
-            tuple(dict.fromkeys(_taking_places(_loaded(ast.parse(source)))))
+            tuple(dict.fromkeys(_taking_places(_loaded(syntax_tree.parse(source)))))
             if len(source) <= MAX_BYTES
             else ()
         )

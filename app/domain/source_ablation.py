@@ -14,6 +14,8 @@ import ast
 import re
 from collections.abc import Collection
 
+from app.domain import syntax_tree
+
 MAX_BYTES = 1 << 20
 """Longest source that is parsed: the parser takes two hundred times its bytes."""
 
@@ -40,7 +42,7 @@ def without_kernels(source: bytes) -> bytes | None:
     if len(source) > MAX_BYTES:
         return None
     try:
-        emptied = _Emptied(*_jits(tree := ast.parse(source)))
+        emptied = _Emptied(*_jits(tree := syntax_tree.parse(source)))
         tree = ast.fix_missing_locations(emptied.visit(tree))
         return ast.unparse(tree).encode() if emptied.kernels else None
     except _UNREADABLE:
@@ -52,7 +54,7 @@ def kernel_names(source: bytes) -> frozenset[str]:
     if len(source) > MAX_BYTES:
         return frozenset()
     try:
-        emptied = _Emptied(*_jits(tree := ast.parse(source)))
+        emptied = _Emptied(*_jits(tree := syntax_tree.parse(source)))
         emptied.visit(tree)
     except _UNREADABLE:
         return frozenset()
@@ -70,13 +72,13 @@ def reads_as_it_runs(source: bytes) -> bool:
     if not any(b"coding" in line for line in head):
         return True
     try:
-        runs = ast.parse(source)
+        runs = syntax_tree.parse(source)
     except (SyntaxError, ValueError):
         return True
     except (RecursionError, MemoryError):
         return False
     try:
-        return ast.dump(ast.parse(source.decode("utf-8-sig"))) == ast.dump(runs)
+        return ast.dump(syntax_tree.parse(source.decode("utf-8-sig"))) == ast.dump(runs)
     except _UNREADABLE:
         return False
 
@@ -112,7 +114,7 @@ def keeps_to_itself(source: bytes) -> bool:
     if len(source) > MAX_BYTES:
         return False
     try:
-        return all(map(_is_plain, ast.walk(ast.parse(source))))
+        return all(map(_is_plain, ast.walk(syntax_tree.parse(source))))
     except _UNREADABLE:
         return False
 
@@ -195,7 +197,7 @@ class _Emptied(ast.NodeTransformer):
         that gives it; everything else as it is.
         """
         if isinstance(node.value, int) and node.value.bit_length() > MOST_BITS:
-            return ast.parse(f"int({hex(node.value)!r}, 16)", mode="eval").body
+            return syntax_tree.parse_expression(f"int({hex(node.value)!r}, 16)")
         return node
 
 

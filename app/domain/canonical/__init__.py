@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 
+from app.domain import syntax_tree
 from app.domain.canonical.expressions import Expressions
 from app.domain.canonical.scopes import ClassRecord, Function, Scope
 from app.domain.canonical.syntax import (
@@ -193,7 +194,7 @@ class Module(Expressions):
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._bind(target, self._expression(value, scope), scope, effects)
             case ast.AugAssign(target=target, op=op, value=value):
-                loaded = ast.parse(ast.unparse(target), mode="eval").body
+                loaded = syntax_tree.parse_expression(ast.unparse(target))
                 self._bind(target, self._binary(op, loaded, value, scope), scope, effects)
             case ast.Return(value=value):
                 children = [] if value is None else [self._expression(value, scope)]

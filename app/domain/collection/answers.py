@@ -4,13 +4,12 @@ An answer without a candidate is an outcome, with feedback of its own: nothing i
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.domain import code_extraction, fences
+from app.domain import code_extraction, fences, syntax_tree
 from app.domain.collection.call import End
 from app.domain.fences import FencedBlock
 
@@ -101,7 +100,7 @@ def _is_python(text: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes are the candidate's own business
-            ast.parse(text)
+            syntax_tree.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

@@ -15,6 +15,7 @@ from werkzeug.exceptions import BadRequest, Conflict, NotFound
 from werkzeug.wrappers import Response
 
 from app import routing
+from app.domain import syntax_tree
 from app.domain.job import JobState
 from app.store import audit, devices, jobs, kernelgym
 from app.store.devices import Device
@@ -270,7 +271,7 @@ def _check(
     """Check a source without running it: does it define a class, or a function, of that name?"""
     error = None
     try:
-        tree = ast.parse(text)
+        tree = syntax_tree.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         error = f"expected Python source: {problem}"
     else:
