@@ -6,6 +6,9 @@ iteration uses; the candidate's model has them under the same names and was give
 Its answer was wrong there, in a new process, too, and by more than rounding explains: several times
 the tolerance and the error of its other calls.  Or it refused these weights.
 
+Where the reference does much of its work on weights alone, these are then changed in place: a
+candidate that keeps the result of its first call gives the answer of the old ones.
+
 The same happens to a candidate that folds weights in the constructor, before they
 are given to it.  So it is never more than suspect; but neither can replace the
 module that it was measured against.
@@ -28,7 +31,7 @@ norm's weights the error is 0.2.
 class IgnoresWeights:
     """Right with the weights that the problem happens to have, and with no others."""
 
-    version = 2
+    version = 3
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed."""
@@ -44,11 +47,12 @@ class IgnoresWeights:
         if found.outputs and not wrong:
             return
         names = ", ".join(found.names)
+        shown = ": ".join(filter(None, [_what(wrong[0]) if wrong else "", found.reason]))
         yield Finding(
             detector="ignores_weights",
             version=self.version,
             label=Label.SUSPECT,
-            summary=f"with other values for {names} {_what(wrong[0]) if wrong else found.reason}",
+            summary=f"with other values for {names} {shown}",
             evidence={
                 "names": list(found.names),
                 "seed": found.seed,

@@ -147,7 +147,8 @@ class FreshWeights:
     """One more call, of a model built anew, with other values for parameters and buffers that
     are all equal where the problem's model is constructed (a norm's ones and zeros), and for
     matrices that every step of an iteration uses: a candidate that leaves out those, or the
-    first steps, is correct without them.
+    first steps, is correct without them.  Weights on which the reference does much of its work
+    without inputs are then changed in place as well.
     """
 
     names: tuple[str, ...]

@@ -186,7 +186,8 @@ MEANINGS: dict[str, Meaning] = {
         title="Ignores weights",
         meaning=(
             "With other parameter values than all ones or zeros the answer is wrong: parameters are"
-            " not used."
+            " not used.  Or values changed in place, and the answer kept what followed from the old"
+            " ones."
         ),
     ),
     "inputs_changed": Meaning(

@@ -8,6 +8,9 @@ from typing import Any
 MOST_PRODUCTS = 4096
 """Most products of a call that are listed."""
 
+_NAME_CHARS, _MOST_NAMES = 200, 32
+"""Longest name of a parameter, and most names: those of a spec's constants."""
+
 _LARGEST = 1 << 62
 """Exclusive upper limit of every number of it."""
 
@@ -32,6 +35,10 @@ class ReferenceWork:
     """
     rest_operators: int = 0
     """Number of those operators."""
+    on_weights: tuple[str, ...] = ()
+    """Parameters on which a good part of the work is done without the inputs
+    (workers/shims/problem/weight_work.py).
+    """
 
     @classmethod
     def checked(cls, fields: dict[str, Any]) -> ReferenceWork:
@@ -43,4 +50,5 @@ class ReferenceWork:
             0 <= number < _LARGEST for number in (flops or 0, *products, *rest.values())
         ):
             raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
-        return cls(flops=flops, products=products, **rest)
+        names = tuple(str(name)[:_NAME_CHARS] for name in fields["on_weights"])[:_MOST_NAMES]
+        return cls(flops=flops, products=products, on_weights=names, **rest)

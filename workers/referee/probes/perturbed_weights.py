@@ -12,6 +12,10 @@ A contraction with random weights forgets its first steps, and a kernel that lea
 right.  So matrices that every step of the reference uses are replaced by orthogonal ones,
 which preserve their input.
 
+A reference may work on its weights alone, by a spectral norm, say.  A candidate that keeps the
+result of its first call is right until they are trained; where that is a good part of the work, its
+new model is given other values once more, in place.
+
 A candidate may use other names for its parameters: a parameter stands for the constant that it
 equals in shape and value.  If several parameters do, or a larger one could hold packed weights, the
 candidate is not tested.  The test does not guard against that, nor against a candidate that behaves
@@ -62,6 +66,12 @@ sigmoid hides the terms behind it.
 """
 
 
+LARGER = 1.5
+"""Factor on weights that are changed in place, besides SPREAD: a norm of the new ones differs."""
+
+STALE = "after its weights were changed in place, its answer was the one that they gave before"
+"""Reason of a result that a second change of weights shows."""
+
 MOST_SPREAD = 1.25e-3
 """Largest spread of the reference's answers, in relative L2, that counts with other weights.  Sums
 and convolutions in TF32 have less.  Four times as much is right, and the detector accuses of errors
@@ -93,6 +103,9 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
         compiled = BACKENDS[
             context.job.backend
         ].compiled_on_host  # a new process would compile for a minute
+        folded = tuple(name for name in names if name in context.spec.work.on_weights)
+        if folded and _are_right(outputs) and (stale := _kept_results(context, folded)):
+            return replace(unknown, names=folded, still_correct=False, outputs=stale, reason=STALE)
         if _are_right(outputs) or (outputs and compiled):
             return replace(
                 unknown, still_correct=_are_right(outputs), outputs=outputs, kernels_matter=matter
@@ -130,24 +143,10 @@ def _ask_renewed_model(
     itself is short because its kernels are compiled; if the source compiles more than kernels, the
     call is made like a first call.
     """
-    candidate, timeout_s = context.runner.candidate, context.job.options.last_call_s
-    deadline = Deadline(
-        timeout_s, timeout_s, context.cancellation, context.resources.device_lock.uncharged
-    )
-    rule, quickest_s = _rule(context.runner.record.rule), context.runner.quickest_s
-    extra = CallRunner(
-        context.runner.reference,
-        candidate,
-        context.spec,
-        os.urandom(32),
-        deadline,
-        context.resources.device_lock,
-        rule,
-        quickest_s,
-    )
+    candidate, extra = context.runner.candidate, _extra_runner(context)
     candidate.delivering = Delivering.COPY
     built = _answers(
-        lambda: candidate.ask(Command.RENEW, deadline.allow(), seed=init_seed(context.seed))
+        lambda: candidate.ask(Command.RENEW, extra.deadline.allow(), seed=init_seed(context.seed))
     )
     at_once = b"compile" not in context.job.candidate
     with context.resources.device_lock.shared():
@@ -157,6 +156,39 @@ def _ask_renewed_model(
             outputs = _outputs(extra, lambda: extra.try_calls(batch))
             return outputs, _kernels_matter(extra, modes) if modes and _are_right(outputs) else None
     return _outputs(extra, lambda: first_calls.make_first(extra)) if built else (), None
+
+
+def _extra_runner(context: EvaluationContext) -> CallRunner:
+    """Calls of the candidate's process that are recorded on their own."""
+    timeout_s = context.job.options.last_call_s
+    deadline = Deadline(
+        timeout_s, timeout_s, context.cancellation, context.resources.device_lock.uncharged
+    )
+    return CallRunner(
+        context.runner.reference,
+        context.runner.candidate,
+        context.spec,
+        os.urandom(32),
+        deadline,
+        context.resources.device_lock,
+        _rule(context.runner.record.rule),
+        context.runner.quickest_s,
+    )
+
+
+def _kept_results(context: EvaluationContext, names: tuple[str, ...]) -> tuple[OutputCheck, ...]:
+    """Checks of a wrong call after these weights were changed in place; empty if it is right, or
+    there is no answer to compare.  Raises ReferenceFailedError.
+    """
+    extra = _extra_runner(context)
+    with context.resources.device_lock.shared():
+        _redraw(context.runner, context.spec, names, os.urandom(32), larger=True)
+        try:
+            batch = _reference_answers(extra)
+        except _UnusableWeightsError:
+            return ()
+        outputs = _outputs(extra, lambda: extra.try_calls(batch))
+    return () if _are_right(outputs) else outputs
 
 
 def _suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
@@ -212,9 +244,16 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
 
 
 def _redraw(
-    runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes
+    runner: CallRunner,
+    spec: problem_spec.ProblemSpec,
+    names: tuple[str, ...],
+    seed: bytes,
+    *,
+    larger: bool = False,
 ) -> None:
-    """Write other values for these parameters into both arenas."""
+    """Write other values for these parameters into both arenas.  `larger`: values that differ in
+    size as well, and no orthogonal ones.
+    """
     region = runner.arena.parameters
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
     generator = torch.Generator(reference_memory.device).manual_seed(
@@ -229,7 +268,11 @@ def _redraw(
         nearer = values * torch.rand(values.shape, generator=generator, device=values.device)
         moved = torch.where(values.abs() > FAR, nearer, values * noise.exp())
         redrawn = torch.where(values.abs() <= SMALL, noise, moved)
-        values.copy_(_orthogonal(values, generator) if name in spec.recurrent else redrawn)
+        if larger:
+            redrawn *= LARGER
+        elif name in spec.recurrent:
+            redrawn = _orthogonal(values, generator)
+        values.copy_(redrawn)
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
 

@@ -57,6 +57,8 @@ class Uses(NamedTuple):
     """Names of the matrices that every step of an iteration uses."""
     has_gates: bool = False
     """True if the model multiplies by a single zero."""
+    on_weights: tuple[str, ...] = ()
+    """Names of the parameters on which much work is done without the inputs."""
 
 
 NO_USES = Uses()
@@ -67,7 +69,7 @@ def of(model: Any, ignored: Collection[str] = (), uses: Uses = NO_USES) -> tuple
     that are all equal or have two values, buffers without effect, and parameters that follow from
     earlier ones or are orthonormal.  At most MAX_CONSTANTS names.
 
-    `ignored`: names of values that the model does not read; `uses`: its recurrent names are added.
+    `ignored`: names of values that the model does not read; `uses`: all names in it are added.
     """
     if not isinstance(model, torch.nn.Module):
         return ()
@@ -89,7 +91,8 @@ def of(model: Any, ignored: Collection[str] = (), uses: Uses = NO_USES) -> tuple
         if name in found.keys() - constant
     }
     follow = (*_copies(others), *_related(others, frozen))
-    names = dict.fromkeys((*(name for name in found if name in constant), *follow, *uses.recurrent))
+    shown = (*(name for name in found if name in constant), *follow)
+    names = dict.fromkeys((*shown, *uses.recurrent, *uses.on_weights))
     return tuple([name for name in names if name not in ignored][:MAX_CONSTANTS])
 
 

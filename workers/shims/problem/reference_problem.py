@@ -10,6 +10,7 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +43,7 @@ from workers.shims.problem.iterated_inputs import Iterations
 from workers.shims.problem.operators import OperatorTrace
 from workers.shims.problem.reference_session import Draw, Session, call, keep_little
 from workers.shims.problem.true_answer import Truth
+from workers.shims.problem.weight_work import WeightWork
 
 Found = TypeVar("Found")
 
@@ -254,6 +256,7 @@ class Problem:
         dispatch modes; whether it has a convolution; and the uses of weights that do not show.
         """
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
+        weights = WeightWork(model, layout.values(inputs))
         try:
             with (
                 TimeLimit(WATCHED_S),
@@ -261,6 +264,7 @@ class Problem:
                 OperatorTrace(layout.values(inputs)) as trace,
                 iterations,
                 gates,
+                weights,
             ):
                 outputs = call(model, inputs)
         except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
@@ -269,9 +273,9 @@ class Problem:
             None if self.by_cases else trace.key(layout.values(outputs))
         )  # answers by cases are looked up
         return (
-            {"work": counter.work, "operators": operators},
+            {"work": replace(counter.work, on_weights=weights.names), "operators": operators},
             counter.convolves,
-            constant_parameters.Uses(iterations.recurrent_names(model), gates.found),
+            constant_parameters.Uses(iterations.recurrent_names(model), gates.found, weights.names),
         )
 
     def _error_in_tf32(

@@ -1,0 +1,85 @@
+"""Work that a reference does on its weights alone: a spectral norm by power iteration, say.
+
+It gives the same in every call until the model is trained, so a candidate may do it once and keep
+the result: a call of the norm of a matrix of 128 rows by 1,500 steps then took a hundredth of the
+time on an H200, and was right.  Where such work is a good part of the reference's, a probe changes
+these weights in place and calls the same model again (workers/referee/probes/perturbed_weights.py).
+Below that part a candidate may prepare its weights in the first call, as packing them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from workers.backends.recording import library_work
+from workers.backends.support.dispatch_mode import Watching
+
+SHARE = 0.1
+"""Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""
+
+
+class WeightWork(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that finds the trainable parameters of a model on which a call works without
+    its inputs.
+    """
+
+    def __init__(self, model: Any, inputs: Iterable[object]) -> None:
+        """`model`: any callable; one without parameters has no such work.  `inputs`: values of the
+        call.
+        """
+        super().__init__()
+        self._total = self._alone = 0
+        self._used: dict[str, None] = {}
+        self._names: Any = WeakIdKeyDictionary()
+        """Tensors that follow from parameters alone, and the names of these."""
+        self._given: Any = WeakIdKeyDictionary()
+        """Inputs, and tensors that follow from one."""
+        for value in inputs:
+            if isinstance(value, torch.Tensor):
+                self._given[value] = True
+        if isinstance(model, torch.nn.Module):
+            for name, parameter in model.named_parameters():
+                if parameter.requires_grad:
+                    self._names[parameter] = (name,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of these parameters; none if the work on them is a small part of the call's."""
+        return tuple(self._used) if self._alone >= SHARE * max(1, self._total) else ()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        taken = list(_tensors([*args, *kwargs.values()]))
+        is_given = any(each in self._given for each in taken)
+        names = dict.fromkeys(name for each in taken for name in self._names.get(each, ()))
+        work = library_work.work_of(func, args, kwargs, result)
+        self._total += work
+        if names and not is_given and work:
+            self._alone += work
+            self._used |= names
+        for made in [*_tensors([result]), *_written(func, args, kwargs)]:
+            if is_given:
+                self._given[made] = True
+            elif names:
+                self._names[made] = tuple(names)
+        return result
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
+    """Arguments that an operator writes."""
+    for index, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield from _tensors([args[index] if index < len(args) else kwargs.get(argument.name)])
