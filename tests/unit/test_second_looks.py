@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import workers
 from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol import problem_spec
 from workers.referee.session import memory_needs
@@ -78,3 +79,14 @@ def test_a_look_at_a_large_answer_takes_longer() -> None:
     few, many = (equivalent_answers.look_s([torch.zeros(n)]) for n in (1_000, 4_500_000))
     assert few == pytest.approx(equivalent_answers.LOOK_S, rel=0.01)
     assert many > few + 5.4
+
+
+def test_no_dispatch_mode_imports_torchs_compiler() -> None:
+    """The first look of a fresh process spent half of its time on that, and on a busy host all."""
+    folder = Path(workers.__file__).parent
+    direct = [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*.py")
+        if "(TorchDispatchMode)" in path.read_text()
+    ]
+    assert direct == ["backends/support/dispatch_mode.py"]

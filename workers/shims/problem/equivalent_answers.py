@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, is_inexact, unit
 from workers.shims.problem import rounding, true_answer
@@ -97,12 +97,12 @@ class Leaf:
     """Number of elements that rounding decides."""
 
 
-class Selections(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Selections(Watching):  # type: ignore[no-untyped-call]
     """Dispatch mode that records the operations that return indices."""
 
     def __init__(self) -> None:
         """Without records at first."""
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.found: list[Selection] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
