@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from workers.shims.problem import constant_parameters
+from workers.shims.problem.flops import FlopCounter
 from workers.shims.problem.weight_work import WeightWork
 
 
@@ -68,9 +69,9 @@ def test_weights_are_named_that_much_work_needs_and_no_input(
     make: Callable[[], Callable[..., object]], names: tuple[str, ...]
 ) -> None:
     model, inputs = make(), [torch.randn(16, 24)]
-    with torch.no_grad(), WeightWork(model, inputs) as work:
+    with torch.no_grad(), FlopCounter() as counter, WeightWork(model, inputs) as work:
         model(*inputs)
-    assert work.names == names
+    assert work.names(counter.bytes) == names
 
 
 def test_such_weights_are_among_those_that_a_probe_redraws() -> None:

@@ -268,7 +268,7 @@ class Account(Watching):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
         name = func._schema.name
         if func._schema.is_mutable and name not in FREE and not self._is_uncharged(name):
-            for tensor in filter(self._is_foreign, _written(func, args, kwargs)):
+            for tensor in filter(self._is_foreign, written(func, args, kwargs)):
                 self.charge_export(tensor)
         work = work_of(func, args, kwargs, result)
         if work:
@@ -296,12 +296,12 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
 
-def _written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+def written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Tensors that an operator writes to, by its schema."""
     values = {
         argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)
     } | kwargs
-    return _tensors(
+    return tensors(
         values.get(argument.name)
         for argument in func._schema.arguments
         if argument.alias_info is not None and argument.alias_info.is_write
@@ -312,7 +312,7 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """Modelled bytes of one operator; 0 for one that accesses no memory or only makes a view."""
     if func._schema.name in FREE:
         return 0
-    given, returned = _tensors([*args, *kwargs.values()]), _tensors([result])
+    given, returned = tensors([*args, *kwargs.values()]), tensors([result])
     known = set(map(_identity, given))
     new = [tensor for tensor in returned if _identity(tensor) not in known]
     if not new and returned and not func._schema.is_mutable:
@@ -336,13 +336,14 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     return modelled(sum(map(_bytes, given)) + sum(map(_bytes, written)), flops)
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
+def tensors(values: Any) -> list[torch.Tensor]:
+    """Tensors among values, and in lists and tuples of them."""
     found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
             found.append(value)
         elif isinstance(value, list | tuple):
-            found += _tensors(value)
+            found += tensors(value)
     return found
 
 

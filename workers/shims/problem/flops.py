@@ -26,6 +26,8 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         """Starts at zero."""
         super().__init__()
         self.total = 0
+        self.bytes = 0
+        """Work of all operators, products included, in modelled bytes."""
         self.convolves = False
         """True after a convolution."""
         self._products: list[int] = []
@@ -49,9 +51,11 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         if formula is not None:
             self.total += int(formula(*args, **(kwargs or {}), out_val=result))
         product = products.of_call(func, args, kwargs or {}, result)
+        work = library_work.work_of(func, args, kwargs or {}, result)
+        self.bytes += work
         if product:
             self._products.append(product)
-        elif work := library_work.work_of(func, args, kwargs or {}, result):
+        elif work:
             self._rest_bytes += work
             self._rest_operators += 1
         return result

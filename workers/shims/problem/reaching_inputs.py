@@ -235,15 +235,8 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
     some = frozenset(
         at for at, x in enumerate(leaves) if _has_one_sign(x) and input_changes.negated(x) is not x
     )
-    return _first_that(
-        some,
-        lambda these: _reaches(
-            call,
-            model,
-            input_changes.changed(inputs, these, input_changes.negated),
-            lambda now: now.one_sided < missed.one_sided,
-        ),
-        wanted=bool(missed.one_sided),
+    return _first_with_fewer(
+        call, model, inputs, some, input_changes.negated, lambda limits: limits.one_sided, missed
     )
 
 
@@ -255,15 +248,8 @@ def _deepened(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
         for at, x in enumerate(leaves)
         if input_changes.is_float(x) and input_changes.deepened(x) is not x
     )
-    return _first_that(
-        some,
-        lambda these: _reaches(
-            call,
-            model,
-            input_changes.changed(inputs, these, input_changes.deepened),
-            lambda now: now.shallow < missed.shallow,
-        ),
-        wanted=bool(missed.shallow),
+    return _first_with_fewer(
+        call, model, inputs, some, input_changes.deepened, lambda limits: limits.shallow, missed
     )
 
 
@@ -295,15 +281,38 @@ def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
         for at, x in enumerate(layout.values(inputs))
         if input_changes.is_float(x) and input_domain.is_sorted(x)
     )
-    return _first_that(
+    return _first_with_fewer(
+        call,
+        model,
+        inputs,
         some - missed.searched,
+        input_changes.shuffled,
+        lambda limits: limits.already_sorted,
+        missed,
+    )
+
+
+def _first_with_fewer(
+    call: Call,
+    model: Any,
+    inputs: list[Any],
+    some: frozenset[int],
+    change: Callable[[torch.Tensor], torch.Tensor],
+    number: Callable[[Limits], int],
+    missed: Limits,
+) -> frozenset[int]:
+    """All of `some` inputs, or the first of them alone, whose `change` makes a `number` of missed
+    limits smaller; none if it is zero.
+    """
+    return _first_that(
+        some,
         lambda these: _reaches(
             call,
             model,
-            input_changes.changed(inputs, these, input_changes.shuffled),
-            lambda now: now.already_sorted < missed.already_sorted,
+            input_changes.changed(inputs, these, change),
+            lambda now: number(now) < number(missed),
         ),
-        wanted=bool(missed.already_sorted),
+        wanted=bool(number(missed)),
     )
 
 

@@ -272,10 +272,11 @@ class Problem:
         operators = (
             None if self.by_cases else trace.key(layout.values(outputs))
         )  # answers by cases are looked up
+        on_weights = weights.names(counter.bytes)
         return (
-            {"work": replace(counter.work, on_weights=weights.names), "operators": operators},
+            {"work": replace(counter.work, on_weights=on_weights), "operators": operators},
             counter.convolves,
-            constant_parameters.Uses(iterations.recurrent_names(model), gates.found, weights.names),
+            constant_parameters.Uses(iterations.recurrent_names(model), gates.found, on_weights),
         )
 
     def _error_in_tf32(

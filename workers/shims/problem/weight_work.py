@@ -1,9 +1,10 @@
 """Work that a reference does on its weights alone: a spectral norm by power iteration, say.
 
 It gives the same in every call until the model is trained, so a candidate may do it once and keep
-the result: a call of the norm of a matrix of 128 rows by 1,500 steps then took a hundredth of the
-time on an H200, and was right.  Where such work is a good part of the reference's, a probe changes
-these weights in place and calls the same model again (workers/referee/probes/perturbed_weights.py).
+the result: a layer with the norm of a matrix of 2,048 rows, by 40 steps, then took a hundredth of
+the time on an H200, and was right.  Where such work is a good part of the reference's, a probe
+changes these weights in place and calls the same model again
+(workers/referee/probes/perturbed_weights.py).
 Below that part a candidate may prepare its weights in the first call, as packing them does.
 """
 
@@ -32,7 +33,7 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         call.
         """
         super().__init__()
-        self._total = self._alone = 0
+        self._alone = 0
         self._used: dict[str, None] = {}
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
@@ -46,40 +47,24 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
                 if parameter.requires_grad:
                     self._names[parameter] = (name,)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of these parameters; none if the work on them is a small part of the call's."""
-        return tuple(self._used) if self._alone >= SHARE * max(1, self._total) else ()
+    def names(self, total_bytes: int) -> tuple[str, ...]:
+        """Names of these parameters; none if the work on them is a small part of the call's
+        `total_bytes` (flops.FlopCounter).
+        """
+        return tuple(self._used) if self._alone >= SHARE * max(1, total_bytes) else ()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        taken = list(_tensors([*args, *kwargs.values()]))
+        taken = library_work.tensors([*args, *kwargs.values()])
         is_given = any(each in self._given for each in taken)
         names = dict.fromkeys(name for each in taken for name in self._names.get(each, ()))
-        work = library_work.work_of(func, args, kwargs, result)
-        self._total += work
-        if names and not is_given and work:
+        if names and not is_given and (work := library_work.work_of(func, args, kwargs, result)):
             self._alone += work
             self._used |= names
-        for made in [*_tensors([result]), *_written(func, args, kwargs)]:
+        for made in [*library_work.tensors([result]), *library_work.written(func, args, kwargs)]:
             if is_given:
                 self._given[made] = True
             elif names:
                 self._names[made] = tuple(names)
         return result
-
-
-def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)
-
-
-def _written(func: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
-    """Arguments that an operator writes."""
-    for index, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield from _tensors([args[index] if index < len(args) else kwargs.get(argument.name)])
