@@ -5,7 +5,7 @@ that are open.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import metrics, reward
 from app.domain.job import JobState
@@ -23,7 +24,9 @@ from app.store.tables import attempt_counts, attempts, evaluations, jobs, runs
 RECENT = 1_000
 """Single submissions of a run without trajectories over which its rewards are averaged."""
 LATEST = 2_000
-"""Evaluations of the whole service that monitoring looks at."""
+"""Evaluations of the whole service that monitoring looks at, and answers without code beside
+them.
+"""
 MOST_RUNS = 50
 """Runs in the metrics: each is a label of several series."""
 
@@ -64,7 +67,9 @@ class Recent:
     hack_ratio: float | None
     """Share of hacks in the whole run, as in `Figures`."""
     rewards: dict[str, float]
-    """Mean of each reward over those evaluations."""
+    """Mean of each reward over those evaluations and the run's answers without code of that time,
+    which are failures as in `Figures`.
+    """
 
 
 def of_run(connection: sa.Connection, run_id: UUID) -> Figures:
@@ -118,31 +123,60 @@ def _last_evaluation(run_id: UUID) -> sa.Select[Any]:
 
 
 def latest(connection: sa.Connection) -> list[Recent]:
-    """The runs among the latest evaluations of the service, that with most of them first."""
-    newest = sa.select(evaluations.c.evaluation_id)
-    newest = newest.order_by(
+    """The runs among the latest answers of the service, that with most of them first."""
+    newest = sa.select(evaluations.c.evaluation_id, evaluations.c.created_at)
+    window = newest.order_by(
         evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()
     ).limit(LATEST)
-    query = (
-        _measured()
-        .add_columns(runs.c.run_id, runs.c.name.label("run"))
-        .join(runs, runs.c.run_id == attempts.c.run_id)
-    )
-    by_run: defaultdict[tuple[str, UUID], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in connection.execute(query.where(attempts.c.evaluation_id.in_(newest))).mappings():
-        # a RowMapping has names as keys
-        by_run[row["run"], row["run_id"]].append(row)  # type: ignore[arg-type]
-    most = sorted(by_run, key=lambda key: (-len(by_run[key]), key))[:MOST_RUNS]
-    number = _counts(connection, [run_id for _, run_id in most])
+    read = connection.execute(window).all()
+    since = read[-1].created_at if len(read) == LATEST else None
+    measured = _by_run(connection, [row.evaluation_id for row in read])
+    silent = _without_code(connection, since)
+    answers = {run_id: len(measured[run_id]) + silent[run_id] for run_id in {*measured, *silent}}
+    most = sorted(answers, key=lambda run_id: (-answers[run_id], run_id))[:MOST_RUNS]
+    names = _names(connection, most)
+    number = _counts(connection, most)
     return [
         Recent(
-            run=name,
-            evaluations=len(by_run[name, run_id]),
+            run=names[run_id],
+            evaluations=len(measured[run_id]),
             hack_ratio=_hack_ratio(number[run_id]),
-            rewards=_rewards(by_run[name, run_id]),
+            rewards=_rewards([*measured[run_id], *[reward.WITHOUT_CODE] * silent[run_id]]),
         )
-        for name, run_id in most
+        for run_id in most
     ]
+
+
+def _by_run(
+    connection: sa.Connection, evaluation_ids: Sequence[UUID]
+) -> defaultdict[UUID, list[Mapping[str, Any]]]:
+    """Run → input of rewards from its valid attempts with these evaluations."""
+    query = (
+        _measured()
+        .add_columns(attempts.c.run_id)
+        .where(attempts.c.run_id.is_not(None))
+        .where(attempts.c.evaluation_id == sa.any_(sa.literal(evaluation_ids, ARRAY(sa.Uuid))))
+    )
+    found: defaultdict[UUID, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in connection.execute(query).mappings():
+        found[row["run_id"]].append(row)  # type: ignore[arg-type]  # names are keys
+    return found
+
+
+def _without_code(connection: sa.Connection, since: datetime | None) -> Counter[UUID]:
+    """Run → number of its answers without code among the latest ones of the service, `since` a
+    moment where there is one.
+    """
+    a = attempts.c
+    latest = sa.select(a.run_id).where(a.evaluation_id.is_(None), a.run_id.is_not(None))
+    if since is not None:
+        latest = latest.where(a.created_at >= since)
+    return Counter(connection.scalars(latest.order_by(a.created_at.desc()).limit(LATEST)))
+
+
+def _names(connection: sa.Connection, run_ids: Sequence[UUID]) -> dict[UUID, str]:
+    query = sa.select(runs.c.run_id, runs.c.name).where(runs.c.run_id.in_(run_ids))
+    return {row.run_id: row.name for row in connection.execute(query)}
 
 
 def _measured() -> sa.Select[Any]:

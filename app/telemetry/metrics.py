@@ -205,7 +205,7 @@ def _runs(read: monitoring.Metrics) -> Iterator[Metric]:
     )
     means = GaugeMetricFamily(
         "assay_run_reward",
-        "Mean of a reward over those evaluations; no answers without code.",
+        "Mean of a reward over those evaluations and the answers without code of that time.",
         labels=("run", "reward"),
     )
     for each in read.runs:

@@ -17,7 +17,7 @@ from app.domain.evaluation import Canary
 from app.domain.job import Limits
 from app.domain.trajectory import Run, Turn
 from app.settings import Settings
-from app.store import devices, evaluations, leases, scheduling
+from app.store import devices, evaluations, leases, run_figures, scheduling
 from app.store.database import Database
 from app.web import create_app
 from tests.integration import fakes
@@ -174,3 +174,39 @@ def test_the_hack_ratio_of_a_run_is_of_all_answers(
     of_page = app.test_client().get("/v1/runs/r").json["figures"]
     assert (of_page["attempts"], of_page["hack_ratio"]) == (4, pytest.approx(1 / 4))
     assert found["assay_run_hack_ratio{run=r}"] == pytest.approx(1 / 4)
+
+
+def test_the_reward_of_a_run_is_of_all_answers(
+    database: Database, broker: Celery, app: flask.Flask
+) -> None:
+    """A run of answers without code alone is there, too."""
+    for run, candidate in (("r", "good"), ("r", None), ("r", None), ("silent", None)):
+        turn = Turn(messages=(), response=candidate or "I cannot.", candidate=candidate)
+        enqueue.enqueue_trajectory(
+            database, broker, request=fakes.request(), turns=[turn], run=Run(name=run)
+        )
+    run_one(database, evaluation=fakes.passed(), verdict=fakes.clean())
+    found = scraped(app)
+    for run in ("r", "silent"):
+        of_page = app.test_client().get(f"/v1/runs/{run}").json["figures"]["rewards"]
+        for name, mean in of_page.items():
+            sample = f"assay_run_reward{{reward={name},run={run}}}"
+            assert found[sample] == pytest.approx(mean), name
+    assert found["assay_run_reward{reward=dr_kernel,run=r}"] == pytest.approx(1 / 3)
+    assert found["assay_run_evaluations{run=silent}"] == 0
+
+
+def test_answers_without_code_count_for_the_time_of_the_latest_evaluations(
+    database: Database, broker: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_figures, "LATEST", 1)
+    for candidate in (None, "good", None):
+        turn = Turn(messages=(), response=candidate or "I cannot.", candidate=candidate)
+        enqueue.enqueue_trajectory(
+            database, broker, request=fakes.request(), turns=[turn], run=Run(name="r")
+        )
+        if candidate is not None:
+            run_one(database, evaluation=fakes.passed(), verdict=fakes.clean())
+    with database.begin() as connection:
+        (found,) = run_figures.latest(connection)
+    assert (found.evaluations, found.rewards["dr_kernel"]) == (1, pytest.approx(1 / 2))

@@ -47,6 +47,11 @@ attempts = sa.Table(
         "trajectory_id",
         postgresql_where=sa.text("trajectory_id IS NOT NULL"),
     ),
+    sa.Index(
+        "ix_attempts_without_code",
+        "created_at",
+        postgresql_where=sa.text("evaluation_id IS NULL AND run_id IS NOT NULL"),
+    ),
     sa.Index(  # the fastest trajectories
         "ix_attempts_speedup",
         sa.text("speedup DESC"),

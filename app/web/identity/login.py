@@ -147,6 +147,7 @@ def _page(*, error: str | None = None, new_token: str | None = None) -> str:
         scopes=sorted(SCOPES[user.role]),
         tokens=listed,
         days=DAYS,
+        least_characters=passwords.LEAST_CHARACTERS,
         error=error,
         new_token=new_token,
     )
