@@ -13,15 +13,17 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.domain import source_text
 from app.domain.job import JobState
-from app.store import evaluation_json, tables
+from app.store import evaluation_json, jobs, tables
 
 RETRIES_LISTED = 10
 """Jobs that wait for another attempt: enough to see a pattern."""
 
 _t = tables.kernelgym_tasks.c
 _j = tables.jobs.c
+
+_CHANGED = ("job_id", "workflow", "asked", "withdrawn")
+"""Columns of a name that stands for another job from now on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,8 @@ class Task:
     workflow: str = "kernelbench"
     asked: dict[str, Any] = field(default_factory=dict)
     """Fields of the request that the answer repeats."""
+    withdrawn: bool = False
+    """Its submission was withdrawn; its job may go on for others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ class Retry:
 
 def get(connection: sa.Connection, owner: str, task_ids: Sequence[str]) -> dict[str, Task]:
     """The owner's tasks that exist, by name."""
-    columns = (_t.owner, _t.task_id, _t.job_id, _t.workflow, _t.asked)
+    columns = (_t.owner, _t.task_id, _t.job_id, _t.workflow, _t.asked, _t.withdrawn)
     query = sa.select(*columns).where(_t.owner == owner, _t.task_id.in_(task_ids))
     return {row.task_id: Task(**row._mapping) for row in connection.execute(query)}
 
@@ -65,28 +69,26 @@ def put(connection: sa.Connection, tasks: Sequence[Task]) -> None:
         for key in sorted(latest)
     ]
     statement = insert(tables.kernelgym_tasks).values(rows)
-    newer = {name: statement.excluded[name] for name in ("job_id", "workflow", "asked")}
+    newer = {name: statement.excluded[name] for name in _CHANGED}
     connection.execute(
         statement.on_conflict_do_update(index_elements=["owner", "task_id"], set_=newer)
     )
 
 
-def wanted_by_others(connection: sa.Connection, task: Task) -> bool:
-    """True if the same job was asked for under another name or in a trajectory,
-    other than the rollout of the task.
+def withdraw(connection: sa.Connection, task: Task) -> JobState | None:
+    """Withdraw the submission of the task, once however often it is asked for; the state of its
+    job after that, which goes on for other submissions.  None if the job does not exist.
     """
-    own = (_t.owner == task.owner) & (_t.task_id == task.task_id)
-    others = sa.exists().where(_t.job_id == task.job_id, ~own)
-    stored = tables.trajectories.c
-    rollout = (
-        stored.label.is_not_distinct_from(source_text.printable(task.task_id))
-    ) & stored.claims.is_not(None)
-    turns = sa.exists().where(
-        tables.turns.c.job_id == task.job_id,
-        tables.turns.c.trajectory_id == stored.trajectory_id,
-        ~rollout,
+    first = (
+        sa.update(tables.kernelgym_tasks)
+        .where(_t.owner == task.owner, _t.task_id == task.task_id, _t.job_id == task.job_id)
+        .where(sa.not_(_t.withdrawn))
+        .values(withdrawn=True)
     )
-    return bool(connection.execute(sa.select(others | turns)).scalar_one())
+    if not connection.execute(first).rowcount:
+        return jobs.states(connection, [task.job_id]).get(task.job_id)
+    found = jobs.withdraw(connection, task.job_id)
+    return found.state if found else None
 
 
 def problematic(connection: sa.Connection, least: int) -> list[tuple[str, int]]:

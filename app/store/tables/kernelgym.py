@@ -19,5 +19,8 @@ kernelgym_tasks = sa.Table(
     sa.Column(
         "asked", JSONB, nullable=False
     ),  # the fields of the request that its answer repeats; no source
+    sa.Column(
+        "withdrawn", sa.Boolean, nullable=False, server_default=sa.false()
+    ),  # its submission, once; its job may go on for others
     created_at(),
 )

@@ -115,13 +115,12 @@ def result(task_id: str) -> Response:
 @blueprint.delete("/tasks/<path:task_id>")
 @requires("submit")
 def cancel(task_id: str) -> Response:
-    """Cancel a task, even while it runs.  A job that another client requested as well continues."""
+    """Cancel a task, even while it runs.  A job that was submitted otherwise as well continues,
+    also where this request is sent again.
+    """
     task = _task(task_id)
     with request_context.database().begin() as connection:
-        state = jobs.states(connection, [task.job_id])[task.job_id]
-        if state not in TERMINAL and not kernelgym.wanted_by_others(connection, task):
-            withdrawn = jobs.withdraw(connection, task.job_id)
-            state = withdrawn.state if withdrawn else state
+        state = kernelgym.withdraw(connection, task)
     if state in TERMINAL - {JobState.CANCELLED}:
         raise NotFound(f"Task {task_id} not found or cannot be cancelled")
     return flask.jsonify(message=f"Task {task_id} cancelled successfully")
@@ -147,7 +146,7 @@ def _submit(wanted: Sequence[EvaluationRequest]) -> list[Task]:
     """The tasks in the order of the requests.
 
     A task name that the user has used already is not evaluated again, whatever the request says,
-    unless its job failed by Assay's fault or `force_refresh` is set.
+    unless it was cancelled, its job failed by Assay's fault, or `force_refresh` is set.
     """
     names, owner = [each.task_id for each in wanted], _owner()
     with request_context.database().read() as connection:
@@ -206,7 +205,7 @@ def _is_new(
     wanted: EvaluationRequest, known: dict[str, Task], states: dict[UUID, JobState]
 ) -> bool:
     task = known.get(wanted.task_id)
-    if task is None or states[task.job_id] in GONE:
+    if task is None or task.withdrawn or states[task.job_id] in GONE:
         return True
     return wanted.force_refresh and states[task.job_id] in TERMINAL
 
