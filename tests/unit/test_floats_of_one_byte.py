@@ -124,7 +124,7 @@ COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], obje
     "usual": lambda own, _, true: usual_answers.looks_usual(
         own, usual_answers.answer_size(own[:1], true[:1])
     ),
-    "same": lambda own, got, _: layout.same([own], [got]),
+    "same": lambda own, got, _: layout.same(own, got),
     "errors": lambda own, got, true: roundoff.errors(got, true),
     "spread": lambda own, got, _: rounding.differs_by_rounding([own], [got]),
 }

@@ -125,6 +125,26 @@ def test_a_spec_that_lies_about_memory_is_refused(node: Any) -> None:
         layout.check(node)
 
 
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([NAN, 1.0], [NAN, 1.0], True),
+        ([NAN, 1.0], [0.0, 1.0], False),
+        ([INFINITY], [torch.finfo(torch.float32).max], False),
+        ([INFINITY, -INFINITY], [INFINITY, -INFINITY], True),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_what_is_not_finite_equals_itself_and_nothing_else(
+    one: list[float], other: list[float], expected: bool
+) -> None:
+    assert layout.same({"x": torch.tensor(one)}, {"x": torch.tensor(other)}) is expected
+    assert layout.same(one, other) is expected
+
+
 def test_deep_nesting_is_refused() -> None:
     value: Any = 1
     for _ in range(50):

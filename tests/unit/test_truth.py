@@ -153,7 +153,7 @@ def _sums_in_any_order(x: torch.Tensor) -> torch.Tensor:
 def test_sums_in_any_order_are_not_random_and_their_spread_is_measured() -> None:
     x = torch.randn(16, 5000) * 1000
     first, again = _sums_in_any_order(x), _sums_in_any_order(x)
-    assert not layout.same([first], [again])
+    assert not layout.same(first, again)
     assert rounding.differs_by_rounding(first, again)
     [(l2, largest)] = rounding.spread(first, lambda: _sums_in_any_order(x))
     assert 1e-9 < l2 < 1e-4

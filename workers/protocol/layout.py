@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import keyword
+import math
 from collections import namedtuple
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 
 from workers.protocol import pretrained
-from workers.protocol.roundoff import computable
+from workers.protocol.roundoff import computable, is_inexact
 from workers.protocol.shared_memory import Memory
 
 Node = dict[str, Any]
@@ -264,26 +265,33 @@ COMPARED_AT_ONCE = 1 << 26
 """Elements compared at once: a comparison copies them."""
 
 
-def same(left: list[Any], right: list[Any]) -> bool:
-    """Test whether two lists of leaves are equal; NaN equals NaN."""
-    return len(left) == len(right) and all(
-        _equal(a, b) if isinstance(a, torch.Tensor) else a == b
-        for a, b in zip(left, right, strict=True)
+def same(left: object, right: object) -> bool:
+    """Test whether two values have the same leaves (`values`): equal numbers, and tensors of equal
+    elements.  NaN equals NaN and nothing else.
+    """
+    mine, theirs = list(values(left)), list(values(right))
+    return len(mine) == len(theirs) and all(
+        _equal(a, b) if isinstance(a, torch.Tensor) else a == b or (math.isnan(a) and math.isnan(b))
+        for a, b in zip(mine, theirs, strict=True)
     )
 
 
 def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     if left.numel() <= COMPARED_AT_ONCE or left.shape != right.shape:
-        return torch.equal(_comparable(left), _comparable(right))
+        return _equal_parts(left, right)
     pairs = zip(
         *(torch.split(each.flatten(), COMPARED_AT_ONCE) for each in (left, right)), strict=True
     )
-    return all(torch.equal(_comparable(a), _comparable(b)) for a, b in pairs)
+    return all(_equal_parts(a, b) for a, b in pairs)
 
 
-def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """The values with NaN replaced."""
-    return torch.nan_to_num(computable(tensor))
+def _equal_parts(left: torch.Tensor, right: torch.Tensor) -> bool:
+    left, right = computable(left), computable(right)
+    if torch.equal(left, right):
+        return True
+    if not is_inexact(left.dtype) or left.shape != right.shape:
+        return False
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())
 
 
 def placed(value: Any, device: torch.device) -> Any:

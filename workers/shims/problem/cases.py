@@ -132,7 +132,5 @@ def _tolerance(case: str, name: str, value: object) -> float | None:
 
 
 def _same(known: list[Any], asked: list[Any]) -> bool:
-    """Test whether inputs agree in structure, types and bytes."""
-    return layout.describe(known) == layout.describe(asked) and layout.same(
-        list(layout.values(known)), list(layout.values(asked))
-    )
+    """Test whether inputs agree in structure, types and values."""
+    return layout.describe(known) == layout.describe(asked) and layout.same(known, asked)

@@ -51,7 +51,7 @@ def find(
 def differing(before: list[Any], after: list[Any]) -> list[int]:
     """Indices of tensors that differ, of two lists of leaves or nested inputs."""
     pairs = enumerate(zip(layout.values(before), layout.values(after), strict=True))
-    return [i for i, (x, y) in pairs if isinstance(x, torch.Tensor) and not layout.same([x], [y])]
+    return [i for i, (x, y) in pairs if isinstance(x, torch.Tensor) and not layout.same(x, y)]
 
 
 def _after(model: Any, inputs: list[Any]) -> tuple[Any, list[Any]]:

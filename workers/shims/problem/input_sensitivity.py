@@ -34,24 +34,22 @@ def insensitive_names(
 
     `others`: inputs under another seed; an input that is the same in both draws is not tested.
     """
-    until, usual = time.monotonic() + LOOK_S, list(layout.values(outputs))
+    until = time.monotonic() + LOOK_S
     found = []
     for name, changed, given in _changes(copy.deepcopy(model), inputs, others):
-        if _gives(usual, call, changed, given):
+        if _gives(outputs, call, changed, given):
             found.append(name)
         if time.monotonic() > until:
             break
     return tuple(found)
 
 
-def _gives(
-    usual: list[Any], call: Callable[[Any, list[Any]], Any], model: Any, given: list[Any]
-) -> bool:
+def _gives(usual: Any, call: Callable[[Any, list[Any]], Any], model: Any, given: list[Any]) -> bool:
     """Test whether the answer to changed values is the usual one.  An error says that they have an
     effect: an index and the table that it was drawn for, say.
     """
     try:
-        return layout.same(usual, list(layout.values(call(model, given))))
+        return layout.same(usual, call(model, given))
     except torch.OutOfMemoryError:
         raise
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs that do not belong together)
@@ -65,7 +63,7 @@ def _changes(
     it alone is drawn anew.
     """
     for index, (mine, theirs) in enumerate(zip(inputs, others, strict=True)):
-        if not layout.same(list(layout.values([mine])), list(layout.values([theirs]))):
+        if not layout.same(mine, theirs):
             yield (
                 f"input {index}",
                 model,

@@ -108,7 +108,7 @@ def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> p
     """Differences between answers to the same inputs; empty if two answers are equal
     bit for bit.
     """
-    if layout.same(list(layout.values(one)), list(layout.values(two))):
+    if layout.same(one, two):
         return ()
     return rounding.spread(one, lambda: kept(model, given()))
 

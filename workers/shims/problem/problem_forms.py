@@ -51,9 +51,7 @@ def changed(before: list[Any], after: list[Any]) -> list[int]:
             f" {len(new)} after"
         )
     return [
-        i
-        for i, x in enumerate(old)
-        if isinstance(x, torch.Tensor) and not layout.same([x], [new[i]])
+        i for i, x in enumerate(old) if isinstance(x, torch.Tensor) and not layout.same(x, new[i])
     ]
 
 

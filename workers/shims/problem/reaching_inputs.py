@@ -352,7 +352,7 @@ def _named(
     integers that it only computes with, if it runs with those.  `others`: another draw.
     """
     pairs = enumerate(zip(layout.values(inputs), layout.values(others), strict=True))
-    varying = {at: x for at, (x, y) in pairs if not layout.same([x], [y])}
+    varying = {at: x for at, (x, y) in pairs if not layout.same(x, y)}
     named = (*sorted(missed.named), *missed.integers.beyond(varying))
     if not named:
         return ()

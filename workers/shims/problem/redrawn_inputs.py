@@ -110,7 +110,7 @@ def fixed(inputs: list[Any], others: list[Any], positions: Collection[int] = ())
         at
         for at, (x, y) in pairs
         if _is_choice(x)
-        and layout.same([x], [y])
+        and layout.same(x, y)
         and (_may_differ(x, sizes) or (at in positions and _is_gapless(x)))
     )
 

@@ -313,13 +313,11 @@ class Problem:
         inputs of the same types and shapes.
         """
         others = self.draw(draw)
-        if self.by_cases or not layout.same(
-            list(layout.values(inputs)), list(layout.values(others))
-        ):
+        if self.by_cases or not layout.same(inputs, others):
             return others
         self._seeds_itself = True
         unseeded = self.draw(draw)
-        vary = not layout.same(list(layout.values(others)), list(layout.values(unseeded)))
+        vary = not layout.same(others, unseeded)
         if vary and layout.describe(unseeded) == described:
             return unseeded
         self._seeds_itself = False
@@ -388,7 +386,7 @@ def _is_constant(answer: Answer, model: Any, outputs: Any, others: list[Any]) ->
     """
     different = answer(model, others)
     problem_forms.check_constant(outputs, different)
-    return layout.same(list(layout.values(outputs)), list(layout.values(different)))
+    return layout.same(outputs, different)
 
 
 def _given(inputs: list[Any], *, copies: bool) -> list[Any]:

@@ -288,7 +288,7 @@ def differs_by_rounding(first: Any, again: Any) -> bool:
     of sums explains.
     """
     pairs = list(zip(layout.values(first), layout.values(again), strict=True))
-    return all(layout.same([one], [other]) or _is_rounding(one, other) for one, other in pairs)
+    return all(layout.same(one, other) or _is_rounding(one, other) for one, other in pairs)
 
 
 def _is_rounding(first: Any, again: Any) -> bool:

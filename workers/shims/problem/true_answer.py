@@ -116,11 +116,7 @@ def find(
     if plain_off <= PLAUSIBLE and not narrowing.seen:
         return Truth.FP64  # there are no casts to lift
     lifted, lifted_off = _tried(model, inputs, own, Truth.WIDENED, answer=answer)
-    if (
-        plain is not None
-        and lifted is not None
-        and layout.same(list(layout.values(plain)), list(layout.values(lifted)))
-    ):
+    if plain is not None and lifted is not None and layout.same(plain, lifted):
         return Truth.FP64 if plain_off <= COULD_BE else Truth.OWN
     if lifted_off <= PLAUSIBLE:
         return Truth.WIDENED
