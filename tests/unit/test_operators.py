@@ -51,6 +51,37 @@ def test_what_is_computed_from_what_is_told_apart() -> None:
     assert key(lambda x: x.add_(1.0).exp(), X.clone()) != key(lambda x: x.exp(), X)
 
 
+def _filled(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[0] = 1.0
+    return y
+
+
+def _scaled_in_a_column(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, 1].mul_(2.0)
+    return y
+
+
+def _written_in_a_list(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    torch._foreach_exp_([y])
+    return y
+
+
+def _written_beneath_a_view(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    view = y.view(-1)
+    y.exp_()
+    return view
+
+
+def test_writes_through_views_and_into_lists_are_told_apart() -> None:
+    writing = (_filled, _scaled_in_a_column, _written_in_a_list, _written_beneath_a_view)
+    keys = {key(each, X) for each in (*writing, lambda x: x.clone(), lambda x: x.clone().view(-1))}
+    assert len(keys) == len(writing) + 2
+
+
 def test_numbers_are_in_the_first_half_alone() -> None:
     wide = torch.randn(4, 16)
     one, other = (key(lambda x: (x * 2.0).sum(dim=1), x).split(":") for x in (X, wide))

@@ -106,6 +106,27 @@ def test_the_truth_is_fp64_also_where_the_code_casts(
     assert 1e-9 < errors(own, expected)[0] < off, "its own error is not 0"
 
 
+class Steps(nn.Module):
+    """Writes into several tensors of its own at once, as an optimiser does; they are no buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states = [torch.zeros(16), torch.zeros(16)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._foreach_zero_(self.states)
+        torch._foreach_add_(self.states, [x, 2 * x])
+        return self.states[0] + self.states[1].float()
+
+
+def test_what_is_written_into_a_list_of_tensors_is_kept() -> None:
+    model, x = Steps(), torch.randn(16)
+    twin = true_answer.twin(model, Truth.WIDENED)
+    own = model(x)
+    found = true_answer.call(twin, true_answer.widened([x], Truth.WIDENED), Truth.WIDENED)
+    torch.testing.assert_close(found.float(), own)
+
+
 def test_a_product_that_is_not_rounded_in_between_is_more_exact_than_the_reference() -> None:
     a, b = _bfloat(64, 256), _bfloat(256, 32)
     own, expected, _ = _answers(Product(), [a, b])

@@ -23,7 +23,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from workers.backends.recording import execution_trace, products
-from workers.backends.support.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching, written
 
 FLOPS_PER_BYTE = 20
 """fp32 operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
@@ -296,18 +296,6 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
 
-def written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Tensors that an operator writes to, by its schema."""
-    values = {
-        argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)
-    } | kwargs
-    return tensors(
-        values.get(argument.name)
-        for argument in func._schema.arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
-    )
-
-
 def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """Modelled bytes of one operator; 0 for one that accesses no memory or only makes a view."""
     if func._schema.name in FREE:
@@ -318,7 +306,7 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     if not new and returned and not func._schema.is_mutable:
         return 0
     # A tensor that is written in place is among the arguments: it is read and written.
-    written = new if not func._schema.is_mutable else returned
+    outputs = new if not func._schema.is_mutable else returned
     given = (
         []
         if func._schema.name in FILLING
@@ -326,14 +314,14 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         if func._schema.name in OVERWRITING
         else given
     )
-    sizes = ([each.numel() for each in given], [each.numel() for each in written])
+    sizes = ([each.numel() for each in given], [each.numel() for each in outputs])
     weight = given[1].shape if len(given) > 1 else ()
     flops = execution_trace.arithmetic(func._schema.name, *sizes, weight)
     formula = flop_registry.get(func._overloadpacket)
     if formula is not None:
         with suppress(Exception):  # a formula that does not know these arguments
             flops = int(formula(*args, **kwargs, out_val=result))
-    return modelled(sum(map(_bytes, given)) + sum(map(_bytes, written)), flops)
+    return modelled(sum(map(_bytes, given)) + sum(map(_bytes, outputs)), flops)
 
 
 def tensors(values: Any) -> list[torch.Tensor]:

@@ -1,10 +1,14 @@
-"""Base classes of dispatch modes, which intercept every operator of torch."""
+"""Base classes of dispatch modes, which intercept every operator of torch, and the tensors that an
+operator writes.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -37,3 +41,23 @@ class TimeLimit(Watching):  # type: ignore[no-untyped-call]
         if time.monotonic() > self._until:
             raise TimeoutError(f"expected the model to end within {self._limit_s:g} s")
         return func(*args, **(kwargs or {}))
+
+
+def written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Tensors that an operator writes into, by its schema; those of a list one by one."""
+    found: list[torch.Tensor] = []
+    for index, name in _written_arguments(func):
+        value = args[index] if index < len(args) else kwargs.get(name)
+        several = value if isinstance(value, list | tuple) else (value,)
+        found += [each for each in several if isinstance(each, torch.Tensor)]
+    return found
+
+
+@functools.cache
+def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
+    """Indices and names of the arguments that an operator writes into."""
+    return tuple(
+        (index, each.name)
+        for index, each in enumerate(func._schema.arguments)
+        if each.alias_info is not None and each.alias_info.is_write
+    )

@@ -2,8 +2,9 @@
 and the data flow between them.
 
 A tensor's term is a hash of the operator that made it, of the terms of its inputs, and of the
-other arguments.  Inputs are identified by their index, parameters by shape and type.  The key is
-the hash of the outputs' terms.  So it does not depend on names, modules or functions, nor on the
+other arguments.  Inputs are identified by their index, parameters by shape and type.  An operator
+that writes into a tensor changes the terms of all that share its memory.  The key is the hash of
+the outputs' terms.  So it does not depend on names, modules or functions, nor on the
 order of independent operators.
 
 There are two keys: with numbers (shapes, dimensions, factors), and without.  Operators are
@@ -14,13 +15,14 @@ may have other operators than a CPU.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from workers.backends.support.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching, written
 
 VERSION = "o1"
 """Version of the key's definition, changed whenever keys change."""
@@ -43,6 +45,8 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
         """`inputs`: values of the call; tensors among them are identified by their index."""
         super().__init__()
         self._terms: Any = WeakIdKeyDictionary()
+        self._views: defaultdict[int, Any] = defaultdict(WeakIdKeyDictionary)
+        """Tensors that share memory, views and their bases, by the address of it."""
         for index, value in enumerate(inputs):
             if isinstance(value, torch.Tensor):
                 self._terms[value] = _hashed(
@@ -72,16 +76,18 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
         made = terms[0] if name in _SAME and terms else _hashed(name, terms, "")
         for index, value in enumerate(_values((result,))):
             if isinstance(value, torch.Tensor):
-                self._terms[value] = made if index == 0 else _hashed(f"result {index}", [made], "")
-        for index, argument in enumerate(func._schema.arguments):
-            changed = args[index] if index < len(args) else kwargs.get(argument.name)
-            if (
-                argument.alias_info is not None
-                and argument.alias_info.is_write
-                and isinstance(changed, torch.Tensor)
-            ):
-                self._terms[changed] = made
+                self._terms[value] = _result(made, index)
+                if func.is_view:
+                    self._views[_address(value)].update({value: True, args[0]: True})
+        for index, tensor in enumerate(written(func, args, kwargs)):
+            self._overwrite(tensor, _result(made, index))
         return result
+
+    def _overwrite(self, tensor: torch.Tensor, term: Term) -> None:
+        """Give a tensor that was written a term, and those that share its memory terms of both."""
+        for other in list(self._views.get(_address(tensor), ())):
+            self._terms[other] = _hashed("overwritten", [self._term(other), term], "")
+        self._terms[tensor] = term
 
     def _term(self, tensor: torch.Tensor) -> Term:
         found: Term | None = self._terms.get(tensor)
@@ -90,6 +96,16 @@ class OperatorTrace(Watching):  # type: ignore[no-untyped-call]
                 f"constant {tensor.dtype}", [], f"{tuple(tensor.shape)}"
             )
         return found
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Address of a tensor's storage; 0 without one."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
+
+
+def _result(made: Term, index: int) -> Term:
+    """Term of the result of this index of an operator with the term `made`."""
+    return made if index == 0 else _hashed(f"result {index}", [made], "")
 
 
 def _values(values: Iterable[object]) -> Iterator[object]:

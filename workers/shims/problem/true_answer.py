@@ -17,7 +17,6 @@ is the reference's own answer, and the tolerance is the floor of its type.
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
@@ -26,7 +25,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from workers.backends.support.dispatch_mode import TimeLimit, Watching
+from workers.backends.support.dispatch_mode import TimeLimit, Watching, written
 from workers.protocol import layout, precision_flags
 from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
@@ -270,9 +269,9 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if func is torch.ops.aten.view.dtype:
             raise NotImplementedError("bits are reinterpreted, which have no wider form")
-        written = _written(func, args, kwargs)
+        outs = written(func, args, kwargs)
         called = _result_type(args, kwargs)
-        args, kwargs = mapped(lambda each: self._lifted(each, written), (args, kwargs))
+        args, kwargs = mapped(lambda each: self._lifted(each, outs), (args, kwargs))
         return self.compute(func, called, args, kwargs)
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
@@ -284,10 +283,10 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
             else mapped(lambda each: self._noted(each, called, args), result)
         )
 
-    def _lifted(self, value: Any, written: list[Any]) -> Any:
+    def _lifted(self, value: Any, outs: list[torch.Tensor]) -> Any:
         if isinstance(value, torch.dtype):
             return _wide(value, self._to)
-        if isinstance(value, torch.Tensor) and not any(value is each for each in written):
+        if isinstance(value, torch.Tensor) and not any(value is each for each in outs):
             wide = _wide(value.dtype, self._to)
             if wide != value.dtype:
                 found = value.to(wide)
@@ -317,25 +316,6 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, dict):
         return {key: mapped(change, each) for key, each in value.items()}
     return change(value)
-
-
-def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
-    """The tensors that an operation writes into."""
-    found = [
-        args[index] if index < len(args) else kwargs.get(name) for index, name in _writes(func)
-    ]
-    return [each for each in found if each is not None]
-
-
-@functools.cache
-def _writes(func: Any) -> tuple[tuple[int, str], ...]:
-    """Indices and names of the arguments that an operation writes into."""
-    arguments = enumerate(func._schema.arguments)
-    return tuple(
-        (index, each.name)
-        for index, each in arguments
-        if each.alias_info is not None and each.alias_info.is_write
-    )
 
 
 def _result_type(args: Any, kwargs: Any) -> torch.dtype:

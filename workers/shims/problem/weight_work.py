@@ -17,7 +17,7 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from workers.backends.recording import library_work
-from workers.backends.support.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching, written
 
 SHARE = 0.1
 """Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""
@@ -62,7 +62,7 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         if names and not is_given and (work := library_work.work_of(func, args, kwargs, result)):
             self._alone += work
             self._used |= names
-        for made in [*library_work.tensors([result]), *library_work.written(func, args, kwargs)]:
+        for made in [*library_work.tensors([result]), *written(func, args, kwargs)]:
             if is_given:
                 self._given[made] = True
             elif names:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import Watching
+from workers.backends.support.dispatch_mode import Watching, written
 from workers.protocol import layout
 
 
@@ -43,10 +43,7 @@ class _Watch(Watching):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
-        for index, argument in enumerate(func._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                value = args[index] if index < len(args) else given.get(argument.name)
-                self.elsewhere |= not _storages(value) <= self._made
+        self.elsewhere |= not _storages(written(func, args, given)) <= self._made
         result = func(*args, **given)
         self._made |= _storages(result) - _storages([*args, *given.values()])
         return result
