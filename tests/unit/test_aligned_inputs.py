@@ -14,9 +14,7 @@ from workers.shims.problem.planned_inputs import Plan
 
 def _plan(model: nn.Module, draw: Callable[[], Any]) -> Plan:
     torch.manual_seed(0)
-    return reaching_inputs.plan(
-        lambda each, given: each(*given), model, lambda: [draw()], torch.device("cpu")
-    )
+    return reaching_inputs.plan(model, lambda: [draw()], torch.device("cpu"))
 
 
 def test_a_row_keeps_its_elements_and_gives_one_large_result() -> None:

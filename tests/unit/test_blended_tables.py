@@ -67,7 +67,6 @@ def test_a_table_changes_while_most_of_it_stays() -> None:
     """A result that is kept under some numbers of a table shows on such a change."""
     torch.manual_seed(0)
     plan = reaching_inputs.plan(
-        lambda model, given: model(*given),
         lambda x, table: x @ table,
         lambda: [torch.randn(8, 256), _codebook()],
         CPU,

@@ -26,9 +26,7 @@ def test_an_extreme_that_begins_with_a_number_is_wrong(model: Model, begun: Mode
     def draw() -> torch.Tensor:
         return torch.randn(8, 16, 12, 12)
 
-    plan = reaching_inputs.plan(
-        lambda each, given: each(*given), model, lambda: [draw()], torch.device("cpu")
-    )
+    plan = reaching_inputs.plan(model, lambda: [draw()], torch.device("cpu"))
     assert plan.deepened == {0}
     (x,) = planned_inputs.applied(Variant.SIGNED, plan, [draw()])
     assert float((begun(x) - model(x)).norm() / model(x).norm()) > 0.02

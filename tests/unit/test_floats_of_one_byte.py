@@ -168,11 +168,11 @@ def test_effect_of_rounding_inputs(own: torch.Tensor) -> None:
 
 
 def test_plan_of_unusual_inputs(own: torch.Tensor) -> None:
-    def product(_: Any, inputs: list[Any]) -> Any:
-        return (inputs[0].float() * inputs[1]).clamp(-99.0, 99.0)
+    def product(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        return (x.float() * factor).clamp(-99.0, 99.0)
 
     with OnGpu():
         plan = reaching_inputs.plan(
-            product, None, lambda: [own.clone(), torch.randn(1)], torch.device("cpu")
+            product, lambda: [own.clone(), torch.randn(1)], torch.device("cpu")
         )
     assert plan.scaling is not None

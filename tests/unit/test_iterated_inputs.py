@@ -15,9 +15,7 @@ from workers.shims.problem.planned_inputs import Plan
 def _planned(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
     torch.manual_seed(0)
     cpu = torch.device("cpu")
-    return reaching_inputs.plan(
-        lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], cpu
-    )
+    return reaching_inputs.plan(model, lambda: [draw() for draw in inputs], cpu)
 
 
 def _powers(x: torch.Tensor) -> torch.Tensor:
@@ -67,9 +65,7 @@ def test_a_reference_that_iterates_is_given_inputs_on_which_each_step_tells(
 def test_a_recurrent_network_iterates() -> None:
     cells = _Recurrent()
     torch.manual_seed(0)
-    plan = reaching_inputs.plan(
-        lambda m, given: m(*given), cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu")
-    )
+    plan = reaching_inputs.plan(cells, lambda: [torch.rand(50, 4, 8)], torch.device("cpu"))
     assert Variant.HELD in plan.iterated
     (x,) = planned_inputs.applied(Variant.HELD, plan, [torch.rand(50, 4, 8)])
     assert torch.equal(x[:25], x[:1, :1].expand(25, 4, 8))

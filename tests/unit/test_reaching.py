@@ -3,6 +3,8 @@
 import copy
 import math
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,20 +13,43 @@ import torch
 from workers.protocol.input_variants import Variant
 from workers.shims.problem import planned_inputs, reaching_inputs
 from workers.shims.problem.input_changes import Scaling
+from workers.shims.problem.input_slots import InputSlots
 from workers.shims.problem.planned_inputs import Plan
+from workers.shims.problem.reference_problem import Problem
 
 CPU = torch.device("cpu")
 
 
 def _plan(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:
     torch.manual_seed(0)
-    return reaching_inputs.plan(
-        lambda each, given: each(*given), model, lambda: [draw() for draw in inputs], CPU
-    )
+    return reaching_inputs.plan(model, lambda: [draw() for draw in inputs], CPU)
 
 
 def _normal() -> torch.Tensor:
     return torch.randn(64, 32)
+
+
+def test_a_plan_that_memory_ran_out_for_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(tmp_path, CPU)
+    found: list[Any] = [torch.OutOfMemoryError("CUDA out of memory"), Plan(named=((0, 1.0),))]
+
+    def plan(*_: object) -> Plan:
+        if isinstance(found[0], Exception):
+            raise found.pop(0)
+        return found[0]
+
+    monkeypatch.setattr(reaching_inputs, "plan", plan)
+    session: Any = SimpleNamespace(model=None, draw=None)
+    slots = InputSlots(problem)
+    problem._sole = False
+    with pytest.raises(torch.OutOfMemoryError):
+        slots._planned(session)
+    assert slots._planned(session) == found[0]
+    found.insert(0, torch.OutOfMemoryError("CUDA out of memory"))
+    problem._sole = True
+    assert InputSlots(problem)._planned(session) == Plan()
 
 
 @pytest.mark.parametrize(

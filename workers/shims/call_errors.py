@@ -28,6 +28,11 @@ def outcome_of(error: BaseException, otherwise: ReplyCode) -> ReplyCode:
     return otherwise
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Test whether an exception says that memory ran out."""
+    return outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY
+
+
 def explain(error: BaseException) -> str:
     """Text of an exception: a line with the failure in a sentence, then the end of
     the traceback.

@@ -7,13 +7,11 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import torch
 
 from workers.protocol import input_variants, layout
-from workers.protocol.control_channel import ReplyCode
 from workers.protocol.input_variants import Variant
 from workers.shims import call_errors
 from workers.shims.problem import (
@@ -137,18 +135,23 @@ class InputSlots:
         once for the problem.
         """
         if self._plan is None:
-            self._plan = planned_inputs.Plan()
-            if not self._problem.by_cases:
-                with suppress(
-                    RuntimeError, TypeError, ValueError, NotImplementedError
-                ):  # it cannot be watched
-                    self._plan = reaching_inputs.plan(
-                        call,
-                        session.model,
-                        lambda: self._problem.draw(session.draw),
-                        self._problem.device,
-                    )
+            self._plan = self._problem.if_it_fits(
+                lambda: self._made_plan(session), planned_inputs.Plan()
+            )
         return self._plan
+
+    def _made_plan(self, session: Session) -> planned_inputs.Plan:
+        """The plan; an empty one for a problem by cases, or one that cannot be watched."""
+        if self._problem.by_cases:
+            return planned_inputs.Plan()
+        try:
+            return reaching_inputs.plan(
+                session.model, lambda: self._problem.draw(session.draw), self._problem.device
+            )
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
+            return planned_inputs.Plan()
 
     def _filled(self, session: Session, slots: range, variant: Variant, seed: bytes) -> str:
         """Fill some slots with a variant; returns the first reason why one of them is outside the
@@ -180,7 +183,7 @@ class InputSlots:
                 self._objections[variant] = found
             return found
         except Exception as error:  # noqa: BLE001 (in whichever way the problem's code says so)
-            if call_errors.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
+            if call_errors.is_out_of_memory(error):
                 return self._without_memory(session, error)
             return f"the reference raises {type(error).__name__}"
 

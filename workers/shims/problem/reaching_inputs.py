@@ -51,6 +51,7 @@ from workers.shims.problem import (
 from workers.shims.problem.input_changes import Scaling
 from workers.shims.problem.planned_inputs import ITERATED, Plan
 from workers.shims.problem.reference_limits import Limits
+from workers.shims.problem.reference_session import call
 
 ATTEMPTS = 3
 """Factors that are tried, each four times as large as the one before."""
@@ -69,31 +70,29 @@ ONE_SIDED_FACTORS = (8.0, 64.0)
 UNANIMOUS_FACTORS = (64.0, 4096.0)
 """Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
 
-Call = Callable[[Any, list[Any]], Any]
 
-
-def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
-    """Plan of changes for a problem.  `call(model, inputs)`: makes a call; `draw`: returns new
-    inputs each time.  The model is not changed.
+def plan(model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
+    """Plan of changes for a problem.  `draw`: returns new inputs each time.  The model is not
+    changed.
     """
     inputs = draw()
     if redrawn_inputs.bytes_of(inputs) > LARGEST_BYTES:
         return Plan()
     given = copy.deepcopy(inputs)
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
-        missed, _ = _missed(call, model, given)
+        missed, _ = _missed(model, given)
     others = draw()
     same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
-    fixed = redrawn_inputs.standing(call, model, inputs, same, device)
-    scaling = _scaling(call, model, inputs, missed)
+    fixed = redrawn_inputs.standing(model, inputs, same, device)
+    scaling = _scaling(model, inputs, missed)
     found = Plan(
         scaling=scaling,
         fixed=fixed,
-        signed=_signed(call, model, inputs, missed),
-        named=_named(call, model, inputs, others, missed, device),
-        unsorted=_unsorted(call, model, inputs, missed),
-        deepened=_deepened(call, model, inputs, missed),
-        aligned=_aligned(call, model, inputs, missed),
+        signed=_signed(model, inputs, missed),
+        named=_named(model, inputs, others, missed, device),
+        unsorted=_unsorted(model, inputs, missed),
+        deepened=_deepened(model, inputs, missed),
+        aligned=_aligned(model, inputs, missed),
         multiplies=iterations.multiplies,
     )
     beyond: Collection[Variant] = ()
@@ -102,16 +101,16 @@ def plan(call: Call, model: Any, draw: Callable[[], list[Any]], device: torch.de
     elif missed.computes_elements and not (scaling and scaling.leaves_bounds):
         beyond = (Variant.STRETCHED,)
     if beyond and not missed.needs_range:
-        found = replace(found, iterated=_iterated(call, model, inputs, found, beyond))
+        found = replace(found, iterated=_iterated(model, inputs, found, beyond))
     if iterations.found and Variant.STRETCHED in found.iterated:
-        found = replace(found, stretch=_stretch(call, model, inputs))
+        found = replace(found, stretch=_stretch(model, inputs))
     is_partial = bool(found.kinds) and _reaches(
-        call, model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
+        model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
     )
     return replace(found, is_partial=is_partial)
 
 
-def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
+def _missed(model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
     """Values that a call misses, and its answer.  The call may change the inputs."""
     limits = Limits(layout.values(inputs))
     with limits:
@@ -119,7 +118,7 @@ def _missed(call: Call, model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
     return limits, answer
 
 
-def _scaling(call: Call, model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
+def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
     """The first tried change with which the operators reach one more limit; None if
     there is none.
     """
@@ -130,7 +129,7 @@ def _scaling(call: Call, model: Any, inputs: list[Any], missed: Limits) -> Scali
     ):
         scaled = input_changes.scaled(inputs, how)
         if _are_changed(scaled, inputs) and _reaches(
-            call, model, scaled, lambda now: _reach_more(now, missed)
+            model, scaled, lambda now: _reach_more(now, missed)
         ):
             return how
     return None
@@ -185,7 +184,7 @@ def _factors(missed: Limits) -> Iterator[float]:
 
 
 def _iterated(
-    call: Call, model: Any, inputs: list[Any], how: Plan, some: Collection[Variant]
+    model: Any, inputs: list[Any], how: Plan, some: Collection[Variant]
 ) -> tuple[Variant, ...]:
     """Kinds of inputs for an iteration, of `some`, that change anything, and to which the
     reference has a finite answer.
@@ -202,7 +201,7 @@ def _iterated(
     return tuple(
         kind
         for kind, given in changed.items()
-        if _are_changed(given, inputs) and _reaches(call, model, given, lambda _: True)
+        if _are_changed(given, inputs) and _reaches(model, given, lambda _: True)
     )
 
 
@@ -211,7 +210,7 @@ def _are_changed(given: list[Any], inputs: list[Any]) -> bool:
     return any(one is not other for one, other in pairs)
 
 
-def _stretch(call: Call, model: Any, inputs: list[Any]) -> float:
+def _stretch(model: Any, inputs: list[Any]) -> float:
     """The larger factor on stretched inputs, if the reference allows it; else the smaller one."""
     far = planned_inputs.applied(
         Variant.STRETCHED, Plan(stretch=iterated_inputs.FAR_FACTOR), inputs
@@ -227,7 +226,7 @@ def _stretch(call: Call, model: Any, inputs: list[Any]) -> float:
     return iterated_inputs.FAR_FACTOR if is_far else iterated_inputs.FACTOR
 
 
-def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+def _signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
     answer finite: all, or the first of them that does alone.
     """
@@ -236,11 +235,11 @@ def _signed(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozen
         at for at, x in enumerate(leaves) if _has_one_sign(x) and input_changes.negated(x) is not x
     )
     return _first_with_fewer(
-        call, model, inputs, some, input_changes.negated, lambda limits: limits.one_sided, missed
+        model, inputs, some, input_changes.negated, lambda limits: limits.one_sided, missed
     )
 
 
-def _deepened(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+def _deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of both signs; far slices of them give one more operator far extremes."""
     leaves = list(layout.values(inputs)) if missed.shallow else []
     some = frozenset(
@@ -249,12 +248,12 @@ def _deepened(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
         if input_changes.is_float(x) and input_changes.deepened(x) is not x
     )
     return _first_with_fewer(
-        call, model, inputs, some, input_changes.deepened, lambda limits: limits.shallow, missed
+        model, inputs, some, input_changes.deepened, lambda limits: limits.shallow, missed
     )
 
 
 def _aligned(
-    call: Call, model: Any, inputs: list[Any], missed: Limits
+    model: Any, inputs: list[Any], missed: Limits
 ) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """Inputs of which rows are put into the order of weights, if the reference chooses some of its
     results, or reaches one more limit with them.
@@ -270,11 +269,11 @@ def _aligned(
     if not found:
         return ()
     changed = planned_inputs.applied(Variant.ALIGNED, Plan(aligned=found), inputs, model)
-    tells = _reaches(call, model, changed, lambda now: missed.chooses or _reach_more(now, missed))
+    tells = _reaches(model, changed, lambda now: missed.chooses or _reach_more(now, missed))
     return found if tells else ()
 
 
-def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+def _unsorted(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Sorted inputs that the reference sorts itself."""
     some = frozenset(
         at
@@ -282,7 +281,6 @@ def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
         if input_changes.is_float(x) and input_domain.is_sorted(x)
     )
     return _first_with_fewer(
-        call,
         model,
         inputs,
         some - missed.searched,
@@ -293,7 +291,6 @@ def _unsorted(call: Call, model: Any, inputs: list[Any], missed: Limits) -> froz
 
 
 def _first_with_fewer(
-    call: Call,
     model: Any,
     inputs: list[Any],
     some: frozenset[int],
@@ -304,35 +301,19 @@ def _first_with_fewer(
     """All of `some` inputs, or the first of them alone, whose `change` makes a `number` of missed
     limits smaller; none if it is zero.
     """
-    return _first_that(
-        some,
-        lambda these: _reaches(
-            call,
-            model,
-            input_changes.changed(inputs, these, change),
-            lambda now: number(now) < number(missed),
-        ),
-        wanted=bool(number(missed)),
-    )
-
-
-def _first_that(
-    some: frozenset[int], reaches: Callable[[frozenset[int]], bool], *, wanted: bool
-) -> frozenset[int]:
-    """All of `some` if they reach something together, else the first that does
-    alone; none if nothing is wanted.
-    """
-    if not some or not wanted:
+    if not some or not number(missed):
         return frozenset()
     alone = [frozenset({at}) for at in sorted(some)] if len(some) > 1 else []
-    return next((these for these in (some, *alone) if reaches(these)), frozenset())
+    for these in (some, *alone):
+        changed = input_changes.changed(inputs, these, change)
+        if _reaches(model, changed, lambda now: number(now) < number(missed)):
+            return these
+    return frozenset()
 
 
-def _reaches(
-    call: Call, model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]
-) -> bool:
+def _reaches(model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]) -> bool:
     try:
-        now, answer = _missed(call, model, copy.deepcopy(inputs))
+        now, answer = _missed(model, copy.deepcopy(inputs))
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
     return is_better(now) and all(
@@ -341,7 +322,6 @@ def _reaches(
 
 
 def _named(
-    call: Call,
     model: Any,
     inputs: list[Any],
     others: list[Any],
@@ -359,7 +339,7 @@ def _named(
     twin, leaves = redrawn_inputs.on_host(model, inputs, device)
     given = redrawn_inputs.with_leaves(inputs, leaves)
     for these in (named, *((each,) for each in named if len(named) > 1)):
-        if _reaches(call, twin, input_changes.with_named(given, these), lambda _: True):
+        if _reaches(twin, input_changes.with_named(given, these), lambda _: True):
             return these
     return ()
 

@@ -20,13 +20,14 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
 
 from workers.protocol import layout
 from workers.shims.problem import blended_tables, input_domain, local_changes
+from workers.shims.problem.reference_session import call
 
 REDRAWN_BYTES = 64 << 20
 """Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU
@@ -49,8 +50,6 @@ LARGEST_VALUE = 1e6
 """Largest floating-point value that is redrawn; larger ones stand for infinity, such
 as a mask's −1e9.
 """
-
-Call = Callable[[Any, list[Any]], Any]
 
 
 def redrawn(inputs: list[Any], some: Collection[int]) -> list[Any]:
@@ -305,7 +304,7 @@ RELATIONS = (_are_apart, _lie_before)
 
 
 def standing(
-    call: Call, model: Any, inputs: list[Any], some: frozenset[int], device: torch.device
+    model: Any, inputs: list[Any], some: frozenset[int], device: torch.device
 ) -> frozenset[int]:
     """Indices, among these of leaves, that may be redrawn: all, if the reference runs on
     all of them redrawn, with an answer of the same shapes; else each on which it runs alone.

@@ -17,12 +17,7 @@ from typing import Any, TypeVar
 import torch
 
 from workers.backends.support.dispatch_mode import TimeLimit
-from workers.protocol import (
-    layout,
-    precision_flags,
-    problem_spec,
-)
-from workers.protocol.control_channel import ReplyCode
+from workers.protocol import layout, precision_flags, problem_spec
 from workers.shims import call_errors, calls
 from workers.shims.problem import (
     cases,
@@ -288,14 +283,14 @@ class Problem:
         """
         if precision_flags.chosen()["convolution"] != "tf32":
             return ()
-        return self._if_it_fits(
+        return self.if_it_fits(
             lambda: tf32_convolutions.error(
                 lambda: call(model, pieces.cut(given(), rows, 0) if rows else given())
             ),
             (),
         )
 
-    def _if_it_fits(self, find: Callable[[], Found], otherwise: Found) -> Found:
+    def if_it_fits(self, find: Callable[[], Found], otherwise: Found) -> Found:
         """The result of a look at the reference, or `otherwise` if memory runs out
         although no other evaluation uses any.
         """
@@ -346,7 +341,7 @@ class Problem:
                 with self.device:
                     inputs = draw()
             except Exception as error:
-                if call_errors.outcome_of(error, ReplyCode.CALL_FAILED) == ReplyCode.OUT_OF_MEMORY:
+                if call_errors.is_out_of_memory(error):
                     raise
             else:
                 self._draws_on_host = False
@@ -376,7 +371,7 @@ class Problem:
             return Truth.OWN, 0
         answer = functools.partial(changed_inputs.joined, compared=compared)
         with memory_estimate.Peak(self.device) as widening:
-            best = self._if_it_fits(lambda: true_answer.find(model, inputs, own, answer), Truth.OWN)
+            best = self.if_it_fits(lambda: true_answer.find(model, inputs, own, answer), Truth.OWN)
         return best, model_checks.truth_bytes(widening.bytes, nodes, best)
 
 
