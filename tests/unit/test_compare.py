@@ -5,7 +5,13 @@ import pytest
 import torch
 
 from app.domain.output_checks import OutputCheck
-from workers.referee.comparison import correctness, peer_rules, stale_answers, usual_answers
+from workers.referee.comparison import (
+    correctness,
+    output_errors,
+    peer_rules,
+    stale_answers,
+    usual_answers,
+)
 
 
 def _check(
@@ -335,3 +341,16 @@ def test_an_output_of_few_elements_has_the_errors_of_the_other_calls() -> None:
     assert alone.ok == [False]
     wide, truth, baseline = (each.repeat(1, 8) for each in (got, exact, own))
     assert not correctness.compare(wide, truth, baseline, poison, 0, (64,)).ok[0]
+
+
+def test_nan_and_infinities_are_the_same_at_the_same_places_only() -> None:
+    own = torch.tensor([[1.0, math.nan, math.inf, -math.inf]])
+    assert not output_errors.is_finite(own)
+    assert output_errors.is_finite(torch.ones(1, 4, dtype=torch.float8_e4m3fn))
+    other_numbers = torch.tensor([[7.0, math.nan, math.inf, -math.inf]])
+    assert output_errors.same_nonfinite(other_numbers, own)
+    for place, value in enumerate((math.nan, 1.0, -math.inf, math.inf)):
+        got = own.clone()
+        got[0, place] = value
+        assert not output_errors.same_nonfinite(got, own), place
+    assert output_errors.same_nonfinite(torch.ones(1, 4).int(), torch.zeros(1, 4).int())

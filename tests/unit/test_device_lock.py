@@ -3,6 +3,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,56 @@ def test_a_long_check_steps_aside_for_a_timer_of_another_thread(tmp_path: Path) 
     assert order == ["first half", "timed", "second half"]
     with device_lock.exclusive():
         device_lock.yield_to_timers()  # without effect: a timer lets no other go first
+
+
+def test_a_favoured_timer_goes_before_others_that_wait(tmp_path: Path) -> None:
+    device_lock, order = DeviceLock(tmp_path, "gpu-0"), list[str]()
+    names = ("first", "second", "favoured")
+    threads = [threading.Thread(target=_take, args=(device_lock, order, name)) for name in names]
+    with device_lock.shared():
+        for count, thread in enumerate(threads, start=1):
+            thread.start()
+            _until(lambda count=count: len(device_lock._waiting_timers) == count)
+    for thread in threads:
+        thread.join(timeout=10)
+    assert order[0] == "favoured"
+    assert sorted(order[1:]) == ["first", "second"]
+
+
+def test_a_favoured_check_yields_to_favoured_timers_only(tmp_path: Path) -> None:
+    device_lock, order = DeviceLock(tmp_path, "gpu-0"), list[str]()
+    other, favoured = (
+        threading.Thread(target=_take, args=(device_lock, order, name))
+        for name in ("other", "favoured")
+    )
+    with device_lock.favoured():
+        with device_lock.shared():
+            other.start()
+            _until(lambda: bool(device_lock._waiting_timers))
+            assert not device_lock.obstructed
+        with device_lock.shared():
+            order.append("check")
+            favoured.start()
+            _until(lambda: len(device_lock._waiting_timers) + len(order) >= 3)
+            assert device_lock.obstructed
+            device_lock.yield_to_timers()
+            assert "favoured" in order
+    for thread in (other, favoured):
+        thread.join(timeout=10)
+    assert sorted(order) == ["check", "favoured", "other"]
+
+
+def _take(device_lock: DeviceLock, order: list[str], name: str) -> None:
+    favour = device_lock.favoured() if name == "favoured" else nullcontext()
+    with favour, device_lock.exclusive():
+        order.append(name)
+
+
+def _until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    until = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
 
 
 def test_a_lease_ends_with_its_holder(tmp_path: Path) -> None:

@@ -24,9 +24,10 @@ from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.resources import Resources
-from workers.referee.session import variant_calls
+from workers.referee.session import streamed_truth, variant_calls
 from workers.referee.session.batches import Truth
 from workers.referee.session.draws import Draws
+from workers.referee.session.streamed_truth import StreamedTruth
 from workers.referee.timing import output_mapping
 from workers.sandbox.confined_process import ConfinedProcess
 from workers.sandbox.process_errors import BrokenProtocolError, ZygoteError
@@ -40,15 +41,71 @@ def test_expected_outputs_are_gone_once_their_memory_is_released(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free_bytes, 1000))
     draws: Any = object.__new__(Draws)
-    draws._device, draws._truth_bytes = torch.device("cuda"), 100
+    streamed: Any = object.__new__(StreamedTruth)
+    draws._streamed = streamed
+    streamed._device, streamed._truth_bytes = torch.device("cuda"), 100
     memory = torch.zeros(8)
-    draws._expected = SimpleNamespace(memory=memory)
+    streamed._memory = SimpleNamespace(memory=memory)
     draws._last = ((None, 0, 1), 7, Truth(expected=[memory[:4]], baseline=[]))
     alive = weakref.ref(memory.untyped_storage())
     del memory
     draws.release_spare_memory()
     assert (alive() is not None) == stays
     assert (draws._last is not None) == stays
+
+
+def test_expected_outputs_of_a_streamed_call_are_gone_before_the_next_inputs_are_drawn() -> None:
+    """Memory is reserved for the one or for the other."""
+    draws: Any = object.__new__(Draws)
+    streamed: Any = object.__new__(StreamedTruth)
+    draws._streamed = streamed
+    streamed._memory, draws._last, draws._drawn_row = SimpleNamespace(), object(), (1, 0)
+    held = []
+    draws._generate = lambda *_: held.append((streamed._memory, draws._last))
+    batch = SimpleNamespace(number=1, rows=range(2), variants=(), seed=b"")
+    draws._ensure_drawn(batch, 0)
+    assert streamed._memory is not None, "the inputs are those of the expected outputs"
+    draws._ensure_drawn(batch, 1)
+    assert held == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("delivering", "gives"), [(Delivering.COPY, True), (Delivering.HOLD, False)]
+)
+def test_memory_that_drawing_left_is_given_back_before_outputs_are_expected(
+    monkeypatch: pytest.MonkeyPatch, delivering: Delivering, gives: bool
+) -> None:
+    """Not once outputs of the reference are mapped: they would have other addresses."""
+    asked = []
+    monkeypatch.setattr(streamed_truth, "make_room", lambda *_: None)
+    monkeypatch.setattr(streamed_truth, "give_back", lambda *_: asked.append("give back"))
+    monkeypatch.setattr(shared_memory, "Kept", lambda *_: _kept(8))
+    streamed = _streamed_truth(
+        torch.device("cuda"), lambda *_, **__: asked.append("expect") or (1, 0)
+    )
+    streamed._reference.delivering = delivering
+    streamed.compute()
+    assert asked == ["give back"] * gives + ["expect"]
+
+
+def _kept(size: int) -> SimpleNamespace:
+    whole = torch.zeros(size, dtype=torch.uint8)
+    return SimpleNamespace(fd=None, memory=SimpleNamespace(whole=whole))
+
+
+def _streamed_truth(device: torch.device, ask: Any) -> Any:
+    streamed: Any = object.__new__(StreamedTruth)
+    streamed._device, streamed._truth_bytes, streamed._memory = device, 0, None
+    streamed._uncharged = UnchargedTime()
+    region = SimpleNamespace(slot_bytes=8, stop=8, offsets=(), leaves=())
+    streamed._reference = SimpleNamespace(
+        arena=SimpleNamespace(expected=region, baseline=region, outputs=region),
+        delivering=Delivering.COPY,
+        handle=SimpleNamespace(device=device),
+        ask=ask,
+        region=lambda *_: torch.zeros(1, 8, dtype=torch.uint8),
+    )
+    return streamed
 
 
 @pytest.fixture
@@ -241,18 +298,10 @@ def test_a_call_compared_with_the_references_own_outputs_for_lack_of_memory_is_c
     by_twin: int,
 ) -> None:
     draws: Any = object.__new__(Draws)
-    draws._device, draws._truth_bytes = CPU, 0
-    region = SimpleNamespace(slot_bytes=8, stop=8, offsets=(), leaves=())
-    draws._expected = SimpleNamespace(
-        fd=None, memory=SimpleNamespace(whole=torch.zeros(8, dtype=torch.uint8))
-    )
-    draws.arena = SimpleNamespace(expected=region, baseline=region, outputs=region)
+    draws._streamed = _streamed_truth(CPU, lambda *_, **__: (by_twin, 0))
+    draws._streamed._memory = _kept(8)
     draws.record = SimpleNamespace(own_truth_calls=0)
-    draws.device_lock = SimpleNamespace(uncharged=UnchargedTime())
-    draws.reference = SimpleNamespace(
-        ask=lambda *_, **__: (by_twin, 0), region=lambda *_: torch.zeros(1, 8, dtype=torch.uint8)
-    )
-    draws.given = draws._make_room = lambda *_: None
+    draws.given = lambda *_: None
     draws._truth_of_one([(None, 0, 1)])
     assert draws.record.own_truth_calls == 1 - by_twin
 

@@ -302,7 +302,7 @@ def test_waiting_for_a_spare_delays_no_timing(
 
     def asked(*_: object, **__: object) -> tuple[Ablation, bool]:
         threading.Thread(target=time_somebody, daemon=True).start()
-        _until(lambda: device_lock._waiting_timers == 1)
+        _until(lambda: len(device_lock._waiting_timers) == 1)
         ward.open.set()
         return Ablation(attempted=True, reason="", launches_skipped=0, still_correct=True), False
 

@@ -26,6 +26,7 @@ From a job to an evaluation
     session/memory_needs.py        device memory that an evaluation takes, to be reserved beforehand
     session/context.py             everything that belongs to one evaluation from then on
     session/draws.py               fresh inputs (batches.py) and expected outputs
+    session/streamed_truth.py      expected outputs where memory holds a single call
     session/unchanged_inputs.py    inputs that a candidate has to change, left as they were
     session/varying_outputs.py     outputs of other shapes: the candidate's, or the problem's
     session/call_runner.py         calls of both sides: fill, freeze, run, deliver

@@ -4,6 +4,7 @@ backend, device memory.
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 
 from app.domain import source_ablation
@@ -23,6 +24,11 @@ from workers.sandbox import toolchain
 LARGE_BYTES = 1 << 30
 """Bytes from which on the model of a later session is reserved before it is made, and a model is
 given up where its evaluation has to wait.
+"""
+
+FAVOURED_SHARE = 0.3
+"""Share of the memory for evaluations from which on one that holds it goes first in the use of the
+device (DeviceLock.favoured).
 """
 
 
@@ -148,6 +154,8 @@ def reserve_memory(
             need_bytes, progress.cancellation, resident_bytes, waits=waits
         )
         progress.shares_memory = memory.enter_context(hold)
+    if need_bytes > FAVOURED_SHARE * (resources.memory_budget.total_bytes or math.inf):
+        memory.enter_context(resources.device_lock.favoured())
     progress.available_bytes = (
         None if progress.shares_memory else resources.device.free_bytes() + resident_bytes
     )

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from workers.protocol.roundoff import computable
+
 AT_ONCE = 1 << 26
 """Elements compared at once: they are copied in fp64."""
 
@@ -52,6 +54,27 @@ def parts(*outputs: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     """
     columns = max(1, AT_ONCE // max(1, outputs[0].shape[0]))
     return zip(*(torch.split(each, columns, dim=1) for each in outputs), strict=True)
+
+
+def is_finite(output: torch.Tensor) -> bool:
+    """Test whether all elements are finite.  `output`: (calls, elements)."""
+    return bool(
+        torch.stack([torch.isfinite(computable(part)).all() for (part,) in parts(output)]).all()
+    )
+
+
+def same_nonfinite(got: torch.Tensor, own: torch.Tensor) -> bool:
+    """Test whether an output is NaN, or the same infinity, wherever the reference's own is, and
+    nowhere else.  Both (calls, elements), in the output's type.
+    """
+    if not (got.is_floating_point() or got.is_complex()):
+        return True
+    found = []
+    for each in parts(got, own):
+        x, r = map(computable, each)
+        finite = torch.isfinite(x) & torch.isfinite(r)
+        found.append((finite | (x == r) | (torch.isnan(x) & torch.isnan(r))).all())
+    return bool(torch.stack(found).all())
 
 
 def _are_finite(row: Sequence[float], pairs: int) -> bool:

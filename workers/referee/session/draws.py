@@ -14,14 +14,13 @@ from collections.abc import Sequence
 
 import torch
 
-from workers.protocol import problem_spec, shared_memory
+from workers.protocol import problem_spec
 from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.processes.process_handle import FailedError, decoding
 from workers.referee.processes.process_session import Session, synchronize
-from workers.referee.session import memory_needs
 from workers.referee.session.batches import (
     Batch,
     Delivery,
@@ -33,8 +32,9 @@ from workers.referee.session.batches import (
     leaf_views,
 )
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.referee.session.reference_side import make_room, reference_side
+from workers.referee.session.reference_side import reference_side
 from workers.referee.session.second_look import Answer, SecondLooks
+from workers.referee.session.streamed_truth import StreamedTruth
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weak_method
 from workers.sandbox.process_errors import BrokenProtocolError
@@ -98,10 +98,7 @@ class Draws:
         self._poisons = self._make_poisons()
         self._batches = 0
         self._last: LastTruth | None = None
-        self._call_bytes = spec.peaks.call_bytes
-        self._truth_bytes = max(spec.peaks.call_bytes, spec.peaks.truth_bytes)
-        self._expected: shared_memory.Kept | None = None
-        """Memory for the expected outputs of one call, if the arena has none."""
+        self._streamed = StreamedTruth(reference, spec, device_lock.uncharged)
         self._drawn_row: tuple[int, int] | None = None
         """Batch and row of the inputs in the reference's only slot, if calls are streamed."""
 
@@ -176,6 +173,8 @@ class Draws:
         bit mask of those that were made.
         """
         self._drawn_row = None
+        if self.streams:
+            self._drop_expected()
         with reference_side(self.device_lock.uncharged):
             self.reference.wait_for_readers()
             mask = sum(1 << variant for variant in wanted)
@@ -192,6 +191,7 @@ class Draws:
         row = batch.rows[slot]
         if self._drawn_row == (batch.number, row):
             return
+        self._drop_expected()
         if batch.variants and batch.variant(slot) != Variant.OWN:
             self._vary(batch.seed, [batch.variant(slot)])
         else:
@@ -264,7 +264,7 @@ class Draws:
         if arena.slots.streamed:
             [(batch, first, count)] = parts
             self.given(batch, first, count)
-            self._make_room(self._truth_bytes)
+            self._streamed.make_room_for_own()
         else:
             count = self._place_inputs(parts)
         with reference_side(self.device_lock.uncharged):
@@ -272,25 +272,12 @@ class Draws:
         return leaf_views(reference.region(arena.baseline, 0, count), arena.baseline)
 
     def _truth_of_one(self, parts: Sequence[Part]) -> Truth:
-        """Expected outputs of a streamed call, computed into memory of their own."""
+        """Expected outputs of a streamed call."""
         [(batch, first, count)] = parts
-        reference, arena = self.reference, self.arena
         self.given(batch, first, count)
-        self._make_room(self._truth_bytes + (0 if self._expected else arena.expected.stop))
-        self._expected = self._expected or shared_memory.Kept(self._device, arena.expected.stop)
-        with reference_side(self.device_lock.uncharged):
-            by_twin, _ = reference.ask(
-                Command.EXPECT, REFERENCE_TIMEOUT_S, a=0, b=1, fd=self._expected.fd
-            )
-        self.record.own_truth_calls += count - by_twin
-        self._make_room(
-            memory_needs.of_verifying(arena.outputs.slot_bytes) + self._truth_bytes
-        )  # for comparing, and the next call
-        expected = self._expected.memory.whole[: arena.expected.slot_bytes][None]
-        return Truth(
-            expected=leaf_views(expected, arena.expected),
-            baseline=leaf_views(reference.region(arena.baseline, 0, 1), arena.baseline),
-        )
+        found, by_twin = self._streamed.compute()
+        self.record.own_truth_calls += not by_twin
+        return found
 
     def ask_second_look(self, delivery: Delivery, ties_only: bool) -> Answer | None:
         """Ask the reference's process about one wrong call; see second_look.Ask.
@@ -323,15 +310,10 @@ class Draws:
             return Answer(outputs.clone(), leaves, busy_ns / 1e9)
 
     def make_room_to_call(self) -> None:
-        """Have memory free for an untimed call of a streamed problem: the other side, and the
-        computation of expected outputs, may keep more than is left for their next use.
-        """
+        """Have memory free for an untimed call of a streamed problem."""
         if self.streams:
             self.release_spare_memory()
-            self._make_room(self._call_bytes)
-
-    def _make_room(self, need_bytes: int) -> None:
-        make_room(self.reference, need_bytes, self.device_lock.uncharged)
+            self._streamed.make_room_to_call()
 
     def _next_seed(self) -> bytes:
         self._batches += 1
@@ -390,7 +372,10 @@ class Draws:
         """Before a timed block, release the memory for expected outputs if little is
         free: both sides may need it.
         """
-        if self._expected is None or self._device.type != "cuda":
-            return
-        if torch.cuda.mem_get_info(self._device)[0] < self._truth_bytes:
-            self._expected = self._last = None  # the last expected outputs are views of that memory
+        if self._streamed.lacks_memory:
+            self._drop_expected()
+
+    def _drop_expected(self) -> None:
+        """Release the expected outputs of a streamed call: drawing needs that memory."""
+        self._streamed.release()
+        self._last = None

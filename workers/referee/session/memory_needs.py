@@ -59,23 +59,22 @@ def of_evaluation(spec: ProblemSpec, arena: Arena, round_bytes: int, check_bytes
     arenas = arena.reference_bytes + arena.candidate_bytes
     models = of_models(spec)
     if sizes.streamed:
-        drawing = max(DRAWING * arena.inputs.slot_bytes, spec.peaks.draw_bytes)
-        calling = max(spec.peaks.call_bytes, held // 2)
-        # A process draws, calls and widens one after the other, from one pool.
-        reference = max(drawing, calling, spec.peaks.truth_bytes)
-        return (
-            arenas
-            + models
-            + expected
-            + of_verifying(arena.outputs.slot_bytes)
-            + reference
-            + calling
-        )
+        return arenas + models + _of_streaming(spec, arena)
     per_call = spec.slot_bytes if sizes.together else spec.input_bytes + spec.output_bytes
     in_block = slots // 2 if sizes.together else slots
     copies = max(BLOCKS[0] * in_block * per_call, min(round_bytes, BLOCKS[1] * in_block * per_call))
     compared = max(expected, min(check_bytes, slots * expected))
     return arenas + models + copies + held + (CHECKING * compared + _of_temporaries(spec)) // 2
+
+
+def _of_streaming(spec: ProblemSpec, arena: Arena) -> int:
+    """Memory of a streamed call besides arenas and models: the candidate's, the referee's to verify
+    outputs, and the reference's, which either draws inputs or computes expected outputs.
+    """
+    calling = max(spec.peaks.call_bytes, arena.outputs.slot_bytes)
+    drawing = max(DRAWING * arena.inputs.slot_bytes, spec.peaks.draw_bytes, calling)
+    expecting = arena.expected.slot_bytes + max(calling, spec.peaks.truth_bytes)
+    return calling + of_verifying(arena.outputs.slot_bytes) + max(drawing, expecting)
 
 
 def of_models(spec: ProblemSpec) -> int:

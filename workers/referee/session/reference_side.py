@@ -40,6 +40,11 @@ def make_room(reference: Session, need_bytes: int, uncharged: UnchargedTime) -> 
     torch.cuda.empty_cache()
     if torch.cuda.mem_get_info(device)[0] > need_bytes:
         return
+    give_back(reference, uncharged)
+
+
+def give_back(reference: Session, uncharged: UnchargedTime) -> None:
+    """Have the reference's process release the outputs of earlier calls and its cached memory."""
     with reference_side(uncharged):
         reference.ask(Command.GIVE_BACK, REFERENCE_TIMEOUT_S)
     reference.handle.unmap_segments()  # a mapping keeps its memory

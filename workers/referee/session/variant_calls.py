@@ -15,7 +15,7 @@ from workers.protocol.control_channel import AblationMode, Delivering
 from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, TIED, Variant
 from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
-from workers.referee.session.batches import Batch, Truth
+from workers.referee.session.batches import Batch, Truth, leaf_views
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.wrong_output import OTHER_INPUTS
@@ -126,35 +126,22 @@ def try_nonfinite(runner: CallRunner) -> None:
             runner.fill(candidate, batch, 0, 1)
         times = runner.run_apart(batch, runner.time_limit_s(candidate, 1))
         with runner.device_lock.shared():
-            known = _own_answers(runner, batch)
-            checks = runner.record.check(
-                runner.delivery(batch, 0, 1, times, []), runner.record.rule, known
-            )
-            propagates = not all(map(_is_finite, known.baseline))
-        if propagates:
-            runner.record.propagates_nonfinite = not any(
-                check.nonfinite_mismatches for check in checks
-            )
+            own = _own_answers(runner, batch)
+            outputs = runner.delivery(batch, 0, 1, times, []).outputs
+            got = leaf_views(outputs, runner.arena.outputs)
+            if not all(map(output_errors.is_finite, own)):
+                runner.record.propagates_nonfinite = all(
+                    map(output_errors.same_nonfinite, got, own)
+                )
 
 
-def _own_answers(runner: CallRunner, batch: Batch) -> Truth:
-    """Expected outputs of a call; the reference's own in their place if those in fp64 take a
-    request of their own: both are NaN or infinite at the same positions.
+def _own_answers(runner: CallRunner, batch: Batch) -> list[torch.Tensor]:
+    """The reference's own outputs of a call, (1, elements) each: those in fp64 are NaN or infinite
+    at the same positions and may take a request of their own.
     """
     if runner.arena.slots.together:
-        return runner.truth([(batch, 0, 1)])
-    own = runner.own_outputs([(batch, 0, 1)])
-    return Truth(expected=own, baseline=own)
-
-
-def _is_finite(output: torch.Tensor) -> bool:
-    """Test whether all elements are finite.  `output`: (calls, elements)."""
-    parts = output_errors.parts(output)
-    found = [
-        torch.isfinite(part.float() if part.is_floating_point() else part).all()
-        for (part,) in parts
-    ]
-    return bool(torch.stack(found).all())
+        return runner.truth([(batch, 0, 1)]).baseline
+    return runner.own_outputs([(batch, 0, 1)])
 
 
 def unusual(runner: CallRunner, variant: Variant, usual_batch: Batch) -> Batch | None:

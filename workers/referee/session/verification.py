@@ -200,42 +200,31 @@ class Record:
             for call in zip(*(output.ok for output in outputs), strict=True)
         ]
 
-    def check(
-        self, delivery: Delivery, rule: correctness.Rule, known: Truth | None = None
-    ) -> list[OutputCheck]:
-        """Checks of each output of the first call; nothing is recorded.  `known`: see `verify`."""
-        [(_, outputs)] = self._compared([delivery.part(0, 1)], rule, known=known)
-        return [output.check(0) for output in outputs]
-
     def _compared(
         self,
         deliveries: Sequence[Delivery],
-        rule: correctness.Rule | None = None,
         *,
         brief: bool = False,
         known: Truth | None = None,
     ) -> Iterator[tuple[list[Delivery], list[correctness.ComparedOutput]]]:
         """Deliveries in parts with as many calls as can be compared at once, each
-        with its compared outputs.
-
-        `rule`: None for the evaluation's own rule, relaxed on unusual inputs; `brief`: determine
-        only whether outputs are right.
+        with its compared outputs.  `brief`: determine only whether outputs are right.
         """
         for parts in in_parts(deliveries, self.calls_at_once):
-            yield parts, self._compare(parts, rule, brief=brief, known=known)
+            yield parts, self._compare(parts, brief=brief, known=known)
 
     def _compare(
         self,
         parts: list[Delivery],
-        rule: correctness.Rule | None,
         *,
         brief: bool,
         known: Truth | None,
     ) -> list[correctness.ComparedOutput]:
+        """The compared outputs of some calls, by the rule, which is relaxed on unusual inputs."""
         usual = [part.batch.variant(part.first) == Variant.OWN for part in parts]
         most = max(CLOSER.get(part.batch.variant(part.first), math.inf) for part in parts)
         unusual = replace(self.rule, gross=True, most=most)
-        rule = rule or (self.rule if all(usual) else unusual)
+        rule = self.rule if all(usual) else unusual
         leaves = range(len(self._arena.outputs.leaves))
         got = leaf_views(joined([part.outputs for part in parts]), self._arena.outputs)
         expected, baseline = known or self._truth(

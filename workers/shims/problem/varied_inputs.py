@@ -165,8 +165,8 @@ def _whole(x: torch.Tensor) -> int:
 
 
 def _with_signs_by_row(x: torch.Tensor) -> torch.Tensor:
-    share = torch.rand(x.shape[:-1], device=x.device).unsqueeze(-1)
-    return x.abs() * torch.where(torch.rand(x.shape, device=x.device) < share, -1, 1)
+    share = torch.rand(x.shape[:-1], device=x.device, dtype=x.dtype).unsqueeze(-1)
+    return torch.copysign(x, torch.rand_like(x).sub_(share))  # in place: x may fill much memory
 
 
 def _least(x: torch.Tensor) -> torch.Tensor:
@@ -239,7 +239,8 @@ def _spiked(x: torch.Tensor) -> torch.Tensor:
     sample = x.flatten()[:256]
     if not bool(torch.isfinite(x).all()) or len(set(sample.tolist())) <= CONTINUOUS:
         return x
-    return torch.where(torch.rand_like(x) < SPIKES, x * SPIKE, x)
+    changed = torch.rand_like(x).lt_(SPIKES).mul_(SPIKE - 1).add_(1)  # factors: SPIKE or 1
+    return changed.mul_(x)
 
 
 def _with_constant_rows(x: torch.Tensor) -> torch.Tensor:
