@@ -74,18 +74,20 @@ class Tally:
     cases: int = 0
     reused: int = 0
     bad_lines: list[str] = field(default_factory=list)
-    bad_ids: set[str] = field(default_factory=set)
-    """Ids of the bad lines that have one."""
+    ids: dict[str, None] = field(default_factory=dict)
+    """Ids in the order of their lines, those of bad lines among them."""
     statuses: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     """Jobs that failed by Assay's fault."""
+    unserved: Counter[str] = field(default_factory=Counter)
+    """Device class without a worker → its cases, which were not submitted."""
 
     @property
     def exit_code(self) -> int:
-        """2 where a line was bad, 3 where a job failed by Assay's fault, else 0."""
+        """2 where a line was bad, 3 where a job failed by Assay's fault or has no worker, else 0."""
         if self.bad_lines:
             return errors.USAGE
-        return errors.INFRASTRUCTURE if self.failed else errors.OK
+        return errors.INFRASTRUCTURE if self.failed or self.unserved else errors.OK
 
     def count(self, row: Row) -> None:
         """Take a result into account."""
@@ -95,12 +97,12 @@ class Tally:
 
 
 def run(settings: Settings, cases_path: Path, out: Path, options: Mapping[str, Any]) -> Tally:
-    """Evaluate every case and write `out`.  Raises BadInputError where `out` holds
-    something else's results.
+    """Evaluate every case and write `out`, in which the result of a line that cannot be read now
+    stays.  Raises BadInputError where `out` holds something else's results.
     """
     tally = Tally()
     cases = list(read(cases_path, options, tally))
-    done = existing(out, {case.case_id for case in cases} | tally.bad_ids)
+    done = existing(out, set(tally.ids))
     kept = (
         {}
         if options.get("fresh")
@@ -111,13 +113,15 @@ def run(settings: Settings, cases_path: Path, out: Path, options: Mapping[str, A
     rows = dict(kept)
     if missing:
         with _appending(out) as file:
-            for row in evaluated(settings, missing, len(kept), len(cases)):
+            for row in evaluated(settings, missing, tally):
                 rows[row["id"]] = row
                 file.write(line(row))
                 file.flush()
-    put_in_order(out, [rows[case.case_id] for case in cases])
     for row in rows.values():
         tally.count(row)
+    unread = tally.ids.keys() - {case.case_id for case in cases}
+    rows |= {name: done[name] for name in unread if name in done}
+    put_in_order(out, [rows[name] for name in tally.ids if name in rows])
     return tally
 
 
@@ -140,9 +144,10 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
                 tally.bad_lines.append(f"{path}:{number}: {output.safe(str(error)[:500])}")
                 click.echo(f"error: {tally.bad_lines[-1]}", err=True)
                 if isinstance(fields, dict):
-                    tally.bad_ids.add(str(fields.get("id")))
+                    tally.ids[str(fields.get("id"))] = None
             else:
                 seen[found.case_id] = number
+                tally.ids[found.case_id] = None
                 yield found
 
 
@@ -202,14 +207,23 @@ def existing(out: Path, known: set[str]) -> dict[str, Row]:
     return rows
 
 
-def evaluated(settings: Settings, cases: list[Case], reused: int, total: int) -> Iterator[Row]:
-    """Results of the cases, in order, each as soon as all before it are there."""
+def evaluated(settings: Settings, cases: list[Case], tally: Tally) -> Iterator[Row]:
+    """Results of the cases, in order, each as soon as all before it are there; none of those whose
+    device class has no worker, which are counted in `tally`.
+    """
     with ExitStack() as stack:
         client = stack.enter_context(services.client(settings))
-        classes = sorted({case.submission.gpu for case in cases})
-        workers = [stack.enter_context(services.Worker(settings, client, name)) for name in classes]
+        workers = []
+        for name, number in sorted(Counter(case.submission.gpu for case in cases).items()):
+            try:
+                workers.append(stack.enter_context(services.Worker(settings, client, name)))
+            except services.NoWorkerError as error:
+                tally.unserved[name] = number
+                click.echo(f"error: {number} cases: {error}", err=True)
+        cases = [case for case in cases if case.submission.gpu not in tally.unserved]
         bar = stack.enter_context(output.progress("evaluating"))
-        task = bar.add_task("cases", total=total, completed=reused)
+        total = tally.cases - tally.unserved.total()
+        task = bar.add_task("cases", total=total, completed=tally.reused)
 
         def check() -> None:
             for worker in workers:
@@ -251,6 +265,7 @@ def report(tally: Tally, out: Path, *, as_json: bool) -> None:
             "cases": tally.cases,
             "reused": tally.reused,
             "failed": tally.failed,
+            "unserved": tally.unserved.total(),
             "statuses": tally.statuses,
         }
         output.json_out({**counts, "bad_lines": tally.bad_lines, "out": str(out)})
@@ -258,9 +273,10 @@ def report(tally: Tally, out: Path, *, as_json: bool) -> None:
     statuses = (
         ", ".join(f"{count} {name}" for name, count in sorted(tally.statuses.items())) or "none"
     )
+    unserved = f"{tally.unserved.total()} without a worker; " if tally.unserved else ""
     click.echo(
-        f"{tally.cases} cases ({tally.reused} there already): {statuses}; {len(tally.bad_lines)}"
-        f" bad lines; {out}"
+        f"{tally.cases} cases ({tally.reused} there already): {statuses}; {unserved}"
+        f"{len(tally.bad_lines)} bad lines; {out}"
     )
 
 

@@ -77,9 +77,9 @@ def command(
     from the command line. The results are one line a case in the order of the cases: the
     case's id, the hashes of its sources, options other than the defaults, and the result.
     Started again, it goes on with cases that are missing, were changed, had other options, or
-    failed by an infrastructure fault.  A bad line is
-    reported by its number and the others go on; then, exit code 2.  Exit code 0 of a batch:
-    every line has its result, whatever it says.
+    failed by an infrastructure fault.  A bad line is reported by its number and the others go
+    on; then, exit code 2.  Cases of a device class without a worker are left out; then, exit
+    code 3.  Exit code 0 of a batch: every line has its result, whatever it says.
     """
     settings: Settings = ctx.obj
     if waiting:

@@ -305,3 +305,39 @@ def test_a_result_of_other_options_is_no_result_of_a_case(batch: Batch) -> None:
     batch.write(case("a"), case("b", device="box.2"))
     batch.run()
     assert batch.client.asked == ["b.py"]
+
+
+def test_the_result_of_a_line_that_cannot_be_read_now_stays(batch: Batch) -> None:
+    batch.write(case("a"), case("b"), case("c"))
+    batch.run()
+    before = batch.out.read_bytes()
+    (batch.folder / "b.py").unlink()
+    assert batch.run().exit_code == errors.USAGE
+    assert batch.out.read_bytes() == before
+    batch.write(case("b"))
+    batch.write(case("a"), case("b"), case("c"))
+    batch.run()
+    assert batch.client.asked == []
+
+
+def test_cases_without_a_worker_hold_up_no_others(
+    batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = services.Worker
+
+    def worker(settings: object, client: object, device_class: str) -> object:
+        if device_class == "h200":
+            raise services.NoWorkerError("no worker for 'h200' is online")
+        return served(settings, client, device_class)  # type: ignore[arg-type]  # a fake
+
+    monkeypatch.setattr(services, "Worker", worker)
+    batch.write(case("a"), case("b", gpu="h200"), case("c"))
+    came = batch.run()
+    assert came.exit_code == errors.INFRASTRUCTURE
+    assert "error: 1 cases: no worker for 'h200' is online" in came.stderr
+    assert "2 passed; 1 without a worker" in came.stdout
+    assert [row["id"] for row in batch.rows] == ["a", "c"]
+    monkeypatch.setattr(services, "Worker", served)
+    assert batch.run().exit_code == 0
+    assert batch.client.asked == ["b.py"]
+    assert [row["id"] for row in batch.rows] == ["a", "b", "c"]
