@@ -84,7 +84,7 @@ class Tally:
 
     @property
     def exit_code(self) -> int:
-        """2 where a line was bad, 3 where a job failed by Assay's fault or has no worker, else 0."""
+        """2 where a line was bad, 3 where a job failed by Assay's fault or waits, else 0."""
         if self.bad_lines:
             return errors.USAGE
         return errors.INFRASTRUCTURE if self.failed or self.unserved else errors.OK
