@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class Variant(IntEnum):
-    """Changes to the inputs; names as in app.domain.evaluation.Trial."""
+    """Changes to the inputs; names as in app.domain.output_checks.Trial."""
 
     OWN = 0
     """The problem's own inputs."""
@@ -56,19 +56,22 @@ class Variant(IntEnum):
     """
 
     REDRAWN = 11
-    """Integer inputs that are the same in every draw, drawn anew within their range
-    (workers/shims/problem/reaching_inputs.py)."""
+    """Inputs that are the same in every draw, drawn anew: integers within their range, others
+    around their value (workers/shims/problem/redrawn_inputs.py).
+    """
     REACHING = 12
     """Half of the rows scaled so far that values reach limits in the reference's code
-    (workers/shims/problem/reaching_inputs.py)."""
+    (workers/shims/problem/reaching_inputs.py).
+    """
     SIGNED = 13
     """Half of the elements of inputs of one sign negated, if the reference treats
     both signs differently; of other inputs some slices far below or above zero, if every maximum or
     minimum of the reference lies on one side.
     """
     NAMED = 14
-    """Some elements replaced by a value that the reference compares the input with:
-    a padding index, a label that a loss ignores, NaN.
+    """Some elements replaced by a value that the reference compares the input with: a padding
+    index, a label that a loss ignores, NaN.  Of integers that it only computes with: by values
+    beyond their range.
     """
     UNSORTED = 15
     """Sorted inputs shuffled, if the reference sorts them."""
@@ -79,8 +82,9 @@ class Variant(IntEnum):
     DIAGONAL = 17
     """Nearly diagonal matrices, if the reference iterates."""
     STRETCHED = 18
-    """Eight times as large, beyond the range that inputs are drawn from, if the
-    reference iterates or computes functions of their elements.
+    """Bounded inputs beyond the range that they are drawn from, if the reference iterates or
+    computes functions of their elements: 128 times as large where its answer allows that, else
+    eight times.
     """
 
     LOCAL = 19
@@ -99,6 +103,14 @@ class Variant(IntEnum):
     """
     LASTING = 22
     """Roots of bounded values, near one, if the reference iterates."""
+    TELLING = 23
+    """Changed in a way that was found to need the reference's last steps, if it iterates
+    (workers/shims/problem/telling_inputs.py).
+    """
+    SHRUNK = 24
+    """Values beyond −1 … 1 between an eighth and a five-hundredth as large: of a sum that one term
+    outweighs the others then count, and functions are no longer saturated.
+    """
 
 
 REACHED = (
@@ -113,6 +125,7 @@ REACHED = (
     Variant.PARTLY,
     Variant.ALIGNED,
     Variant.LASTING,
+    Variant.TELLING,
 )
 """Variants on which an answer must be right, and which only some problems have."""
 

@@ -2,7 +2,7 @@
 products.
 
 torch.utils.flop_counter.FlopCounterMode counts the same, but imports torch's
-compiler (dispatch.py).
+compiler (workers/backends/support/dispatch_mode.py).
 """
 
 from __future__ import annotations
