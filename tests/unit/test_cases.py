@@ -28,8 +28,8 @@ ENVIRONMENT = Environment(
 )
 
 
-def answers(*given: object, index: int = 0) -> cases.Answers:
-    return cases.Answers(lambda: list(given), index, CPU)
+def answers(*given: object, index: int = 0) -> cases.CaseModel:
+    return cases.CaseModel(lambda: list(given), index, CPU)
 
 
 def doubled(n: int = 3) -> dict[str, object]:
@@ -38,7 +38,7 @@ def doubled(n: int = 3) -> dict[str, object]:
 
 
 def test_a_case_is_drawn_anew_each_time_and_knows_the_answers_of_late() -> None:
-    model = cases.Answers(lambda: [doubled()], 0, CPU)
+    model = cases.CaseModel(lambda: [doubled()], 0, CPU)
     drawn = [model.draw()[0] for _ in range(2)]
     assert not torch.equal(*drawn)
     for x in drawn:
@@ -47,7 +47,7 @@ def test_a_case_is_drawn_anew_each_time_and_knows_the_answers_of_late() -> None:
 
 
 def test_it_has_no_answer_to_anything_else() -> None:
-    model = cases.Answers(lambda: [doubled()], 0, CPU)
+    model = cases.CaseModel(lambda: [doubled()], 0, CPU)
     (x,) = model.draw()
     for other in (x + 1, x.double(), x[:2], 5):
         with pytest.raises(ValueError, match="own inputs alone"):
@@ -57,7 +57,7 @@ def test_it_has_no_answer_to_anything_else() -> None:
 
 
 def test_answers_long_gone_are_forgotten() -> None:
-    model = cases.Answers(lambda: [doubled()], 0, CPU)
+    model = cases.CaseModel(lambda: [doubled()], 0, CPU)
     (first,) = model.draw()
     for _ in range(cases.KEPT):
         model.draw()
@@ -92,8 +92,8 @@ def test_cases_may_come_one_by_one_and_one_may_come_alone() -> None:
         yield doubled()
         raise AssertionError("the first case needs no other")
 
-    assert len(cases.Answers(endless_work, 0, CPU).draw()) == 1
-    alone = cases.Answers(lambda: doubled(), 0, CPU)
+    assert len(cases.CaseModel(endless_work, 0, CPU).draw()) == 1
+    alone = cases.CaseModel(lambda: doubled(), 0, CPU)
     assert alone.described().of == 1
 
 
@@ -133,7 +133,7 @@ def test_inputs_with_names_come_in_the_order_of_these() -> None:
 def test_a_bad_definition_says_what_was_expected(
     get_cases: Callable[[], list[object]], says: str
 ) -> None:
-    model = cases.Answers(get_cases, 0, CPU)
+    model = cases.CaseModel(get_cases, 0, CPU)
     with pytest.raises((ValueError, TypeError), match=says):
         [model.described(), model.draw()]
 

@@ -15,7 +15,7 @@ import functools
 import keyword
 import math
 from collections import namedtuple
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,11 @@ from workers.protocol.shared_memory import Memory
 
 Node = dict[str, Any]
 
+Leaf = torch.Tensor | bool | int | float
+"""Type of the values that are stored in memory."""
+
 ALIGNMENT = 256
 """Bytes; CUDA's allocator guarantees this alignment and vectorised kernels count on it."""
-
 
 MAX_LEAVES = 4096
 """Most tensors of a problem's inputs or outputs; honest ones have dozens."""
@@ -57,7 +59,6 @@ DTYPES: dict[str, torch.dtype] = {
 }
 _SCALARS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
-
 CARRIED = (
     "tensors, numbers, text, None, dtypes, and lists, tuples and dicts with text keys of these"
 )
@@ -77,9 +78,8 @@ def describe(value: object, depth: int = 0) -> Node:
     if isinstance(value, torch.Tensor):
         return _describe_tensor(value)
     if isinstance(value, bool | int | float):
-        return {
-            "kind": next(kind.__name__ for kind in (bool, int, float) if isinstance(value, kind))
-        }
+        kinds = (bool, int, float)
+        return {"kind": next(kind.__name__ for kind in kinds if isinstance(value, kind))}
     if value is None or isinstance(value, str):
         return {"kind": "none" if value is None else "str", "value": value}
     if isinstance(value, torch.dtype):
@@ -112,6 +112,17 @@ def remade(value: list[Any] | tuple[Any, ...], items: Iterable[Any]) -> Any:
     """A list or tuple of the same type with other items."""
     kind: Any = type(value)
     return kind(*items) if _fields(value) else kind(items)
+
+
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """The value with `change` applied to the items of its lists, tuples and dictionaries, in order.
+    torch's function takes three times as long, and a recurrent network has 60,000 operators.
+    """
+    if isinstance(value, list | tuple):
+        return remade(value, [mapped(change, each) for each in value])
+    if isinstance(value, dict):
+        return {key: mapped(change, each) for key, each in value.items()}
+    return change(value)
 
 
 @functools.cache
@@ -214,7 +225,7 @@ def leaves(node: Node) -> Iterator[Node]:
 
 def values(value: object) -> Iterator[Any]:
     """The values that are stored in memory, in the order of `leaves`."""
-    if isinstance(value, torch.Tensor | bool | int | float):
+    if isinstance(value, Leaf):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
@@ -296,15 +307,7 @@ def _equal_parts(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 def placed(value: Any, device: torch.device) -> Any:
     """The value with its tensors moved to the device."""
-    if isinstance(value, torch.Tensor):
-        return value.to(device)
-    if isinstance(value, list | tuple):
-        return remade(value, (placed(item, device) for item in value))
-    return (
-        {key: placed(item, device) for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+    return mapped(lambda x: x.to(device) if isinstance(x, torch.Tensor) else x, value)
 
 
 def size_of(leaf: Node) -> int:

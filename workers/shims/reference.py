@@ -176,8 +176,8 @@ class Shim:
         memory = shared_memory.attach(self._device, fd, arena.reference_bytes)
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
         if isinstance(session.model, torch.nn.Module):
-            tensors = [*session.model.named_parameters(), *session.model.named_buffers()]
-            for view, (_, tensor) in zip(arena.parameters.views(memory, 0), tensors, strict=True):
+            named = weights.named(session.model)
+            for view, (_, tensor) in zip(arena.parameters.views(memory, 0), named, strict=True):
                 view.copy_(tensor.detach())
         write(arena.init.views(memory, 0), session.init)
         session.arena, session.memory, session.recording = arena, memory, None

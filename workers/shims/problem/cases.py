@@ -31,8 +31,8 @@ KEPT = 4
 """Answers that are remembered: while a problem is described, several draws of a case are in use."""
 
 
-class Answers:
-    """One case: draws its inputs and, called as a model, returns its outputs."""
+class CaseModel:
+    """Model of one case: draws its inputs and, called with them, returns its outputs."""
 
     def __init__(
         self, get_cases: Callable[[], Iterable[object]], index: int, device: torch.device
@@ -90,7 +90,7 @@ class Answers:
                 return outputs
         raise ValueError("a case has an answer to its own inputs alone")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Answers:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CaseModel:
         """The same object, because nothing in it depends on a precision or a session."""
         return self
 

@@ -16,7 +16,7 @@ import torch
 from workers.protocol import layout
 from workers.protocol.problem_spec import ProblemSpec
 from workers.shims import returned_outputs
-from workers.shims.problem import rounding
+from workers.shims.problem import problem_forms, rounding
 from workers.shims.problem.reference_session import call, write
 
 
@@ -34,7 +34,7 @@ def find(
     value, one = _after(model, inputs)
     _, two = _after(model, given())
     _, other = _after(model, copy.deepcopy(others))
-    unlike = differing(others, other)
+    unlike = problem_forms.changed(others, other)
     returned = [_memory(each) for each in layout.values(value) if isinstance(each, torch.Tensor)]
     return tuple(
         index
@@ -46,12 +46,6 @@ def find(
             at == _memory(one[index])[0] and size >= one[index].numel() for at, size in returned
         )
     )
-
-
-def differing(before: list[Any], after: list[Any]) -> list[int]:
-    """Indices of tensors that differ, of two lists of leaves or nested inputs."""
-    pairs = enumerate(zip(layout.values(before), layout.values(after), strict=True))
-    return [i for i, (x, y) in pairs if isinstance(x, torch.Tensor) and not layout.same(x, y)]
 
 
 def _after(model: Any, inputs: list[Any]) -> tuple[Any, list[Any]]:

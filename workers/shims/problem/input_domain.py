@@ -20,6 +20,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors, is_inexact, unit
+from workers.shims.problem.true_answer import nominal
 
 AMPLIFIES = 4.0
 """Largest change of an answer, in multiples of the change of its inputs, or of that of the
@@ -192,7 +193,7 @@ def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> t
     answer to the unchanged inputs.
     """
     sizes = [
-        unit(_type(x))
+        unit(nominal(x))
         for x in layout.values(inputs)
         if isinstance(x, torch.Tensor) and is_inexact(x.dtype)
     ]
@@ -208,27 +209,22 @@ def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> t
     return max(sizes), max(far, default=0.0)
 
 
-def _type(x: torch.Tensor) -> torch.dtype:
-    found: torch.dtype = getattr(x, "_nominal", x.dtype)
-    return found
-
-
 def with_roundings(value: Any) -> Any:
     """The value with random errors of half a rounding on average; tensors of
     integers are unchanged.
     """
-    if isinstance(value, torch.Tensor):
-        x = computable(value)
-        if not x.is_floating_point() or not x.numel() or is_whole(x):
-            return value.clone()
-        jittered = (x * (1 + unit(_type(value)) * (2 * torch.rand_like(x) - 1))).to(value.dtype)
-        jittered._nominal = _type(value)  # type: ignore[attr-defined]
-        return jittered
-    if isinstance(value, list | tuple):
-        return layout.remade(value, map(with_roundings, value))
-    if isinstance(value, dict):
-        return {key: with_roundings(item) for key, item in value.items()}
-    return value
+    return layout.mapped(_with_roundings, value)
+
+
+def _with_roundings(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    x = computable(value)
+    if not x.is_floating_point() or not x.numel() or is_whole(x):
+        return value.clone()
+    jittered = (x * (1 + unit(nominal(value)) * (2 * torch.rand_like(x) - 1))).to(value.dtype)
+    jittered._nominal = nominal(value)  # type: ignore[attr-defined]
+    return jittered
 
 
 def objection(here: tuple[float, float], usual: tuple[float, float]) -> str:

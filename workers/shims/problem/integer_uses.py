@@ -80,7 +80,7 @@ class IntegerUses:
     def __init__(self, leaves: Iterable[Any]) -> None:
         """`leaves`: the inputs of the call, in the order of layout.values."""
         self._leaves = {
-            _identity(x): at for at, x in enumerate(leaves) if _is_integer(x) and x.numel()
+            identity(x): at for at, x in enumerate(leaves) if _is_integer(x) and x.numel()
         }
         self._computes = True
         """False once the call has done anything else with integers than compute."""
@@ -130,9 +130,7 @@ class IntegerUses:
         )
 
     def _leaves_of(self, value: Any) -> set[int]:
-        return {
-            self._leaves[_identity(x)] for x in _tensors([value]) if _identity(x) in self._leaves
-        }
+        return {self._leaves[identity(x)] for x in _tensors([value]) if identity(x) in self._leaves}
 
 
 def _beyond(x: torch.Tensor) -> list[float]:
@@ -156,6 +154,6 @@ def _is_integer(x: Any) -> bool:
     )
 
 
-def _identity(x: torch.Tensor) -> tuple[int, int, torch.dtype]:
+def identity(x: torch.Tensor) -> tuple[int, int, torch.dtype]:
     """The same for a tensor and for its views with all of its elements."""
     return x.data_ptr(), x.numel(), x.dtype

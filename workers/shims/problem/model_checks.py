@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout, problem_spec
+from workers.shims import weights
 from workers.shims.problem import rounding
 from workers.shims.problem.reference_session import call, settle
 from workers.shims.problem.true_answer import Truth
@@ -35,8 +36,9 @@ def parameters(model: Any) -> dict[str, layout.Node]:
     """Types and shapes of the parameters and buffers by name; empty for a model without modules."""
     if not isinstance(model, torch.nn.Module):
         return {}
-    named = [*model.named_parameters(), *model.named_buffers()]
-    return {name: layout.describe(tensor.detach().contiguous()) for name, tensor in named}
+    return {
+        name: layout.describe(tensor.detach().contiguous()) for name, tensor in weights.named(model)
+    }
 
 
 def has_room_for_twin(device: torch.device, parameters: list[layout.Node], call_bytes: int) -> bool:

@@ -51,16 +51,11 @@ def cut(inputs: list[Any], size: int, start: int) -> list[Any]:
     """
     batch = _leading(inputs)
 
-    def piece(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value[start : start + size] if value.dim() and value.shape[0] == batch else value
-        if isinstance(value, list | tuple):
-            return layout.remade(value, map(piece, value))
-        return (
-            {key: piece(item) for key, item in value.items()} if isinstance(value, dict) else value
-        )
+    def piece(x: Any) -> Any:
+        is_batch = isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == batch
+        return x[start : start + size] if is_batch else x
 
-    return [piece(value) for value in inputs]
+    return list(layout.mapped(piece, inputs))
 
 
 def first(inputs: list[Any], outputs: Any, size: int) -> tuple[list[Any], list[torch.Tensor]]:

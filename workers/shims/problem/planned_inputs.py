@@ -6,7 +6,6 @@ All changes draw from torch's seeded generator.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,15 +20,12 @@ from workers.shims.problem import (
     iterated_inputs,
     local_changes,
     redrawn_inputs,
+    telling_inputs,
 )
 from workers.shims.problem.input_changes import Scaling
 
-ITERATED: dict[Variant, Callable[[torch.Tensor], torch.Tensor]] = {
-    Variant.HELD: iterated_inputs.held,
-    Variant.DIAGONAL: iterated_inputs.diagonal,
-    Variant.STRETCHED: iterated_inputs.stretched,
-    Variant.LASTING: iterated_inputs.lasting,
-}
+ITERATED = (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED, Variant.LASTING)
+"""Kinds of inputs on which every step of an iteration tells."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +36,15 @@ class Plan:
 
     scaling: Scaling | None = None
     """None if all limits are reached or none can be."""
-    fixed: frozenset[int] = field(default_factory=frozenset)
+    fixed: frozenset[int] = frozenset()
     """Inputs that are drawn anew, because they are the same in every draw."""
-    signed: frozenset[int] = field(default_factory=frozenset)
+    signed: frozenset[int] = frozenset()
     """Inputs of one sign, of which half of the elements are negated."""
-    deepened: frozenset[int] = field(default_factory=frozenset)
+    deepened: frozenset[int] = frozenset()
     """Inputs of both signs, of which some slices are moved away from zero."""
     named: tuple[tuple[int, float], ...] = ()
     """Inputs, and values that they receive."""
-    unsorted: frozenset[int] = field(default_factory=frozenset)
+    unsorted: frozenset[int] = frozenset()
     """Sorted inputs that are shuffled."""
     aligned: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Inputs, and names of the weights that give some of their rows an order."""
@@ -60,6 +56,8 @@ class Plan:
     """Factor on stretched inputs."""
     multiplies: bool = False
     """True if the reference takes products of consecutive values, which then all become lasting."""
+    telling: tuple[str, ...] = ()
+    """Names of changes with which the last steps of an iteration tell (telling_inputs.py)."""
     is_partial: bool = field(default=False, compare=False)
     """True if the reference runs with all of these changes in a part of the inputs."""
 
@@ -73,6 +71,7 @@ class Plan:
             (Variant.NAMED, bool(self.named)),
             (Variant.UNSORTED, bool(self.unsorted)),
             (Variant.ALIGNED, bool(self.aligned)),
+            (Variant.TELLING, bool(self.telling)),
         )
         return (*(kind for kind, there in wanted if there), *self.iterated)
 
@@ -90,6 +89,8 @@ def applied(kind: Variant, how: Plan, inputs: list[Any], model: Any = None) -> l
         return _partly(how, inputs)
     if kind == Variant.ALIGNED:
         return _aligned(how, inputs, model)
+    if kind == Variant.TELLING:
+        return telling_inputs.drawn(how.telling, inputs)
     if kind == Variant.REDRAWN:
         return redrawn_inputs.redrawn(inputs, how.fixed)
     if kind == Variant.SIGNED:
@@ -107,11 +108,12 @@ def applied(kind: Variant, how: Plan, inputs: list[Any], model: Any = None) -> l
 
 
 def _iterated(kind: Variant, how: Plan) -> local_changes.Change:
+    """The change of a tensor to this kind of inputs, one of `ITERATED`."""
     if kind == Variant.STRETCHED:
         return functools.partial(iterated_inputs.stretched, factor=how.stretch)
     if kind == Variant.LASTING:
         return functools.partial(iterated_inputs.lasting, are_factors=how.multiplies)
-    return ITERATED[kind]
+    return iterated_inputs.held if kind == Variant.HELD else iterated_inputs.diagonal
 
 
 def _aligned(how: Plan, inputs: list[Any], model: Any) -> list[Any]:

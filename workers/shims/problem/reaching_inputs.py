@@ -44,9 +44,11 @@ from workers.shims.problem import (
     input_changes,
     input_domain,
     iterated_inputs,
+    memory_estimate,
     planned_inputs,
     redrawn_inputs,
     softmax_arguments,
+    telling_inputs,
 )
 from workers.shims.problem.input_changes import Scaling
 from workers.shims.problem.planned_inputs import ITERATED, Plan
@@ -76,7 +78,7 @@ def plan(model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Pla
     changed.
     """
     inputs = draw()
-    if redrawn_inputs.bytes_of(inputs) > LARGEST_BYTES:
+    if memory_estimate.tensor_bytes(inputs) > LARGEST_BYTES:
         return Plan()
     given = copy.deepcopy(inputs)
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
@@ -104,6 +106,8 @@ def plan(model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Pla
         found = replace(found, iterated=_iterated(model, inputs, found, beyond))
     if iterations.found and Variant.STRETCHED in found.iterated:
         found = replace(found, stretch=_stretch(model, inputs))
+    if iterations.found and not missed.needs_range:
+        found = replace(found, telling=telling_inputs.find(model, inputs))
     is_partial = bool(found.kinds) and _reaches(
         model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
     )

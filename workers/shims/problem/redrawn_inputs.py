@@ -20,13 +20,13 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import torch
 
 from workers.protocol import layout
-from workers.shims.problem import blended_tables, input_domain, local_changes
+from workers.shims.problem import blended_tables, input_domain, local_changes, memory_estimate
 from workers.shims.problem.reference_session import call
 
 REDRAWN_BYTES = 64 << 20
@@ -312,7 +312,7 @@ def standing(
     """
     leaves = list(layout.values(inputs))
     is_moved = device.type != "cpu" and any(_may_be_index(leaves[at]) for at in some)
-    if not some or (is_moved and bytes_of(inputs) > REDRAWN_BYTES):
+    if not some or (is_moved and memory_estimate.tensor_bytes(inputs) > REDRAWN_BYTES):
         return frozenset()
     twin, leaves = on_host(model, inputs, device) if is_moved else (model, leaves)
     given = with_leaves(inputs, leaves)
@@ -348,23 +348,9 @@ def on_host(model: Any, inputs: list[Any], device: torch.device) -> tuple[Any, l
     return twin, [x.to(host) if isinstance(x, torch.Tensor) else x for x in leaves]
 
 
-def bytes_of(inputs: list[Any]) -> int:
-    """Bytes of all tensors."""
-    return sum(x.nbytes for x in layout.values(inputs) if isinstance(x, torch.Tensor))
-
-
 def with_leaves(inputs: list[Any], leaves: list[Any]) -> list[Any]:
     """The structure of `inputs` with other leaves, in the order of layout.values."""
     remaining = iter(leaves)
-    return [_rebuilt(value, remaining) for value in inputs]
-
-
-def _rebuilt(value: Any, remaining: Iterator[Any]) -> Any:
-    """No function within another that refers to itself: such a cycle would keep the leaves'
-    memory until garbage is collected.
-    """
-    if isinstance(value, dict):
-        return {key: _rebuilt(item, remaining) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return layout.remade(value, (_rebuilt(item, remaining) for item in value))
-    return next(remaining) if isinstance(value, torch.Tensor | bool | int | float) else value
+    return list(
+        layout.mapped(lambda x: next(remaining) if isinstance(x, layout.Leaf) else x, inputs)
+    )

@@ -30,7 +30,7 @@ import torch
 
 from workers.backends.support.dispatch_mode import Watching
 from workers.shims.problem import extremes, input_domain, softmax_arguments
-from workers.shims.problem.integer_uses import IntegerUses
+from workers.shims.problem.integer_uses import IntegerUses, identity
 
 LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""
@@ -185,7 +185,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         leaves = list(leaves)
         self.integers = IntegerUses(leaves)
         self._leaves = {
-            _identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
+            identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
         }
         self._bounded = {
             x.shape
@@ -231,7 +231,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         elif name in _LABELS and args[-1] != USUALLY_IGNORED:
             self._name(args[1], float(args[-1]))
         elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
-            self.searched.add(self._leaves[_identity(args[_SEARCHES[name]])])
+            self.searched.add(self._leaves[identity(args[_SEARCHES[name]])])
         factor = softmax_arguments.missed(name, args, kwargs)
         self.overflows += [] if factor is None else [factor]
         found = func(*args, **kwargs)
@@ -319,7 +319,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             return
         holds = values.isnan() if math.isnan(value) else values == value
         if not bool(holds.any()):
-            self.named.add((self._leaves[_identity(values)], value))
+            self.named.add((self._leaves[identity(values)], value))
 
     def _is_derived_number(self, values: Any) -> bool:
         return (
@@ -333,7 +333,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         return (
             isinstance(values, torch.Tensor)
             and values.numel() > 0
-            and _identity(values) in self._leaves
+            and identity(values) in self._leaves
         )
 
 
@@ -351,11 +351,6 @@ def _is_index_of(found: Any, args: Any) -> bool:
         found.is_floating_point() or found.is_complex()
     )
     return to_integers and found.dtype != torch.bool and bool(given.is_floating_point())
-
-
-def _identity(x: torch.Tensor) -> tuple[int, int, torch.dtype]:
-    """The same for a tensor and for its views with all of its elements."""
-    return x.data_ptr(), x.numel(), x.dtype
 
 
 def _may_hold(dtype: torch.dtype, value: float) -> bool:

@@ -128,7 +128,7 @@ class Problem:
         positional, keyword = self._constructor_arguments()
         calls.seed_everything(seed, calls.CONSTRUCTING)
         if self.by_cases:
-            model = cases.Answers(self._module.get_cases, case, self.device)
+            model = cases.CaseModel(self._module.get_cases, case, self.device)
             draw = model.draw
         else:
             model = getattr(self._module, self._entry_point)(*positional, **keyword)

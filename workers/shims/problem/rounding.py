@@ -12,7 +12,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, computable, errors, is_inexact, unit
-from workers.shims.problem.true_answer import NominalTypes, Widened, mapped, nominal
+from workers.shims.problem.true_answer import NominalTypes, Widened, nominal
 
 MOVES = (
     "clone",
@@ -182,11 +182,11 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
             name.startswith(SUMS) and not func._schema.is_mutable
         ):  # narrower types are added up in fp32
             of_terms = TERMS * min(by, self._scale * unit(torch.float32))
-            args, kwargs = mapped(lambda each: self._moved(each, of_terms), (args, kwargs))
+            args, kwargs = layout.mapped(lambda each: self._moved(each, of_terms), (args, kwargs))
         elif name.startswith(QUANTISES):
-            args, kwargs = mapped(lambda each: self._moved(each, by), (args, kwargs))
+            args, kwargs = layout.mapped(lambda each: self._moved(each, by), (args, kwargs))
         elif _decides(name, kwargs):
-            args, kwargs = mapped(self._shifted, (args, kwargs))
+            args, kwargs = layout.mapped(self._shifted, (args, kwargs))
         result = super().compute(func, called, args, kwargs)
         if func.is_view or name.startswith(MOVES):
             return result
@@ -194,7 +194,7 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
             self._perturb(result, called, by)
             return result
         divisor = args[-1] if name.startswith(QUOTIENTS) else 1.0
-        return mapped(lambda each: self._rounded(each, called, by, divisor), result)
+        return layout.mapped(lambda each: self._rounded(each, called, by, divisor), result)
 
     def _rounded(self, value: Any, called: torch.dtype, by: float, divisor: Any = 1.0) -> Any:
         if not isinstance(value, torch.Tensor) or not is_inexact(value.dtype):

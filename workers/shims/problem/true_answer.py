@@ -29,7 +29,7 @@ from workers.backends.support.dispatch_mode import TimeLimit, Watching, written
 from workers.protocol import layout, precision_flags
 from workers.protocol.problem_spec import OWN_TRUTH
 from workers.protocol.roundoff import errors, is_inexact
-from workers.shims import shortages
+from workers.shims import shortages, weights
 
 PLAUSIBLE = 0.1
 """Largest difference between a truth and the reference's own answer at which the truth
@@ -68,30 +68,23 @@ def twin(model: Any, truth: Truth) -> Any:
     if not isinstance(copied, torch.nn.Module):
         return copied
     wide = copied.float() if truth is Truth.SINGLE else copied.double()
-    for mine, theirs in zip(_tensors(wide), _tensors(model), strict=True):
+    for (_, mine), (_, theirs) in zip(weights.named(wide), weights.named(model), strict=True):
         mine._nominal = theirs.dtype  # type: ignore[attr-defined]
     return wide
 
 
-def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
-    yield from model.parameters()
-    yield from model.buffers()
-
-
 def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
     """Copy of a value, with floating-point tensors in the type of this truth."""
-    if isinstance(value, torch.Tensor):
-        wide = _wide(value.dtype, torch.float32 if truth is Truth.SINGLE else torch.float64)
-        found = value.to(wide, copy=True) if is_inexact(value.dtype) else value.clone()
-        found._nominal = value.dtype  # type: ignore[attr-defined]
+    to = torch.float32 if truth is Truth.SINGLE else torch.float64
+
+    def wider(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        found = x.to(_wide(x.dtype, to), copy=True) if is_inexact(x.dtype) else x.clone()
+        found._nominal = x.dtype  # type: ignore[attr-defined]
         return found
-    if isinstance(value, list | tuple):
-        return layout.remade(value, (widened(item, truth) for item in value))
-    return (
-        {key: widened(item, truth) for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+
+    return layout.mapped(wider, value)
 
 
 def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
@@ -242,7 +235,7 @@ class Narrowing(Watching):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if not self.seen:
             self.seen = func is torch.ops.aten.view.dtype
-            mapped(self._look, (args, kwargs or {}, result))
+            layout.mapped(self._look, (args, kwargs or {}, result))
         return result
 
     def _look(self, value: Any) -> None:
@@ -271,7 +264,7 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
             raise NotImplementedError("bits are reinterpreted, which have no wider form")
         outs = written(func, args, kwargs)
         called = _result_type(args, kwargs)
-        args, kwargs = mapped(lambda each: self._lifted(each, outs), (args, kwargs))
+        args, kwargs = layout.mapped(lambda each: self._lifted(each, outs), (args, kwargs))
         return self.compute(func, called, args, kwargs)
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
@@ -280,7 +273,7 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         return (
             result
             if func._schema.is_mutable
-            else mapped(lambda each: self._noted(each, called, args), result)
+            else layout.mapped(lambda each: self._noted(each, called, args), result)
         )
 
     def _lifted(self, value: Any, outs: list[torch.Tensor]) -> Any:
@@ -307,17 +300,6 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         return found
 
 
-def mapped(change: Callable[[Any], Any], value: Any) -> Any:
-    """The value with `change` applied to the items of its lists, tuples and dictionaries.  torch's
-    function takes three times as long, and a recurrent network has 60,000 operators.
-    """
-    if isinstance(value, list | tuple):
-        return layout.remade(value, [mapped(change, each) for each in value])
-    if isinstance(value, dict):
-        return {key: mapped(change, each) for key, each in value.items()}
-    return change(value)
-
-
 def _result_type(args: Any, kwargs: Any) -> torch.dtype:
     """Nominal floating-point type of an operation's result: the requested one, else the widest of
     its arguments; those without dimensions count only if all arguments are.
@@ -326,7 +308,7 @@ def _result_type(args: Any, kwargs: Any) -> torch.dtype:
     if isinstance(asked, torch.dtype) and is_inexact(asked):
         return asked
     found: list[torch.Tensor] = []
-    mapped(
+    layout.mapped(
         lambda each: found.append(each) if isinstance(each, torch.Tensor) else None, (args, kwargs)
     )
     inexact = [each for each in found if is_inexact(nominal(each))]

@@ -42,6 +42,9 @@ FAINT_BITS = (4, 12)
 that one that is added at another place shows.
 """
 
+SHRUNK_BITS = (3, 9)
+"""Bits by which a shrunk tensor is smaller."""
+
 MANY_SLICES, UNLIKE_ALONE = 64, 0.25
 """With fewer slices along the first dimension, changed parts coincide, and a faint one hides other
 changes: then some are faint and negative in this share of the draws, changed otherwise in the rest.
@@ -114,6 +117,8 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return _with_edges(x)
     if variant == Variant.SPIKED:
         return _spiked(x)
+    if variant == Variant.SHRUNK:
+        return _made_faint(x, SHRUNK_BITS)
     changed = x.clone()
     if x.numel() >= 64:
         places = (
@@ -153,10 +158,9 @@ def _with_unlike_samples(x: torch.Tensor, factor: float) -> torch.Tensor:
     return x
 
 
-def _made_faint(part: torch.Tensor) -> torch.Tensor:
-    low, high = FAINT_BITS
-    bits = low + (high - low) * float(torch.rand(()))
-    return part * math.exp2(-bits)
+def _made_faint(part: torch.Tensor, bits: tuple[int, int] = FAINT_BITS) -> torch.Tensor:
+    low, high = bits
+    return part * math.exp2(-(low + (high - low) * float(torch.rand(()))))
 
 
 def _whole(x: torch.Tensor) -> int:
