@@ -30,6 +30,7 @@ from workers.protocol.launch_records import Launch, Three
 
 if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of them
     from workers.backends.interpreter import (
+        claimed_gpu,
         concurrent_programs,
         constant_values,
         language_names,
@@ -83,6 +84,7 @@ class TritonBackend:
             constant_values.install()
             concurrent_programs.install()
             no_gpu.install()
+            claimed_gpu.install(path)
             written_annotations.install()
             listed_grids.install()
             _count_work(recorder)

@@ -1,6 +1,5 @@
-# zoo: problem=scaled_add backend=triton status=invalid verdict=clean findings=-
-# on a gpu: status=passed verdict=clean findings=-
-"""Asserts that its inputs are on a GPU, without a message; the CPU device can say nothing about it."""
+# zoo: problem=scaled_add backend=triton status=passed verdict=clean findings=-
+"""Asserts that its inputs are on a GPU, without a message, as most launchers do."""
 
 import torch
 import triton

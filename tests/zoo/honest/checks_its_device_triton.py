@@ -1,6 +1,5 @@
-# zoo: problem=scaled_add backend=triton status=invalid verdict=clean findings=-
-# on a gpu: status=passed verdict=clean findings=-
-"""Leaves tensors that are not on a GPU to the library; the CPU device can say nothing about its kernel."""
+# zoo: problem=scaled_add backend=triton status=passed verdict=clean findings=-
+"""Leaves tensors that are not on a GPU to the library."""
 
 import torch
 import triton
