@@ -14,6 +14,7 @@ from app.domain.collection.answers import Why
 from app.domain.collection.call import End
 from app.domain.collection.feedback import cheats, facts, quantities, wrong_output
 from app.domain.request import RequestError
+from workers.referee import wrong_output as wrong_output_messages
 
 RESULTS = json.loads((Path(__file__).parent / "feedback_results.json").read_text())
 """Results of `assay eval` on samples of tests/zoo, on the CPU device."""
@@ -282,3 +283,18 @@ def test_quantities_have_no_exponent():
         "161 MB",
         "1500 TB",
     ]
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        wrong_output_messages.TF32,
+        wrong_output_messages.REPEATED,
+        wrong_output_messages.LACKING.format("linear.weight"),
+    ],
+)
+def test_hints_that_follow_a_wrong_output_are_told(hint: str) -> None:
+    result = json.loads(json.dumps(RESULTS["wrong/half_precision"]))
+    result["error"]["message"] += hint
+    told = feedback.render("assay", result=result).text
+    assert hint.removeprefix("; ")[1:] in told

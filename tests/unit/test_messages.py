@@ -279,3 +279,24 @@ def test_a_sum_that_the_autotuner_repeats_is_named(
 ) -> None:
     trial = Trial(call=call, seed="", ok=False, outputs=(replace(CHECK, rel_l2=rel_l2),))
     assert ("reset_to_zero" in wrong_output.tuned_while_adding(trial, source)) is named
+
+
+@pytest.mark.parametrize(
+    ("rel_l2", "dtype", "source", "named"),
+    [
+        (2.1e-5, "float32", b"acc += tl.dot(a, b)", True),
+        (2.1e-5, "float32", b"acc += tl.dot(a, b, allow_tf32=True)", True),
+        (2.1e-5, "float32", b"acc += tl.dot(a, b, input_precision='ieee')", False),
+        (2.1e-5, "float32", b"acc += tl.dot(a, b, allow_tf32 = False)", False),
+        (2.1e-5, "float32", b"acc += tl.sum(a * b)", False),
+        (7.7e-4, "float32", b"acc += tl.dot(a, b)", False),  # its size tells: NARROW
+        (2.1e-5, "float64", b"acc += tl.dot(a, b)", False),
+        (None, "float32", b"acc += tl.dot(a, b)", False),
+    ],
+)
+def test_products_whose_roundings_cancel_are_named(
+    rel_l2: float | None, dtype: str, source: bytes, named: bool
+) -> None:
+    wrong = replace(CHECK, rel_l2=rel_l2, dtype=dtype)
+    trial = Trial(call=0, seed="", ok=False, outputs=(wrong,))
+    assert ("products of tl.dot" in wrong_output.of_tf32(trial, source)) is named

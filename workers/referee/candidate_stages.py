@@ -43,6 +43,7 @@ from workers.referee.wrong_output import (
     describe,
     lacking_weights,
     most_informative,
+    of_tf32,
     tuned_while_adding,
 )
 
@@ -249,6 +250,7 @@ def _require_correct(context: EvaluationContext) -> None:
     count = f"{len(runner.failed)} of {runner.record.calls} calls were wrong; "
     worst = most_informative(runner.failed)
     hint = lacking_weights(worst, runner.candidate.unmatched)
+    hint += of_tf32(worst, context.job.candidate)
     if not context.resources.device.precompiles:
         hint += tuned_while_adding(worst, context.job.candidate)
     raise Fault(

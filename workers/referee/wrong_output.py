@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
-from app.domain.output_checks import OutputCheck, Trial, may_be_of_narrow_products
+from app.domain.output_checks import (
+    NARROW_PRODUCTS,
+    OutputCheck,
+    Trial,
+    may_be_of_narrow_products,
+)
 from workers.protocol import layout
 from workers.protocol.problem_spec import ProblemSpec
 from workers.referee.comparison import correctness
@@ -24,6 +30,18 @@ OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
 NARROW = (
     "; products in TF32, which Triton's tl.dot takes for float32 unless input_precision is given,"
     " or in half precision err by about as much"
+)
+
+TF32 = (
+    '; products of tl.dot are in TF32 for float32 unless input_precision="ieee" is given, those of'
+    " the reference in float32"
+)
+
+LACKING = "; weights of the reference that ModelNew has no place for: {}"
+
+REPEATED = (
+    "; @triton.autotune runs a kernel several times in its first call: one that adds to its"
+    " output (tl.atomic_add) needs reset_to_zero=[that argument's name]"
 )
 
 ROUNDING = 1.2e-3
@@ -79,7 +97,7 @@ def lacking_weights(trial: Trial, unmatched: str) -> str:
     errors = [check.rel_l2 for check in trial.outputs if not check.ok]
     if not unmatched or all(error is not None and error <= ROUNDING for error in errors):
         return ""
-    return f"; weights of the reference that ModelNew has no place for: {unmatched}"
+    return LACKING.format(unmatched)
 
 
 _TUNED, _ADDING, _CLEARED = (
@@ -97,10 +115,21 @@ def tuned_while_adding(trial: Trial, source: bytes) -> str:
     adds = _TUNED in source and _ADDING in source and not any(name in source for name in _CLEARED)
     if trial.call or not adds or not any(error is None or error > ADDED for error in errors):
         return ""
-    return (
-        "; @triton.autotune runs a kernel several times in its first call: one that adds to its"
-        " output (tl.atomic_add) needs reset_to_zero=[that argument's name]"
-    )
+    return REPEATED
+
+
+_PRODUCT, _IN_FULL = re.compile(rb"\bdot\("), re.compile(rb"\bieee\b|allow_tf32\s*=\s*False")
+
+
+def of_tf32(trial: Trial, source: bytes) -> str:
+    """Hint about a source that takes tl.dot's default for products of fp32, where the error is too
+    small to tell by itself: roundings cancel in sums whose terms have one sign.
+    """
+    errors = [check.rel_l2 for check in trial.outputs if not check.ok and check.dtype == "float32"]
+    is_default = _PRODUCT.search(source) and not _IN_FULL.search(source)
+    if not is_default or not any(error and error < NARROW_PRODUCTS[0] for error in errors):
+        return ""
+    return TF32
 
 
 def _difference(check: OutputCheck, rule: correctness.Rule) -> str:

@@ -14,6 +14,10 @@ ENDED = "exited with code"
 """Words by which the referee says that a process ended by itself
 (workers/sandbox/confined_process.py).
 """
+HINTS = ("weights of the reference", "products of tl.dot", "@triton.autotune runs")
+"""First words of the hints that follow the description of a wrong output
+(workers/referee/wrong_output.py).
+"""
 COMPILED = ("gpu_compile", "build_failed")
 """Kinds of errors that a compiler reports; all others come up while the module is loaded."""
 
@@ -72,7 +76,7 @@ def _incorrect(facts: FeedbackFacts) -> str:
         told += [
             f"{part[0].upper()}{part[1:]}."
             for part in facts.message.split("; ")
-            if part.startswith("weights of the reference")
+            if part.startswith(HINTS)
         ]
         return "\n".join(told)
     return f"Your module runs, but its result is wrong: {facts.message}."
