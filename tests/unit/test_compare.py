@@ -214,7 +214,7 @@ def test_where_eager_itself_decides_otherwise_now_and_then_not_much_more_can_be_
             0,
             (),
         )
-        assert found.ok == [ok], found.rows
+        assert found.ok == [ok], found.errors
 
 
 def test_calls_that_are_checked_together_are_judged_one_by_one() -> None:

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from workers.protocol import layout
 from workers.referee.comparison import correctness, output_errors, unwritten, usual_answers
 from workers.referee.processes import snapshot
-from workers.referee.session import batches, variant_calls
+from workers.referee.session import batches
 
 AT_ONCE = 512
 """Elements compared at once here."""
@@ -77,7 +77,7 @@ def _changed() -> tuple[torch.Tensor, torch.Tensor]:
 def _reviewed(got: torch.Tensor, expected: torch.Tensor) -> list[Any]:
     compared = correctness.compare(got, expected, got, POISON, 0, (ELEMENTS,))
     look = correctness.SecondLook(l2=0.0, largest=0.0, ties=0, close=0)
-    return compared.reviewed(0, expected[:1], got[:1], look).rows
+    return compared.reviewed(0, expected[:1], got[:1], look).errors
 
 
 USUAL = usual_answers.AnswerSize(rms=1.0, error=0.0)
@@ -90,7 +90,7 @@ LARGEST_BYTES = CALLS * AT_ONCE * 16
     [
         (
             _outputs,
-            lambda got, exact: correctness.compare(got, exact, got, POISON, 0, (ELEMENTS,)).rows,
+            lambda got, exact: correctness.compare(got, exact, got, POISON, 0, (ELEMENTS,)).errors,
             LARGEST_BYTES,
         ),
         (_outputs, _reviewed, LARGEST_BYTES),
@@ -102,8 +102,8 @@ LARGEST_BYTES = CALLS * AT_ONCE * 16
             lambda own: usual_answers.looks_usual(own, USUAL),
             LARGEST_BYTES,
         ),
-        (_outputs, lambda got, _: variant_calls._is_finite(got), LARGEST_BYTES),
-        (lambda: _with_infinity(torch.float16), variant_calls._is_finite, LARGEST_BYTES),
+        (_outputs, lambda got, _: output_errors.is_finite(got), LARGEST_BYTES),
+        (lambda: _with_infinity(torch.float16), output_errors.is_finite, LARGEST_BYTES),
         (lambda: (UNWRITTEN.view(torch.float32), POISON), unwritten.untouched, len(UNWRITTEN) // 4),
         (lambda: (UNWRITTEN, POISON), unwritten.untouched, len(UNWRITTEN)),  # a mask of the output
         (lambda: (UNWRITTEN > 3, UNWRITTEN > 5), unwritten.both, LARGEST_BYTES),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import CHECKED, Variant
-from workers.referee.session import variant_calls
+from workers.referee.comparison import output_errors
 from workers.shims.problem import input_domain, true_answer
 from workers.shims.problem.varied_inputs import applied
 
@@ -78,7 +78,7 @@ def test_a_recurrence_that_amplifies_roundings_is_not() -> None:
 
 
 def test_a_complex_number_is_finite_in_both_of_its_parts() -> None:
-    assert variant_calls._is_finite(torch.tensor([[1 + 2j]]))
-    assert not variant_calls._is_finite(torch.tensor([[complex(1, float("nan"))]]))
-    assert variant_calls._is_finite(torch.tensor([[3]]))
-    assert not variant_calls._is_finite(torch.tensor([[float("inf")]], dtype=torch.float8_e5m2))
+    assert output_errors.is_finite(torch.tensor([[1 + 2j]]))
+    assert not output_errors.is_finite(torch.tensor([[complex(1, float("nan"))]]))
+    assert output_errors.is_finite(torch.tensor([[3]]))
+    assert not output_errors.is_finite(torch.tensor([[float("inf")]], dtype=torch.float8_e5m2))

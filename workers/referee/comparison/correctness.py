@@ -12,7 +12,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -122,6 +122,23 @@ class SecondLook:
         return cls(l2=l2, largest=largest, ties=int(fields["ties"]), close=int(fields["close"]))
 
 
+class CallErrors(NamedTuple):
+    """Errors of one call's output, relative to the expected one (output_errors.error_rows)."""
+
+    l2: float
+    """Relative L2 error."""
+    largest: float
+    """Largest error over the root mean square."""
+    bad: float
+    """Positions at which finiteness disagrees."""
+    base_l2: float
+    base_largest: float
+    base_bad: float
+    """The same of the reference in its own precision."""
+    beyond: float = 0.0
+    """Elements beyond the rule's tolerance, if it has one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparedOutput:
     """One output of several calls, compared."""
@@ -131,10 +148,8 @@ class ComparedOutput:
     rule: Rule
     got: torch.Tensor
     poison: torch.Tensor
-    rows: list[tuple[float, ...]]
-    """Errors per call: those of the candidate, those of the reference in its own precision, and, if
-    the rule has a tolerance, the number of elements beyond it.
-    """
+    errors: list[CallErrors]
+    """Per call."""
     second_looks: Mapping[int, SecondLook] = field(default_factory=dict)
     """Findings by call, for calls with a second look."""
     worst: Mapping[int, Element] = field(default_factory=dict)
@@ -148,8 +163,8 @@ class ComparedOutput:
     def ok(self) -> list[bool]:
         """Verdicts per call: whether the output is right."""
         return [
-            self._is_right(*row) and call not in self.slices and call not in self.kept
-            for call, row in enumerate(self.rows)
+            self._is_right(errors) and call not in self.slices and call not in self.kept
+            for call, errors in enumerate(self.errors)
         ]
 
     @functools.cached_property
@@ -159,43 +174,36 @@ class ComparedOutput:
         """
         if self.got.shape[1] >= RECOGNISABLE:
             return 0.0, 0.0
-        l2, norm = (statistics.median(finite(row[at]) for row in self.rows) for at in (3, 4))
-        return l2, norm
+        return (
+            statistics.median(finite(each.base_l2) for each in self.errors),
+            statistics.median(finite(each.base_largest) for each in self.errors),
+        )
 
     def limits(self, call: int) -> tuple[float, float]:
         """Limits for a call's relative L2 error, and for its largest error over rms."""
-        return self._limits(*self.rows[call][3:5])
+        return self._limits(self.errors[call])
 
-    def _limits(self, base_l2: float, base_norm: float) -> tuple[float, float]:
+    def _limits(self, errors: CallErrors) -> tuple[float, float]:
         gross_l2, gross_max = (GROSS_L2, GROSS_MAX) if self.rule.gross else (0.0, 0.0)
         floor_l2, floor_max = FLOORS.get(self.got.dtype, (0.0, 0.0))
         gross_l2 = min(gross_l2, self.rule.most * floor_l2) if floor_l2 else gross_l2
         close_l2, close_max = closeness(self.got.dtype)
         spread_l2, spread_max = self.rule.spread[self.index] if self.rule.spread else (0.0, 0.0)
         usual_l2, usual_max = self._usual
-        base_l2 = max(finite(base_l2), spread_l2, usual_l2)
-        base_norm = max(finite(base_norm), spread_max, usual_max)
+        base_l2 = max(finite(errors.base_l2), spread_l2, usual_l2)
+        base_largest = max(finite(errors.base_largest), spread_max, usual_max)
         return (
             max(floor_l2, _beyond_eager(close_l2, base_l2), gross_l2),
-            max(floor_max, close_max * base_norm, gross_max),
+            max(floor_max, close_max * base_largest, gross_max),
         )
 
-    def _is_right(
-        self,
-        l2: float,
-        norm: float,
-        bad: float,
-        base_l2: float,
-        base_norm: float,
-        _: float,
-        outside: float = 0.0,
-    ) -> bool:
-        if bad:
+    def _is_right(self, errors: CallErrors) -> bool:
+        if errors.bad:
             return False
         if self.rule.tolerance is not None:
-            return not outside
-        limit_l2, limit_max = self._limits(base_l2, base_norm)
-        return l2 <= limit_l2 and norm <= limit_max
+            return not errors.beyond
+        limit_l2, limit_max = self._limits(errors)
+        return errors.l2 <= limit_l2 and errors.largest <= limit_max
 
     def by_slices(
         self, most: int, expected: torch.Tensor, baseline: torch.Tensor
@@ -247,12 +255,13 @@ class ComparedOutput:
         accepted = expected.view(got.shape)
         for mine, near, right in parts(got, nearest.view(got.shape), accepted):
             right.copy_(torch.where(near == mine, mine.to(right.dtype), right))
-        row = list(
-            compare(got, accepted, got, self.poison, self.index, self.shape, self.rule).rows[0]
+        [again] = compare(got, accepted, got, self.poison, self.index, self.shape, self.rule).errors
+        again = again._replace(
+            base_l2=max(self.errors[call].base_l2, leaf.l2),
+            base_largest=max(self.errors[call].base_largest, leaf.largest),
         )
-        row[3:5] = max(self.rows[call][3], leaf.l2), max(self.rows[call][4], leaf.largest)
-        rows = [*self.rows[:call], tuple(row), *self.rows[call + 1 :]]
-        return replace(self, rows=rows, second_looks={**self.second_looks, call: leaf})
+        errors = [*self.errors[:call], again, *self.errors[call + 1 :]]
+        return replace(self, errors=errors, second_looks={**self.second_looks, call: leaf})
 
     def located(self, calls: Iterable[int], expected: torch.Tensor) -> ComparedOutput:
         """The output with the element that exceeds its limit most, for each of the
@@ -273,13 +282,13 @@ class ComparedOutput:
 
     def rel_l2(self, call: int) -> float | None:
         """Relative L2 error of a call; None if it is not finite."""
-        l2, _, bad = self.rows[call][:3]
-        return None if bad else _number(l2)
+        errors = self.errors[call]
+        return None if errors.bad else _number(errors.l2)
 
     def _differing(self, call: int) -> int | None:
         """Elements that differ, of an exact output."""
         inexact = self.got.is_floating_point() or self.got.is_complex()
-        return None if inexact else round(self.rows[call][0] * self.got.shape[1])
+        return None if inexact else round(self.errors[call].l2 * self.got.shape[1])
 
     def _second_look_counts(self, call: int) -> dict[str, int]:
         leaf = self.second_looks.get(call)
@@ -287,9 +296,8 @@ class ComparedOutput:
 
     def check(self, call: int) -> OutputCheck:
         """The check of a call's output."""
-        _, norm, bad, base_l2, base_norm = self.rows[call][:5]
-        limit_l2, limit_max = self._limits(base_l2, base_norm)
-        ok = self.ok[call]
+        errors, ok = self.errors[call], self.ok[call]
+        limit_l2, limit_max = self._limits(errors)
         return OutputCheck(
             index=self.index,
             dtype=str(self.got.dtype).removeprefix("torch."),
@@ -297,12 +305,12 @@ class ComparedOutput:
             ok=ok,
             rel_l2=self.rel_l2(call),
             rel_l2_limit=limit_l2,
-            max_norm=None if bad else _number(norm),
+            max_norm=None if errors.bad else _number(errors.largest),
             max_norm_limit=limit_max,
-            nonfinite_mismatches=int(bad),
+            nonfinite_mismatches=int(errors.bad),
             unwritten=0 if ok else int(untouched(self.got[call], self.poison).sum()),
             stale_call=None,
-            beyond=None if self.rule.tolerance is None else int(self.rows[call][6]),
+            beyond=None if self.rule.tolerance is None else int(errors.beyond),
             differing=self._differing(call),
             worst=None if ok else self.worst.get(call),
             wrong_slice=self.slices.get(call),
@@ -338,8 +346,9 @@ def compare(
         closely=closely,
         faint=0 if rule.gross else FAINT,
     )
+    errors = [CallErrors(*row) for row in rows]
     return ComparedOutput(
-        index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, rows=rows
+        index=index, shape=tensor_shape, rule=rule, got=got, poison=poison, errors=errors
     )
 
 

@@ -33,11 +33,11 @@ def calls_of(output: ComparedOutput, expected: torch.Tensor) -> set[int]:
     if not output.got.dtype.is_floating_point:
         return set()
     wrong = [call for call, right in enumerate(output.ok) if not right]
-    found = {call for call in wrong if output.rows[call][2]}
+    found = {call for call in wrong if output.errors[call].bad}
     far = [
         call
         for call in wrong
-        if call not in found and output.rows[call][0] > FAR_OFF * output.limits(call)[0]
+        if call not in found and output.errors[call].l2 > FAR_OFF * output.limits(call)[0]
     ]
     if output.got.shape[1] < RECOGNISABLE:
         return found | set(far)

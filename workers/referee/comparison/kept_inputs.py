@@ -13,6 +13,7 @@ It does not guard against a change that rounding hides from the reference, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -68,7 +69,7 @@ def rounds_to_one(
     if not _is_examined(baseline):
         return False
     sums = [_sums(baseline, expected, baseline, given) for _, given in inputs]
-    return any(0 < each[1] <= SMALL**2 * each[0] and each[4] < LEAST for each in sums)
+    return any(each.is_small and each.moves < LEAST for each in sums)
 
 
 def _is_examined(values: torch.Tensor) -> bool:
@@ -79,19 +80,41 @@ def _is_examined(values: torch.Tensor) -> bool:
     )
 
 
-def _sums(*tensors: torch.Tensor) -> list[float]:
-    """Sums over all elements of `_terms`, which are finite."""
+class _Sums(NamedTuple):
+    """Sums over the elements of an output that are finite: squares, and counts of those that change
+    after rounding.
+    """
+
+    size: float
+    """Squares of the expected output."""
+    change: float
+    """Squares of its change to the input."""
+    error: float
+    own_error: float
+    """Squares of the answer's error, and of the reference's in its own precision."""
+    moves: float
+    """Elements that change after rounding."""
+    kept: float
+    """Those of them that the answer leaves as they were."""
+    agreed: float
+    """Those of them that the reference's own answer changes."""
+
+    @property
+    def is_small(self) -> bool:
+        """True for a change that limits might not notice."""
+        return 0 < self.change <= SMALL**2 * self.size
+
+
+def _sums(*tensors: torch.Tensor) -> _Sums:
+    """The sums of `_terms`."""
     parts = zip(*(torch.split(each, AT_ONCE) for each in tensors), strict=True)
-    return torch.stack([_terms(*part) for part in parts]).sum(dim=0).tolist()
+    return _Sums(*torch.stack([_terms(*part) for part in parts]).sum(dim=0).tolist())
 
 
 def _terms(
     got: torch.Tensor, expected: torch.Tensor, baseline: torch.Tensor, given: torch.Tensor
 ) -> torch.Tensor:
-    """Sums of squares: of the expected output, of the change, of the error, of the reference's
-    error; and counts of the elements that change after rounding: of all, of those that the
-    answer leaves as they were, of those that the reference's own answer changes.
-    """
+    """Fields of `_Sums` for some of the elements, fp64 (7,)."""
     exact = expected.double()
     x, mine, own = (computable(each).double() for each in (given, got, baseline))
     squares = torch.stack([exact, exact - x, mine - exact, own - exact]).square_()
@@ -101,10 +124,11 @@ def _terms(
     return torch.cat((squares.sum(dim=1), torch.stack([each.sum() for each in counts]).double()))
 
 
-def _is_left_out(sums: Sequence[float]) -> bool:
-    size, change, error, own, moves, kept, agreed = sums
-    if not 0 < change <= SMALL**2 * size:
+def _is_left_out(sums: _Sums) -> bool:
+    if not sums.is_small:
         return False
-    by_error = own <= CERTAIN**2 * change and error > WRONG**2 * change
-    by_count = moves >= LEAST and agreed >= AGREED * moves and kept > KEPT * moves
+    is_certain = sums.own_error <= CERTAIN**2 * sums.change
+    by_error = is_certain and sums.error > WRONG**2 * sums.change
+    shows = sums.moves >= LEAST and sums.agreed >= AGREED * sums.moves
+    by_count = shows and sums.kept > KEPT * sums.moves
     return by_error or by_count

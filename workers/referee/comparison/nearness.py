@@ -70,7 +70,8 @@ class Nearness:
         """Record the reference's errors in a call that was compared with its expected outputs."""
         self.calls += 1
         for output in outputs:
-            l2, largest = (finite(error) for error in output.rows[call][3:5])
+            errors = output.errors[call]
+            l2, largest = finite(errors.base_l2), finite(errors.base_largest)
             before = self.least.get(output.index, (math.inf, math.inf))
             self.least[output.index] = min(before[0], l2), min(before[1], largest)
             self.most = max(self.most, l2)
