@@ -290,6 +290,7 @@ def test_quantities_have_no_exponent():
     [
         wrong_output_messages.TF32,
         wrong_output_messages.REPEATED,
+        wrong_output_messages.BATCH,
         wrong_output_messages.LACKING.format("linear.weight"),
     ],
 )

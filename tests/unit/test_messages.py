@@ -300,3 +300,25 @@ def test_products_whose_roundings_cancel_are_named(
     wrong = replace(CHECK, rel_l2=rel_l2, dtype=dtype)
     trial = Trial(call=0, seed="", ok=False, outputs=(wrong,))
     assert ("products of tl.dot" in wrong_output.of_tf32(trial, source)) is named
+
+
+NORM = b"self.norm = nn.BatchNorm2d(8)"
+
+
+@pytest.mark.parametrize(
+    ("rel_l2", "source", "reference", "named"),
+    [
+        (0.95, b"y = norm(x, self.bn.running_mean)", NORM, True),
+        (1e-5, b"y = norm(x, self.bn.running_mean)", NORM, False),
+        (None, b"y = norm(x, self.bn.running_mean)", NORM, False),
+        (0.95, b"y = norm(x, x.mean(0))", NORM, False),
+        (0.95, b"y = norm(x, self.bn.running_mean)", b"nn.LayerNorm(8)", False),
+        (0.95, b"y = norm(x, self.bn.running_mean)", NORM + b"\nself.eval()", False),
+    ],
+)
+def test_running_statistics_that_the_reference_does_not_read_are_named(
+    rel_l2: float | None, source: bytes, reference: bytes, named: bool
+) -> None:
+    trial = Trial(call=0, seed="", ok=False, outputs=(replace(CHECK, rel_l2=rel_l2),))
+    told = wrong_output.of_batch_statistics(trial, source, reference)
+    assert ("mean and variance of each batch" in told) is named

@@ -43,6 +43,7 @@ from workers.referee.wrong_output import (
     describe,
     lacking_weights,
     most_informative,
+    of_batch_statistics,
     of_tf32,
     tuned_while_adding,
 )
@@ -251,6 +252,7 @@ def _require_correct(context: EvaluationContext) -> None:
     worst = most_informative(runner.failed)
     hint = lacking_weights(worst, runner.candidate.unmatched)
     hint += of_tf32(worst, context.job.candidate)
+    hint += of_batch_statistics(worst, context.job.candidate, context.job.reference)
     if not context.resources.device.precompiles:
         hint += tuned_while_adding(worst, context.job.candidate)
     raise Fault(

@@ -44,6 +44,11 @@ REPEATED = (
     " output (tl.atomic_add) needs reset_to_zero=[that argument's name]"
 )
 
+BATCH = (
+    "; the reference's BatchNorm is in training mode: it takes mean and variance of each batch"
+    " in place of running_mean and running_var"
+)
+
 ROUNDING = 1.2e-3
 """Largest relative L2 error of rounding to TF32 or float16: parameters that the
 candidate drew itself err by more.
@@ -130,6 +135,15 @@ def of_tf32(trial: Trial, source: bytes) -> str:
     if not is_default or not any(error and error < NARROW_PRODUCTS[0] for error in errors):
         return ""
     return TF32
+
+
+def of_batch_statistics(trial: Trial, source: bytes, reference: bytes) -> str:
+    """Hint about a source that reads the running statistics of a normalisation, which a reference
+    in training mode does not.
+    """
+    errors = [check.rel_l2 for check in trial.outputs if not check.ok]
+    reads = b"running_mean" in source and b"BatchNorm" in reference and b"eval()" not in reference
+    return BATCH if reads and any(error and error > ROUNDING for error in errors) else ""
 
 
 def _difference(check: OutputCheck, rule: correctness.Rule) -> str:

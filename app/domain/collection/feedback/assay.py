@@ -14,7 +14,12 @@ ENDED = "exited with code"
 """Words by which the referee says that a process ended by itself
 (workers/sandbox/confined_process.py).
 """
-HINTS = ("weights of the reference", "products of tl.dot", "@triton.autotune runs")
+HINTS = (
+    "weights of the reference",
+    "products of tl.dot",
+    "@triton.autotune runs",
+    "the reference's BatchNorm",
+)
 """First words of the hints that follow the description of a wrong output
 (workers/referee/wrong_output.py).
 """
