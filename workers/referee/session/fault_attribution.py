@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -37,9 +38,6 @@ _STATUS = {
     ReplyCode.WRONG_SHAPE: Status.INCORRECT,
     ReplyCode.WRONG_DTYPE: Status.INCORRECT,
 }
-_SIGXCPU = 24
-"""Number of the signal that ends a process at its limit of processor time."""
-
 
 OTHER_ROUNDING = (
     "not verifiable on CPU: Triton's interpreter may convert floats of one or two bytes otherwise"
@@ -134,12 +132,8 @@ def disturbed() -> Fault:
     """The fault of an evaluation that others disturbed: it is repeated with the
     device to itself (evaluate.py).
     """
-    return Fault(
-        Status.INVALID,
-        "disturbed",
-        "other evaluations kept the device busy in every attempt",
-        disturbed=True,
-    )
+    message = "other evaluations kept the device busy in every attempt"
+    return invalid("disturbed", message, disturbed=True)
 
 
 def too_large(why: str, available_bytes: int, log: str = "") -> Fault:
@@ -238,30 +232,26 @@ class AttributeToProblem:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         # A ZygoteError is the referee's fault; the process is unusable.
-        if isinstance(error, ZygoteError) and self._session is not None:
-            self._references.discard(self._session.handle)
-        if not isinstance(error, PROCESS_ERRORS):
-            return
-        if self._session is not None and isinstance(error, TimedOut):
-            self._references.end_stuck(self._session.handle)
-        elif self._session is not None:
-            self._references.discard(self._session.handle)
-        message = (
-            f"no answer within {REFERENCE_TIMEOUT_S:g} s"
-            if isinstance(error, TimedOut)
-            else str(error)
-        )
-        message, out_of_memory = (
-            f"the reference failed by itself: {message}",
-            is_out_of_memory(error),
-        )
+        if isinstance(error, (*PROCESS_ERRORS, ZygoteError)) and self._session is not None:
+            stuck = isinstance(error, TimedOut)
+            end = self._references.end_stuck if stuck else self._references.discard
+            end(self._session.handle)
+        if isinstance(error, PROCESS_ERRORS):
+            raise self._fault(error) from error
+
+    def _fault(self, error: Exception) -> Fault:
         log = error.log if isinstance(error, FailedError) else ""
         if isinstance(error, FailedError) and names_a_gpu(self._device, error.message, log):
-            raise invalid("needs_gpu", f"{REFERENCE_NEEDS_GPU} ({error.message})", log) from error
-        disturbed = may_lack_memory(error)
-        raise invalid(
-            "reference_failed", message, log, out_of_memory=out_of_memory, disturbed=disturbed
-        ) from error
+            return invalid("needs_gpu", f"{REFERENCE_NEEDS_GPU} ({error.message})", log)
+        timed_out = isinstance(error, TimedOut)
+        message = f"no answer within {REFERENCE_TIMEOUT_S:g} s" if timed_out else str(error)
+        return invalid(
+            "reference_failed",
+            f"the reference failed by itself: {message}",
+            log,
+            out_of_memory=is_out_of_memory(error),
+            disturbed=may_lack_memory(error),
+        )
 
 
 @contextmanager
@@ -310,50 +300,47 @@ class AttributeToCandidate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         if isinstance(error, FailedError):
-            if error.outcome is ReplyCode.CALL_FAILED and lacks_interpreter_support(
-                self._job, self._device, error.message
-            ):
-                raise invalid(
-                    "not_verifiable_on_cpu", f"{BEYOND_INTERPRETER} ({error.message})", error.log
-                ) from error
-            if names_a_gpu(self._device, error.message, error.log):
-                raise invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log) from error
-            raise Fault(
-                _STATUS[error.outcome],
-                error.outcome.name.lower(),
-                error.message,
-                error.log,
-                out_of_memory=is_out_of_memory(error),
-                disturbed=may_lack_memory(error),
-            ) from error
+            raise self._of_failure(error) from error
         if isinstance(error, TimedOut):
-            options = self._job.options
-            first = (
-                ""
-                if self._device.precompiles
-                else f" ({FIRST_CALL * options.call_timeout_s:g} s the first)"
-            )
-            limits = (
-                f"at most {options.call_timeout_s:g} s a call{first}, {options.deadline_s:g} s"
-                " in all"
-            )
-            stage = (
-                "" if self._loaded else " while its source was executed or its model constructed"
-            )
-            raise Fault(
-                Status.TIMEOUT, "timeout", str(error) or f"no answer in time{stage} ({limits})"
-            ) from error
+            raise self._of_timeout(error) from error
         if isinstance(error, Ended):
-            if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == _SIGXCPU:
-                raise Fault(
-                    Status.TIMEOUT, "cpu_limit", "the process used up its processor time"
-                ) from error
-            if error.out_of_memory:
-                raise Fault(
-                    Status.OUT_OF_MEMORY, "out_of_memory", str(error), out_of_memory=True
-                ) from error
-            raise Fault(Status.CRASHED, "crashed", str(error)) from error
+            raise _of_end(error) from error
         if isinstance(error, BrokenProtocolError):
-            raise Fault(
-                Status.CRASHED, "malformed_answer", f"the process broke the protocol: {error}"
-            ) from error
+            message = f"the process broke the protocol: {error}"
+            raise Fault(Status.CRASHED, "malformed_answer", message) from error
+
+    def _of_failure(self, error: FailedError) -> Fault:
+        """The fault of a command that failed, as the process answered."""
+        if error.outcome is ReplyCode.CALL_FAILED and lacks_interpreter_support(
+            self._job, self._device, error.message
+        ):
+            message = f"{BEYOND_INTERPRETER} ({error.message})"
+            return invalid("not_verifiable_on_cpu", message, error.log)
+        if names_a_gpu(self._device, error.message, error.log):
+            return invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log)
+        return Fault(
+            _STATUS[error.outcome],
+            error.outcome.name.lower(),
+            error.message,
+            error.log,
+            out_of_memory=is_out_of_memory(error),
+            disturbed=may_lack_memory(error),
+        )
+
+    def _of_timeout(self, error: TimedOut) -> Fault:
+        """The fault of a process that gave no answer in time, with the limits that it had."""
+        call_s, whole_s = self._job.options.call_timeout_s, self._job.options.deadline_s
+        first = "" if self._device.precompiles else f" ({FIRST_CALL * call_s:g} s the first)"
+        limits = f"at most {call_s:g} s a call{first}, {whole_s:g} s in all"
+        stage = "" if self._loaded else " while its source was executed or its model constructed"
+        message = str(error) or f"no answer in time{stage} ({limits})"
+        return Fault(Status.TIMEOUT, "timeout", message)
+
+
+def _of_end(error: Ended) -> Fault:
+    """The fault of a process that has ended."""
+    if os.WIFSIGNALED(error.status) and os.WTERMSIG(error.status) == signal.SIGXCPU:
+        return Fault(Status.TIMEOUT, "cpu_limit", "the process used up its processor time")
+    if error.out_of_memory:
+        return Fault(Status.OUT_OF_MEMORY, "out_of_memory", str(error), out_of_memory=True)
+    return Fault(Status.CRASHED, "crashed", str(error))
