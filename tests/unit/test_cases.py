@@ -187,7 +187,10 @@ def evaluated(
 
 
 def test_what_passes_in_all_cases_has_passed() -> None:
-    found = evaluate_cases.merged([evaluated(0), evaluated(1)], b"\1" * 32, 60)
+    alike = evaluated(0, has_inputs=False, near_calls=1, own_truth_calls=1)
+    found = evaluate_cases.merged(
+        [alike, evaluated(1, near_calls=2, own_truth_calls=1)], b"\1" * 32, 60
+    )
     assert (found.status, found.error, found.seed) == (Status.PASSED, None, "01" * 32)
     assert [case.name for case in found.cases] == ["case_0", "case_1"]
     assert found.candidate_us == 10.0, "of the first"
@@ -195,6 +198,8 @@ def test_what_passes_in_all_cases_has_passed() -> None:
     assert found.stage_ms == {"timing": 10.0}
     assert found.correctness is not None
     assert (found.correctness.calls, found.correctness.failed_calls) == (6, 0)
+    assert (found.correctness.near_calls, found.correctness.own_truth_calls) == (3, 2)
+    assert found.correctness.has_inputs
     assert [trial.case for trial in found.correctness.trials] == ["case_0", "case_1"]
     assert found.correctness.peer_rules == (PeerRule(name="peer", passed_calls=4, calls=6),)
 

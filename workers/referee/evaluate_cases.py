@@ -171,8 +171,11 @@ def _correctness(found: Sequence[tuple[Correctness, str]]) -> Correctness | None
     return replace(
         records[0],
         calls=sum(record.calls for record in records),
+        near_calls=sum(record.near_calls for record in records),
+        own_truth_calls=sum(record.own_truth_calls for record in records),
         failed_calls=sum(record.failed_calls for record in records),
         trials=_trials(found),
+        has_inputs=any(record.has_inputs for record in records),
         output_constant=all(record.output_constant for record in records),
         deterministic=_worst(record.deterministic for record in records),
         propagates_nonfinite=_worst(record.propagates_nonfinite for record in records),
