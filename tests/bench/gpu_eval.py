@@ -70,9 +70,8 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
         for case in zoo.cases()
         if case.runs_on(device_class) and (not prefixes or case.name.startswith(tuple(prefixes)))
     ]
-    chosen.sort(
-        key=lambda case: -_patience_s(case)
-    )  # compilers first, so that they run beside the others
+    # Those that compile come first, so that they run beside the others.
+    chosen.sort(key=lambda case: -_patience_s(case))
     specs = [spec_of(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
     rows: list[dict[str, Any]] = []
     unexpected = 0

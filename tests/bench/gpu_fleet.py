@@ -244,9 +244,8 @@ class Fleet:
     def _measured(self, job: Job, cancellation: Cancellation) -> Evaluation:
         try:
             found, _ = measure(job, self.host, cancellation)
-            self.host.recycle(
-                job.options.memory_bytes
-            )  # on the CPU; a GPU's processes are buried meanwhile
+            # On the CPU; a GPU's processes end meanwhile.
+            self.host.recycle(job.options.memory_bytes)
             return found
         except Exception as error:  # noqa: BLE001 (the others of a figure go on)
             if not cancellation.requested:

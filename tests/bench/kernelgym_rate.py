@@ -128,9 +128,8 @@ def measure(client: Client, call: Caller, given: argparse.Namespace) -> None:
         for name, ask in ways.items():
             wanted = [asked(number, f"{name} {round_}", given) for number in range(given.requests)]
             began = time.perf_counter()
-            with ThreadPoolExecutor(
-                given.flight
-            ) as pool:  # new threads: the web closes connections that idle a round
+            # New threads each time: the web closes connections that idle for a round.
+            with ThreadPoolExecutor(given.flight) as pool:
                 list(pool.map(ask, wanted))
             rates[name].append(given.requests / (time.perf_counter() - began))
     found = {f"{name}_per_s": statistics.median(each[1:]) for name, each in rates.items()}

@@ -142,9 +142,8 @@ def super_plain(text: str) -> Rewritten:
             return node
 
     tree = ast.parse(text)
-    if (
-        len([node for node in tree.body if isinstance(node, ast.ClassDef)]) > 1
-    ):  # `super()` of another class than Model
+    if sum(isinstance(node, ast.ClassDef) for node in tree.body) > 1:
+        # A `super()` may be of another class than Model.
         return text.replace("super(Model, self)", "super()"), "Model"
     return ast.unparse(Swap().visit(tree)), "Model"
 

@@ -211,9 +211,8 @@ def several(settings: Settings, plan: Plan) -> dict[str, Any]:
     with Client(settings) as client, site(settings, client, plan) as running:
         found = running.wait_ready()
         first, last = running.names[0], running.names[-1]
-        phase(
-            running, running.names * plan.slots
-        )  # the first evaluations of a worker fill its caches
+        # The first evaluations of a worker fill its caches.
+        phase(running, running.names * plan.slots)
         one = phase(running, [first] * plan.jobs)
         pinned = phase(running, running.names * plan.jobs)
         shared = phase(running, [None] * plan.jobs * plan.devices)

@@ -204,9 +204,9 @@ def _make_first_calls(
     _require_correct(context)
     with resources.device_lock.shared():
         with resources.device_lock.uncharged.working():
-            usual_sizes = variant_calls.answer_sizes(
-                first_calls.try_null_answers(runner, batch)
-            )  # first, while the calls' expected outputs are in memory
+            # This comes first, while the calls' expected outputs are in memory.
+            truth = first_calls.try_null_answers(runner, batch)
+            usual_sizes = variant_calls.answer_sizes(truth)
         first_calls.check_determinism(runner, together)
         # A problem by cases has no reference to time.
         guess = sizing.guess(

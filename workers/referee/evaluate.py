@@ -141,12 +141,10 @@ def _attempt(
         _run_stages(job, resources, progress, room)
     except Fault as fault:
         return progress, _without_traceback(fault)
-    except (
-        RuntimeError
-    ) as error:  # the referee's own; a first use of a kernel says it as a plain error of CUDA
-        if not isinstance(error, torch.OutOfMemoryError) and not exhausted_memory.is_said_by(
-            str(error)
-        ):
+    except RuntimeError as error:
+        # The referee's own lack of memory: a first use of a kernel says it as an error of CUDA.
+        is_shortage = exhausted_memory.is_said_by(str(error))
+        if not (isinstance(error, torch.OutOfMemoryError) or is_shortage):
             raise
         return progress, invalid("no_room", str(error), out_of_memory=True)
     return progress, None
@@ -221,10 +219,7 @@ def _planned(job: Job, resources: Resources, spec: ProblemSpec) -> tuple[Arena, 
 def _run_stages(job: Job, resources: Resources, progress: Progress, room: int) -> None:
     """Run all stages in order.  `room`: see ONCE.  Raises Fault."""
     admission.refuse_unfit(job, resources)
-    with (
-        ExitStack() as memory,
-        ExitStack() as sessions,
-    ):  # the session ends before its memory is released
+    with ExitStack() as memory, ExitStack() as sessions:  # sessions end before memory is released
         with resources.device_lock.uncharged.working():
             reference, spec = _prepared(job, resources, progress, memory, sessions, room)
             with progress.stages.stage("spawn"):

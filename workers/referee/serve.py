@@ -61,9 +61,8 @@ DEATHS = (LostZygoteError, ZygoteError, ConnectionError, ProcessLookupError)
 def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
     """Serve until the last connection is closed."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (most_files, most_files)
-    )  # a usual 1024 is a few dozen processes
+    # The usual limit of 1024 is enough for a few dozen processes.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     torch.set_num_threads(1)  # the other cores belong to the measured processes
     given = socket.socket(fileno=fd)
     shared = bool(given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

@@ -184,9 +184,7 @@ class Slots:
 
     def arguments(self, slot: int) -> list[Any]:
         """Positional arguments of the call on `slot`."""
-        if (
-            self._has_numbers
-        ):  # numbers are values, not views: they must be read when the call is made
+        if self._has_numbers:  # not views as tensors are: they are read when the call is made
             return layout.rebuild(self._node, iter(self._inputs[slot]))  # type: ignore[no-any-return]
         return self._arguments[slot]  # type: ignore[no-any-return]
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from workers.protocol.roundoff import is_inexact
 from workers.referee.comparison import correctness
 
 TOGETHER_BYTES = 64 << 20
@@ -56,16 +57,13 @@ def _passed(exact: torch.Tensor, own: torch.Tensor, rule: correctness.Rule) -> s
 
 def _answers(own: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
     yield "zeros", torch.zeros_like(own)
-    if (own.is_floating_point() or own.is_complex()) and own.shape[
-        1
-    ] > 1:  # the mean of one number is that number
+    # The mean of one number is that number.
+    if is_inexact(own.dtype) and own.shape[1] > 1:
         wide = torch.complex128 if own.is_complex() else torch.float64
         yield "mean", own.to(wide).mean(dim=1, keepdim=True).to(own.dtype).expand_as(own)
     if len(own) > 1:
-        yield (
-            "another_call",
-            torch.cat((own[-1:], own[:-1])),
-        )  # torch rolls no types of one byte on a GPU
+        # Not by torch.roll, which has no types of one byte on a GPU.
+        yield "another_call", torch.cat((own[-1:], own[:-1]))
 
 
 def _right(

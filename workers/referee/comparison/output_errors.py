@@ -135,9 +135,8 @@ def _partial_sums(
     """`_sums` of some of the elements."""
     wide = torch.complex128 if got.is_complex() else torch.float64
     r = expected.to(wide)
-    x = (
-        got.to(wide) if careful or got.itemsize == 1 else got
-    )  # else it is widened as it is subtracted, in one pass
+    # Other values are widened as they are subtracted, in one pass.
+    x = got.to(wide) if careful or got.itemsize == 1 else got
     difference = x - r
     bad = []
     if careful:

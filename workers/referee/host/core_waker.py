@@ -87,9 +87,8 @@ class CoreWaker:
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        self._process.stdout.read(
-            len(cores)
-        )  # each reports that it dies with its parent; only then may it be stopped
+        # Each reports that it dies with its parent; only then may it be stopped.
+        self._process.stdout.read(len(cores))
         self._signal(signal.SIGSTOP)
 
     @property

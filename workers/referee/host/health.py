@@ -96,13 +96,8 @@ class Health:
             return 0.0
         times: list[float] = []
         for _ in range(_RUNS):
-            torch.cuda._sleep(
-                _LEAD_CYCLES
-            )  # gives the host time to launch everything before the first event
-            began, ended = (
-                torch.cuda.Event(enable_timing=True),
-                torch.cuda.Event(enable_timing=True),
-            )
+            torch.cuda._sleep(_LEAD_CYCLES)  # the host launches everything before the first event
+            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             began.record()
             torch.mm(self._operand, self._operand)
             ended.record()

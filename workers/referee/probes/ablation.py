@@ -82,9 +82,8 @@ def ablate(
         found, right_on_old_memory = _ablate_in_process(
             context, looks_at_slices=is_helped and counts
         )
-    if (
-        found.still_correct and not found.launches_skipped
-    ):  # a recorded graph, or launches in the first calls alone
+    # The candidate records its launches as a graph, or makes them in its first calls alone.
+    if found.still_correct and not found.launches_skipped:
         right = _is_right_without_kernels(context, names, calls=FIRST_CALLS)
         return replace(found, still_correct=right, reason=source_ablation.BY_SOURCE)
     suspected = right_on_old_memory or (

@@ -64,9 +64,8 @@ def profile(
     candidate = runner.candidate
     device_ns = _profiled(runner, 0)
     seen, total = _launches(candidate, runner.time_limit_s(candidate, 1))
-    device_ns = max(
-        device_ns, launch_records.busy_ns(seen)
-    )  # includes work that another stream did before the call began
+    # The launches include work that another stream did before the call began.
+    device_ns = max(device_ns, launch_records.busy_ns(seen))
     alone = len(_own(seen))
     computing: list[Launch] = []
     source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)

@@ -41,7 +41,7 @@ from workers.protocol import control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.protocol.roundoff import computable
 from workers.referee.comparison.correctness import Rule
-from workers.referee.probes.ablated_calls import is_right
+from workers.referee.probes.ablated_calls import COPIES, is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session import first_calls
@@ -100,9 +100,8 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
     unknown = FreshWeights(names=names, seed=seed.hex(), still_correct=None)
     try:
         outputs, matter = _ask_renewed_model(context, names, seed, _suspected_modes(ablation))
-        compiled = BACKENDS[
-            context.job.backend
-        ].compiled_on_host  # a new process would compile for a minute
+        # A new process would compile such a source for a minute.
+        compiled = BACKENDS[context.job.backend].compiled_on_host
         folded = tuple(name for name in names if name in context.spec.work.on_weights)
         if folded and _are_right(outputs) and (stale := _kept_results(context, folded)):
             return replace(unknown, names=folded, still_correct=False, outputs=stale, reason=STALE)
@@ -199,11 +198,7 @@ def _suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
         return ()
     if ablation.still_correct:
         return (AblationMode.NOTHING,)
-    return (
-        (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
-        if ablation.copies_still_correct
-        else ()
-    )
+    return COPIES if ablation.copies_still_correct else ()
 
 
 def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool | None:

@@ -202,9 +202,8 @@ class ProcessHandle:
         spent_s, looks_s = 0.0, computing_s
         is_queued = False
         while spent_s < timeout_s:
-            if (
-                not is_queued and self.mailbox[control_channel.QUEUED_AT]
-            ):  # testimony, which defers one look
+            # The process's own statement that the device's part is left defers one look.
+            if not is_queued and self.mailbox[control_channel.QUEUED_AT]:
                 is_queued, looks_s = True, spent_s + computing_s
             part_s = min(LOOK_S, timeout_s - spent_s)
             try:

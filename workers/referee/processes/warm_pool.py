@@ -152,11 +152,8 @@ class WarmPool:
                 break
             try:
                 handle = self._spawn()
-            except (
-                ZygoteError,
-                OSError,
-            ) as error:  # without this thread the pool would keep one process fewer
-                reason = error
+            except (ZygoteError, OSError) as error:
+                reason = error  # this thread goes on: the pool keeps as many processes as threads
                 continue
             try:
                 handle.process.wait_ready()
@@ -191,9 +188,7 @@ class WarmPool:
         while not killed or not self._killed.empty():
             handle = self._killed.get()
             if handle is None:
-                self._killed.put(
-                    None
-                )  # ends the next call; the processes before it are torn down first
+                self._killed.put(None)  # ends the next call, after those before it are torn down
                 break
             killed.append(handle)
         return killed

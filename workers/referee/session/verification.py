@@ -265,9 +265,8 @@ class Record:
         if not wrong or self.second_looks is None:
             return compared
         alone = [part.part(call, call + 1) for part in parts for call in range(part.count)]
-        exact = {
-            call: [leaf[call : call + 1].clone() for leaf in expected] for call in wrong
-        }  # asking may overwrite it
+        # Copies, because asking may overwrite the expected outputs.
+        exact = {call: [leaf[call : call + 1].clone() for leaf in expected] for call in wrong}
         for call in wrong:
             compared = self.second_looks.reviewed(
                 alone[call],

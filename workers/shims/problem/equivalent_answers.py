@@ -312,9 +312,7 @@ def _perturb(
     for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
-            jumps = (
-                high[index] - low[index]
-            ).abs() > 4 * margin  # nothing is known for complex numbers
+            jumps = (high[index] - low[index]).abs() > 4 * margin  # none of complex numbers
             if not mine.is_complex():
                 met[index] = (
                     jumps

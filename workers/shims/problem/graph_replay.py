@@ -75,9 +75,8 @@ class Playback:
         ):
             return None
         scratch = Scratch(arena, self._device)
-        fill(
-            scratch.views[0]
-        )  # creates everything that is created once; its writes are watched from here on
+        # The first call creates everything that is created once; writes are watched from then on.
+        fill(scratch.views[0])
         before = _versions(models)
         shared = (
             write_tracking.writes_elsewhere(lambda: fill(scratch.views[0]), scratch.whole)

@@ -264,9 +264,8 @@ class Problem:
                 outputs = call(model, inputs)
         except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
             return {}, False, constant_parameters.Uses()
-        operators = (
-            None if self.by_cases else trace.key(layout.values(outputs))
-        )  # answers by cases are looked up
+        looked_up = self.by_cases
+        operators = None if looked_up else trace.key(layout.values(outputs))
         on_weights = weights.names(counter.bytes)
         return (
             {"work": replace(counter.work, on_weights=on_weights), "operators": operators},

@@ -178,9 +178,8 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         results that are not exact afterwards.
         """
         name, by = _name(func), self._scale * unit(called)
-        if (
-            name.startswith(SUMS) and not func._schema.is_mutable
-        ):  # narrower types are added up in fp32
+        if name.startswith(SUMS) and not func._schema.is_mutable:
+            # Narrower types are added up in fp32.
             of_terms = TERMS * min(by, self._scale * unit(torch.float32))
             args, kwargs = layout.mapped(lambda each: self._moved(each, of_terms), (args, kwargs))
         elif name.startswith(QUANTISES):
