@@ -8,7 +8,7 @@ source and the id of the evaluation, so that the order in which rows come plays 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
@@ -160,16 +160,24 @@ def _coverage(attempt: Attempt, spec: Spec) -> float | None:
     )
 
 
-def with_fit_history(turns: Sequence[Attempt], passing: set[int], context: Context) -> set[int]:
+def with_fit_history(
+    turns: Sequence[Attempt],
+    passing: set[int],
+    context: Context,
+    quotes: Mapping[tuple[str, int], Context],
+) -> set[int]:
     """Places of the turns of one trajectory with a whole history that may stand in a row.
 
     `turns` is the whole trajectory as evaluated, `passing` the places of the turns that the
-    selection keeps.  Behind a turn that is not there (its evaluation failed, or is not over)
+    selection keeps, `quotes` the narrowest context that admits the answers quoted by a prompt, by
+    trajectory and turn.  Behind a turn that is not there (its evaluation failed, or is not over)
     nothing is fit unless `context` is `any`: its content is not known.
     """
     found: set[int] = set()
     for number, turn in enumerate(turns):
         if context is not Context.ANY and turn.turn not in (None, number):
+            break
+        if not _admits(context, quotes.get((turn.trajectory_id or "", turn.turn or 0))):
             break
         found.add(turn.place)
         if not (turn.place in passing or _may_be_context(turn, context)):
@@ -188,6 +196,12 @@ def with_passing_history(turns: Sequence[Attempt], passing: set[int]) -> set[int
         if turn.place not in passing:
             break
     return found
+
+
+def _admits(context: Context, quoted: Context | None) -> bool:
+    """True if a row of `context` may show answers that `quoted` is the narrowest to admit; None:
+    there are none."""
+    return quoted in (None, Context.CLEAN, context) or context is Context.ANY
 
 
 def _may_be_context(turn: Attempt, context: Context) -> bool:

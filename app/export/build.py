@@ -51,6 +51,7 @@ from app.store import (
     hacked_sources,
     label_changes,
     problem_rows,
+    quoted_answers,
 )
 from app.store.database import Database
 from app.store.export_matching import Matching
@@ -200,6 +201,11 @@ def selector(
         ratios=(
             mismatch_rejection.read(connection, draft.spec.mrs, draft.as_of)
             if draft.spec.mrs
+            else None
+        ),
+        quotes=(
+            quoted_answers.found(connection, draft.policy, draft.as_of, prefix=prefix)
+            if draft.kind.shows_history or draft.kind is Kind.RL_PROMPTS
             else None
         ),
     )

@@ -257,7 +257,8 @@ def _training(manifest: Manifest, learns: Learns, usage: str) -> str:
         context = spec_of(manifest.spec).history
         lines.append(
             f"Earlier answers in a row's history (`context`: `{context}`): {CONTEXTS[context]}."
-            " Answers that a prompt quotes are not looked at."
+            " The same holds for answers of a collection that a prompt quotes; other quotations are"
+            " not looked at."
         )
     return "## Training\n\n" + " ".join(filter(None, lines))
 

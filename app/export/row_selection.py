@@ -56,6 +56,7 @@ from app.export.plan_tables import (
 from app.export.turn_credits import Book, credits_of
 from app.store.export_attempts import PASSED
 from app.store.export_conditions import Condition
+from app.store.quoted_answers import Quotes
 
 
 class Selector:
@@ -77,16 +78,18 @@ class Selector:
         learns: Learns = Learns.ANSWER,
         book: Book | None = None,
         ratios: Ratios | None = None,
+        quotes: Quotes | None = None,
     ) -> None:
         """`device`: class of the evaluations taken; None for all.  `benchmarks`: problem →
         benchmark problem that it equals; None if rows are no training data.  `learns`: answers of
         a row that the trainer puts loss on, a property of the format.  `book`: credits of the runs'
-        turns, if rows show them.  `ratios`: trainer over rollout engine, for mismatch rejection.
+        turns, if rows show them.  `ratios`: trainer over rollout engine.  `quotes`: see `Quotes`.
         """
         self.spec = spec
         self.device = device
         self.book = book
         self.ratios = ratios
+        self._quotes = quotes or {}
         self._credits = book.by_trajectory() if book is not None else {}
         self._rates = rates or {}
         """(Problem, backend) → (right, all) first answers of the run that pass rates are of."""
@@ -199,7 +202,7 @@ class Selector:
         if self.spec.source is Source.PROBLEMS:
             return unchosen_rows.untried(survivors, self.spec, self._rates, decisions)
         if self.kind is Kind.RL_PROMPTS:
-            return unchosen_rows.prompts(survivors, self.spec, decisions)
+            return unchosen_rows.prompts(survivors, self.spec, self._quotes, decisions)
         if self.kind is Kind.REWARDS:
             return unchosen_rows.rewards(attempts, survivors, self.spec)
         dialogues = sampling.trajectories(attempts)
@@ -249,7 +252,7 @@ class Selector:
             if self._learns is Learns.EVERY:
                 fit |= sampling.with_passing_history(turns, passing)
             else:
-                fit |= sampling.with_fit_history(turns, passing, self.spec.history)
+                fit |= sampling.with_fit_history(turns, passing, self.spec.history, self._quotes)
         return fit
 
     def _distinct(

@@ -12,6 +12,7 @@ from app.domain.verdict import Label
 from app.export.decisions import Decisions, without
 from app.export.funnel_stages import CHOICE
 from app.export.plan_tables import Pick
+from app.store.quoted_answers import Quotes
 
 Rates = Mapping[tuple[str, str], tuple[int, int]]
 """(Problem, backend) → (right, all) first answers of a run."""
@@ -40,15 +41,17 @@ def _asked_for(one: Attempt, spec: Spec, rates: Rates, decisions: Decisions) -> 
     return Pick(one, extra=Extra(pass_rate=rate, attempts=total))
 
 
-def prompts(survivors: list[Attempt], spec: Spec, decisions: Decisions) -> list[Pick]:
+def prompts(
+    survivors: list[Attempt], spec: Spec, quotes: Quotes, decisions: Decisions
+) -> list[Pick]:
     """One row per problem and backend, shown under the prompt of its first attempt.
 
     An attempt is an answer to a prompt: a first turn, or a candidate submitted
-    alone.  Later turns answer earlier turns and are no attempts.  Answers
-    without code are failed attempts.
+    alone.  Later turns, and first ones whose prompt quotes earlier attempts,
+    answer these and are no attempts.  Answers without code are failed attempts.
     """
     picks = []
-    later = [one for one in survivors if one.turn]
+    later = [one for one in survivors if one.turn or (one.trajectory_id or "", 0) in quotes]
     decisions.drop(later, CHOICE, "a later turn is no attempt of the prompt")
     first = without(survivors, later)
     for backend in sorted({one.backend for one in first}):

@@ -26,6 +26,7 @@ from app.store import (
     export_attempts,
     filter_sql,
     label_changes,
+    quoted_answers,
 )
 from app.store.export_attempts import PASSED
 from app.store.export_conditions import Condition, usual_device
@@ -129,6 +130,7 @@ def rates(connection: sa.Connection, run: str, as_of: datetime) -> Rates:
     first = (
         attempts.c.run_id == run_id,
         sa.func.coalesce(attempts.c.turn_index, 0) == 0,
+        quoted_answers.asks_alone(attempts.c.turn_id),
         attempts.c.valid,
     )
     older = (*first, attempts.c.created_at < as_of)
