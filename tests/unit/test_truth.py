@@ -245,3 +245,39 @@ def test_a_reference_that_asks_for_nothing_narrow_is_computed_in_fp64_once(
     images = [torch.randn(2, 3, 8, 8)]
     assert true_answer.find(casts, images, casts(*images)) is Truth.WIDENED
     assert tried == [Truth.FP64, Truth.FP64, Truth.WIDENED]
+
+
+class SingleElements(nn.Module):
+    """Normalises groups of one element, so that nothing but rounding errors is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(32, 64), nn.GroupNorm(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.norm(self.linear(x))
+        return found
+
+
+def test_the_truth_of_an_answer_of_rounding_errors_is_fp64() -> None:
+    own, expected, best = _answers(SingleElements(), [torch.rand(3, 32)])
+    assert best is Truth.FP64
+    assert errors(own, expected)[0] > true_answer.NOTHING
+    flat = [each.reshape(1, -1) for each in (torch.zeros_like(own), expected, own)]
+    poison = torch.zeros(own.numel())
+    found = correctness.compare(flat[0], flat[1], flat[2], poison, 0, tuple(own.shape))
+    assert found.ok[0], "another kernel's noise is as right"
+
+
+class NothingInDouble(nn.Module):
+    """Fills its answer for the types that its authors thought of."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        if x.element_size() == 4:
+            out.copy_(x)
+        return out
+
+
+def test_an_answer_that_rounding_does_not_change_is_no_noise() -> None:
+    assert _answers(NothingInDouble(), [torch.rand(3, 32)])[2] is Truth.OWN
