@@ -36,6 +36,13 @@ def inverse_roots(x, out, n: tl.constexpr):
     at = tl.arange(0, n)
     tl.store(out + at, rsqrt(tl.load(x + at)))
 
+@triton.jit
+def through_methods(x, out, n: tl.constexpr):
+    at = tl.arange(0, n)
+    value = tl.load(x + at)
+    value = value.sqrt().log2().exp2().floor() + value.exp().log() - value.sum(0) / n
+    tl.store(out + at, value)
+
 found = {}
 for doubled in (False, True):
     out = torch.empty(8)
@@ -44,6 +51,8 @@ for doubled in (False, True):
 out = torch.empty(4)
 inverse_roots[(1,)](torch.tensor([1.0, 4.0, 16.0, 64.0]), out, 4)
 found["roots"] = out.tolist()
+through_methods[(1,)](torch.tensor([1.0, 4.0, 16.0, 64.0]), out, 4)
+found["methods"] = [round(value, 3) for value in out.tolist()]
 found["restored"] = (load, store) == before and cast is tl.cast and rsqrt is copied.rsqrt
 json.dump(found, sys.stdout)
 """
@@ -61,4 +70,5 @@ def test_names_of_the_language_and_bools(tmp_path):
     assert found["False"] == [float(i) for i in range(8)]
     assert found["True"] == [2.0 * i for i in range(8)]
     assert found["roots"] == [1.0, 0.5, 0.25, 0.125], "by a copy of libdevice's module"
+    assert found["methods"] == [-19.25, -15.25, -1.25, 50.75], "functions as methods of a block"
     assert found["restored"]

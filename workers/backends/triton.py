@@ -38,6 +38,7 @@ if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of t
         listed_grids,
         narrow_floats,
         no_gpu,
+        reductions,
         written_annotations,
     )
 
@@ -82,6 +83,7 @@ class TritonBackend:
             libdevice.install()
             narrow_floats.install()
             constant_values.install()
+            reductions.install()
             concurrent_programs.install()
             no_gpu.install()
             claimed_gpu.install(path)

@@ -1,14 +1,16 @@
 """Triton's functions under names of the candidate's own (`cast = tl.cast`, `from triton.language
-import load`) in Triton's interpreter.
+import load`), and as methods of a block (`x.exp()`), in Triton's interpreter.
 
 The interpreter replaces the members of `triton.language` while a kernel runs.  A name that was
 bound before still refers to the original function, which needs a compiler.  Such names in a
 kernel's module are bound to the replacements while the kernel runs, and so are functions of a copy
-of libdevice's module that the candidate has loaded (xformers does).
+of libdevice's module that the candidate has loaded (xformers does).  Of the methods it replaces
+those that Triton marks as built in; those of `triton.language.math` have no such mark.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -20,7 +22,8 @@ from triton.runtime import interpreter
 
 
 def install() -> None:
-    """Make the interpreter replace these names as well."""
+    """Make the interpreter replace these names and methods as well."""
+    _mark_methods()
     original = interpreter._patch_lang
 
     def patched(function: Callable[..., Any]) -> Any:
@@ -44,6 +47,13 @@ def install() -> None:
         return scope
 
     interpreter._patch_lang = patched
+
+
+def _mark_methods() -> None:
+    """Mark a block's methods that need a compiler as built in."""
+    for _, method in inspect.getmembers(tl.tensor, inspect.isfunction):
+        if "_semantic" in inspect.signature(method).parameters:
+            setattr(method, tl.core.TRITON_BUILTIN, True)
 
 
 _LIBDEVICE = {of_any_target.__name__, of_cuda.__name__}
