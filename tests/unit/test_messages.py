@@ -288,6 +288,7 @@ def test_a_sum_that_the_autotuner_repeats_is_named(
         (2.1e-5, "float32", b"acc += tl.dot(a, b, allow_tf32=True)", True),
         (2.1e-5, "float32", b"acc += tl.dot(a, b, input_precision='ieee')", False),
         (2.1e-5, "float32", b"acc += tl.dot(a, b, allow_tf32 = False)", False),
+        (2.1e-5, "float32", b"acc += tl.dot(a.to(tl.float16), b, allow_tf32=False)", True),
         (2.1e-5, "float32", b"acc += tl.sum(a * b)", False),
         (7.7e-4, "float32", b"acc += tl.dot(a, b)", False),  # its size tells: NARROW
         (2.1e-5, "float64", b"acc += tl.dot(a, b)", False),

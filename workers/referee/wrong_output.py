@@ -33,8 +33,8 @@ NARROW = (
 )
 
 TF32 = (
-    '; products of tl.dot are in TF32 for float32 unless input_precision="ieee" is given, those of'
-    " the reference in float32"
+    '; products of tl.dot in TF32, for float32 unless input_precision="ieee" is given, or of 16-bit'
+    " operands err by about as much"
 )
 
 LACKING = "; weights of the reference that ModelNew has no place for: {}"
@@ -123,16 +123,18 @@ def tuned_while_adding(trial: Trial, source: bytes) -> str:
     return REPEATED
 
 
-_PRODUCT, _IN_FULL = re.compile(rb"\bdot\("), re.compile(rb"\bieee\b|allow_tf32\s*=\s*False")
+_PRODUCT, _NARROW = re.compile(rb"\bdot\("), re.compile(rb"float16|\bhalf\b")
+_IN_FULL = re.compile(rb"\bieee\b|allow_tf32\s*=\s*False")
 
 
 def of_tf32(trial: Trial, source: bytes) -> str:
-    """Hint about a source that takes tl.dot's default for products of fp32, where the error is too
-    small to tell by itself: roundings cancel in sums whose terms have one sign.
+    """Hint about a source that takes tl.dot's default for products of fp32, or rounds operands to 16
+    bits, where the error is too small to tell by itself: roundings cancel in sums whose terms have
+    one sign.
     """
     errors = [check.rel_l2 for check in trial.outputs if not check.ok and check.dtype == "float32"]
-    is_default = _PRODUCT.search(source) and not _IN_FULL.search(source)
-    if not is_default or not any(error and error < NARROW_PRODUCTS[0] for error in errors):
+    is_narrow = _PRODUCT.search(source) and (_NARROW.search(source) or not _IN_FULL.search(source))
+    if not is_narrow or not any(error and error < NARROW_PRODUCTS[0] for error in errors):
         return ""
     return TF32
 
