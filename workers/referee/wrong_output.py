@@ -128,7 +128,7 @@ _IN_FULL = re.compile(rb"\bieee\b|allow_tf32\s*=\s*False")
 
 
 def of_tf32(trial: Trial, source: bytes) -> str:
-    """Hint about a source that takes tl.dot's default for products of fp32, or rounds operands to 16
+    """Hint about a source that takes tl.dot's default for products of fp32, or has operands of 16
     bits, where the error is too small to tell by itself: roundings cancel in sums whose terms have
     one sign.
     """
