@@ -175,6 +175,27 @@ def test_what_cannot_be_done_says_what_was_expected(
     assert said in refused.json["error"]["message"]
 
 
+SURROGATE_BODIES = {
+    "/v1/runs": {"name": "r", "step": "\ud800"},
+    "/v1/evaluations": BODY | {"options": "\ud800"},
+    "/v1/exports": {"spec": "\ud800"},
+    "/v1/collections:plan": {"spec": "\ud800"},
+    "/v1/reviews": {"evaluation_id": "\ud800", "label": "hack", "reason": "x"},
+    "/v1/rollouts:batch": {"items": [{"problem_id": "\ud800"}]},
+    "/compat/slime/reward": "\ud800",
+    "/compat/openrlhf/get_reward": {"query": "\ud800"},
+    "/evaluate": {"task_id": "t", "num_correct_trials": "\ud800"},
+}
+
+
+@pytest.mark.parametrize(("path", "body"), list(SURROGATE_BODIES.items()), ids=SURROGATE_BODIES)
+def test_lone_surrogates_in_place_of_another_type_are_refused(
+    site: FlaskClient, path: str, body: object
+) -> None:
+    answer = site.post(path, data=json.dumps(body), content_type="application/json")
+    assert answer.status_code == 400, answer.text[:300]
+
+
 def test_other_refusals(site: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert site.post("/v1/evaluations", data="x" * 1000, content_type="text/csv").status_code == 415
     monkeypatch.setattr(body_limits, "LARGEST_BODY_BYTES", 1000)

@@ -24,6 +24,7 @@ from app.domain.request import ConflictError, MissingError, RequestError
 from app.domain.user import Scope
 from app.web import body_limits, errors
 from app.web.api import integers
+from app.web.converted import converted
 from app.web.identity import requires
 
 blueprint = flask.Blueprint("api", __name__, url_prefix="/v1")
@@ -148,11 +149,11 @@ def refuse(
 def decoded(value: object, kind: Any) -> Any:
     """The value as that type.  Raises RequestError with the expected value and its place."""
     try:
-        return msgspec.convert(value, kind)
+        return converted(value, kind)
     except msgspec.ValidationError:
         value = integers.numbers(value, msgspec.inspect.type_info(kind))
     try:
-        return msgspec.convert(value, kind)
+        return converted(value, kind)
     except msgspec.ValidationError as error:
         raise RequestError(str(error)) from error
 
@@ -196,7 +197,7 @@ def _parameter(kind: type[msgspec.Struct], name: str, value: object) -> object:
     if name not in types:
         raise BadRequest(f"query: unknown parameter {name!r}; expected one of {', '.join(types)}")
     try:
-        return msgspec.convert(value, types[name], strict=False)
+        return converted(value, types[name], strict=False)
     except msgspec.ValidationError as error:
         raise BadRequest(f"query: {error} - at `$.{name}`") from error
 

@@ -32,6 +32,7 @@ from app.web.api import evaluations, rollouts
 from app.web.api.endpoint import refuse
 from app.web.body_limits import large
 from app.web.compat import device_choice
+from app.web.converted import converted
 from app.web.identity import requires
 
 blueprint = flask.Blueprint("trainers", __name__, url_prefix="/compat")
@@ -111,7 +112,7 @@ def slime() -> flask.Response:
 
 def _read(kind: type[T]) -> T:
     try:
-        return msgspec.convert(freeform.load(flask.request.get_data()), kind)
+        return converted(freeform.load(flask.request.get_data()), kind)
     except msgspec.ValidationError as error:
         raise RequestError(f"body: {error}") from error
 

@@ -18,6 +18,7 @@ from app.domain.request import Request, RequestError
 from app.domain.rollout import Rollout, as_json
 from app.domain.trajectory import Run
 from app.web.compat.kernelgym import cases
+from app.web.converted import converted
 
 WORKFLOW = "kernelbench"
 CASES_WORKFLOW = "kernel_simple"
@@ -299,7 +300,7 @@ def convert(data: Any, kind: type[T]) -> T:
     data = _without_null(data)
     _check_workflows(data)
     try:
-        return msgspec.convert(data, kind, strict=False)
+        return converted(data, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BodyError(str(error)) from error
 
