@@ -30,6 +30,8 @@ VARIANTS = {
     "stretched": "beyond their range, where the reference iterates or is a function of elements",
     "aligned": "rows in the order of weights, where the reference chooses or has limits",
     "lasting": "near one, where the reference iterates",
+    "telling": "slow to converge, where the reference iterates",
+    "shrunk": "much smaller, unless between -1 and 1",
 }
 """Changes made to the inputs of a call, in words."""
 

@@ -89,13 +89,14 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
 
 
 def try_other_places(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
-    """Make further calls on inputs that are changed in a few rows or boxes, at places drawn anew.
+    """Make further calls on inputs that are changed in a few rows, boxes or matrices, at places
+    drawn anew.
     `before`: summaries of usual outputs.
     """
     places = 1 if runner.streams or runner.are_costly else PLACES
     at_once = min(places, runner.in_block)
     with runner.candidate.copying_outputs(), _naming_the_inputs():
-        for kind in (Variant.LOCAL, Variant.PARTLY):
+        for kind in (Variant.LOCAL, Variant.PARTLY, Variant.TELLING):
             for start in range(0, places, at_once):
                 with runner.device_lock.shared():
                     _try_some(runner, (kind,), before, sets=min(at_once, places - start))

@@ -108,6 +108,15 @@ _SIGNS = frozenset(
 sign they are something simpler.
 """
 
+_ROUNDINGS = frozenset(
+    f"aten::{name}{ending}"
+    for name in ("ceil", "floor", "floor_divide", "fmod", "frac", "remainder", "trunc")
+    for ending in ("", "_")
+)
+"""Operators that round downwards or towards zero, which is the same for positive values; so does a
+division with a rounding mode.
+"""
+
 _CURVED = frozenset(
     f"aten::{name}{ending}"
     for name in ("asinh", "atan", "erf", "gelu", "mish", "sigmoid", "silu", "sin", "tanh")
@@ -200,6 +209,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
+        if name in _ROUNDINGS or kwargs.get("rounding_mode"):
+            self._look(args[0], 0.0)
         if name in _COMPARES or name in _CLAMPS:
             values, numbers = (
                 args[0],
