@@ -23,6 +23,7 @@ A session: one evaluation's share of the process
     graph_replay.py         draws of small problems as a CUDA graph (write_tracking.py)
     expected_outputs.py     the reference's outputs, and the expected ones
     true_answer.py          the true answer, by a twin in fp64
+    plain_convolutions.py   its convolutions, without cuDNN where that is faster
     rounding.py             the answer with an error in every operation
     equivalent_answers.py   elements of a wrong answer that ties or rounding make right
 

@@ -65,8 +65,10 @@ class Truth(StrEnum):
     OWN = OWN_TRUTH
 
 
-def twin(model: Any, truth: Truth) -> Any:
-    """A copy of the model that computes this truth; None for Truth.OWN."""
+def twin(model: Any, truth: Truth, *, plain: bool = False) -> Any:
+    """A copy of the model that computes this truth; None for Truth.OWN.  `plain`: without cuDNN
+    (plain_convolutions.py).
+    """
     if truth is Truth.OWN:
         return None
     copied = copy.deepcopy(model)
@@ -75,6 +77,7 @@ def twin(model: Any, truth: Truth) -> Any:
     wide = copied.float() if truth is Truth.SINGLE else copied.double()
     for (_, mine), (_, theirs) in zip(weights.named(wide), weights.named(model), strict=True):
         mine._nominal = theirs.dtype  # type: ignore[attr-defined]
+    wide._is_plain = plain  # type: ignore[assignment]
     return wide
 
 
@@ -94,7 +97,8 @@ def widened(value: Any, truth: Truth = Truth.FP64) -> Any:
 
 def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
     """The answer of a twin to widened inputs, which the call may change."""
-    with shortages.disregarded(), torch.no_grad(), _mode(truth):
+    library = _without_cudnn() if getattr(model, "_is_plain", False) else nullcontext()
+    with shortages.disregarded(), torch.no_grad(), _mode(truth), library:
         return model(*inputs)
 
 
@@ -225,6 +229,16 @@ def _mode(truth: Truth) -> Iterator[None]:
     to = torch.float32 if truth is Truth.SINGLE else torch.float64
     with NominalTypes(), Widened(to), _without_tf32() if truth is Truth.SINGLE else nullcontext():
         yield
+
+
+@contextmanager
+def _without_cudnn() -> Iterator[None]:
+    before = torch._C._get_cudnn_enabled()
+    torch._C._set_cudnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_cudnn_enabled(before)
 
 
 @contextmanager

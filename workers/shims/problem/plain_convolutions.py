@@ -1,0 +1,64 @@
+"""Choice of PyTorch's own convolutions in fp64 in place of cuDNN's, where they are faster.
+
+cuDNN has few kernels in fp64.  PyTorch's own copy the windows of the inputs into a matrix and
+multiply it by cuBLAS, which uses the tensor cores: 456 → 62 ms (KernelBench 2/77), 387 → 55 (2/78),
+2.8 → 0.25 s (1/68), but 5 → 32 ms (2/23) on an H200.  Recurrent networks are slower without cuDNN.
+So both are timed when the problem is described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from workers.shims.problem import true_answer
+from workers.shims.problem.reference_session import settle
+from workers.shims.problem.true_answer import Truth
+
+FROM_S = 5e-3
+"""Time of a call in seconds from which on the other convolutions are tried."""
+
+GAIN = 0.8
+"""Share of cuDNN's time below which they are chosen: they take more memory."""
+
+_CONVOLUTION = torch.nn.modules.conv._ConvNd
+
+
+def are_faster(model: Any, inputs: list[Any], truth: Truth, device: torch.device) -> bool:
+    """Test whether the model's twin is faster without cuDNN; False where memory does not suffice.
+
+    `inputs`: those of a call, or of a piece of it.
+    """
+    convolves = isinstance(model, torch.nn.Module) and any(
+        isinstance(each, _CONVOLUTION) for each in model.modules()
+    )
+    if device.type != "cuda" or not convolves or truth is Truth.OWN:
+        return False
+    usual = _least_s(_caller(model, inputs, truth, plain=False), device)
+    if usual < FROM_S:
+        return False
+    try:
+        return _least_s(_caller(model, inputs, truth, plain=True), device) < GAIN * usual
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return False
+
+
+def _caller(model: Any, inputs: list[Any], truth: Truth, *, plain: bool) -> Callable[[], object]:
+    twin = true_answer.twin(model, truth, plain=plain)
+    return lambda: true_answer.call(twin, true_answer.widened(inputs, truth), truth)
+
+
+def _least_s(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds of the faster of two calls."""
+    times_s = []
+    for _ in range(2):
+        settle(device)
+        began = perf_counter()
+        call()
+        settle(device)
+        times_s.append(perf_counter() - began)
+    return min(times_s)
