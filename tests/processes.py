@@ -47,6 +47,12 @@ def processor_s(pid: int, *, with_ended_children: bool = False) -> float:
     return sum(map(int, found[11:last])) / os.sysconf("SC_CLK_TCK")
 
 
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process (proc(5), VmRSS) in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
 def command_line(pid: int) -> str:
     """The process's arguments, separated by spaces; empty where it is gone."""
     try:

@@ -15,9 +15,9 @@ from gevent import monkey
 monkey.patch_all()
 
 import argparse
+import os
 import resource
 import time
-from pathlib import Path
 
 import gevent
 from gevent.pool import Pool
@@ -28,13 +28,7 @@ from app.endpoints import caller
 from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
 from app.endpoints.scripted.script import Scene, Script
-
-
-def memory_mb() -> float:
-    """Resident memory now, in MB."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    line = next(one for one in status if one.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
+from tests.processes import resident_mb
 
 
 def measure(calls: int, characters: int, first_token_s: float) -> dict[str, float]:
@@ -46,7 +40,7 @@ def measure(calls: int, characters: int, first_token_s: float) -> dict[str, floa
         endpoint = EndpointConfig(
             name="b", base_url=address, dialect="vllm", model="m", connect_s=30, idle_s=300
         )
-        pool, before_mb = Pool(calls), memory_mb()
+        pool, before_mb = Pool(calls), resident_mb(os.getpid())
         ended: list[bool] = []
 
         def call(number: int) -> None:
@@ -64,7 +58,7 @@ def measure(calls: int, characters: int, first_token_s: float) -> dict[str, floa
         cpu_s, begun_s = time.process_time(), time.monotonic()
         greenlets = [pool.spawn(call, number) for number in range(calls)]
         gevent.sleep(first_token_s * 0.9)
-        waiting_mb = memory_mb()
+        waiting_mb = resident_mb(os.getpid())
         gevent.joinall(greenlets)
         return {
             "calls": calls,

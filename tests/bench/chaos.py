@@ -25,10 +25,8 @@ import json
 import math
 import os
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
@@ -47,6 +45,7 @@ from app.settings import Settings
 from app.store import devices, tables
 from app.store.database import DatabaseUnavailableError
 from tests.bench.chaos_site import PATIENCE_S, Plan, Site, site
+from tests.bench.state_folders import state_folder
 
 CHUNK = 50
 
@@ -250,12 +249,8 @@ def main() -> None:
         slots=given.slots,
     )
     signal.signal(signal.SIGTERM, leave)
-    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.chmod(0o711)
-    try:
+    with state_folder() as folder:
         report = storm(plan, folder)
-    finally:
-        shutil.rmtree(folder)
     print(json.dumps(asdict(report)))
     sys.exit(0 if report.ok else 1)
 

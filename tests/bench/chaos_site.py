@@ -8,25 +8,18 @@ import ctypes
 import math
 import os
 import random
-import shutil
-import signal
-import time
-import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from subprocess import Popen
-from types import MethodType
-from typing import Any
 
 from app import embedded
 from app.client import Submission
-from app.embedded import Services, process_lookup
 from app.settings import Settings
+from tests.bench.server_kills import kill, kill_server
 from tests.integration import fakes
 from tests.ports import free_port
 from tests.processes import children, command_line, pool_processes
@@ -65,18 +58,19 @@ OPTIONS = {"timing_budget_s": 0.05, "deadline_s": 60.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How bad it gets."""
+    """Jobs of a run, and how everything that runs them is killed meanwhile."""
 
     jobs: int
     seed: int
     every_s: float
     """Mean time between two kills."""
     kills: int | None = None
-    """Enough of them; None goes on until every job is over."""
+    """Number of kills; None: they go on until every job is over."""
     storm_s: float = math.inf
     """Seconds of kills, after which all is left in peace."""
     workers: int = 2
     pretend: bool = False
+    """True if workers only wait in place of evaluating."""
     device_class: str = "cpu"
     """Class of the devices, one for each worker, that evaluate."""
     slots: int | None = None
@@ -115,26 +109,41 @@ class Site:
         self.port = free_port()
         self._workers = [self._start_worker(index) for index in range(plan.workers)]
         self._web = self._start_web()
-        self._ways: list[Any] = []
+        self._next: list[str] = []
+        """Names of the ways to kill that are still to come in this round."""
         self.kills: Counter[str] = Counter()
 
     def kill_something(self) -> None:
-        """Every way once, in a random order, then again in another."""
-        if not self._ways:
-            self._ways = [
-                self.worker,
-                self.pool_process,
-                self.redis,
-                self.redis_wiped,
-                self.postgres,
-                self.web,
-            ]
-            self._ways += [] if self._plan.pretend else [self.referee, self.warden, self.confined]
-            self._ways += [] if self._plan.pretend else [self._helper(name) for name in HELPERS]
-            self._random.shuffle(self._ways)
-        way = self._ways.pop()
-        if way():
-            self.kills[way.__name__ if isinstance(way, MethodType) else way.args[0]] += 1
+        """Kill in the next way: every way once, in a random order, then again in another."""
+        ways = self._ways()
+        if not self._next:
+            self._next = self._random.sample(list(ways), len(ways))
+        name = self._next.pop()
+        self.kills[name] += ways[name]()
+
+    def _ways(self) -> dict[str, Callable[[], bool]]:
+        """Ways to kill, by name; each returns whether there was anything to kill."""
+        ways: dict[str, Callable[[], bool]] = {
+            "worker": lambda: kill(self._random.choice(self._workers).pid),
+            "pool_process": lambda: self._kill_one_of(
+                pool_processes(self._random.choice(self._workers).pid)
+            ),
+            "redis": lambda: self._kill_server("redis"),
+            "redis_wiped": lambda: self._kill_server("redis", wipes=True),
+            "postgres": lambda: self._kill_server("postgres"),
+            "web": lambda: kill(self._web.pid),
+        }
+        if self._plan.pretend:
+            return ways
+        ways |= {
+            "referee": lambda: self._kill_one_of(self._referees()),
+            "warden": lambda: self._kill_one_of(self._wardens()),
+            "confined": lambda: self._kill_one_of(
+                [each for warden in self._wardens() for each in children(warden)]
+            ),
+        }
+        helpers = {name: partial(self._kill_helper, name) for name in HELPERS}
+        return ways | helpers
 
     def supervise(self) -> None:
         """Start again the processes that have ended."""
@@ -155,31 +164,11 @@ class Site:
                 f"http://127.0.0.1:{self.port}/healthz", timeout=5
             ) as response:
                 return bool(response.status == 200)
-        except (urllib.error.URLError, OSError):
+        except OSError:
             return False
 
-    def worker(self) -> bool:
-        return kill(self._random.choice(self._workers).pid)
-
-    def pool_process(self) -> bool:
-        return kill(self._one_of(pool_processes(self._random.choice(self._workers).pid)))
-
-    def referee(self) -> bool:
-        return kill(self._one_of(self._referees()))
-
-    def warden(self) -> bool:
-        return kill(self._one_of(self._below_zygotes()))
-
-    def confined(self) -> bool:
-        return kill(
-            self._one_of([each for warden in self._below_zygotes() for each in children(warden)])
-        )
-
-    def _helper(self, name: str) -> partial[bool]:
-        return partial(self._kill_helper, name)
-
     def _kill_helper(self, name: str) -> bool:
-        return kill(self._one_of(self._helpers(name)))
+        return self._kill_one_of(self._helpers(name))
 
     def _helpers(self, name: str) -> list[int]:
         """Helpers of that name of all referees."""
@@ -189,38 +178,15 @@ class Site:
     def _referees(self) -> list[int]:
         return referees(worker.pid for worker in self._workers)
 
-    def _below_zygotes(self) -> list[int]:
+    def _wardens(self) -> list[int]:
         return [each for zygote in self._helpers("zygote") for each in children(zygote)]
 
-    def web(self) -> bool:
-        return kill(self._web.pid)
+    def _kill_server(self, name: str, *, wipes: bool = False) -> bool:
+        pause_s = self._random.uniform(0.2, 1.0)
+        return kill_server(self.settings, name, wipes=wipes, pause_s=pause_s)
 
-    def redis(self) -> bool:
-        return self._server("redis", "valkey.pid")
-
-    def redis_wiped(self) -> bool:
-        return self._server(
-            "redis", "valkey.pid", lambda home: shutil.rmtree(home / "appendonlydir")
-        )
-
-    def postgres(self) -> bool:
-        return self._server("postgres/data", "postmaster.pid")
-
-    def _server(
-        self, folder: str, pid_file: str, meanwhile: Callable[[Path], None] = lambda home: None
-    ) -> bool:
-        home = self.settings.state_dir / folder
-        if not kill(process_lookup.alive_in(home, home / pid_file)):
-            return False
-        time.sleep(self._random.uniform(0.2, 1.0))
-        process_lookup.wait_until_unused(home, 30)
-        meanwhile(home)
-        with Services(replace(self.settings, database_url=None, broker_url=None)):
-            pass  # it stays: this process has the services open
-        return True
-
-    def _one_of(self, pids: list[int]) -> int | None:
-        return self._random.choice(pids) if pids else None
+    def _kill_one_of(self, pids: list[int]) -> bool:
+        return kill(self._random.choice(pids) if pids else None)
 
     def _start_worker(self, index: int) -> Popen[bytes]:
         module = fakes.WORKER if self._plan.pretend else "workers.worker.celery_app"
@@ -262,14 +228,3 @@ def referees(workers: Iterable[int]) -> list[int]:
     return [
         pid for pid in (*launched, *children(os.getpid())) if f" {REFEREE} " in command_line(pid)
     ]
-
-
-def kill(pid: int | None) -> bool:
-    """Kill; True if there was a process to kill."""
-    if pid is None:
-        return False
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True

@@ -10,11 +10,8 @@ import argparse
 import json
 import os
 import secrets
-import shutil
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 from app import embedded, enqueue
 from app.domain.device import DeviceId
@@ -25,6 +22,7 @@ from app.enqueue.requests import CHUNK
 from app.settings import Settings
 from app.store import scheduling
 from app.store.database import Database
+from tests.bench.state_folders import state_folder
 
 HERE = DeviceId(device_class="h200", node="here", index=0)
 PROBLEM = Problem(
@@ -38,21 +36,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--claims", type=int, default=200)
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.chmod(0o711)
-    try:
-        for runs in arguments.runs:
-            with embedded.Services(Settings(state_dir=folder / str(runs))) as services:
-                assert services.settings.database_url is not None
-                database = Database(services.settings.database_url)
-                store(database, arguments.queued, runs)
-                print(
-                    json.dumps(figures(claim(database, arguments.claims), arguments.queued, runs)),
-                    flush=True,
-                )
-                database.dispose()
-    finally:
-        shutil.rmtree(folder)
+    for runs in arguments.runs:
+        with (
+            state_folder() as folder,
+            embedded.Services(Settings(state_dir=folder)) as services,
+        ):
+            assert services.settings.database_url is not None
+            database = Database(services.settings.database_url)
+            store(database, arguments.queued, runs)
+            found = figures(claim(database, arguments.claims), arguments.queued, runs)
+            print(json.dumps(found), flush=True)
+            database.dispose()
 
 
 def store(database: Database, number: int, runs: int) -> None:

@@ -37,7 +37,6 @@ from app.endpoints.scripted.process import running
 from app.store import tables
 from tests.bench.collect_site import (
     patiently,
-    rss_mb,
     script,
     site,
     specification,
@@ -45,7 +44,7 @@ from tests.bench.collect_site import (
     wait_for_workers,
     watched,
 )
-from tests.processes import processor_s
+from tests.processes import processor_s, resident_mb
 
 FAULTS = {
     "rate_limited": 0.03,
@@ -181,7 +180,7 @@ def pace(given: argparse.Namespace) -> dict[str, Any]:
             "calls": calls,
             "calls_per_s": round(calls / seconds, 1),
             "cpu_s_of_generators": round(sum(cpu[number] for number in cpu if number), 1),
-            "rss_mb": round(max(rss_mb(process.pid) for process in opened.processes[1:]), 1),
+            "rss_mb": round(max(resident_mb(process.pid) for process in opened.processes[1:]), 1),
             "ends": client.collection(collection_id)["ends"],
         }
 
@@ -248,7 +247,7 @@ def flight(given: argparse.Namespace) -> dict[str, Any]:
         while time.monotonic() < until and answered < given.calls:
             calling, answered = patiently(client, sa.select(*counts))[0]
             most = max(most, calling)
-            memory = max(memory, rss_mb(opened.processes[1].pid))
+            memory = max(memory, resident_mb(opened.processes[1].pid))
             time.sleep(0.2)
         return {"in_flight": most, "answered": answered, "rss_mb": round(memory, 1)}
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,12 +25,15 @@ from app import embedded
 from app.client import Client
 from app.domain.collection.call import EndpointConfig, Prices
 from app.domain.problem import Problem
-from app.embedded import Services, process_lookup
+from app.embedded import Services
 from app.endpoints.scripted.script import Scene, Script
 from app.settings import Settings
 from app.store import endpoints, problems, tables
 from app.store.database import DatabaseUnavailableError
+from tests.bench.server_kills import kill_server
+from tests.bench.state_folders import state_folder
 from tests.integration import fakes
+from tests.waiting import until
 
 TESTS = Path(__file__).parent.parent
 
@@ -40,13 +41,13 @@ TESTS = Path(__file__).parent.parent
 PATIENCE_S = 240.0
 
 
-def code(turn: int, alternative: int) -> str:
+def answer(turn: int, alternative: int) -> str:
     outcome = "passes" if (turn + alternative) % 3 else "fails"
     return f"Fine.\n```python\n# {outcome} {turn}.{alternative}\nclass ModelNew: pass\n```\n"
 
 
 def script(odd: dict[str, float]) -> Script:
-    turns = tuple(tuple(code(turn, each) for each in range(40)) for turn in range(3))
+    turns = tuple(tuple(answer(turn, each) for each in range(40)) for turn in range(3))
     return Script(scenes=(Scene(match="class Model", turns=turns),), odd=odd)
 
 
@@ -56,10 +57,15 @@ class Site:
 
     settings: Settings
     generators: int
+    """Workers of the endpoint."""
     calls: int
+    """Calls that each of them has in flight."""
     share: float = 0.0
+    """Share of a worker's transitions at which it dies (dying_generator.py)."""
     module: str = "workers.generator.app"
+    """Program of these workers."""
     log: Path = Path()
+    """File to which each death is appended."""
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     deaths: Counter[str] = field(default_factory=Counter)
 
@@ -77,12 +83,12 @@ class Site:
             process.wait()
 
     def kill(self, luck: random.Random) -> None:
-        ways = {
+        ways: dict[str, Callable[[], object]] = {
             "evaluator": self._evaluator,
             "frozen": self._frozen,
-            "redis": self._redis,
-            "redis_wiped": self._wiped,
-            "postgres": self._postgres,
+            "redis": lambda: kill_server(self.settings, "redis"),
+            "redis_wiped": lambda: kill_server(self.settings, "redis", wipes=True),
+            "postgres": lambda: kill_server(self.settings, "postgres"),
         }
         name = luck.choice(list(ways))
         ways[name]()
@@ -106,34 +112,13 @@ class Site:
         self.processes[0].kill()
 
     def _frozen(self) -> None:
-        """A worker of the endpoint stands still for longer than its lease: its calls
-        are lost, its answers refused.
+        """Stop a worker of the endpoint for longer than its lease: its calls are lost, its answers
+        refused.
         """
         worker = self.processes[1]
         worker.send_signal(signal.SIGSTOP)
         time.sleep(1.5 * self.settings.lease_s)
         worker.send_signal(signal.SIGCONT)
-
-    def _redis(self) -> None:
-        self._server("redis", "valkey.pid", wipe=False)
-
-    def _wiped(self) -> None:
-        self._server("redis", "valkey.pid", wipe=True)
-
-    def _postgres(self) -> None:
-        self._server("postgres/data", "postmaster.pid", wipe=False)
-
-    def _server(self, folder: str, pid_file: str, *, wipe: bool) -> None:
-        home = self.settings.state_dir / folder
-        pid = process_lookup.alive_in(home, home / pid_file)
-        if pid is None:
-            return
-        os.kill(pid, signal.SIGKILL)
-        process_lookup.wait_until_unused(home, 30)
-        if wipe:
-            shutil.rmtree(home / "appendonlydir")
-        with Services(replace(self.settings, database_url=None, broker_url=None)):
-            pass  # it stays: this process has the services open
 
 
 def specification(rollouts: int, problem_count: int, **more: Any) -> dict[str, Any]:
@@ -152,51 +137,51 @@ def specification(rollouts: int, problem_count: int, **more: Any) -> dict[str, A
 def site(
     url: str, *, problem_count: int, flight: int, silence_s: float = 3.0, **options: Any
 ) -> Iterator[tuple[Site, Client]]:
-    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.chmod(0o711)
-    try:
-        with (
-            Services(Settings(state_dir=folder, lease_s=4.0, sweep_s=0.5)) as services,
-            Client(services.settings) as client,
-        ):
-            with client.database.begin() as connection:
-                prices = Prices(input=1.0, output=2.0)
-                config = EndpointConfig(
-                    name="local",
-                    base_url=url,
-                    dialect="openai",
-                    model="scripted",
-                    prices=prices,
-                    max_in_flight=flight,
-                    first_token_s=silence_s,
-                    idle_s=silence_s,
-                )
-                endpoints.add(connection, config)
-                names = [f"problem-{number:03}" for number in range(problem_count)]
-                references = [f"class Model: ...  # {name}".encode() for name in names]
-                known = zip(names, references, strict=True)
-                problems.add(
-                    connection, [Problem(name=n, reference=r, source_set="bench") for n, r in known]
-                )
-            opened = Site(services.settings, calls=flight, log=folder / "deaths", **options)
-            try:
-                opened.supervise()
-                yield opened, client
-            finally:
-                opened.close()
-    finally:
-        shutil.rmtree(folder)
+    """A site with an endpoint at `url` and so many problems.  `flight`: calls in flight of the
+    endpoint and of each worker; `silence_s`: seconds without a token after which a call has failed;
+    `options`: of Site.
+    """
+    config = EndpointConfig(
+        name="local",
+        base_url=url,
+        dialect="openai",
+        model="scripted",
+        prices=Prices(input=1.0, output=2.0),
+        max_in_flight=flight,
+        first_token_s=silence_s,
+        idle_s=silence_s,
+    )
+    names = [f"problem-{number:03}" for number in range(problem_count)]
+    with (
+        state_folder() as folder,
+        Services(Settings(state_dir=folder, lease_s=4.0, sweep_s=0.5)) as services,
+        Client(services.settings) as client,
+    ):
+        with client.database.begin() as connection:
+            endpoints.add(connection, config)
+            problems.add(connection, [_problem(name) for name in names])
+        opened = Site(services.settings, calls=flight, log=folder / "deaths", **options)
+        try:
+            opened.supervise()
+            yield opened, client
+        finally:
+            opened.close()
+
+
+def _problem(name: str) -> Problem:
+    reference = f"class Model: ...  # {name}".encode()
+    return Problem(name=name, reference=reference, source_set="bench")
 
 
 def patiently(client: Client, query: Any) -> list[Any]:
     """Rows, as soon as PostgreSQL is there."""
-    until = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             with client.database.begin() as connection:
                 return list(connection.execute(query))
         except DatabaseUnavailableError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
 
@@ -242,17 +227,10 @@ def stats(url: str) -> dict[str, Any]:
 
 
 def wait_for_workers(client: Client, count: int) -> None:
-    while (
-        patiently(client, sa.select(sa.func.count()).select_from(tables.endpoint_workers))[0][0]
-        < count
-    ):
-        time.sleep(0.2)
-    while not patiently(client, sa.select(sa.func.count()).select_from(tables.devices))[0][0]:
-        time.sleep(0.2)
+    """Wait until so many workers of the endpoint, and a device, have registered."""
 
+    def rows(table: sa.Table) -> int:
+        ((number,),) = patiently(client, sa.select(sa.func.count()).select_from(table))
+        return int(number)
 
-def rss_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError("no VmRSS")
+    until(lambda: rows(tables.endpoint_workers) >= count and rows(tables.devices), PATIENCE_S)

@@ -1,6 +1,6 @@
 """How fast one process enqueues: rows committed and messages in the broker, end to end.
 
-    python tests/bench/enqueue.py [--jobs 5000] [--rounds 3]
+    python -m tests.bench.enqueue [--jobs 5000] [--rounds 3]
 
 Starts servers of its own on this machine and prints one line of JSON."""
 
@@ -10,16 +10,14 @@ import argparse
 import json
 import os
 import secrets
-import shutil
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 from app import broker
 from app.client import Client, Submission
 from app.embedded import Services
 from app.settings import Settings
+from tests.bench.state_folders import state_folder
 
 REFERENCE = "import torch\n" + "# a reference of usual length\n" * 60
 CANDIDATE = "import triton\n" + "# a candidate of usual length\n" * 120
@@ -31,15 +29,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.chmod(0o711)
-    try:
-        with Services(Settings(state_dir=folder)) as services, Client(services.settings) as client:
-            client.submit(reference=REFERENCE, candidate="warm up")
-            rates = [enqueue(client, arguments.jobs) for _ in range(arguments.rounds)]
-            queued = broker.depth(client.broker, "cpu")
-    finally:
-        shutil.rmtree(folder)
+    with (
+        state_folder() as folder,
+        Services(Settings(state_dir=folder)) as services,
+        Client(services.settings) as client,
+    ):
+        client.submit(reference=REFERENCE, candidate="warm up")
+        rates = [enqueue(client, arguments.jobs) for _ in range(arguments.rounds)]
+        queued = broker.depth(client.broker, "cpu")
     assert queued == arguments.rounds * arguments.jobs + 1
     figures = {
         "bench": "enqueue",

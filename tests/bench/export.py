@@ -17,7 +17,6 @@ import os
 import random
 import resource
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -37,6 +36,7 @@ from app.export import Spec
 from app.settings import Settings
 from app.store.database import Database
 from tests import generate
+from tests.bench.state_folders import state_folder
 from tests.generate import texts
 from tests.processes import children, command_line, processor_s
 
@@ -63,31 +63,25 @@ def main() -> None:
     parser.add_argument("--scale", type=int, nargs="+", default=[1_000_000], metavar="EVALUATIONS")
     parser.add_argument("--state", type=Path)
     arguments = parser.parse_args()
-    folder = arguments.state or Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o711)
-    try:
-        found = [measured(scale, folder / str(scale)) for scale in arguments.scale]
-    finally:
-        if arguments.state is None:
-            shutil.rmtree(folder)
+    with state_folder(arguments.state) as folder:
+        found = [of_scale(scale, folder / str(scale)) for scale in arguments.scale]
     print(json.dumps(found, indent=2))
 
 
-def measured(scale: int, folder: Path) -> dict[str, Any]:
-    """Every figure of that many evaluations."""
+def of_scale(scale: int, folder: Path) -> dict[str, Any]:
+    """All figures of exports of that many evaluations, from servers of their own."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o711)
     with embedded.Services(replace(Settings.from_env(), state_dir=folder / "state")) as services:
         database = Database(str(services.settings.database_url))
         try:
-            return measure(database, scale, folder / "out", _postmaster(folder))
+            return exports(database, scale, folder / "out", _postmaster(folder))
         finally:
             database.dispose()
 
 
-def measure(database: Database, evaluations: int, out: Path, postmaster: int) -> dict[str, Any]:
-    """The exports, one after the other."""
+def exports(database: Database, evaluations: int, out: Path, postmaster: int) -> dict[str, Any]:
+    """Figures of each export, one after the other, from a database that is filled before."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         took_s = apart.submit(
             fill, database.url.render_as_string(hide_password=False), evaluations
@@ -110,8 +104,8 @@ def measure(database: Database, evaluations: int, out: Path, postmaster: int) ->
 
 
 def fill(url: str, evaluations: int) -> float | None:
-    """Seconds; None where it was filled before.  Runs in a process of its own, for
-    the export's memory.
+    """Fill a database; returns the seconds that it took, None where it was filled before.  Runs in
+    a process of its own, whose memory is not the export's.
     """
     database = Database(url)
     draw = random.Random(7)
@@ -133,7 +127,7 @@ def fill(url: str, evaluations: int) -> float | None:
 
 
 def exported(database: Database, spec: Spec, out: Path, postmaster: int) -> dict[str, Any]:
-    """One export."""
+    """Figures of one export."""
     with peak_memory() as memory:
         began, cpu, served = time.perf_counter(), _cpu_s(), _postgres_cpu_s(postmaster)
         manifest = export.export(database, spec, out)
@@ -198,8 +192,8 @@ def source(draw: random.Random, serial: str) -> bytes:
 
 @contextmanager
 def peak_memory() -> Iterator[dict[str, int]]:
-    """Proportional set size of this process and its children, in bytes, twice a
-    second: reading takes 10 ms each.
+    """Peak of the proportional set size of this process and of those that render, in bytes, read
+    twice a second: a process takes 10 ms.
     """
     found = {"peak": 0}
     ended = threading.Event()
@@ -220,7 +214,7 @@ def peak_memory() -> Iterator[dict[str, int]]:
 
 
 def _renderers(pid: int) -> list[int]:
-    """Python processes below this one: PostgreSQL was started by it, too, and is not counted."""
+    """Processes that render; PostgreSQL is a child of this process, too, and is not counted."""
     return [each for each in children(pid) if "app.export.render_worker" in command_line(each)]
 
 

@@ -183,7 +183,7 @@ def _collected(
     """Rollouts by `assay collect`, and the rows that it exports for trainers."""
     from app.store import endpoints, problems
     from app.store.collection import token_rows
-    from tests.bench.collect import site, watched
+    from tests.bench.collect_site import site, watched
 
     with site(endpoint.base_url, problem_count=1, flight=4, silence_s=PATIENCE_S, generators=1) as (
         opened,

@@ -18,6 +18,8 @@ OPENED_S = 0.5
 processes of its own, which would otherwise take the cores from the page that is measured.
 """
 UPDATES = 20
+PAINT_S = 30.0
+"""Longest time in seconds from the end of loading to the first content."""
 PAINTED = "(performance.getEntriesByName('first-contentful-paint')[0] || {startTime: 0}).startTime"
 
 
@@ -43,11 +45,13 @@ def _painted_ms(browser: Browser, address: str) -> float:
     page = context.new_page()
     time.sleep(OPENED_S)
     page.goto(address, wait_until="load")
-    while not page.evaluate(PAINTED):
+    deadline = time.monotonic() + PAINT_S
+    while not (found_ms := float(page.evaluate(PAINTED))):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{address} painted nothing within {PAINT_S:g} s")
         time.sleep(0.01)
-    found = float(page.evaluate(PAINTED))
     context.close()
-    return found
+    return found_ms
 
 
 def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float]:

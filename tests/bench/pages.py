@@ -23,9 +23,7 @@ import json
 import os
 import re
 import shutil
-import socket
 import statistics
-import tempfile
 import threading
 import time
 import urllib.request
@@ -47,11 +45,14 @@ from app.store import devices
 from app.store.database import Database
 from tests import generate
 from tests.bench.page_paint import first_content_ms, update_ms
+from tests.bench.state_folders import state_folder
+from tests.ports import free_port
 from tests.processes import descendants, processor_s
 
 ROUNDS = 20
 """Requests of each kind of page."""
 LIVE_PAGES = 100
+"""Pages that are open at the same time."""
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
 TARGETS = {"list": 150, "dashboard": 300, "trajectory": 200, "count": 1000}
 """Milliseconds at p95."""
@@ -79,7 +80,7 @@ def main() -> None:
     if asked.url:
         print(json.dumps(measure(Site(asked.url, Database(asked.database), ()), asked), indent=1))
         return
-    with folder_of(asked.folder) as folder, filled(folder, asked.scale) as site:
+    with state_folder(asked.folder) as folder, filled(folder, asked.scale) as site:
         print(json.dumps(measure(site, asked), indent=1))
 
 
@@ -95,29 +96,11 @@ class Site:
 
 
 @contextmanager
-def folder_of(kept: Path | None) -> Iterator[Path]:
-    """The folder that was asked for, or one that is gone at the end."""
-    if kept is not None:
-        kept.mkdir(exist_ok=True)
-        kept.chmod(0o711)
-        yield kept
-        return
-    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
-@contextmanager
 def filled(folder: Path, scale: int) -> Iterator[Site]:
     """Servers of their own in that folder, over generated data: the data there, or
     as much as `scale`.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with Services(Settings(state_dir=folder)) as services:
         database = Database(services.settings.database_url or "")
         with database.begin() as connection:
@@ -165,7 +148,7 @@ def measure(site: Site, asked: argparse.Namespace) -> dict[str, object]:
             measured[name]["first_content_ms"] = first_ms
         live = update_ms(browser, url, site.database)
         browser.close()
-    return found | {"pages": measured, "live_update_ms": live, "live_pages": hundred(site)}
+    return found | {"pages": measured, "live_update_ms": live, "live_pages": live_pages(site)}
 
 
 def total(url: str) -> str:
@@ -300,9 +283,9 @@ def cpu_s(processes: tuple[int, ...]) -> float:
     )
 
 
-def hundred(site: Site) -> dict[str, object]:
-    """So many open streams on one web process: each hears of a commit and fetches,
-    and other pages still answer.
+def live_pages(site: Site) -> dict[str, object]:
+    """Delays of LIVE_PAGES open streams on one web process: each hears of a commit and fetches, and
+    other pages still answer.
     """
     url, database = site.url, site.database
     heard: list[float] = []

@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import shutil
 import socket
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -31,6 +29,7 @@ from app.embedded import Services
 from app.settings import Settings
 from tests.bench import footprint
 from tests.bench.footprint import Allowance
+from tests.bench.state_folders import state_folder
 from tests.integration import fakes
 from tests.processes import descendants
 
@@ -185,12 +184,8 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=20_000)
     parser.add_argument("--slots", type=int, default=2)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="assay-bench-", dir="/var/tmp"))
-    folder.chmod(0o711)
-    try:
+    with state_folder() as folder:
         report = week(given.evaluations, given.slots, folder)
-    finally:
-        shutil.rmtree(folder)
     print(json.dumps(report))
     sys.exit(1 if report["grown"] else 0)
 
