@@ -13,6 +13,7 @@ from workers.backends.interpreter import constant_values
 
 constant_values.install()
 WIDTH = tl.constexpr(8)
+ALPHA = tl.constexpr(0.5)
 
 @triton.jit
 def least(dtype: tl.constexpr):
@@ -27,16 +28,30 @@ def fill(out_ptr, wide, N: tl.constexpr):
     inside = i > 0 and i < N.value
     tl.store(out_ptr + i, least(out_ptr.dtype.element_ty), mask=inside)
 
+@triton.jit
+def logistic(x):
+    return 2 * tl.sigmoid(2 * x)
+
+@triton.jit
+def of_a_constant(x_ptr, out_ptr):
+    i = tl.arange(0, WIDTH)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, logistic(ALPHA * (x + 1) - ALPHA) + tl.where(ALPHA < x, 1.0, 0.0))
+
 answers = []
 for dtype in (torch.float32, torch.int16):
     out = torch.zeros(8, dtype=dtype)
     fill[(1,)](out, 1, N=4)
     answers.append([str(x) for x in out.tolist()])
+x, out = torch.arange(8.0), torch.zeros(8)
+of_a_constant[(1,)](x, out)
+answers.append(torch.allclose(out, 2 * torch.sigmoid(x) + (x > 0.5)))
 print(json.dumps(answers))
 """
 
 
 def test_constants_and_names_of_constants(tmp_path: Path) -> None:
-    floats, integers = interpreted.answer(tmp_path, KERNELS)
+    floats, integers, operators = interpreted.answer(tmp_path, KERNELS)
     assert floats == ["0.0", "-inf", "-inf", "-inf", *["0.0"] * 4]
     assert integers == ["0", "-32768", "-32768", "-32768", *["0"] * 4]
+    assert operators, "of a constant and a block, as an argument"

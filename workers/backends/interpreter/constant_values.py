@@ -1,13 +1,19 @@
-"""`value` of a constant parameter in Triton's interpreter, which passes constants as they are.
+"""Constants in Triton's interpreter.
 
-Compiled code has a `tl.constexpr` there, and kernels ask it for its value (FlagGems).
+* `value` of a constant parameter: the interpreter passes constants as they are, compiled code has a
+  `tl.constexpr` there, and kernels ask it for its value (FlagGems).
+* Operators of a constant of the module (`alpha = tl.constexpr(0.8)`) and a block: the interpreter
+  makes a constant of the result, which functions refuse (`tl.sigmoid(alpha * x)`).
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+import triton.language as tl
 from triton.runtime import interpreter
 
 from workers.backends.interpreter import loop_variables
@@ -27,8 +33,11 @@ class _Transformer(loop_variables.Transformer):
 
 
 def install() -> None:
-    """Install these reads in the interpreter, with the loops of loop_variables."""
+    """Install these reads and operators in the interpreter, with the loops of loop_variables."""
     loop_variables.install()
+    for name, method in inspect.getmembers(tl.constexpr, inspect.isfunction):
+        if "other" in inspect.signature(method).parameters:
+            setattr(tl.constexpr, name, _with_blocks(method))
     setattr(interpreter, _VALUE, _value)
     rewriter: Any = interpreter.FunctionRewriter
     rewriter.ast_transformer = _Transformer()
@@ -36,3 +45,12 @@ def install() -> None:
 
 def _value(constant: Any) -> Any:
     return constant.value if hasattr(constant, "value") else constant
+
+
+def _with_blocks(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def run(constant: Any, other: Any) -> Any:
+        result = operator(constant, other)
+        inner = getattr(result, "value", None)
+        return inner if isinstance(inner, tl.tensor) else result
+
+    return run
