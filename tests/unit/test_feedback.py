@@ -12,7 +12,13 @@ from app import detectors
 from app.domain.collection import answers, feedback
 from app.domain.collection.answers import Why
 from app.domain.collection.call import End
-from app.domain.collection.feedback import cheats, facts, quantities, wrong_output
+from app.domain.collection.feedback import (
+    cheats,
+    facts,
+    missing_names,
+    quantities,
+    wrong_output,
+)
 from app.domain.request import RequestError
 from workers.referee import wrong_output as wrong_output_messages
 
@@ -299,3 +305,30 @@ def test_hints_that_follow_a_wrong_output_are_told(hint: str) -> None:
     result["error"]["message"] += hint
     told = feedback.render("assay", result=result).text
     assert hint.removeprefix("; ")[1:] in told
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("module 'triton.language' has no attribute 'tanh'", "libdevice.tanh."),
+        ("module 'triton.language.math' has no attribute 'log1p'", "libdevice.log1p."),
+        ("module 'triton.language' has no attribute 'gelu'", "In place of gelu write 0.5 * x"),
+        ("module 'triton.language' has no attribute 'frobnicate'", ""),
+        ("module 'torch' has no attribute 'tanh'", ""),
+    ],
+)
+def test_names_that_triton_has_elsewhere_are_told(missing: str, told: str) -> None:
+    result = json.loads(json.dumps(RESULTS["broken/forward_raises"]))
+    result["error"]["message"] = f'InterpreterError: AttributeError("{missing}")'
+    text = feedback.render("assay", result=result).text
+    assert missing in text
+    assert told in text
+    assert ("libdevice" in text or "In place of" in text) is bool(told)
+
+
+def test_functions_of_libdevice_are_not_in_the_language() -> None:
+    language = pytest.importorskip("triton.language")
+    libdevice = pytest.importorskip("triton.language.extra.libdevice")
+    functions = missing_names.LIBDEVICE.pattern.split("|")
+    assert all(hasattr(libdevice, name) for name in functions)
+    assert not any(hasattr(language, name) for name in [*functions, *missing_names.OTHERWISE])

@@ -18,6 +18,7 @@ from app.domain.collection.feedback import (
     cheats,
     dr_kernel,
     facts,
+    missing_names,
     quantities,
     unusable,
     wrong_output,
@@ -26,7 +27,7 @@ from app.domain.collection.feedback.base import Version, digest
 from app.domain.request import RequestError
 from app.domain.result import Result
 
-_SHARED = (answers, cheats, facts, quantities, unusable, wrong_output)
+_SHARED = (answers, cheats, facts, missing_names, quantities, unusable, wrong_output)
 """Sources of the words and figures that every version uses."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.domain.collection.answers import Why
-from app.domain.collection.feedback import cheats, quantities, unusable
+from app.domain.collection.feedback import cheats, missing_names, quantities, unusable
 from app.domain.collection.feedback.facts import FeedbackFacts, Kernel
 
 GOOD_SHARE = 0.7
@@ -41,9 +41,9 @@ def _failed(facts: FeedbackFacts) -> str:
     match facts.status:
         case "compile_error":
             verb = "compile" if facts.error_kind in COMPILED else "load"
-            return _with_log(f"Your module does not {verb}{where}: {facts.message}", facts)
+            return _with_log(f"Your module does not {verb}{where}: {_raised(facts)}", facts)
         case "runtime_error":
-            return _with_log(f"Your module raised an error{where}: {facts.message}", facts)
+            return _with_log(f"Your module raised an error{where}: {_raised(facts)}", facts)
         case "incorrect":
             return _incorrect(facts)
         case "timeout":
@@ -61,6 +61,11 @@ def _failed(facts: FeedbackFacts) -> str:
                 " wrong strides, missing masks, pointers to memory that was freed."
             )
     return "Your module could not be evaluated for a reason that is not its own."
+
+
+def _raised(facts: FeedbackFacts) -> str:
+    hint = missing_names.hint(facts.message)
+    return f"{facts.message}.{hint}" if hint else facts.message
 
 
 def _late(facts: FeedbackFacts) -> str:
