@@ -54,8 +54,8 @@ def _inputs(module: Any, device: str) -> list[Any]:
 
 
 def _loaded(source: str) -> Any:
-    """The candidate's module, from a file, as Triton needs it."""
-    path = Path(tempfile.mkstemp(suffix=".py")[1])
+    """The candidate's module, from a file of this process's own, as Triton needs it."""
+    path = Path(tempfile.gettempdir()) / f"candidate_{os.getpid()}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location("temp_module", path)
     assert spec is not None
@@ -95,32 +95,32 @@ def _correct(module: Any, model: Any, new_model: Any, device: str) -> bool:
 
 
 class _Hooked:
-    """Names of the kernels launched meanwhile."""
+    """Context that notes the names of the kernels launched in it."""
 
     def __init__(self) -> None:
         if os.environ.get("TRITON_INTERPRET") == "1":
             from triton.runtime.interpreter import GridExecutor
 
-            self.owner, self.method = GridExecutor, "__call__"
+            self._owner, self._method = GridExecutor, "__call__"
         else:
             from triton.runtime.jit import JITFunction
 
-            self.owner, self.method = JITFunction, "run"
+            self._owner, self._method = JITFunction, "run"
+        self._original = getattr(self._owner, self._method)
         self.names: set[str] = set()
 
     def __enter__(self) -> _Hooked:
-        original, names = getattr(self.owner, self.method), self.names
-        self.original = original
+        original, names = self._original, self.names
 
         def hooked(launched: Any, *arguments: Any, **options: Any) -> Any:
             names.add(str(launched.fn.__name__))
             return original(launched, *arguments, **options)
 
-        setattr(self.owner, self.method, hooked)
+        setattr(self._owner, self._method, hooked)
         return self
 
     def __exit__(self, *_: object) -> None:
-        setattr(self.owner, self.method, self.original)
+        setattr(self._owner, self._method, self._original)
 
 
 def _launched(module: Any, new_model: Any, device: str) -> tuple[bool, set[str]]:
@@ -290,7 +290,8 @@ def _each(
     fork = multiprocessing.get_context("fork")
     waiting, running = list(enumerate(tasks)), dict[Any, tuple[int, Any, float]]()
     found: dict[int, dict[str, Any]] = {}
-    lock = tempfile.mkstemp()[1]
+    lock = f"{tempfile.gettempdir()}/device.lock"
+    Path(lock).touch()
     while waiting or running:
         while waiting and len(running) < slots:
             number, task = waiting.pop(0)
@@ -336,10 +337,13 @@ def main() -> None:
     import triton  # noqa: F401 (for the forked processes)
 
     tasks = [json.loads(line) for line in sys.stdin]
-    if arguments.device == "cuda":
-        candidates = [task for task in tasks if task["candidate"] is not None]
-        _each(candidates, arguments.device, arguments.trials, arguments.slots, warm=True)
-    results = _each(tasks, arguments.device, arguments.trials, arguments.slots, warm=False)
+    device, trials, slots = arguments.device, arguments.trials, arguments.slots
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder  # also of the forked processes, which remove nothing
+        if device == "cuda":
+            candidates = [task for task in tasks if task["candidate"] is not None]
+            _each(candidates, device, trials, slots, warm=True)
+        results = _each(tasks, device, trials, slots, warm=False)
     for task, result in zip(tasks, results, strict=True):
         print(json.dumps({"id": task["id"], **result}), flush=True)
 

@@ -1,4 +1,4 @@
-"""How much of the time a GPU computes."""
+"""Share of the time in which a GPU computes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def sampled(device: str) -> Iterator[list[float]]:
         )
     except OSError:
         process = None
-    yield found
-    if process is not None:
-        process.terminate()
-        told, _ = process.communicate()
-        found += [float(line) for line in told.split() if line.isdigit()]
+    try:
+        yield found
+    finally:
+        if process is not None:
+            process.terminate()
+            told, _ = process.communicate()
+            found += [float(line) for line in told.split() if line.isdigit()]
