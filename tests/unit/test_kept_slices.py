@@ -43,5 +43,5 @@ def test_exact_types_are_equal_or_wrong() -> None:
 
 
 def test_nothing_is_known_of_an_output_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(kept_slices.MOST, "cpu", 8)
+    monkeypatch.setitem(kept_slices.LOOKED_AT, "cpu", 8)
     assert share(torch.zeros(3, 3, dtype=torch.bool)) == 0

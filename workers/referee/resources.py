@@ -102,11 +102,11 @@ class Resources:
         self.device_lock = DeviceLock(lock_folder, f"{device_class}-{index}")
         self.memory_budget = MemoryBudget(
             self.device.room_bytes,
-            self.device.free_bytes,
-            lambda: self.references.end_idle(),
-            lambda: not self.unreaped,
-            self._release_cache,
-            self.device.references_kept * CONTEXT_BYTES,
+            free_bytes=self.device.free_bytes,
+            give_back=lambda: self.references.end_idle(),
+            is_settled=lambda: not self.unreaped,
+            release_cache=self._release_cache,
+            slack_bytes=self.device.references_kept * CONTEXT_BYTES,
         )
         self._claim = CoreClaim(lock_folder)
         core = self._take_cores()

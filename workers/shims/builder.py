@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import mmap
+import os
 import re
 import socket
 import subprocess
@@ -44,6 +45,11 @@ FOREIGN = "Unsupported function referenced"
 LONGEST_TEXT = 1500
 """Characters of a compiler's text before its reason: together they fit in a row."""
 
+RESOURCES_S = 5.0
+"""Longest time in seconds for the figures of one kernel, which take a few milliseconds; the source
+has 20 for all of its kernels.
+"""
+
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 
@@ -77,6 +83,7 @@ class Shim:
         try:
             if command == Command.LOAD and fd is not None:
                 self._mailbox = mmap.mmap(fd, control_channel.MAILBOX_BYTES)
+                os.close(fd)
                 path = self._scratch / "candidate.py"
                 path.write_bytes(self._mailbox[:a])
                 self._launches = json.loads(
@@ -162,9 +169,13 @@ class Shim:
         path.write_bytes(cubin)
         try:
             shown = subprocess.run(
-                [_CUOBJDUMP, "-res-usage", path], capture_output=True, text=True, check=False
+                [_CUOBJDUMP, "-res-usage", path],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=RESOURCES_S,
             )
-        except OSError:
+        except (OSError, subprocess.TimeoutExpired):
             return -1, -1
         found = re.search(r"REG:(\d+) STACK:(\d+)", shown.stdout)
         return (int(found[1]), int(found[2])) if found else (-1, -1)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 
 from workers.protocol.roundoff import computable
+from workers.referee.comparison.output_errors import LOOKED_AT
 
 SMALL = 0.05
 """Largest relative L2 norm of a change that is looked at: limits notice the absence of others."""
@@ -34,9 +35,6 @@ as they were, and of those that the reference's own answer changes, at least.
 
 LEAST = 32
 """Elements from which on changes are evidence."""
-
-MOST = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Elements of the largest output that is examined, by kind of device."""
 
 AT_ONCE = 1 << 22
 """Elements examined at once: they are copied in fp64."""
@@ -76,7 +74,7 @@ def _is_examined(values: torch.Tensor) -> bool:
     return (
         values.is_floating_point()
         and values.element_size() > 1
-        and LEAST <= values.numel() <= MOST[values.device.type]
+        and LEAST <= values.numel() <= LOOKED_AT[values.device.type]
     )
 
 

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 import torch
 
 from workers.protocol.roundoff import is_inexact
+from workers.referee.comparison.output_errors import LOOKED_AT
 
 CLOSE = 1e-2
 """Error of an element that is right, in multiples of the root mean square of the output."""
-
-MOST = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Elements of the largest output that is looked at, by kind of device."""
 
 
 def share(
@@ -34,7 +32,7 @@ def share(
 
 
 def _largest_share(got: torch.Tensor, expected: torch.Tensor, shape: tuple[int, ...]) -> float:
-    if not 0 < got.numel() <= MOST[got.device.type]:
+    if not 0 < got.numel() <= LOOKED_AT[got.device.type]:
         return 0.0
     wrong = _are_wrong(got, expected).reshape(shape or (1,))
     shares = [

@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 
 from workers.protocol.roundoff import computable, is_inexact
+from workers.referee.comparison.output_errors import LOOKED_AT
 
 WRONG = 0.5
 """Relative L2 error of a slice that is wrong."""
@@ -23,11 +24,6 @@ CERTAIN = 1e-2
 
 LEAST = 32
 """Elements of the smallest slice that is evidence: a few elements may cancel to almost nothing."""
-
-MOST = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Elements of the largest output that is examined, by kind of device: four million
-take a processor 0.4 s.
-"""
 
 AT_ONCE = 1 << 22
 """Elements examined at once, or those of one index of the first dimension: they are
@@ -44,7 +40,7 @@ def first(
     count = got.numel()
     if (
         not is_inexact(got.dtype)
-        or not LEAST < count <= MOST[got.device.type]
+        or not LEAST < count <= LOOKED_AT[got.device.type]
         or count // shape[0] > AT_ONCE
     ):
         return None

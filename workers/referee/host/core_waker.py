@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workers.referee.host import helper_process
 from workers.sandbox import syscalls
-from workers.sandbox.zygote_client import import_path
 
 SPINS = 500
 """Iterations of an empty loop between two yields: some 10 µs."""
@@ -68,23 +68,8 @@ class CoreWaker:
 
     def __init__(self, cores: list[int]) -> None:
         """Starts the processes, stopped until `awake`."""
-        command = [
-            sys.executable,
-            "-s",
-            "-P",
-            "-m",
-            "workers.referee.host.core_waker",
-            str(os.getpid()),
-            *map(str, cores),
-        ]
-        environment = {"PYTHONPATH": import_path(), "PATH": "/usr/bin:/bin"}
-        self._process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,
+        self._process = helper_process.start(
+            "workers.referee.host.core_waker", os.getpid(), *cores, stdout=subprocess.PIPE
         )
         assert self._process.stdout is not None
         # Each reports that it dies with its parent; only then may it be stopped.

@@ -17,15 +17,14 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass
 
+from workers.referee.host import helper_process
 from workers.sandbox import syscalls
 from workers.sandbox.zygote import prefer
-from workers.sandbox.zygote_client import import_path
 
 ORDER = struct.Struct("<QII")
 """Longest wait in nanoseconds; bytes of the message; number of process ids.  Message
@@ -67,15 +66,8 @@ class Stopwatch:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             fd = theirs.fileno()
-            command = [sys.executable, "-s", "-P", "-m", "workers.referee.host.stopwatch", str(fd)]
-            environment = {"PYTHONPATH": import_path(), "PATH": "/usr/bin:/bin"}
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                pass_fds=[fd],
-                stdin=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
+            self._process = helper_process.start(
+                "workers.referee.host.stopwatch", fd, pass_fds=[fd]
             )
         self._channel = ours
         self._lock = threading.Lock()

@@ -11,7 +11,7 @@ import torch
 from workers.protocol import layout, problem_spec
 from workers.referee.comparison import kept_inputs
 from workers.referee.comparison.correctness import ComparedOutput
-from workers.referee.session.batches import Delivery, Truth, leaf_views
+from workers.referee.session.batches import Delivery, Truth, calls_of, leaf_views
 
 Inputs = list[tuple[int, torch.Tensor]]
 """Indices and elements of some inputs of a call."""
@@ -31,8 +31,7 @@ def looked_at(
         output.by_slices(most, *pair)
         for output, *pair in zip(compared, truth.expected, truth.baseline, strict=True)
     ]
-    calls = [(part, call) for part in parts for call in range(part.count)]
-    given = [_inputs(part, call, arena) for part, call in calls[:most]]
+    given = [_inputs(part, call, arena) for part, call in calls_of(parts)[:most]]
     return [
         output.by_changes([each[at] for each in given], *pair)
         for at, (output, *pair) in enumerate(
