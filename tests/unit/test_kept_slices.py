@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workers.referee.comparison import kept_slices
+from workers.referee.comparison import kept_slices, output_errors
 
 
 def share(wrong: torch.Tensor, dtype: torch.dtype = torch.float32) -> float:
@@ -43,5 +43,5 @@ def test_exact_types_are_equal_or_wrong() -> None:
 
 
 def test_nothing_is_known_of_an_output_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(kept_slices.LOOKED_AT, "cpu", 8)
+    monkeypatch.setitem(output_errors.LOOKED_AT, "cpu", 8)
     assert share(torch.zeros(3, 3, dtype=torch.bool)) == 0
