@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from tests.unit.two_sides import TwoSides, here
+from workers.referee.cancellation import Cancellation
 from workers.referee.probes import ablation
 from workers.referee.processes.process_session import Session
 from workers.referee.session.batches import Times
 from workers.referee.session.call_runner import SETTLING_S
+from workers.referee.session.context import EvaluationContext
 
 DOUBLES = """
 import torch
@@ -47,7 +50,17 @@ def test_outputs_can_change_where_the_device_was_not_at_rest(
         assert not any([*before.late, *before.changed])
         monkeypatch.setattr(Session, "delivered", overwritten_at_once)
         found = runner.delivery(batch, 0, 2, Times(1, 1, settled_ns=settled_ns), [])
-        of_probe = ablation._uncounted(runner, sides.spec, runner.deadline).delivery(
+        host: Any = SimpleNamespace(device_lock=runner.device_lock)
+        job: Any = None
+        context = EvaluationContext(
+            job=job,
+            resources=host,
+            spec=sides.spec,
+            runner=runner,
+            seed=b"",
+            cancellation=Cancellation(),
+        )
+        of_probe = ablation._uncounted(context, runner.deadline).delivery(
             batch, 0, 2, Times(1, 1, settled_ns=settled_ns), []
         )
     assert torch.equal(found.outputs, before.outputs)

@@ -313,7 +313,7 @@ def test_waiting_for_a_spare_delays_no_timing(
     trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
     monkeypatch.setattr(ablation, "_ablate_in_process", asked)
     monkeypatch.setattr(setup, "load", lambda *_: None)
-    monkeypatch.setattr(ablation, "CallRunner", lambda *_: None)
+    monkeypatch.setattr(EvaluationContext, "further_calls", lambda *_: None)
     monkeypatch.setattr(ablation, "_is_right_at_last", lambda *_: False)
     job = Job(job_id=uuid4(), reference=b"", candidate=b"@jit\ndef kernel(): ...", backend="triton")
     found: list[Ablation] = []

@@ -8,7 +8,6 @@ with spikes are added because a problem's own inputs may not show a kernel's eff
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ import torch
 
 from app.domain import source_ablation
 from app.domain.evidence import Ablation
-from workers.protocol import problem_spec
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import kept_slices
@@ -123,7 +121,7 @@ def _ablate_in_process(
     deadline = Deadline(
         ASKED_CALLS * timeout_s, timeout_s, uncharged=context.runner.device_lock.uncharged
     )
-    extra = _uncounted(context.runner, context.spec, deadline)
+    extra = _uncounted(context, deadline)
     copies = replays = kept = None
     right_on_old_memory, right, reason = False, False, ""
     try:
@@ -170,19 +168,10 @@ def _is_right_with_nothing(extra: CallRunner, *batches: Batch) -> tuple[bool, st
         return False, ablated_calls.failure(error)
 
 
-def _uncounted(
-    runner: CallRunner, spec: problem_spec.ProblemSpec, deadline: Deadline
-) -> CallRunner:
+def _uncounted(context: EvaluationContext, deadline: Deadline) -> CallRunner:
     """Further calls of the candidate that do not count towards the evaluation."""
-    extra = CallRunner(
-        runner.reference,
-        runner.candidate,
-        spec,
-        os.urandom(32),
-        deadline,
-        runner.device_lock,
-        quickest_s=runner.quickest_s,
-    )
+    runner = context.runner
+    extra = context.further_calls(runner.candidate, deadline, quickest_s=runner.quickest_s)
     extra.counts = False
     return extra
 
@@ -316,19 +305,12 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
     handle = context.resources.candidate(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context, silent=silent) as (session, deadline):
-            extra = CallRunner(
-                context.runner.reference,
-                session,
-                context.spec,
-                os.urandom(32),
-                deadline,
-                context.resources.device_lock,
-            )
+            extra = context.further_calls(session, deadline)
             if not _is_right_at_last(extra, calls):
                 return False
             with context.resources.device_lock.shared():
                 return few_bits.stays_right(extra, AblationMode.SILENT) and _stays_right_on_spikes(
-                    extra, _uncounted(context.runner, context.spec, deadline)
+                    extra, _uncounted(context, deadline)
                 )
     except PROCESS_ERRORS:
         return False
