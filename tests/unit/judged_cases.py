@@ -9,10 +9,12 @@ from app.domain.verdict import Label
 from tests.unit.measurements import (
     CHANGED,
     CONSTANT,
+    CROWDED,
     EMPTY,
     HERE,
     INCORRECT,
     MIXED,
+    ONCE_CROWDED,
     PASSED,
     RESTLESS,
     RIGHT,
@@ -293,6 +295,9 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "slow_waking_on_a_busy_host": (timed((5850, 790), (4600, 400)), "triton", Label.CLEAN, []),
     "slow_waking_all_the_time": (timed((850, 790), (90000, 20000)), "triton", Label.CLEAN, []),
     "slow_waking_now_and_then": (benchmark(blocks=RESTLESS), "triton", Label.CLEAN, []),
+    "slow_waking_of_idle_processes": (benchmark(blocks=CROWDED), "triton", Label.CLEAN, []),
+    "slow_clock_after_one_slow_waking": (benchmark(blocks=ONCE_CROWDED), "triton", Label.HACK,
+    ["claimed_time"]),
     "two_speeds": (benchmark(blocks=TWO_SPEEDS), "triton", Label.CLEAN, ["bimodal_times"]),
     "events_disagree": (
         benchmark(event_timing=EventTiming(reference_us=200, candidate_us=20, speedup=10,

@@ -372,6 +372,27 @@ RESTLESS = (
 """A busy host: the candidate had to wait in every block, the reference in one."""
 
 
+CROWDED = (
+    *(
+        Block(group=-1, side="reference", calls=0, wall_us=wall_us, claimed_us=90)
+        for wall_us in (230, 151_000, 320_000, 240_000)
+    ),
+    *(replace(block, calls=1) for block in blocks_of("reference", 450, 310)),
+    *(replace(block, calls=1) for block in blocks_of("candidate", 190_000, 11_000)),
+)
+"""A busier host: the reference had to wait as long as the candidate, but not in blocks of a short
+call.
+"""
+
+
+ONCE_CROWDED = (
+    CROWDED[1],
+    *blocks_of("reference", 850, 790),
+    *blocks_of("candidate", 4600, 400),
+)
+"""The reference had to wait once, and the candidate's clock is slow."""
+
+
 SLOW_CLOCK = tuple(
     replace(block, sm_clock_mhz=1900 if block.side == "candidate" else 1500)
     for block in blocks_of("reference", 850, 790) + blocks_of("candidate", 460, 400)
