@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import NamedTuple
 
 from app.domain.evaluation import Timing
 from app.domain.evidence import KernelCode, Testimony
@@ -61,48 +62,70 @@ def profile(
     All calls made here are verified.  The process's exceptions pass through; a failure of the
     driver's profiler is recorded and is no fault of the candidate.
     """
-    candidate = runner.candidate
-    device_ns = _profiled(runner, 0)
-    seen, total = _launches(candidate, runner.time_limit_s(candidate, 1))
-    # The launches include work that another stream did before the call began.
-    device_ns = max(device_ns, launch_records.busy_ns(seen))
-    alone = len(_own(seen))
-    computing: list[Launch] = []
-    source, error, covered = "testimony", None, _share(_busy_ns(seen), device_ns)
-    if any(launch.work_bytes for launch in seen):
-        covered = _share(
-            sum(each.work_bytes for each in _own(seen)), sum(each.work_bytes for each in seen)
-        )
+    account, total = _by_events(runner)
+    alone, error = len(_own(account.seen)), None
     if full:
         try:
-            everything_ns = _profiled(runner, _calls_to_profile(runner))
-            rows, total = _launches(candidate, PROFILER_TIMEOUT_S)
-            seen = typical(rows)
-            source, device_ns = (
-                "profiler",
-                max(launch_records.busy_ns(seen), everything_ns if not rows else 0),
-            )
-            computing = _computing(seen)
-            covered = _share(_busy_ns(seen), launch_records.busy_ns(computing))
+            account, total = _by_profiler(runner)
         except FailedError as failed:
             error = str(failed)[:500] or type(failed).__name__
-    own = _own(seen)
+    computing = account.computing
     table = Profile(
-        kernels=_table(seen, modelled=candidate.handle.device.type == "cpu"),
+        kernels=_table(account.seen, modelled=runner.candidate.handle.device.type == "cpu"),
         calls=1,
-        coverage_time=covered,
-        coverage_count=len(own) / len(computing) if computing else None,
-        source=source,
+        coverage_time=account.covered,
+        coverage_count=len(_own(account.seen)) / len(computing) if computing else None,
+        source=account.source,
         floor_us=bandwidth.floor_us(spec.bytes_moved, bytes_per_s),
         bytes_moved=spec.bytes_moved,
         flops=spec.work.flops,
-        shared_products=shared_products.share(seen, spec.work.products),
+        shared_products=shared_products.share(account.seen, spec.work.products),
         reference_rest_bytes=spec.work.rest_bytes,
         reference_rest_operators=spec.work.rest_operators,
-        device_us=device_ns / 1000,
+        device_us=account.device_ns / 1000,
         profiler_error=error,
     )
-    return Testimony(launches=total, launches_alone=alone), table, seen
+    return Testimony(launches=total, launches_alone=alone), table, account.seen
+
+
+class _Account(NamedTuple):
+    """One call's work on the device."""
+
+    source: str
+    """`testimony` or `profiler`."""
+    seen: list[Launch]
+    device_ns: int
+    covered: float | None
+    """Share of the candidate's own kernels in it."""
+    computing: Sequence[Launch] = ()
+    """Launches of all kernels; none where only the candidate's own are seen."""
+
+
+def _by_events(runner: CallRunner) -> tuple[_Account, int]:
+    """Account of a call whose own launches were timed between events, or whose work was recorded on
+    the CPU device; and the launches in all calls so far.
+    """
+    device_ns = _profiled(runner, 0)
+    seen, total = _launches(runner.candidate, runner.time_limit_s(runner.candidate, 1))
+    # The launches include work that another stream did before the call began.
+    device_ns = max(device_ns, launch_records.busy_ns(seen))
+    whole = sum(each.work_bytes for each in seen)
+    own = sum(each.work_bytes for each in _own(seen))
+    covered = _share(own, whole) if whole else _share(_busy_ns(seen), device_ns)
+    return _Account("testimony", seen, device_ns, covered), total
+
+
+def _by_profiler(runner: CallRunner) -> tuple[_Account, int]:
+    """Account of the typical one of some calls under the driver's profiler, and the launches in all
+    calls so far.  Raises FailedError where the profiler fails.
+    """
+    everything_ns = _profiled(runner, _calls_to_profile(runner))
+    rows, total = _launches(runner.candidate, PROFILER_TIMEOUT_S)
+    seen = typical(rows)
+    computing = _computing(seen)
+    device_ns = launch_records.busy_ns(seen) if rows else max(0, everything_ns)
+    covered = _share(_busy_ns(seen), launch_records.busy_ns(computing))
+    return _Account("profiler", seen, device_ns, covered, computing), total
 
 
 def codes(runner: CallRunner) -> tuple[KernelCode, ...]:
