@@ -50,7 +50,7 @@ def _model(parameters: int) -> problem_spec.ProblemSpec:
     )
 
 
-MODELS = {"neo": _model(2_650_000_000), "opt": _model(1_320_000_000)}
+MODELS = {"neo": _model(2_650_000_000), "opt": _model(1_320_000_000), "mlp": _model(670_000_000)}
 
 
 class _Gpu:
@@ -117,6 +117,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         shared=nullcontext,
         shared_at_first=nullcontext,
         uncharged=SimpleNamespace(waiting=nullcontext),
+        favoured=nullcontext,
     )
     resources: Any = SimpleNamespace(
         device=device,
@@ -157,7 +158,9 @@ def _evaluate(resources: Any, gpu: _Gpu, model: str) -> bool:
 
 
 @pytest.mark.parametrize("made_up", [79.1, 139.8], indirect=True)
-@pytest.mark.parametrize("models", [["neo"] * 8, ["neo", "opt"] * 4, ["opt"] * 8])
+@pytest.mark.parametrize(
+    "models", [["neo"] * 8, ["neo", "opt"] * 4, ["opt"] * 8, ["mlp"] * 8, ["neo", "mlp"] * 4]
+)
 def test_models_that_wait_for_memory_do_not_fill_the_device(
     made_up: tuple[Any, _Gpu], models: list[str]
 ) -> None:
@@ -175,12 +178,20 @@ def test_a_model_that_fits_beside_what_is_there_is_made_once(made_up: tuple[Any,
     assert gpu.described == 1
 
 
+@pytest.mark.parametrize("made_up", [139.8], indirect=True)
+def test_a_model_of_8_gb_stays_while_its_evaluation_waits(made_up: tuple[Any, _Gpu]) -> None:
+    resources, gpu = made_up
+    with ThreadPoolExecutor(SLOTS) as pool:
+        assert all(pool.map(lambda model: _evaluate(resources, gpu, model), ["mlp"] * 8))
+    assert gpu.described == 8
+
+
 @pytest.mark.parametrize("made_up", [79.1], indirect=True)
 def test_models_that_stay_while_they_wait_lack_memory(
     made_up: tuple[Any, _Gpu], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The device is one on which the rule matters."""
-    monkeypatch.setattr(admission, "LARGE_BYTES", 1 << 40)
+    monkeypatch.setattr(admission, "KEPT_MODEL_SHARE", 1)
     monkeypatch.setattr(memory_budget, "SETTLING_S", 0.3)
     resources, gpu = made_up
     with ThreadPoolExecutor(SLOTS) as pool:

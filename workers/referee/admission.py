@@ -22,8 +22,11 @@ from workers.referee.session.fault_attribution import AttributeToProblem, Fault,
 from workers.sandbox import toolchain
 
 LARGE_BYTES = 1 << 30
-"""Bytes from which on the model of a later session is reserved before it is made, and a model is
-given up where its evaluation has to wait.
+"""Bytes from which on the model of a later session is reserved before it is made."""
+
+KEPT_MODEL_SHARE = 1 / 15
+"""Share of the memory for evaluations up to which a model, with its twin, stays while its
+evaluation waits for memory.  One of 8 GB takes six seconds to make (KernelBench 3/33).
 """
 
 FAVOURED_SHARE = 0.3
@@ -124,12 +127,13 @@ def reserve_beside_model(
     resident_bytes: int,
 ) -> bool:
     """Reserve memory for an evaluation whose reference has its model already; False, without any,
-    if it would have to wait and the model is large.
+    if it would have to wait and the model is too large to stay.
 
     Models of evaluations that wait for each other's memory, of 30 GB with their twins, would fill
     the device without any of them running (level 4 of KernelBench).
     """
-    waits = resident_bytes <= LARGE_BYTES
+    total_bytes = resources.memory_budget.total_bytes or math.inf
+    waits = resident_bytes <= KEPT_MODEL_SHARE * total_bytes
     try:
         reserve_memory(resources, progress, memory, need_bytes, resident_bytes, waits=waits)
     except NotAtOnceError:
