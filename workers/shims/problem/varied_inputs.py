@@ -61,7 +61,7 @@ is a mask, or classes.
 """
 
 
-Decided = dict[tuple["Variant", int], bool]
+Decided = dict[tuple[Variant, int], bool]
 """Decisions for a problem, by variant and by the index of a tensor among its inputs:
 True if the tensor is changed. They are remembered because a decision waits for the
 device twenty times for each tensor.
@@ -72,33 +72,30 @@ def applied(variant: Variant, value: Any, decided: Decided | None = None) -> Any
     """The inputs with a variant's change; draws from torch's seeded generator.
 
     `decided`: decisions known for the problem; new ones are added."""
-    changed = _applied(variant, value, {} if decided is None else decided, itertools.count())
+    known, places = {} if decided is None else decided, itertools.count()
+    changed = layout.mapped(lambda leaf: _applied(variant, leaf, known, places), value)
     return _with_crowded_classes(changed) if variant == Variant.RESAMPLED else changed
 
 
 def _applied(variant: Variant, value: Any, decided: Decided, places: Iterator[int]) -> Any:
-    if variant == Variant.OWN:
+    """A leaf of the inputs with a variant's change; `places`: indices of the tensors to come."""
+    if variant == Variant.OWN or not isinstance(value, torch.Tensor):
         return value
-    if isinstance(value, torch.Tensor):
-        place = next(places)
-        if (
-            not value.is_floating_point()
-            or not value.numel()
-            or not decided.get((variant, place), True)
-        ):
-            return value
-        changed = _changed(variant, computable(value)).to(value.dtype)
-        if variant in CHECKED and (variant, place) not in decided:
-            decided[variant, place] = input_domain.keeps_structure(value, changed)
-        return changed if decided.get((variant, place), True) else value
-    if isinstance(value, list | tuple):
-        return layout.remade(value, (_applied(variant, item, decided, places) for item in value))
-    if isinstance(value, dict):
-        return {key: _applied(variant, item, decided, places) for key, item in value.items()}
-    return value
+    place = next(places)
+    if (
+        not value.is_floating_point()
+        or not value.numel()
+        or not decided.get((variant, place), True)
+    ):
+        return value
+    changed = _changed(variant, computable(value)).to(value.dtype)
+    if variant in CHECKED and (variant, place) not in decided:
+        decided[variant, place] = input_domain.keeps_structure(value, changed)
+    return changed if decided.get((variant, place), True) else value
 
 
 def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
+    """The tensor with a variant's change.  Raises ValueError for a kind that is made elsewhere."""
     if variant in FACTORS:
         return x * _factor(variant, x)
     if variant == Variant.LOCAL:
@@ -119,17 +116,20 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return _spiked(x)
     if variant == Variant.SHRUNK:
         return _made_faint(x, SHRUNK_BITS)
+    if variant == Variant.NONFINITE:
+        return _with_special_values(x)
+    raise ValueError(f"expected a variant that depends on the inputs alone, got {variant.name}")
+
+
+def _with_special_values(x: torch.Tensor) -> torch.Tensor:
     changed = x.clone()
     if x.numel() >= 64:
-        places = (
-            torch.randperm(x.numel(), device=x.device)[:3] if x.numel() < 1 << 20 else _spread(x)
-        )
-        special = torch.tensor(
-            [float("nan"), float("inf"), float("-inf")], dtype=x.dtype, device=x.device
-        )
-        changed.view(-1)[places] = special
+        few = x.numel() < 1 << 20
+        places = torch.randperm(x.numel(), device=x.device)[:3] if few else _spread(x)
+        special = [math.nan, math.inf, -math.inf]
+        changed.view(-1)[places] = torch.tensor(special, dtype=x.dtype, device=x.device)
     elif x.numel() >= 4:
-        changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = float("nan")
+        changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = math.nan
     return changed
 
 
