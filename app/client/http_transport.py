@@ -151,9 +151,7 @@ class Remote:
         """A queued job at once, a running one within seconds."""
         query = "?for_all=true" if for_all else ""
         path = f"/v1/evaluations/{job_id}{query}"
-        # sent again after a lost answer, it withdraws no submission of another client
-        key = {"Idempotency-Key": str(ids.new_id())}
-        return JobState(self._call("DELETE", path, headers=key)["state"])
+        return JobState(self._call("DELETE", path, headers=_once())["state"])
 
     def submit_trajectory(
         self, request: Request, turns: Sequence[Turn], run: Run | None, label: str | None
@@ -228,7 +226,9 @@ class Remote:
 
     def _submit(self, batch: Sequence[Submission]) -> list[UUID]:
         items = [item_body(submission) for submission in batch]
-        told = self._call("POST", "/v1/evaluations:batch", {"items": items})["items"]
+        told = self._call("POST", "/v1/evaluations:batch", {"items": items}, headers=_once())[
+            "items"
+        ]
         for item in told:
             if item["error"] is not None:
                 where = f"request {item['index']}: " if len(batch) > 1 else ""
@@ -274,6 +274,13 @@ class Remote:
                 min(pause_s, left_s)
             )  # however long the server asks for: once more at the end of the patience
         raise AssertionError("unreachable")
+
+
+def _once() -> dict[str, str]:
+    """Header of a request that is sent again after a lost answer, and counts once: a withdrawal
+    takes no submission of another client, a submission keeps no job alive.
+    """
+    return {"Idempotency-Key": str(ids.new_id())}
 
 
 def _refusal(status: int, message: str, missing: Callable[[str], Exception]) -> Exception:

@@ -80,6 +80,10 @@ class Request:
     same problem.
     """
     workflow: str = "kernelbench"
+    sent_as: str = ""
+    """The sender's name of this submission: sent again under it, it is no further one among those
+    that share a job.
+    """
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

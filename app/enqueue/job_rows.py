@@ -136,6 +136,7 @@ def new_job(
         run_id=run_id,
         own_key=bool(request.idempotency_key),
         of_turn=request.of_turn,
+        sent_as=request.sent_as,
     )
 
 

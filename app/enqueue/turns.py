@@ -42,8 +42,13 @@ def enqueue_trajectory(
     attempts = [turn for turn in turns if turn.candidate is not None]
     name = run.name if run else request.run
     requests = [
-        replace(request, candidate=source_text.encode(turn.candidate or ""), run=name)
-        for turn in attempts
+        replace(
+            request,
+            candidate=source_text.encode(turn.candidate or ""),
+            run=name,
+            sent_as=f"{trajectory_id}/{number}" if trajectory_id else "",
+        )
+        for number, turn in enumerate(attempts)
     ]
     check(database, [replace(request, candidate=b"")])  # also where no turn has a candidate yet
     plans = planned(requests)
@@ -79,7 +84,8 @@ def enqueue_turn(
     requests = []
     if turn.candidate is not None:
         candidate = source_text.encode(turn.candidate)
-        requests = [replace(request, candidate=candidate, of_turn=True)]
+        sent_as = f"{trajectory_id} turn {turn.turn_index}"
+        requests = [replace(request, candidate=candidate, of_turn=True, sent_as=sent_as)]
     plans = planned(requests)
     check_devices(database, requests)
     with database.begin() as connection:

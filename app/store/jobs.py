@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.job import JobOptions, JobState
-from app.store import bulk, job_notifications, tables
+from app.store import bulk, job_notifications, submissions, tables
 
 SWEEP_LOCK = 0x5357454550
 """Advisory lock of the sweep: 'SWEEP'."""
@@ -48,6 +48,8 @@ class NewJob:
     """
     of_turn: bool = False
     """A turn rests on it: a known job has to be of the same problem."""
+    sent_as: str = ""
+    """The sender's name of this submission; sent again, it is no further one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,7 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
     `sent`: the caller sends the messages of new jobs after its commit.  A known job that failed by
     Assay's fault or was cancelled is queued again; one that waits or runs is shared from now on.
     """
+    named = submissions.first_seen(connection, [job.sent_as for job in new if job.sent_as])
     of_turns = any(job.of_turn for job in new)
     if of_turns:
         new = _of_own_problems(connection, new)
@@ -93,11 +96,11 @@ def add(connection: sa.Connection, new: Sequence[NewJob], *, sent: bool = False)
         before, new = new, _of_own_problems(connection, new)
         late = [job for job, was in zip(new, before, strict=True) if job != was]
         stored |= _insert(connection, late, sent=sent)
-    more = Counter(job.idempotency_key for job in new)
-    known = sorted(key for key in more if not stored[key].added)
+    more = Counter(job.idempotency_key for job in new if not job.sent_as or job.sent_as in named)
+    known = sorted({job.idempotency_key for job in new if not stored[job.idempotency_key].added})
     if known:
         own = {job.idempotency_key for job in new if job.own_key}
-        _share(connection, {key: more[key] for key in known if key not in own})
+        _share(connection, {key: more[key] for key in known if key in more and key not in own})
         _revive(connection, _key_in(known))
     return [stored[job.idempotency_key].row_id for job in new]
 
@@ -107,8 +110,8 @@ def _insert(
 ) -> dict[str, bulk.StoredRow]:
     """Idempotency key → row of its job, stored if it is new."""
     distinct = {job.idempotency_key: job for job in new}
-    submissions = Counter(job.idempotency_key for job in new)
-    rows = [_row(job, submissions[key]) for key, job in distinct.items()]
+    number = Counter(job.idempotency_key for job in new)
+    rows = [_row(job, number[key]) for key, job in distinct.items()]
     now = ("sent_at",) if sent else ()
     stored = bulk.insert_missing(
         connection, tables.jobs, rows, unique=("idempotency_key",), now=now
@@ -278,13 +281,13 @@ def counts(connection: sa.Connection) -> dict[JobState, int]:
     return {state: held.get(state, 0) for state in JobState}
 
 
-def _row(job: NewJob, submissions: int) -> dict[str, Any]:
+def _row(job: NewJob, number: int) -> dict[str, Any]:
     row = {
         **vars(job),
         "options": asdict(job.options),
-        "submissions": 1 if job.own_key else submissions,
+        "submissions": 1 if job.own_key else number,
     }
-    del row["own_key"], row["of_turn"]
+    del row["own_key"], row["of_turn"], row["sent_as"]
     return row
 
 

@@ -11,8 +11,9 @@ from celery import Celery
 
 from app import broker as brokers
 from app import enqueue
-from app.client import Client
+from app.client import Client, Submission
 from app.domain.job import JobState, Limits
+from app.domain.trajectory import Turn
 from app.settings import Settings
 from app.store import jobs, leases, tables
 from app.store.database import Database
@@ -26,6 +27,8 @@ from tests.integration.test_jobs import (
     row,
 )
 from tests.integration.web_app import served
+
+TRAJECTORY = UUID("01a22237-0000-7000-8000-000000000001")
 
 
 def test_a_queued_job_is_cancelled_at_once(database: Database, job_id: UUID) -> None:
@@ -171,25 +174,59 @@ def test_a_cancelled_job_is_queued_again_by_the_same_submission(
     assert must_claim(database, job_id).job.attempt == 1
 
 
+def losing_the_first_answer(client: Client) -> list[str]:
+    """The idempotency keys of the client's requests, the first of which is sent again."""
+    sent: list[str] = []
+    request = client._transport._http.request  # type: ignore[attr-defined]
+
+    def loses_the_first_answer(*arguments: Any, **options: Any) -> Any:
+        answer = request(*arguments, **options)
+        sent.append(options.get("headers", {}).get("Idempotency-Key", ""))
+        if len(sent) == 1:
+            raise urllib3.exceptions.ProtocolError("connection reset")
+        return answer
+
+    client._transport._http.request = loses_the_first_answer  # type: ignore[attr-defined]
+    return sent
+
+
 def test_a_withdrawal_that_is_sent_again_withdraws_one_submission(
     database: Database, broker: Celery, settings: Settings, job_id: UUID
 ) -> None:
     enqueue.enqueue(database, broker, [fakes.request(), fakes.request()])
     with served(settings) as url, Client(url=url) as client:
-        sent: list[str] = []
-        request = client._transport._http.request  # type: ignore[attr-defined]
-
-        def loses_the_first_answer(*arguments: Any, **options: Any) -> Any:
-            answer = request(*arguments, **options)
-            sent.append(options.get("headers", {}).get("Idempotency-Key", ""))
-            if len(sent) == 1:
-                raise urllib3.exceptions.ProtocolError("connection reset")
-            return answer
-
-        client._transport._http.request = loses_the_first_answer  # type: ignore[attr-defined]
+        sent = losing_the_first_answer(client)
         assert client.cancel(job_id) is JobState.QUEUED
     assert len(sent) == 2
     assert len(set(sent)) == 1
+    assert row(database, job_id).submissions == 2
+
+
+def test_a_submission_that_is_sent_again_after_a_lost_answer_counts_once(
+    database: Database, settings: Settings
+) -> None:
+    same = Submission(reference="class Model: ...", candidate="class ModelNew: ...")
+    with served(settings) as url, Client(url=url) as client:
+        sent = losing_the_first_answer(client)
+        first, second = client.submit_many([same, same])
+        assert len(sent) == 2
+        assert row(database, first.job_id).submissions == 2
+        client.submit_many([same])
+        assert row(database, second.job_id).submissions == 3
+
+
+def test_turns_that_are_sent_again_count_once(database: Database, broker: Celery) -> None:
+    turns = [Turn(messages=(), response="same", candidate="same") for _ in range(2)]
+    for _ in range(2):
+        enqueue.enqueue_trajectory(
+            database, broker, request=fakes.request(), turns=turns, trajectory_id=TRAJECTORY
+        )
     with database.begin() as connection:
-        [left] = connection.scalars(sa.select(tables.jobs.c.submissions))
-    assert left == 2
+        assert connection.scalar(sa.select(tables.jobs.c.submissions)) == 2
+    further = Turn(messages=(), response="same", candidate="same", turn_index=2)
+    for _ in range(2):
+        enqueue.enqueue_turn(
+            database, broker, trajectory_id=TRAJECTORY, request=fakes.request(), turn=further
+        )
+    with database.begin() as connection:
+        assert connection.scalar(sa.select(tables.jobs.c.submissions)) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -86,11 +87,16 @@ def submit(body: EvaluationBody) -> flask.Response:
     answers={202: BatchAnswer},
     refusals=(413, 429),
     large=True,
+    headers={KEY_HEADER: KEY_CHARACTERS},
 )
 def submit_batch(body: BatchBody) -> flask.Response:
     """Have up to 1,000 candidates evaluated.  Each item is an EvaluationBody and
     gets its own answer, in order.
+
+    With an Idempotency-Key the same batch, sent again after a lost answer, counts its submissions
+    once.
     """
+    batch_key = flask.request.headers.get(KEY_HEADER)
     requests: dict[int, Request] = {}
     items: list[dict[str, Any]] = [
         {"index": index, "accepted": None, "error": None} for index in range(len(body.items))
@@ -98,6 +104,8 @@ def submit_batch(body: BatchBody) -> flask.Response:
     for index, item in enumerate(body.items):
         try:
             request = as_request(one := decoded(item, EvaluationBody), one.idempotency_key)
+            if batch_key:
+                request = replace(request, sent_as=_own_key(f"batch {batch_key} {index}"))
             enqueue.check(request_context.database(), [request])
             requests[index] = request
         except RequestError as error:
