@@ -15,103 +15,20 @@ from workers.protocol.roundoff import FLOORS, computable, errors, is_inexact, un
 from workers.shims.problem.true_answer import NominalTypes, Widened, nominal
 
 MOVES = (
-    "clone",
-    "copy",
-    "cat",
-    "stack",
-    "gather",
-    "index",
-    "select",
-    "slice",
-    "where",
-    "masked",
-    "fill",
-    "zeros",
-    "ones",
-    "empty",
-    "full",
-    "arange",
-    "expand",
-    "repeat",
-    "roll",
-    "flip",
-    "sort",
-    "topk",
-    "max",
-    "min",
-    "relu",
-    "clamp",
-    "pad",
-    "scatter",
-    "embedding",
-    "neg",
-    "abs",
-    "round",
-    "floor",
-    "ceil",
-    "sign",
-    "rand",
-    "detach",
-    "lift",
-    "tril",
-    "triu",
-    "constant",
-    "scalar",
-    "unfold",
-    "one_hot",
-    "eye",
-    "dropout",
-    "trunc",
+    *("clone", "copy", "cat", "stack", "gather", "index", "select", "slice", "where", "masked"),
+    *("fill", "zeros", "ones", "empty", "full", "arange", "expand", "repeat", "roll", "flip"),
+    *("sort", "topk", "max", "min", "relu", "clamp", "pad", "scatter", "embedding", "neg"),
+    *("abs", "round", "floor", "ceil", "sign", "rand", "detach", "lift", "tril", "triu"),
+    *("constant", "scalar", "unfold", "one_hot", "eye", "dropout", "trunc"),
 )
 """Prefixes of the names of operations that do not round."""
 
 SUMS = (
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "addbmm",
-    "mv",
-    "addmv",
-    "dot",
-    "vdot",
-    "linear",
-    "sum",
-    "mean",
-    "cumsum",
-    "nansum",
-    "conv",
-    "cudnn",
-    "mkldnn",
-    "thnn",
-    "var",
-    "std",
-    "norm",
-    "linalg",
-    "native",
-    "prod",
-    "cumprod",
-    "logsumexp",
-    "softmax",
-    "log_softmax",
-    "avg_pool",
-    "adaptive",
-    "upsample",
-    "cdist",
-    "lstm",
-    "gru",
-    "rnn",
-    "scaled",
-    "trace",
-    "einsum",
-    "fft",
-    "grid",
-    "addr",
-    "logcumsumexp",
-    "renorm",
-    "cholesky",
-    "triangular",
-    "lu",
+    *("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "sum"),
+    *("mean", "cumsum", "nansum", "conv", "cudnn", "mkldnn", "thnn", "var", "std", "norm"),
+    *("linalg", "native", "prod", "cumprod", "logsumexp", "softmax", "log_softmax", "avg_pool"),
+    *("adaptive", "upsample", "cdist", "lstm", "gru", "rnn", "scaled", "trace", "einsum"),
+    *("fft", "grid", "addr", "logcumsumexp", "renorm", "cholesky", "triangular", "lu"),
 )
 """Prefixes of the names of operations that sum many terms.  If terms cancel, the error of a sum is
 as large as that of its terms, however small the sum.
@@ -123,21 +40,8 @@ arguments decides between two codes.
 """
 
 DECIDES = (
-    "round",
-    "floor",
-    "ceil",
-    "trunc",
-    "frac",
-    "fmod",
-    "remainder",
-    "sign",
-    "gt",
-    "ge",
-    "lt",
-    "le",
-    "bucketize",
-    "searchsorted",
-    "histc",
+    *("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "sign", "gt", "ge", "lt"),
+    *("le", "bucketize", "searchsorted", "histc"),
 )
 """Prefixes of the names of operations that decide between results.  Another formula for
 their argument, such as a shift before it is rounded down, errs by a rounding of the largest
@@ -154,6 +58,19 @@ SHIFT = 4.0
 
 TERMS = 2.0
 """Error that is added to a term, in roundings."""
+
+Call = Callable[[], Any]
+"""Function that makes a call on the same inputs each time and returns a private copy
+of the answer.
+"""
+
+DIFFER = 1e-3
+"""Share of an exact output's elements (integers, booleans) in which two calls of a
+reference may differ.
+"""
+
+REPEATS = 4
+"""Further answers from which the spread is measured."""
 
 
 class Perturbed(Widened):  # type: ignore[no-untyped-call]
@@ -267,19 +184,6 @@ def perturbed(
     generator = torch.Generator(device).manual_seed(seed)
     with torch.no_grad(), NominalTypes(), Perturbed(generator, scale, to):
         return model(*inputs)
-
-
-Call = Callable[[], Any]
-"""Function that makes a call on the same inputs each time and returns a private copy
-of the answer.
-"""
-
-DIFFER = 1e-3
-"""Share of an exact output's elements (integers, booleans) in which two calls of a
-reference may differ.
-"""
-
-REPEATS = 4
 
 
 def differs_by_rounding(first: Any, again: Any) -> bool:
