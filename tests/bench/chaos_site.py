@@ -30,7 +30,7 @@ HELPERS = {
     "zygote": ("workers.sandbox.zygote", "workers.shims.candidate"),
     "builders": ("workers.sandbox.zygote", "workers.shims.builder"),
     "stopwatch": ("workers.referee.host.stopwatch",),
-    "wakeful": ("workers.referee.host.core_waker",),
+    "core_waker": ("workers.referee.host.core_waker",),
 }
 """Processes that a referee starts, by words of their command lines."""
 

@@ -30,7 +30,7 @@ HELPERS = {
     "zygote": "workers.sandbox.zygote .* workers.shims.candidate",
     "builders": "workers.sandbox.zygote .* workers.shims.builder",
     "stopwatch": "workers.referee.host.stopwatch",
-    "wakeful": "workers.referee.host.core_waker",
+    "core_waker": "workers.referee.host.core_waker",
 }
 
 
@@ -68,7 +68,7 @@ def kill(pid: int) -> None:
     until(lambda: not is_running(pid))
 
 
-@pytest.mark.parametrize("which", ["builders", "stopwatch", "wakeful"])
+@pytest.mark.parametrize("which", ["builders", "stopwatch", "core_waker"])
 def test_a_helper_that_has_died_is_started_again_before_the_next_evaluation(
     device_referee: referee_client.RefereeClient, which: str
 ) -> None:

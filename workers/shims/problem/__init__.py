@@ -36,6 +36,7 @@ Inputs with values that the problem's distribution seldom has
     input_changes.py        scaled, negated, shuffled, with values that the reference names
     redrawn_inputs.py       those that are the same in every draw, drawn anew (blended_tables.py)
     iterated_inputs.py      those on which every step of an iteration tells
+    telling_inputs.py       those on which its last steps tell, found by trial
     aligned_inputs.py       rows in the order of a layer's weights
     local_changes.py        changes to a small part of a tensor
     input_domain.py         test whether changed inputs are in the problem's domain
