@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import time
-from types import TracebackType
 from typing import Any, Protocol
 
 from workers.sandbox import proc, warden, zygote
@@ -384,12 +383,7 @@ class ConfinedProcess:
     def __enter__(self) -> ConfinedProcess:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 

@@ -24,7 +24,6 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 
 from workers.protocol import control_channel
 from workers.protocol.control_channel import Command
@@ -230,12 +229,7 @@ class _Outer:
         }
         return effects.get(name, lambda: True)()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
 

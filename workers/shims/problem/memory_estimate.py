@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -76,11 +75,6 @@ class Peak:
             self._before = torch.cuda.memory_allocated()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if self._device.type == "cuda" and error is None:
             self.bytes = max(0, torch.cuda.max_memory_allocated() - self._before)
