@@ -208,12 +208,12 @@ class Account(Watching):  # type: ignore[no-untyped-call]
         _entered.append(self)
         if self._beyond:
             self._within.enter_context(self._traced())
-        super().__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Deactivate the mode."""
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        super().__exit__(*error)
         self._within.close()
         _entered.remove(self)
 

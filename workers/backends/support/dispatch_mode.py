@@ -5,8 +5,10 @@ operator writes.
 from __future__ import annotations
 
 import functools
+import sys
 import time
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,11 +23,27 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         """Without parameters of its own."""
         super().__init__()  # type: ignore[no-untyped-call]
+        self._eager = ExitStack()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """False: torch's compiler does not run in these processes."""
+        """False: torch's compiler is not in use while a mode is active."""
         return False
+
+    def __enter__(self) -> Self:
+        """Activate the mode.  What torch.compile has compiled, or would, runs operator by operator:
+        a mode sees none of the operators of compiled code, and a function that must be compiled as
+        a whole (`fullgraph=True`) fails under a mode.
+        """
+        if "torch._dynamo" in sys.modules:
+            self._eager.enter_context(torch.compiler.set_stance("force_eager"))
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Deactivate the mode."""
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._eager.close()
 
 
 class TimeLimit(Watching):  # type: ignore[no-untyped-call]
