@@ -166,6 +166,7 @@ def _record_run(kind: Any, recorder: Recorder) -> None:
         recorder.count(self.fn.__name__)
         return result
 
+    run.__module__, run.__qualname__ = original.__module__, original.__qualname__  # in messages
     kind.run = run
 
 
