@@ -85,7 +85,14 @@ class Benchmark:
     """Two sides with parameters, as after the last timed block."""
 
     def __init__(
-        self, folder: Path, *, guard: str = "pass", init: str = "pass", returned: str
+        self,
+        folder: Path,
+        *,
+        guard: str = "pass",
+        init: str = "pass",
+        returned: str,
+        problem: str = PROBLEM,
+        source: str = CANDIDATE,
     ) -> None:
         self.folder, self.raised, self.discarded = (
             folder,
@@ -94,14 +101,14 @@ class Benchmark:
         )
         self.process = Process(reference.Shim(self._scratch("reference")))
         handle: Any = ProcessHandle(self.process, torch.device("cpu"))  # type: ignore[arg-type]
-        handle.load_reference(PROBLEM.replace("GUARD", guard).encode(), "Model", 1)
+        handle.load_reference(problem.replace("GUARD", guard).encode(), "Model", 1)
         session = Session(handle, 1)
         self.spec = session.describe(init_seed(SEED), 1)
         arena = problem_spec.arena(self.spec, 2)
         session.share_arena(arena, arena.reference_bytes, 1)
         self.device_lock = DeviceLock(folder, "test")
-        source = CANDIDATE.replace("INIT", init).replace("RETURN", returned).encode()
-        self.job = Job(job_id=uuid4(), reference=b"", candidate=source, backend="torch")
+        code = source.replace("INIT", init).replace("RETURN", returned).encode()
+        self.job = Job(job_id=uuid4(), reference=b"", candidate=code, backend="torch")
         deadline = Deadline(60, 60)
         own = Session(self.candidate(0))
         load(own, self.job, session, self.spec, SEED, deadline, self.device_lock)
@@ -269,3 +276,46 @@ def test_nothing_but_these_is_changed_and_both_sides_get_the_same(tmp_path: Path
     assert {name for name, changed in differs.items() if changed} == {"norm.weight", "norm.bias"}
     assert benchmark.process.asked.count(control_channel.Command.REFIT) == 1
     assert benchmark.process.asked.count(control_channel.Command.DESCRIBE) == 1
+
+
+RECURRENCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate = nn.Parameter(RATE)
+
+    def forward(self, x):
+        keep, state = KEEP, torch.zeros_like(x[0])
+        for row in x[FIRST:]:
+            state = keep * state + (1 - keep) * row
+        return state
+
+def get_inputs():
+    return [torch.randn(80, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rate", "keep"),
+    [
+        ("torch.zeros(8)", "torch.sigmoid(self.rate)"),
+        ("torch.full((8,), 0.4)", "self.rate"),
+        ("torch.zeros(8)", "torch.exp(-torch.exp(self.rate))"),
+    ],
+)
+@pytest.mark.parametrize(("first", "right"), [(0, True), (40, False)])
+def test_steps_that_a_recurrence_forgets_count_with_other_rates(
+    tmp_path: Path, rate: str, keep: str, first: int, right: bool
+) -> None:
+    code = RECURRENCE.replace("RATE", rate).replace("KEEP", keep)
+    benchmark = Benchmark(
+        tmp_path,
+        problem=code.replace("FIRST", "0"),
+        source=code.replace("FIRST", str(first)).replace("Model", "ModelNew"),
+        returned="",
+    )
+    assert benchmark.spec.recurrent == ("rate",)
+    assert benchmark.reweigh().still_correct is right

@@ -23,6 +23,8 @@ functional = torch.nn.functional
         lambda x: x.softmax(-1),
         lambda x: x.log_softmax(-1),
         lambda x: x.logsumexp(-1),
+        torch.nn.functional.softplus,
+        torch.nn.functional.logsigmoid,
         lambda x: (x @ x.T / 32).softmax(-1),
         lambda x: functional.cross_entropy(x, torch.zeros(64, dtype=torch.long)),
         lambda x: functional.softmin(torch.cdist(x, -x), -1),

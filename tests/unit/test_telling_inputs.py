@@ -43,12 +43,12 @@ def _remembered(x: torch.Tensor) -> torch.Tensor:
 
 
 def _system() -> list[torch.Tensor]:
-    return [4 * torch.eye(32) + torch.rand(8, 32, 32) / 32, torch.randn(8, 32, 4)]
+    return [4 * torch.eye(16) + torch.rand(8, 16, 16) / 16, torch.randn(8, 16, 4)]
 
 
 PROBLEMS: list[tuple[Callable[..., Any], Callable[[], list[torch.Tensor]], str]] = [
-    (_exponential, lambda: [torch.randn(32, 32) / 160], "far"),
-    (_leading, lambda: [torch.rand(4, 32, 32)], "close"),
+    (_exponential, lambda: [torch.randn(16, 16) / 80], "far"),
+    (_leading, lambda: [torch.rand(2, 24, 24)], "close"),
     (_swept, _system, "coupled"),
 ]
 
@@ -92,11 +92,11 @@ def test_loops_are_whole_again_afterwards() -> None:
 def test_some_matrices_of_a_batch_are_changed_or_all() -> None:
     torch.manual_seed(0)
     seen = set()
-    for _ in range(20):
+    for _ in range(40):
         x, sides = _system()
         given = telling_inputs.drawn(("coupled 8",), [x, sides])
         changed = [(a != b).flatten(1).any(1) for a, b in zip(given, (x, sides), strict=True)]
         assert torch.equal(*changed)
         seen.add(int(changed[0].sum()))
-    assert len(seen) == 2
-    assert max(seen) == 8
+    assert {4, 8} < seen
+    assert min(seen) < 4

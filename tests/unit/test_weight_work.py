@@ -79,3 +79,25 @@ def test_such_weights_are_among_those_that_a_probe_redraws() -> None:
     uses = constant_parameters.Uses(on_weights=("matrix",))
     assert constant_parameters.of(model, (), uses) == ("matrix",)
     assert constant_parameters.of(model) == ()
+
+
+class Averages(nn.Module):
+    """A recurrence with learned rates, and a scale for each step's row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = nn.Parameter(torch.zeros(8))
+        self.scales = nn.Parameter(torch.ones(40, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        keep, state = torch.sigmoid(self.rate), torch.zeros_like(x[0])
+        for row in x:
+            state = keep * state + row
+        return state * self.scales.sum()
+
+
+def test_parameters_that_set_what_a_state_keeps_are_named() -> None:
+    model, x = Averages(), torch.randn(40, 8)
+    with torch.no_grad(), WeightWork(model, [x]) as weights:
+        model(x)
+    assert weights.decays() == ("rate",)

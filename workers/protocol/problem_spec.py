@@ -131,7 +131,7 @@ def _microseconds(value: object) -> float:
     return float(value)
 
 
-def _is_square(node: Node | None) -> bool:
+def is_square(node: Node | None) -> bool:
     """Test whether a parameter is a square matrix."""
     shape = node["shape"] if node is not None and node["kind"] == "tensor" else []
     return len(shape) == 2 and shape[0] == shape[1]
@@ -188,8 +188,8 @@ class ProblemSpec:
     (workers/shims/problem/constant_parameters.py).
     """
     recurrent: tuple[str, ...] = ()
-    """Parameters that are square matrices used in every step of an iteration,
-    whatever their values.
+    """Parameters used in every step of an iteration, whatever their values: square matrices, and
+    factors that say how much of a state a step keeps.
     """
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
@@ -237,9 +237,7 @@ class ProblemSpec:
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[
                 :MAX_CONSTANTS
             ],
-            recurrent=tuple(
-                name for name in map(str, fields["recurrent"]) if _is_square(parameters.get(name))
-            ),
+            recurrent=tuple(name for name in map(str, fields["recurrent"]) if name in parameters),
             call_us=_microseconds(fields["call_us"]),
             work=ReferenceWork.checked(fields["work"]),
             peaks=Peaks.checked(fields["peaks"]),

@@ -19,6 +19,9 @@ SURVIVES = 10.0
 FADED, EXPLODED = 1e-3, 1e3
 """See `objections`."""
 
+VANISHED = 1e-9
+"""Size of an answer that says nothing in any case, in multiples of the usual one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSize:
@@ -39,7 +42,12 @@ def answer_size(values: torch.Tensor, expected: torch.Tensor) -> AnswerSize:
 
 
 def objections(
-    baseline: torch.Tensor, expected: torch.Tensor, before: AnswerSize, *, ceiling: bool = True
+    baseline: torch.Tensor,
+    expected: torch.Tensor,
+    before: AnswerSize,
+    *,
+    ceiling: bool = True,
+    floor: bool = True,
 ) -> list[str]:
     """Per call, the reason why the reference's answer to unusual inputs cannot be
     used; empty if it can.
@@ -47,15 +55,17 @@ def objections(
     The reference's own precision must be about as accurate as on usual inputs, and its answer of
     the same order of magnitude: relative to a vanished answer every rounding error is large, and an
     exploded one belongs to another problem.  `baseline`, `expected`: (calls, elements) of unusual
-    calls; `before`: the same output of a usual call; `ceiling`: limit the size of answers.
+    calls; `before`: the same output of a usual call; `ceiling`,
+    `floor`: limit the size of answers above, and below.
     """
     if not (baseline.is_floating_point() or baseline.is_complex()):
         return [""] * len(baseline)
-    floor = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
-    limit = SURVIVES * max(before.error, floor / CLOSE[0])
+    least_error = FLOORS.get(baseline.dtype, (0.0, 0.0))[0]
+    limit = SURVIVES * max(before.error, least_error / CLOSE[0])
     table = error_rows((baseline, expected), more=[root_mean_square(expected)])
     most = _most(before, ceiling=ceiling)
-    return [_objection(bad, l2, limit, here, before.rms, most) for l2, _, bad, here in table]
+    sizes = ((FADED if floor else VANISHED) * before.rms, most)
+    return [_objection(bad, l2, limit, here, before.rms, sizes) for l2, _, bad, here in table]
 
 
 def looks_usual(own: torch.Tensor, before: AnswerSize, *, ceiling: bool = True) -> bool:
@@ -79,8 +89,9 @@ def _most(before: AnswerSize, *, ceiling: bool) -> float:
 
 
 def _objection(
-    bad: float, l2: float, limit: float, here: float, usual_rms: float, most: float
+    bad: float, l2: float, limit: float, here: float, usual_rms: float, sizes: tuple[float, float]
 ) -> str:
+    """`sizes`: the least and the largest that an answer may have."""
     if bad or not math.isfinite(l2):
         return "the reference's answer is not finite in its own precision"
     if l2 > limit:
@@ -88,7 +99,7 @@ def _objection(
             f"the reference's own answer errs by {l2:.1e}, on the problem's own inputs by at most"
             f" {limit:.1e}"
         )
-    if here < FADED * usual_rms or here > most:
+    if not sizes[0] <= here <= sizes[1]:
         times = here / max(usual_rms, 1e-300)
         return (
             f"the reference's answer is {times:.1e} times as large as on the problem's own inputs"

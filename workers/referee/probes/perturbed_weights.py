@@ -10,7 +10,9 @@ address or a shape are gone as well.
 
 A contraction with random weights forgets its first steps, and a kernel that leaves them out is
 right.  So matrices that every step of the reference uses are replaced by orthogonal ones,
-which preserve their input.
+which preserve their input; and parameters by which every step multiplies a state, or
+from which it finds such factors, by others of all sizes, with some of which the state lasts: roots
+of values below one, and numbers beside others.
 
 A reference may work on its weights alone, by a spectral norm, say.  A candidate that keeps the
 result of its first call is right until they are trained; where that is a good part of the work, its
@@ -28,6 +30,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -39,7 +42,7 @@ from app.domain.output_checks import OutputCheck
 from app.domain.source_ablation import BY_SOURCE
 from workers.protocol import control_channel, layout, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
-from workers.protocol.roundoff import computable
+from workers.protocol.roundoff import computable, errors
 from workers.referee.comparison.correctness import Rule
 from workers.referee.probes.ablated_calls import COPIES, is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
@@ -65,6 +68,11 @@ FAR = 3.0
 sigmoid hides the terms behind it.
 """
 
+
+LASTING, ROOT = 4.0, 1 / 64
+"""Standard deviation of what is added to the parameters from which a step finds its factors: a
+sigmoid of three is 0.95; and the power of factors themselves.
+"""
 
 LARGER = 1.5
 """Factor on weights that are changed in place, besides SPREAD: a norm of the new ones differs."""
@@ -149,8 +157,7 @@ def _ask_renewed_model(
     )
     at_once = b"compile" not in context.job.candidate
     with context.resources.device_lock.shared():
-        _redraw(context.runner, context.spec, names, seed)
-        batch = _reference_answers(extra)
+        batch = _usable_answers(context, extra, names, seed)
         if built and at_once:
             outputs = _outputs(extra, lambda: extra.try_calls(batch))
             return outputs, _kernels_matter(extra, modes) if modes and _are_right(outputs) else None
@@ -245,9 +252,10 @@ def _redraw(
     seed: bytes,
     *,
     larger: bool = False,
+    lasting: bool = False,
 ) -> None:
     """Write other values for these parameters into both arenas.  `larger`: values that differ in
-    size as well, and no orthogonal ones.
+    size as well, and no orthogonal ones; `lasting`: factors with which a state lasts.
     """
     region = runner.arena.parameters
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
@@ -265,8 +273,10 @@ def _redraw(
         redrawn = torch.where(values.abs() <= SMALL, noise, moved)
         if larger:
             redrawn *= LARGER
-        elif name in spec.recurrent:
+        elif name in spec.recurrent and problem_spec.is_square(leaf):
             redrawn = _orthogonal(values, generator)
+        elif name in spec.recurrent and lasting:
+            redrawn = _lasting(values, noise)
         values.copy_(redrawn)
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
@@ -279,9 +289,37 @@ def _orthogonal(values: torch.Tensor, generator: torch.Generator) -> torch.Tenso
     return torch.linalg.qr(drawn).Q.reshape(-1).to(values.dtype)  # type: ignore[no-any-return]
 
 
-def _reference_answers(extra: CallRunner) -> Batch:
+def _lasting(values: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Roots of factors between zero and one; other values moved far to either side."""
+    if bool(((values > 0) & (values < 1)).all()):
+        return values.pow(ROOT)
+    return values + noise * (LASTING / SPREAD)
+
+
+def _usable_answers(
+    context: EvaluationContext, extra: CallRunner, names: tuple[str, ...], seed: bytes
+) -> Batch:
+    """One input set with answers to other weights: such that states last, if the reference is
+    accurate with them, else nearer ones.  Raises ReferenceFailedError, _UnusableWeightsError.
+    """
+    runner, spec = context.runner, context.spec
+    factors = {name for name in spec.recurrent if not problem_spec.is_square(spec.parameters[name])}
+    if not factors.isdisjoint(names):
+        region = runner.arena.parameters
+        weights = runner.reference.prefix[region.start : region.stop]
+        before = weights.clone()
+        _redraw(runner, spec, names, seed, lasting=True)
+        with suppress(_UnusableWeightsError):
+            return _reference_answers(extra, most=MOST_SPREAD)
+        weights.copy_(before)
+    _redraw(runner, spec, names, seed)
+    return _reference_answers(extra)
+
+
+def _reference_answers(extra: CallRunner, most: float = math.inf) -> Batch:
     """One input set whose expected outputs follow from the parameters that are in the reference's
-    arena.  Raises ReferenceFailedError, _UnusableWeightsError.
+    arena.  `most`: largest error of its own answer, in relative L2.  Raises ReferenceFailedError,
+    _UnusableWeightsError.
     """
     try:
         extra.reference.ask(Command.REFIT, REFERENCE_TIMEOUT_S)
@@ -292,6 +330,9 @@ def _reference_answers(extra: CallRunner) -> Batch:
     leaves = [computable(leaf) for leaf in (*expected, *baseline)]
     if leaves and not bool(torch.stack([torch.isfinite(leaf).all() for leaf in leaves]).all()):
         raise _UnusableWeightsError("with other weights the reference's own answer is not finite")
+    pairs = zip(map(computable, baseline), map(computable, expected), strict=True)
+    if most < math.inf and any(errors(own, right)[0] > most for own, right in pairs):
+        raise _UnusableWeightsError("with other weights the reference's own answer is inaccurate")
     return batch
 
 

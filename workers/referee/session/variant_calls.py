@@ -37,6 +37,9 @@ UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.LASTING, Variant.
 reach limits that other inputs do not.
 """
 
+SMALL = frozenset({Variant.SHRUNK})
+"""Kinds of unusual inputs to which an answer may be small: a square of them is."""
+
 
 def answer_sizes(truth: Truth) -> list[usual_answers.AnswerSize]:
     """Summary of each output of the first of some calls on the problem's own inputs."""
@@ -72,11 +75,12 @@ def _naming_the_inputs() -> Iterator[None]:
 def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
     few = runner.streams or runner.are_costly
     chosen = secrets.SystemRandom().sample(CHECKED, COSTLY_KINDS) if few else CHECKED
-    wanted = [kind for kind in chosen if kind not in CLOSER]
+    alone = {*CLOSER, *SMALL}
+    wanted = [kind for kind in chosen if kind not in alone]
     for start in range(0, len(wanted), runner.in_block):
         with runner.device_lock.shared():
             _try_some(runner, wanted[start : start + runner.in_block], before)
-    apart = [*(kind for kind in chosen if kind in CLOSER), *REACHED]  # with limits of their own
+    apart = [*(kind for kind in chosen if kind in alone), *REACHED]  # with limits of their own
     for start in range(0, len(apart), runner.in_block):
         # Few problems have any, so one request asks for all.
         with runner.device_lock.shared():
@@ -174,7 +178,8 @@ def _try_drawn(runner: CallRunner, batch: Batch, before: list[usual_answers.Answ
     is_close = Variant.REDRAWN in batch.variants  # compared more closely than nearness tells
     if ordered and not is_close and _are_near(runner, batch, before, ceiling=ceiling):
         return
-    objections, known = _objections(runner, batch, before, ceiling=ceiling)
+    floor = SMALL.isdisjoint(batch.variants)
+    objections, known = _objections(runner, batch, before, ceiling=ceiling, floor=floor)
     runner.record.excused += [
         f"{variant.name.lower()}: {objection}"
         for variant, objection in zip(batch.variants, objections, strict=True)
@@ -219,6 +224,7 @@ def _objections(
     before: list[usual_answers.AnswerSize],
     *,
     ceiling: bool = True,
+    floor: bool = True,
 ) -> tuple[list[str], Truth | None]:
     """Per input set, the reason why the reference's answer cannot be used; empty if it can.  Also
     the expected outputs, if those of all sets are in memory together.
@@ -230,7 +236,7 @@ def _objections(
         runner.yield_to_timers()
         truth = runner.truth([(batch, start, min(at_once, batch.slots - start))])
         per_output = [
-            usual_answers.objections(baseline, expected, each, ceiling=ceiling)
+            usual_answers.objections(baseline, expected, each, ceiling=ceiling, floor=floor)
             for expected, baseline, each in zip(*truth, before, strict=True)
         ]
         found += [next(filter(None, calls), "") for calls in zip(*per_output, strict=True)]

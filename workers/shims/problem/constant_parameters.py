@@ -54,7 +54,9 @@ class Uses(NamedTuple):
     """Uses of weights that a call does not show."""
 
     recurrent: tuple[str, ...] = ()
-    """Names of the matrices that every step of an iteration uses."""
+    """Names of the matrices that every step of an iteration uses, and of the parameters that set
+    how much of a state a step keeps.
+    """
     has_gates: bool = False
     """True if the model multiplies by a single zero."""
     on_weights: tuple[str, ...] = ()

@@ -273,10 +273,11 @@ class Problem:
         looked_up = self.by_cases
         operators = None if looked_up else trace.key(layout.values(outputs))
         on_weights = weights.names(counter.bytes)
+        recurrent = tuple(dict.fromkeys((*iterations.recurrent_names(model), *weights.decays())))
         return (
             {"work": replace(counter.work, on_weights=on_weights), "operators": operators},
             counter.convolves,
-            constant_parameters.Uses(iterations.recurrent_names(model), gates.found, on_weights),
+            constant_parameters.Uses(recurrent, gates.found, on_weights),
         )
 
     def _error_in_tf32(

@@ -1,7 +1,8 @@
-"""Size of the numbers of which a reference takes a softmax.
+"""Size of the numbers of which a reference takes a softmax, a softplus or a log-sigmoid.
 
 In single precision exp overflows above 88 and vanishes below −103.  A softmax subtracts the
-largest number of a row first; a candidate that omits this is right on smaller numbers.
+largest number of a row first, and a softplus is the identity on large ones; a candidate that omits
+this is right on smaller numbers.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ MOST_POSITIONS = 4096
 _SOFTMAXES = frozenset(
     {"aten::_log_softmax", "aten::_safe_softmax", "aten::_softmax", "aten::logsumexp"}
 )
+_SOFT_LIMITS = {"aten::softplus": 1, "aten::log_sigmoid_forward": -1}
+"""Functions of an element with exp of it, or of it negated."""
+
 _ATTENTION = "aten::_scaled_dot_product"
 
 
 def missed(name: str, args: Any, kwargs: Any) -> float | None:
     """Factor on the numbers of an operator with which exp of some overflows, or exp of a
-    whole row vanishes; None if that is so already, or if the operator is no softmax.
+    whole row vanishes; None if that is so already, or if the operator has no such exp.
     """
+    if name in _SOFT_LIMITS and args[0].numel():
+        return _factor(0.0, float((_SOFT_LIMITS[name] * args[0].detach().float()).amax()))
     if name in _SOFTMAXES:
         values, along = args[0], args[1]
     elif name.startswith(_ATTENTION):
@@ -45,7 +51,11 @@ def missed(name: str, args: Any, kwargs: Any) -> float | None:
     tops = tops[tops.isfinite()]
     if not tops.numel():
         return None
-    least, most = (float(each) for each in torch.aminmax(tops))
+    return _factor(*(float(each) for each in torch.aminmax(tops)))
+
+
+def _factor(least: float, most: float) -> float | None:
+    """Factor on the least and the largest of some maxima with which either is beyond its limit."""
     factors = [
         MARGIN * limit / top for limit, top in ((LARGEST, most), (LEAST, least)) if top * limit > 0
     ]

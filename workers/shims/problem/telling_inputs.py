@@ -5,7 +5,7 @@ that makes no more.  The loops of a reference (`for … in range(…)`) can be c
 several changes of its inputs are tried, and those are kept with which half or an eighth of
 the steps give another answer:
 
-* Far: 128 or 32 times as large, bounded or not.
+* Far: 128, 64 or 32 times as large, bounded or not.
 * Coupled: square matrices with larger elements beside the diagonal, and rows of others that differ
   little: sweeps over the diagonal then converge slowly, and to a vector of such rows.
 * Close: nearly diagonal matrices whose eigenvalues lie close, of the usual size, also where
@@ -49,9 +49,9 @@ MOST_KEPT = 2
 SEARCH_S = 20.0
 """Time limit in seconds for the search; changes that were not tried by then are left out."""
 
-IN_PART = 0.5
-"""Share of the calls in which only some matrices of a batch are changed: a candidate may look at
-others to tell how many steps it needs.
+IN_PART, FEW_OF_THESE = 2 / 3, 1 / 3
+"""Share of the calls in which only some matrices of a batch are changed, and of these in which few
+are: a candidate may look at others to tell how many steps it needs.
 """
 
 SHARED = 0.9
@@ -163,19 +163,32 @@ def applied(change: Change, inputs: list[Any]) -> list[Any]:
 
 
 def drawn(names: tuple[str, ...], inputs: list[Any]) -> list[Any]:
-    """The inputs with one of the named changes, in the same matrices of all tensors or in all;
-    draws from torch's seeded generator.
+    """The inputs with one of the named changes, in all matrices of a batch or in the same ones of
+    all tensors: half of them, or a few; draws from torch's seeded generator.
     """
     change = CHANGES[names[int(torch.randint(len(names), ()))]]
     if bool(torch.rand(()) > IN_PART):
         return applied(change, inputs)
+    are_few = bool(torch.rand(()) < FEW_OF_THESE)
     state = torch.get_rng_state()
 
     def in_some(x: torch.Tensor) -> torch.Tensor:
         torch.set_rng_state(state)
-        return local_changes.in_few_rows(x, change, whole=2) if x.dim() > 2 else change(x)
+        if x.dim() < 3:
+            return change(x)
+        return local_changes.in_few_rows(x, change, whole=2) if are_few else _in_half(x, change)
 
     return applied(in_some, inputs)
+
+
+def _in_half(x: torch.Tensor, change: Change) -> torch.Tensor:
+    """A batch with half of its matrices changed."""
+    along = next((dim for dim, size in enumerate(x.shape[:-2]) if size > 1), None)
+    if along is None:
+        return change(x)
+    size = x.shape[along]
+    chosen = torch.randperm(size)[: size // 2].to(x.device)
+    return x.index_copy(along, chosen, change(x.index_select(along, chosen)))
 
 
 def _scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
@@ -235,6 +248,7 @@ CHANGES: Mapping[str, Change] = {
     "close 1": functools.partial(_close, powers=1.0),
     "coupled 8": functools.partial(_coupled, factor=8.0),
     "far 128": functools.partial(_scaled, factor=128.0),
+    "far 64": functools.partial(_scaled, factor=64.0),
     "mixed": _mixed,
     "coupled 6": functools.partial(_coupled, factor=6.0),
     "far 32": functools.partial(_scaled, factor=32.0),

@@ -6,10 +6,14 @@ the time on an H200, and was right.  Where such work is a good part of the refer
 changes these weights in place and calls the same model again
 (workers/referee/probes/perturbed_weights.py).
 Below that part a candidate may prepare its weights in the first call, as packing them does.
+
+Parameters that set how long a recurrence remembers are found, too: its state is multiplied by the
+same numbers in every step, and these follow from parameters alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,9 +22,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from workers.backends.recording import library_work
 from workers.backends.support.dispatch_mode import Watching, written
+from workers.shims.problem.iterated_inputs import LEAST_REPEATS
 
 SHARE = 0.1
 """Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""
+
+_FACTORS = frozenset(f"aten::{name}" for name in ("addcmul", "addcmul_", "lerp", "mul", "mul_"))
+"""Operators that multiply element by element."""
 
 
 class WeightWork(Watching):  # type: ignore[no-untyped-call]
@@ -35,6 +43,8 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         super().__init__()
         self._alone = 0
         self._used: dict[str, None] = {}
+        self._steps: Counter[str] = Counter()
+        """Multiplications of what follows from inputs by what follows from a parameter alone."""
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
         self._given: Any = WeakIdKeyDictionary()
@@ -53,6 +63,10 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         """
         return tuple(self._used) if self._alone >= SHARE * max(1, total_bytes) else ()
 
+    def decays(self) -> tuple[str, ...]:
+        """Names of the parameters by which what follows from inputs is multiplied in many steps."""
+        return tuple(name for name, steps in self._steps.items() if steps >= LEAST_REPEATS)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
@@ -62,6 +76,8 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         if names and not is_given and (work := library_work.work_of(func, args, kwargs, result)):
             self._alone += work
             self._used |= names
+        if names and is_given and func._schema.name in _FACTORS:
+            self._steps.update(names.keys())
         for made in [*library_work.tensors([result]), *written(func, args, kwargs)]:
             if is_given:
                 self._given[made] = True
