@@ -29,7 +29,7 @@ OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
 
 NARROW = (
     "; products in TF32, which Triton's tl.dot takes for float32 unless input_precision is given,"
-    " or in half precision err by about as much"
+    " or in half precision err by about as much, and so do approximations of erf and tanh"
 )
 
 TF32 = (

@@ -112,7 +112,8 @@ def _hint(check: Mapping[str, Any]) -> str:
     if may_be_of_narrow_products(check["dtype"], relative):
         return (
             " Products in a narrower type err by about as much: half precision, or TF32, which"
-            ' Triton\'s tl.dot takes for float32 unless input_precision="ieee" is given.'
+            ' Triton\'s tl.dot takes for float32 unless input_precision="ieee" is given. So do'
+            " approximations of erf and tanh."
         )
     if relative < NEARLY:
         return (
