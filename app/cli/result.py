@@ -7,9 +7,15 @@ from uuid import UUID
 
 import click
 
-from app.cli import output, services, submit_options
+from app.cli import errors, output, services, submit_options
 from app.cli.number_range import NumberRange
+from app.client import Client
+from app.domain import problem_check
+from app.domain.job import JobState
+from app.domain.problem_check import CheckRow
+from app.domain.result import Result
 from app.settings import Settings
+from app.store import checks
 
 
 @click.command("result")
@@ -28,7 +34,8 @@ def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> N
     """Print the result of JOB.
 
     Exit code 0: passed and not a hack; 1: anything else that was measured, or not finished yet; 3:
-    the job failed by an infrastructure fault.
+    the job failed by an infrastructure fault.  A check of a problem (`assay problems check`) has no
+    result of its own: its line is printed, and kept on the problem's page.
 
     \b
     assay result 0199f3c2-… --wait 60
@@ -40,8 +47,21 @@ def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> N
             with suppress(TimeoutError):  # then the result says how far it is
                 client.wait([job_id], timeout_s=wait_s)
         result = client.results([job_id])[0]
-    if as_json:
+        check = _check(client, result)
+    if check is not None and not as_json:
+        click.echo(output.safe(f"check      {check.outcome}: {problem_check.line(check)}"))
+    elif as_json:
         output.json_out(result)
     else:
         output.out().print(output.details(result))
-    ctx.exit(submit_options.exit_code(result))
+    passed = check is not None and check.outcome == "passed"
+    ctx.exit(errors.OK if passed else submit_options.exit_code(result))
+
+
+def _check(client: Client, result: Result) -> CheckRow | None:
+    """The check that the job was, if it was one: it is finished, and has no evaluation."""
+    if result["state"] != JobState.FINISHED or result["status"] is not None:
+        return None
+    job_id = UUID(str(result["job_id"]))
+    with client.database.begin() as connection:
+        return checks.of_jobs(connection, [job_id]).get(job_id)

@@ -114,6 +114,8 @@ def test_every_problem_is_evaluated_against_itself_and_counts_among_no_attempts(
     assert check.row.memory is not None
     assert check.row.memory.input_bytes == check.row.memory.output_bytes == 64 * 64 * 4
     assert check.row.memory.parameter_bytes == (64 * 64 + 64) * 4
+    shown = CliRunner(env=settings.to_env()).invoke(cli.main, ["result", str(check.job_id)])
+    assert (shown.exit_code, "passed: L1/1_honest" in shown.stdout) == (0, True), shown.output
     app = create_app(settings)
     try:
         site = app.test_client()
