@@ -257,6 +257,14 @@ def test_an_answer_that_explodes_is_of_another_problem() -> None:
     ) == [""]
 
 
+def test_an_answer_to_far_smaller_inputs_may_be_faint() -> None:
+    usual = _exact()
+    before = usual_answers.answer_size(usual.float()[None], usual[None])
+    faint = torch.stack([usual / 1e6, usual / 1e12])
+    seen = usual_answers.objections(faint.float(), faint, before, floor=False)
+    assert [not each for each in seen] == [True, False]
+
+
 def test_the_rules_of_others_are_asked_call_by_call() -> None:
     right = torch.ones(2, 8)
     got = right.clone()
