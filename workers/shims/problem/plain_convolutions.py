@@ -8,7 +8,6 @@ So both are timed when the problem is described.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -28,37 +27,35 @@ _CONVOLUTION = torch.nn.modules.conv._ConvNd
 
 
 def are_faster(model: Any, inputs: list[Any], truth: Truth, device: torch.device) -> bool:
-    """Test whether the model's twin is faster without cuDNN; False where memory does not suffice.
-
-    `inputs`: those of a call, or of a piece of it.
+    """Test whether the model's twin is faster without cuDNN, which has computed it before; False
+    where memory does not suffice.  `inputs`: those of a call, or of a piece of it.
     """
     convolves = isinstance(model, torch.nn.Module) and any(
         isinstance(each, _CONVOLUTION) for each in model.modules()
     )
     if device.type != "cuda" or not convolves or truth is Truth.OWN:
         return False
-    usual = _least_s(_caller(model, inputs, truth, plain=False), device)
-    if usual < FROM_S:
+    [usual_s] = _times_s(model, inputs, truth, device, calls=1, plain=False)
+    if usual_s < FROM_S:
         return False
     try:
-        return _least_s(_caller(model, inputs, truth, plain=True), device) < GAIN * usual
+        times_s = _times_s(model, inputs, truth, device, calls=2, plain=True)
+        return min(times_s) < GAIN * usual_s
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
         return False
 
 
-def _caller(model: Any, inputs: list[Any], truth: Truth, *, plain: bool) -> Callable[[], object]:
-    twin = true_answer.twin(model, truth, plain=plain)
-    return lambda: true_answer.call(twin, true_answer.widened(inputs, truth), truth)
-
-
-def _least_s(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the faster of two calls."""
-    times_s = []
-    for _ in range(2):
+def _times_s(
+    model: Any, inputs: list[Any], truth: Truth, device: torch.device, *, calls: int, plain: bool
+) -> list[float]:
+    """Seconds of each of some calls of the model's twin."""
+    twin, found = true_answer.twin(model, truth, plain=plain), []
+    for _ in range(calls):
+        given = true_answer.widened(inputs, truth)
         settle(device)
         began = perf_counter()
-        call()
+        true_answer.call(twin, given, truth)
         settle(device)
-        times_s.append(perf_counter() - began)
-    return min(times_s)
+        found.append(perf_counter() - began)
+    return found
