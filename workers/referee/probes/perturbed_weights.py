@@ -170,15 +170,9 @@ def _extra_runner(context: EvaluationContext) -> CallRunner:
     deadline = Deadline(
         timeout_s, timeout_s, context.cancellation, context.resources.device_lock.uncharged
     )
-    return CallRunner(
-        context.runner.reference,
-        context.runner.candidate,
-        context.spec,
-        os.urandom(32),
-        deadline,
-        context.resources.device_lock,
-        _rule(context.runner.record.rule),
-        context.runner.quickest_s,
+    runner = context.runner
+    return context.further_calls(
+        runner.candidate, deadline, _rule(runner.record.rule), runner.quickest_s
     )
 
 
@@ -225,15 +219,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     handle = context.resources.candidate(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context) as (session, deadline):
-            extra = CallRunner(
-                context.runner.reference,
-                session,
-                context.spec,
-                os.urandom(32),
-                deadline,
-                context.resources.device_lock,
-                _rule(context.runner.record.rule),
-            )
+            extra = context.further_calls(session, deadline, _rule(context.runner.record.rule))
             first_calls.make_first(extra)
     except PROCESS_ERRORS as error:
         refused = isinstance(error, FailedError) and error.outcome is ReplyCode.CALL_FAILED
