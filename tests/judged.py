@@ -38,7 +38,11 @@ def checked(
         return found
     nearest = [leaf.clone() for leaf in got]
     leaves = equivalent_answers.find_equivalent(
-        twin, best, inputs, nearest, time.process_time() + equivalent_answers.look_s(nearest)
+        twin,
+        best,
+        inputs,
+        nearest,
+        time.process_time() + equivalent_answers.look_s(nearest, list(inputs)),
     )
     return [
         (

@@ -75,10 +75,12 @@ def test_memory_of_a_second_look_is_reserved_for_outputs_that_are_exact(tmp_path
     assert need(floats) == need(replace(floats, piece_rows=8))
 
 
-def test_a_look_at_a_large_answer_takes_longer() -> None:
-    few, many = (equivalent_answers.look_s([torch.zeros(n)]) for n in (1_000, 4_500_000))
+def test_a_look_at_a_large_answer_or_large_inputs_takes_longer() -> None:
+    small, large = [torch.zeros(1_000)], [torch.zeros(4_500_000)]
+    few = equivalent_answers.look_s(small, [*small, 1.5])
     assert few == pytest.approx(equivalent_answers.LOOK_S, rel=0.01)
-    assert many > few + 5.4
+    assert equivalent_answers.look_s(large, small) > few + 5.4
+    assert equivalent_answers.look_s(small, [large, None]) > few + 5.4, "the best of many"
 
 
 def test_no_dispatch_mode_imports_torchs_compiler() -> None:

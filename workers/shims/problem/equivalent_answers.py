@@ -46,9 +46,9 @@ NEAR = 4.0
 """Difference in roundings up to which two computed values count as equal."""
 
 LOOK_S, ELEMENT_S = 2.0, 1.5e-6
-"""Processor seconds for perturbing one answer, and for each of its elements: processor time, so
-that a busy host does not affect the result.  A quantised answer of 4.5 million elements takes 3 to
-5.4 s on a CPU.
+"""Processor seconds for perturbing one answer, and for each element of it and of its inputs, which
+may be far more (the best 8 of 192 experts for each token): processor time, so that a busy host does
+not affect the result.  A quantised answer of 4.5 million elements takes 3 to 5.4 s on a CPU.
 """
 
 SELECTIONS = (
@@ -176,9 +176,10 @@ def find_equivalent(
     return leaves
 
 
-def look_s(got: list[torch.Tensor]) -> float:
-    """Processor seconds for a look at an answer, one tensor per output."""
-    return LOOK_S + ELEMENT_S * sum(each.numel() for each in got)
+def look_s(got: list[torch.Tensor], inputs: list[Any]) -> float:
+    """Processor seconds for a look at an answer to these inputs, one tensor per output."""
+    tensors = [each for each in layout.values(inputs) if isinstance(each, torch.Tensor)]
+    return LOOK_S + ELEMENT_S * sum(each.numel() for each in (*got, *tensors))
 
 
 def merged(parts: Iterable[list[Leaf]]) -> list[Leaf]:

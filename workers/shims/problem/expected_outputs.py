@@ -82,7 +82,7 @@ def equivalent(
         return None
     inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
     got = session.arena.outputs.views(session.memory, slot)
-    until = time.process_time() + (0.0 if ties_only else equivalent_answers.look_s(got))
+    until = time.process_time() + (0.0 if ties_only else equivalent_answers.look_s(got, inputs))
     model = session.model if session.twin is None else session.twin
     rows = spec.piece_rows
     if rows is None:
