@@ -87,7 +87,9 @@ def ablate(
     suspected = right_on_old_memory or (
         at_stake and not found.still_correct and _wants_fresh_process(context, found, fast=fast)
     )
-    if suspected and _is_right_without_kernels(context, names):
+    # Memory of a fresh process is zero where kernels do not write.
+    tells = "zeros" not in context.runner.record.null_answers
+    if suspected and tells and _is_right_without_kernels(context, names):
         return replace(found, still_correct=True, reason=source_ablation.BY_SOURCE)
     return found
 
