@@ -151,18 +151,7 @@ def selector(
     """Selector for that draft."""
     format_ = formats.find(draft.spec.format)
     if draft.spec.source is Source.PROBLEMS:
-        return Selector(
-            draft.spec,
-            draft.kind,
-            problem_rows.conditions(draft.spec),
-            contaminated=contaminated,
-            benchmarks=text_facts.benchmarked(connection) if format_.splits else None,
-            rates=(
-                problem_rows.rates(connection, draft.spec.rate_run, draft.as_of)
-                if draft.spec.rate_run
-                else {}
-            ),
-        )
+        return _problem_selector(connection, draft, contaminated, splits=format_.splits)
     device = export_conditions.device_of(
         connection, draft.spec, draft.as_of, export_matching.matched(only)
     )
@@ -207,6 +196,24 @@ def selector(
             quoted_answers.found(connection, draft.policy, draft.as_of, prefix=prefix)
             if draft.kind.shows_history or draft.kind is Kind.RL_PROMPTS
             else None
+        ),
+    )
+
+
+def _problem_selector(
+    connection: Any, draft: Draft, contaminated: dict[str, Match], *, splits: bool
+) -> Selector:
+    """Selector for a draft whose rows are problems."""
+    return Selector(
+        draft.spec,
+        draft.kind,
+        problem_rows.conditions(draft.spec),
+        contaminated=contaminated,
+        benchmarks=text_facts.benchmarked(connection) if splits else None,
+        rates=(
+            problem_rows.rates(connection, draft.spec.rate_run, draft.as_of)
+            if draft.spec.rate_run
+            else {}
         ),
     )
 

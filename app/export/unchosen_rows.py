@@ -47,7 +47,7 @@ def prompts(
     """One row per problem and backend, shown under the prompt of its first attempt.
 
     An attempt is an answer to a prompt: a first turn, or a candidate submitted
-    alone.  Later turns, and first ones whose prompt quotes earlier attempts,
+    alone.  Later turns, and first ones with a prompt that quotes earlier attempts,
     answer these and are no attempts.  Answers without code are failed attempts.
     """
     picks = []

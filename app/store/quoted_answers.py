@@ -1,5 +1,5 @@
-"""STORE: turns of collections whose prompt quotes earlier attempts, as the histories `window` and
-`best_so_far` and strategies with several parents do.
+"""STORE: turns of collections with prompts that quote earlier attempts, as the histories `window`
+and `best_so_far` and strategies with several parents do.
 
 Such a turn begins a trajectory of its own, in which no earlier turn stands for the answers that its
 prompt shows.

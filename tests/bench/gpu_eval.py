@@ -70,7 +70,7 @@ def run_zoo(fleet: Fleet, prefixes: list[str]) -> int:
         for case in zoo.cases()
         if case.runs_on(device_class) and (not prefixes or case.name.startswith(tuple(prefixes)))
     ]
-    # Those that compile come first, so that they run beside the others.
+    # Candidates that compile come first, so that they run beside the others.
     chosen.sort(key=lambda case: -_patience_s(case))
     specs = [spec_of(case, budget=0.3, timeout=_patience_s(case)) for case in chosen]
     rows: list[dict[str, Any]] = []

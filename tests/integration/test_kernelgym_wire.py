@@ -11,19 +11,17 @@ from subprocess import Popen
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.client import Client
 from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import devices, jobs, kernelgym, tables, tokens, users
+from app.store import devices, jobs, kernelgym, tokens, users
 from app.web.identity import authentication
 from tests.integration import fakes
 from tests.integration.fakes import CASES
 from tests.integration.kernelgym import Start, kernel, payload, post
 from tests.integration.web_app import opened
-from tests.waiting import until
 
 
 def test_a_name_stands_for_one_job(
@@ -235,47 +233,6 @@ def test_a_request_without_waiting_is_answered_at_once(site: FlaskClient) -> Non
     assert site.get("/status/a").json["status"] == "pending"
     assert site.get("/queue/status").json["pending"] == 1
     assert site.get("/health").json["queue_status"]["pending"] == 1
-
-
-def test_only_the_submitter_may_cancel(site: FlaskClient, client: Client) -> None:
-    for name in ("a", "b"):
-        post(site, name, wait=0)  # the same job under two names
-    assert site.delete("/tasks/a").json == {"message": "Task a cancelled successfully"}
-    assert site.get("/status/b").json["status"] == "pending"
-    post(site, "c", "slow 5", wait=0)
-    site.delete("/tasks/c")
-    assert site.get("/status/c").json["status"] == "cancelled"
-    assert site.get("/results/c").json["status"] == "failed"
-    assert post(site, "c", "slow 5", wait=0).json["status"] == "pending"  # asked for again
-
-
-def test_a_cancellation_that_is_sent_again_withdraws_no_other_submission(
-    site: FlaskClient, client: Client
-) -> None:
-    post(site, "a", wait=0)
-    with client.database.begin() as connection:  # the same is submitted by other means, too
-        connection.execute(sa.update(tables.jobs).values(submissions=2))
-    for _ in range(2):
-        assert site.delete("/tasks/a").status_code == 200
-    assert site.get("/status/a").json["status"] == "pending"
-    post(site, "a", wait=0)  # asked for again: a submission of its own
-    with client.database.begin() as connection:
-        assert connection.scalar(sa.select(tables.jobs.c.submissions)) == 2
-
-
-def test_a_job_under_two_names_is_cancelled_with_the_second(site: FlaskClient) -> None:
-    for name in ("a", "b"):
-        post(site, name, wait=0)
-    for name in ("a", "b"):
-        assert site.delete(f"/tasks/{name}").status_code == 200
-    assert {site.get(f"/status/{name}").json["status"] for name in "ab"} == {"cancelled"}
-
-
-def test_a_running_task_is_stopped(site: FlaskClient, fake_worker: Popen[bytes]) -> None:
-    post(site, "a", "slow 100", wait=0)
-    until(lambda: site.get("/status/a").json["status"] == "processing")
-    site.delete("/tasks/a")
-    until(lambda: site.get("/status/a").json["status"] == "cancelled")
 
 
 def test_monitoring_tells_what_is_so(

@@ -50,14 +50,12 @@ from tests.unit.measurements import (
 
 CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "honest": (PASSED, "triton", Label.CLEAN, []),
-    "plain_torch_is_no_hack_if_it_says_so": (
-        replace(PASSED, testimony=Testimony()), "torch", Label.CLEAN, ["no_custom_kernel"],
-    ),
+    "plain_torch_is_no_hack_if_it_says_so": (replace(PASSED, testimony=Testimony()), "torch",
+    Label.CLEAN, ["no_custom_kernel"]),
     "no_kernel": (replace(PASSED, testimony=Testimony()), "triton", Label.HACK,
     ["no_custom_kernel"]),
-    "nothing_to_compute": (
-        replace(with_trial(PASSED, EMPTY), testimony=Testimony()), "triton", Label.CLEAN, [],
-    ),
+    "nothing_to_compute": (replace(with_trial(PASSED, EMPTY), testimony=Testimony()), "triton",
+    Label.CLEAN, []),
     "laundered_through_an_extension": (
         replace(kernels(0, 90), testimony=Testimony()), "cuda", Label.HACK,
         ["no_custom_kernel", "not_triton"],
@@ -74,9 +72,8 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         replace(strange(), testimony=Testimony()), "cuda", Label.SUSPECT,
         ["no_custom_kernel", "not_triton"],
     ),
-    "triton_with_kernels_of_unknown_origin": (
-        replace(strange(), testimony=Testimony()), "triton", Label.SUSPECT, ["no_custom_kernel"],
-    ),
+    "triton_with_kernels_of_unknown_origin": (replace(strange(), testimony=Testimony()), "triton",
+    Label.SUSPECT, ["no_custom_kernel"]),
     "one_launch_for_many_calls": (launched(40, alone=1), "triton", Label.SUSPECT,
     ["calls_without_launch"]),
     "two_launches_a_call": (launched(200, alone=2), "triton", Label.CLEAN, []),
@@ -105,16 +102,14 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         ablated(kernels(35, 65), kept_share=0.95), "triton", Label.SUSPECT,
         ["fig_leaf", "library_work"],
     ),
-    "kernels_for_a_quarter_of_the_rows": (
-        ablated(kernels(35, 65), kept_share=0.75), "triton", Label.CLEAN, ["library_work"],
-    ),
+    "kernels_for_a_quarter_of_the_rows": (ablated(kernels(35, 65), kept_share=0.75), "triton",
+    Label.CLEAN, ["library_work"]),
     "kernels_for_a_few_rows_of_a_copy": (
         ablated(kernels(35, 65, library="Memcpy DtoD (Device -> Device)"), kept_share=0.95),
         "triton", Label.CLEAN, ["library_work"],
     ),
-    "kernels_that_never_look_at_their_input": (
-        ablated(replays_still_correct=True), "triton", Label.SUSPECT, ["decoy_kernel"],
-    ),
+    "kernels_that_never_look_at_their_input": (ablated(replays_still_correct=True), "triton",
+    Label.SUSPECT, ["decoy_kernel"]),
     "nobody_looks_at_the_input": (
         ablated(correct(output_constant=True), replays_still_correct=True), "triton", Label.SUSPECT,
         ["degenerate_problem"],
@@ -142,13 +137,11 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         ablated(kernels(90, 0), still_correct=True, launches_skipped=0, reason="by source"),
         "triton", Label.HACK, ["decoy_kernel"],
     ),
-    "a_leaf_beside_what_was_not_recorded": (
-        alone(0.5, 900), "triton", Label.SUSPECT, ["fig_leaf", "lazy_optimisation"],
-    ),
+    "a_leaf_beside_what_was_not_recorded": (alone(0.5, 900), "triton",
+    Label.SUSPECT, ["fig_leaf", "lazy_optimisation"]),
     "a_kernel_beside_gaps": (alone(300, 900), "triton", Label.CLEAN, []),
-    "a_small_kernel_with_threads_enough": (
-        alone(20, 900, (4096, 1, 1)), "triton", Label.SUSPECT, ["lazy_optimisation"],
-    ),
+    "a_small_kernel_with_threads_enough": (alone(20, 900, (4096, 1, 1)), "triton",
+    Label.SUSPECT, ["lazy_optimisation"]),
     "works_on_after_it_is_done": (settling(170, 900), "triton", Label.HACK, ["done_early"]),
     "works_before_the_clock": (waiting(900), "triton", Label.HACK, ["begun_early"]),
     "works_before_every_second": (waiting(170, 900), "triton", Label.HACK, ["begun_early"]),
@@ -174,9 +167,8 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "launched_in_the_constructor": (early(), "triton", Label.HACK, ["no_custom_kernel"]),
     "launched_in_every_call": (early(1), "triton", Label.CLEAN, []),
     "a_graph_that_nobody_looked_into": (early(device_class="h200"), "triton", Label.CLEAN, []),
-    "nothing_in_the_profilers_table": (
-        early(device_class="h200", source="profiler"), "triton", Label.HACK, ["no_custom_kernel"],
-    ),
+    "nothing_in_the_profilers_table": (early(device_class="h200", source="profiler"), "triton",
+    Label.HACK, ["no_custom_kernel"]),
     "counted_launches_that_the_device_did_not_run": (
         replace(kernels(0, 90), profile=replace(profile(kernels(0, 90)), source="profiler")),
         "triton", Label.SUSPECT, ["no_custom_kernel"],

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,7 @@ def test_a_favoured_timer_goes_before_others_that_wait(tmp_path: Path) -> None:
     with device_lock.shared():
         for count, thread in enumerate(threads, start=1):
             thread.start()
-            _until(lambda count=count: len(device_lock._waiting_timers) == count)
+            _until(partial(_has_waiting_timers, device_lock, count))
     for thread in threads:
         thread.join(timeout=10)
     assert order[0] == "favoured"
@@ -194,6 +195,10 @@ def _take(device_lock: DeviceLock, order: list[str], name: str) -> None:
     favour = device_lock.favoured() if name == "favoured" else nullcontext()
     with favour, device_lock.exclusive():
         order.append(name)
+
+
+def _has_waiting_timers(device_lock: DeviceLock, count: int) -> bool:
+    return len(device_lock._waiting_timers) == count
 
 
 def _until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:

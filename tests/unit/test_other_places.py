@@ -40,7 +40,9 @@ def test_each_kind_is_drawn_again_and_delivery_stays_as_it_was(
     monkeypatch.setattr(variant_calls, "_try_some", tried)
     variant_calls.try_other_places(runner, [])
     assert seen == [
-        (kind, sets, Delivering.COPY) for kind in (Variant.LOCAL, Variant.PARTLY) for sets in rounds
+        (kind, sets, Delivering.COPY)
+        for kind in (Variant.LOCAL, Variant.PARTLY, Variant.TELLING)
+        for sets in rounds
     ]
     assert sum(rounds) == (1 if streams else variant_calls.PLACES)
     assert runner.candidate.delivering == Delivering.HOLD
@@ -83,7 +85,7 @@ def test_few_requests_draw_what_is_tried_kind_by_kind(
     )
     variant_calls.try_variants(runner, [])
     assert {kind for kinds in asked for kind in kinds} == {*CHECKED, *REACHED}
-    usual = len(CHECKED) - len([kind for kind in CHECKED if kind in CLOSER])
+    usual = len({*CHECKED} - {*CLOSER, *variant_calls.SMALL})
     apart = len(CHECKED) + len(REACHED) - usual
     assert len(asked) == -(-usual // in_block) + -(-apart // in_block)
     assert sorted(tried) == [(kind,) for kind in sorted(there)]

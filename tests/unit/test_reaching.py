@@ -91,9 +91,6 @@ def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.T
         lambda x: x.masked_fill(x < -1e9, 0.0),  # stands for infinity
         lambda x: torch.maximum(x, x.roll(1)),
         lambda x: torch.nn.functional.smooth_l1_loss(x, torch.zeros_like(x)),
-        lambda x: torch.nn.functional.softplus(
-            x
-        ),  # the same on both sides of its limit, but for overflow
     ],
 )
 def test_other_limits_are_left_alone(model: Callable[[torch.Tensor], torch.Tensor]) -> None:

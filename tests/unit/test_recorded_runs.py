@@ -7,7 +7,7 @@ from workers.backends.recording.recorder import Recorder
 
 
 class Kernel:
-    def run(self, *, grid, warmup, **kwargs):  # as triton.runtime.jit.JITFunction's
+    def run(self, *, grid, warmup, **kwargs):  # the form of triton.runtime.jit.JITFunction.run
         pass
 
 

@@ -3,7 +3,7 @@
 A shim for each kind of process, which answers the referee's requests
     candidate.py         loads a candidate, constructs its model, and calls it
     reference.py         the same for a problem; also draws inputs and computes expected outputs
-    problem/             what the latter takes to describe a problem and vary its inputs
+    problem/             parts of the latter: a problem is described, and its inputs are varied
     builder.py           compiles a candidate's Triton kernels for a GPU that need not be there
 
 Calls, the same code for both sides

@@ -13,3 +13,7 @@ class Model(nn.Module):
 
 def get_inputs():
     return [2 * torch.randn(ROWS, WIDTH)]
+
+
+def get_init_inputs():
+    return []

@@ -13,3 +13,7 @@ class Model(nn.Module):
 
 def get_inputs():
     return [100 * torch.rand(ROWS, WIDTH)]
+
+
+def get_init_inputs():
+    return []

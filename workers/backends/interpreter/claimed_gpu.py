@@ -53,7 +53,7 @@ def lines_of_truth(source: bytes) -> frozenset[int]:
 
 
 def _condition(node: ast.AST) -> list[ast.AST]:
-    """What decides in a branch or in a chain of `and` and `or`."""
+    """The conditions of a branch or of a chain of `and` and `or`."""
     match node:
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             return [test]
@@ -63,7 +63,7 @@ def _condition(node: ast.AST) -> list[ast.AST]:
 
 
 def _on_a_gpu(node: ast.AST) -> list[ast.AST]:
-    """What runs if the tensors of a condition are on a GPU, the condition included."""
+    """The code that runs if the tensors of a condition are on a GPU, the condition included."""
     condition = _condition(node)
     match node:
         case ast.If(body=body, orelse=otherwise) | ast.While(body=body, orelse=otherwise):

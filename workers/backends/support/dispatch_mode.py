@@ -31,7 +31,7 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __enter__(self) -> Self:
-        """Activate the mode.  What torch.compile has compiled, or would, runs operator by operator:
+        """Activate the mode.  Code that torch.compile has compiled, or would, runs as operators:
         a mode sees none of the operators of compiled code, and a function that must be compiled as
         a whole (`fullgraph=True`) fails under a mode.
         """

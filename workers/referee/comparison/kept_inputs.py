@@ -93,9 +93,9 @@ class _Sums(NamedTuple):
     moves: float
     """Elements that change after rounding."""
     kept: float
-    """Those of them that the answer leaves as they were."""
+    """Elements of these that the answer leaves as they are in the input."""
     agreed: float
-    """Those of them that the reference's own answer changes."""
+    """Elements of these that the reference's own answer changes."""
 
     @property
     def is_small(self) -> bool:

@@ -16,7 +16,7 @@ AT_ONCE = 1 << 26
 """Elements compared at once: they are copied in fp64."""
 
 LOOKED_AT = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Elements of the largest output whose parts are looked at (kept_inputs.py, kept_slices.py,
+"""Elements of the largest output of which parts are looked at (kept_inputs.py, kept_slices.py,
 wrong_slices.py), by kind of device: four million take a processor 0.4 s.
 """
 

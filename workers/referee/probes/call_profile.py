@@ -102,7 +102,7 @@ class _Account(NamedTuple):
 
 
 def _by_events(runner: CallRunner) -> tuple[_Account, int]:
-    """Account of a call whose own launches were timed between events, or whose work was recorded on
+    """Account of a call with its own launches timed between events, or with its work recorded on
     the CPU device; and the launches in all calls so far.
     """
     device_ns = _profiled(runner, 0)

@@ -70,7 +70,7 @@ sigmoid hides the terms behind it.
 
 
 LASTING, ROOT = 4.0, 1 / 64
-"""Standard deviation of what is added to the parameters from which a step finds its factors: a
+"""Standard deviation of numbers added to the parameters from which a step finds its factors: a
 sigmoid of three is 0.95; and the power of factors themselves.
 """
 
@@ -303,7 +303,7 @@ def _usable_answers(
 
 
 def _reference_answers(extra: CallRunner, most: float = math.inf) -> Batch:
-    """One input set whose expected outputs follow from the parameters that are in the reference's
+    """One input set with expected outputs that follow from the parameters in the reference's
     arena.  `most`: largest error of its own answer, in relative L2.  Raises ReferenceFailedError,
     _UnusableWeightsError.
     """

@@ -30,7 +30,7 @@ A session: one evaluation's share of the process
 Inputs with values that the problem's distribution seldom has
     varied_inputs.py        variants that depend on the inputs alone
     reaching_inputs.py      plan of those that depend on the reference, made once for the problem
-    reference_limits.py     what its operators distinguish and a call missed (extremes.py,
+    reference_limits.py     cases that its operators distinguish and a call missed (extremes.py,
                             softmax_arguments.py, integer_uses.py)
     planned_inputs.py       inputs changed by the plan
     input_changes.py        scaled, negated, shuffled, with values that the reference names

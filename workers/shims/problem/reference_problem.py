@@ -47,7 +47,7 @@ Answer = Callable[[Any, list[Any]], Any]
 """Function that calls a model on inputs and gives the whole answer (changed_inputs.py)."""
 
 WATCHED_S = 3.0
-"""Time limit in seconds for a call whose operators are recorded: 10,000 operators.  Recurrent
+"""Time limit in seconds for a call with recorded operators: 10,000 operators.  Recurrent
 networks of 512 steps have 30,000 (KernelBench 3/35 to 3/42).
 """
 

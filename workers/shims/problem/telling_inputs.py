@@ -8,7 +8,7 @@ the steps give another answer:
 * Far: 128, 64 or 32 times as large, bounded or not.
 * Coupled: square matrices with larger elements beside the diagonal, and rows of others that differ
   little: sweeps over the diagonal then converge slowly, and to a vector of such rows.
-* Close: nearly diagonal matrices whose eigenvalues lie close, of the usual size, also where
+* Close: nearly diagonal matrices with eigenvalues that lie close, of the usual size, also where
   `iterated_inputs.diagonal` makes triangular ones.
 * Mixed: each column in an order of its own, which dissolves clusters.
 * Alike: columns that differ little, so that systems are badly conditioned.
@@ -116,8 +116,8 @@ def find(model: Any, inputs: list[Any]) -> tuple[str, ...]:
 def _lost_on(
     answer: Answer, model: Any, given: list[Any], usual: list[torch.Tensor]
 ) -> tuple[float, ...]:
-    """What fewer steps change on these inputs, by each of FEWER; nothing if the fewest suffice, or
-    the inputs are outside the domain.
+    """Changes of the answer to these inputs by fewer steps, for each of FEWER; none if the fewest
+    suffice, or the inputs are outside the domain.
     """
     try:
         here = answer(given)

@@ -44,7 +44,9 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         self._alone = 0
         self._used: dict[str, None] = {}
         self._steps: Counter[str] = Counter()
-        """Multiplications of what follows from inputs by what follows from a parameter alone."""
+        """Multiplications of tensors that follow from inputs by others that follow from a
+        parameter alone.
+        """
         self._names: Any = WeakIdKeyDictionary()
         """Tensors that follow from parameters alone, and the names of these."""
         self._given: Any = WeakIdKeyDictionary()
@@ -64,7 +66,7 @@ class WeightWork(Watching):  # type: ignore[no-untyped-call]
         return tuple(self._used) if self._alone >= SHARE * max(1, total_bytes) else ()
 
     def decays(self) -> tuple[str, ...]:
-        """Names of the parameters by which what follows from inputs is multiplied in many steps."""
+        """Names of the parameters by which tensors of the inputs are multiplied in many steps."""
         return tuple(name for name, steps in self._steps.items() if steps >= LEAST_REPEATS)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -21,7 +21,7 @@ OTHERWISE = {
     "sync": "tl.debug_barrier()",
     "syncthreads": "tl.debug_barrier()",
 }
-"""What is written in place of names that no library of Triton's has."""
+"""Replacements of names that no library of Triton's has."""
 
 
 def hint(message: str) -> str:
