@@ -13,6 +13,7 @@ import workers
 from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol import problem_spec
 from workers.referee.session import memory_needs
+from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.shims.problem import equivalent_answers
 
 CODES = """
@@ -81,6 +82,12 @@ def test_a_look_at_a_large_answer_or_large_inputs_takes_longer() -> None:
     assert few == pytest.approx(equivalent_answers.LOOK_S, rel=0.01)
     assert equivalent_answers.look_s(large, small) > few + 5.4
     assert equivalent_answers.look_s(small, [large, None]) > few + 5.4, "the best of many"
+
+
+def test_a_look_ends_before_its_request_does() -> None:
+    """An answer of 82 million elements had 246 s, and a wrong one made the reference fail."""
+    huge = torch.empty(1 << 31, device="meta")
+    assert 5.4 < equivalent_answers.look_s([huge], [huge]) < REFERENCE_TIMEOUT_S / 2
 
 
 def test_no_dispatch_mode_imports_torchs_compiler() -> None:

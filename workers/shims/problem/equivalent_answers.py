@@ -51,6 +51,9 @@ may be far more (the best 8 of 192 experts for each token): processor time, so t
 not affect the result.  A quantised answer of 4.5 million elements takes 3 to 5.4 s on a CPU.
 """
 
+MOST_S = 20.0
+"""Most processor seconds for a look: the request ends after deadline.REFERENCE_TIMEOUT_S."""
+
 SELECTIONS = (
     "topk",
     "sort",
@@ -179,7 +182,8 @@ def find_equivalent(
 def look_s(got: list[torch.Tensor], inputs: list[Any]) -> float:
     """Processor seconds for a look at an answer to these inputs, one tensor per output."""
     tensors = [each for each in layout.values(inputs) if isinstance(each, torch.Tensor)]
-    return LOOK_S + ELEMENT_S * sum(each.numel() for each in (*got, *tensors))
+    elements = sum(each.numel() for each in (*got, *tensors))
+    return min(MOST_S, LOOK_S + ELEMENT_S * elements)
 
 
 def merged(parts: Iterable[list[Leaf]]) -> list[Leaf]:

@@ -146,12 +146,24 @@ class InputSlots:
             return planned_inputs.Plan()
         try:
             return reaching_inputs.plan(
-                session.model, lambda: self._problem.draw(session.draw), self._problem.device
+                session.model, lambda: self._examined(session), self._problem.device
             )
         except torch.OutOfMemoryError:
             raise
         except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
             return planned_inputs.Plan()
+
+    def _examined(self, session: Session) -> list[Any]:
+        """New inputs for the plan: those of the first piece, if the problem is computed in pieces.
+        Its rows are independent, so changes that tell there tell in the whole.
+        """
+        inputs, rows = self._problem.draw(session.draw), session.spec.piece_rows
+        if rows is None:
+            return inputs
+        found: list[Any] = layout.mapped(
+            lambda x: x.clone() if isinstance(x, torch.Tensor) else x, pieces.cut(inputs, rows, 0)
+        )
+        return found
 
     def _filled(self, session: Session, slots: range, variant: Variant, seed: bytes) -> str:
         """Fill some slots with a variant; returns the first reason why one of them is outside the

@@ -45,6 +45,7 @@ from workers.shims.problem import (
     input_domain,
     iterated_inputs,
     memory_estimate,
+    pieces,
     planned_inputs,
     redrawn_inputs,
     softmax_arguments,
@@ -63,8 +64,10 @@ LARGEST_FACTOR = 1e6
 BEYOND = 8.0
 """Multiple of a limit that scaled values reach."""
 
-LARGEST_BYTES = 64 << 20
-"""Largest size of the inputs of an examined problem, of which several copies are made."""
+LARGEST_BYTES = pieces.FROM_BYTES
+"""Largest size of examined inputs, of which several copies are made.  Of a larger problem a piece
+is examined, if its rows are independent; else nothing.
+"""
 
 ONE_SIDED_FACTORS = (8.0, 64.0)
 """Factors that are tried for operators that treat both signs differently, on values of one sign."""
@@ -74,8 +77,8 @@ UNANIMOUS_FACTORS = (64.0, 4096.0)
 
 
 def plan(model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
-    """Plan of changes for a problem.  `draw`: returns new inputs each time.  The model is not
-    changed.
+    """Plan of changes for a problem.  `draw`: returns new inputs each time, of a call or of a piece
+    (pieces.py).  The model is not changed.
     """
     inputs = draw()
     if memory_estimate.tensor_bytes(inputs) > LARGEST_BYTES:
