@@ -53,11 +53,16 @@ def test_only_models_with_convolutions_on_a_gpu_are_timed() -> None:
     assert not _are_faster(torch.nn.Linear(4, 4))
 
 
-def test_a_lack_of_memory_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError(), RuntimeError("not implemented for 'Double'")]
+)
+def test_a_failure_without_cudnn_is_no_reason_to_fail(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     class Large(Convolution):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             if not torch._C._get_cudnn_enabled():
-                raise torch.OutOfMemoryError
+                raise error
             return super().forward(x)
 
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)

@@ -28,7 +28,8 @@ _CONVOLUTION = torch.nn.modules.conv._ConvNd
 
 def are_faster(model: Any, inputs: list[Any], truth: Truth, device: torch.device) -> bool:
     """Test whether the model's twin is faster without cuDNN, which has computed it before; False
-    where memory does not suffice.  `inputs`: those of a call, or of a piece of it.
+    where memory does not suffice, or PyTorch has no such convolution.  `inputs`: those of a call,
+    or of a piece of it.
     """
     convolves = isinstance(model, torch.nn.Module) and any(
         isinstance(each, _CONVOLUTION) for each in model.modules()
@@ -43,6 +44,8 @@ def are_faster(model: Any, inputs: list[Any], truth: Truth, device: torch.device
         return min(times_s) < GAIN * usual_s
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
+        return False
+    except Exception:  # noqa: BLE001 (each operation has its own way to say that it lacks a form)
         return False
 
 
