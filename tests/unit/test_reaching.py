@@ -41,7 +41,8 @@ def test_a_plan_that_memory_ran_out_for_is_made_again(
         return found[0]
 
     monkeypatch.setattr(reaching_inputs, "plan", plan)
-    session: Any = SimpleNamespace(model=None, draw=None)
+    spec = SimpleNamespace(work=reaching_inputs.NO_WORK)
+    session: Any = SimpleNamespace(model=None, draw=None, spec=spec)
     slots = InputSlots(problem)
     problem._sole = False
     with pytest.raises(torch.OutOfMemoryError):
@@ -50,27 +51,6 @@ def test_a_plan_that_memory_ran_out_for_is_made_again(
     found.insert(0, torch.OutOfMemoryError("CUDA out of memory"))
     problem._sole = True
     assert InputSlots(problem)._planned(session) == Plan()
-
-
-@pytest.mark.parametrize("rows", [None, 16])
-def test_a_piece_is_examined_of_a_problem_that_is_computed_in_pieces(
-    tmp_path: Path, rows: int | None
-) -> None:
-    """Inputs of a gigabyte would not be examined at all."""
-    (tmp_path / "reference.py").write_text("")
-    problem, seen = Problem(tmp_path, CPU), []
-
-    def model(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        seen.append((x.shape, x.untyped_storage().nbytes(), weight.shape))
-        return torch.clamp(x @ weight, -500, 500)
-
-    draw = lambda: [_normal(), torch.eye(32)]  # noqa: E731
-    session: Any = SimpleNamespace(model=model, draw=draw, spec=SimpleNamespace(piece_rows=rows))
-    plan = InputSlots(problem)._planned(session)
-    assert Variant.REACHING in plan.kinds
-    size = rows or 64
-    assert {each[:2] for each in seen} == {((size, 32), size * 32 * 4)}
-    assert {each[2] for each in seen} == {(32, 32)}
 
 
 @pytest.mark.parametrize(

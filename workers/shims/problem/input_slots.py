@@ -146,7 +146,10 @@ class InputSlots:
             return planned_inputs.Plan()
         try:
             return reaching_inputs.plan(
-                session.model, lambda: self._examined(session), self._problem.device
+                session.model,
+                lambda: self._examined(session),
+                self._problem.device,
+                session.spec.work,
             )
         except torch.OutOfMemoryError:
             raise

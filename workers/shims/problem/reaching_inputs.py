@@ -39,6 +39,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
+from workers.protocol.reference_work import ReferenceWork
 from workers.shims.problem import (
     aligned_inputs,
     input_changes,
@@ -55,6 +56,8 @@ from workers.shims.problem.input_changes import Scaling
 from workers.shims.problem.planned_inputs import ITERATED, Plan
 from workers.shims.problem.reference_limits import Limits
 from workers.shims.problem.reference_session import call
+
+NO_WORK = ReferenceWork()
 
 ATTEMPTS = 3
 """Factors that are tried, each four times as large as the one before."""
@@ -76,9 +79,14 @@ UNANIMOUS_FACTORS = (64.0, 4096.0)
 """Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
 
 
-def plan(model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Plan:
+def plan(
+    model: Any,
+    draw: Callable[[], list[Any]],
+    device: torch.device,
+    work: ReferenceWork = NO_WORK,
+) -> Plan:
     """Plan of changes for a problem.  `draw`: returns new inputs each time, of a call or of a piece
-    (pieces.py).  The model is not changed.
+    (pieces.py); `work`: that of a call.  The model is not changed.
     """
     inputs = draw()
     if memory_estimate.tensor_bytes(inputs) > LARGEST_BYTES:
@@ -88,7 +96,7 @@ def plan(model: Any, draw: Callable[[], list[Any]], device: torch.device) -> Pla
         missed, _ = _missed(model, given)
     others = draw()
     same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
-    fixed = redrawn_inputs.standing(model, inputs, same, device)
+    fixed = redrawn_inputs.standing(model, inputs, same, device, work)
     scaling = _scaling(model, inputs, missed)
     found = Plan(
         scaling=scaling,

@@ -26,14 +26,18 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
+from workers.protocol.reference_work import ReferenceWork
 from workers.shims.problem import blended_tables, input_domain, local_changes, memory_estimate
 from workers.shims.problem.reference_session import call
 
 REDRAWN_BYTES = 64 << 20
-"""Largest size of inputs that are redrawn on a GPU.  They are tried on the CPU
-first: there an index out of range raises, while on a GPU it ends the process and
-every evaluation of the problem.
+"""Size of inputs on a GPU up to which integers are redrawn whatever the reference does with them.
+They are tried on the CPU first: there an index out of range raises, while on a GPU it ends the
+process and every evaluation of the problem.
 """
+
+HOST_FLOPS, HOST_BYTES = 20_000_000_000, 4 << 30
+"""Work of a call up to which larger ones are tried, too: some seconds of one core."""
 
 TURNED, TURNED_IN_PART = 1 / 8, 1 / 2
 """Shares of the elements of a mask of equal values, or of a part of it, that are inverted."""
@@ -304,15 +308,20 @@ RELATIONS = (_are_apart, _lie_before)
 
 
 def standing(
-    model: Any, inputs: list[Any], some: frozenset[int], device: torch.device
+    model: Any,
+    inputs: list[Any],
+    some: frozenset[int],
+    device: torch.device,
+    work: ReferenceWork,
 ) -> frozenset[int]:
     """Indices, among these of leaves, that may be redrawn: all, if the reference runs on
     all of them redrawn, with an answer of the same shapes; else each on which it runs alone.
-    Integers are tried on the CPU: there an index out of range raises.
+    Integers are tried on the CPU: there an index out of range raises.  `work`: that of a call.
     """
     leaves = list(layout.values(inputs))
     is_moved = device.type != "cpu" and any(_may_be_index(leaves[at]) for at in some)
-    if not some or (is_moved and memory_estimate.tensor_bytes(inputs) > REDRAWN_BYTES):
+    is_large = memory_estimate.tensor_bytes(inputs) > REDRAWN_BYTES
+    if not some or (is_moved and is_large and not _is_light(work)):
         return frozenset()
     twin, leaves = on_host(model, inputs, device) if is_moved else (model, leaves)
     given = with_leaves(inputs, leaves)
@@ -336,6 +345,12 @@ def standing(
         if stands(some)
         else frozenset(at for at in some if len(some) > 1 and stands(frozenset({at})))
     )
+
+
+def _is_light(work: ReferenceWork) -> bool:
+    """Test whether the host does this work in some seconds; False for unknown work."""
+    is_known = bool(work.rest_operators or work.products)
+    return is_known and (work.flops or 0) <= HOST_FLOPS and work.rest_bytes <= HOST_BYTES
 
 
 def on_host(model: Any, inputs: list[Any], device: torch.device) -> tuple[Any, list[Any]]:
