@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from workers.shims.problem import plain_convolutions, true_answer
+from workers.shims.problem import plain_convolutions, reference_session, true_answer
 from workers.shims.problem.true_answer import Truth
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
@@ -34,8 +34,8 @@ def _are_faster(model: torch.nn.Module, device: torch.device = GPU) -> bool:
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_convolutions, "settle", lambda _: None)
-    monkeypatch.setattr(plain_convolutions, "perf_counter", lambda: clock_s[0])
+    monkeypatch.setattr(reference_session, "settle", lambda _: None)
+    monkeypatch.setattr(reference_session, "perf_counter", lambda: clock_s[0])
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,14 @@ def same_nonfinite(got: torch.Tensor, own: torch.Tensor) -> bool:
         return True
     found = []
     for each in parts(got, own):
-        x, r = map(computable, each)
-        finite = torch.isfinite(x) & torch.isfinite(r)
-        found.append((finite | (x == r) | (torch.isnan(x) & torch.isnan(r))).all())
+        finite, same = _finite_and_same(*map(computable, each))
+        found.append((finite | same).all())
     return bool(torch.stack(found).all())
+
+
+def _finite_and_same(x: torch.Tensor, r: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Masks of the elements that are finite in both, and of those that are equal, NaN to NaN."""
+    return torch.isfinite(x) & torch.isfinite(r), (x == r) | (torch.isnan(x) & torch.isnan(r))
 
 
 def _are_finite(row: Sequence[float], pairs: int) -> bool:
@@ -145,8 +149,7 @@ def _partial_sums(
     difference = x - r
     bad = []
     if careful:
-        finite = torch.isfinite(r) & torch.isfinite(x)
-        same = (x == r) | (torch.isnan(x) & torch.isnan(r))
+        finite, same = _finite_and_same(x, r)
         # The fp64 reference may be finite where its own type overflows; infinity is
         # the right answer there.
         overflow = torch.isinf(x) & torch.isfinite(r) & (r.abs() > torch.finfo(got.dtype).max)

@@ -5,8 +5,8 @@ whether memory holds its twin.
 from __future__ import annotations
 
 import copy
+import functools
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from workers.protocol import layout, problem_spec
 from workers.shims import weights
 from workers.shims.problem import rounding
-from workers.shims.problem.reference_session import call, settle
+from workers.shims.problem.reference_session import call, seconds
 from workers.shims.problem.true_answer import Truth
 
 COPIES = 4
@@ -70,12 +70,7 @@ def fastest_us(model: Any, given: Callable[[], list[Any]], device: torch.device)
     """
     times_s: list[float] = []
     while len(times_s) < TIMED_CALLS and sum(times_s) < TIMED_S:
-        inputs = given()
-        settle(device)
-        began = time.perf_counter()
-        call(model, inputs)
-        settle(device)
-        times_s.append(time.perf_counter() - began)
+        times_s.append(seconds(device, functools.partial(call, model, given())))
     return min(times_s) * 1e6
 
 

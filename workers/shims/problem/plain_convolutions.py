@@ -8,13 +8,13 @@ So both are timed when the problem is described.
 
 from __future__ import annotations
 
-from time import perf_counter
+import functools
 from typing import Any
 
 import torch
 
 from workers.shims.problem import true_answer
-from workers.shims.problem.reference_session import settle
+from workers.shims.problem.reference_session import seconds
 from workers.shims.problem.true_answer import Truth
 
 FROM_S = 5e-3
@@ -56,9 +56,5 @@ def _times_s(
     twin, found = true_answer.twin(model, truth, plain=plain), []
     for _ in range(calls):
         given = true_answer.widened(inputs, truth)
-        settle(device)
-        began = perf_counter()
-        true_answer.call(twin, given, truth)
-        settle(device)
-        found.append(perf_counter() - began)
+        found.append(seconds(device, functools.partial(true_answer.call, twin, given, truth)))
     return found

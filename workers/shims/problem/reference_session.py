@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -91,6 +92,15 @@ def settle(device: torch.device) -> None:
     """Wait until the device has done all queued work, before the referee reads the results."""
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def seconds(device: torch.device, work: Callable[[], object]) -> float:
+    """Seconds that some work takes, with everything that it queues on the device."""
+    settle(device)
+    began = perf_counter()
+    work()
+    settle(device)
+    return perf_counter() - began
 
 
 def keep_little(device: torch.device) -> bool:
