@@ -4,14 +4,19 @@ that is a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from celery import Celery
 
+from app import broker as brokers
+from app import export as exporting
 from app.collect import calls, start
 from app.collect.advance import advance
 from app.domain.collection import spec as specs
@@ -27,10 +32,15 @@ from app.domain.collection.call import (
 )
 from app.domain.collection.spec import CollectionSpec
 from app.domain.job import Limits
+from app.domain.problem import Problem
 from app.domain.verdict import Label
-from app.store import evaluations, jobs, leases, tables
+from app.embedded import Services
+from app.export import verify
+from app.settings import Settings
+from app.store import endpoints, evaluations, jobs, leases, problems, tables
 from app.store.collection import lifecycle, trees
 from app.store.database import Database
+from tests.conftest import fresh
 from tests.integration import dataset_seed
 from tests.integration.fakes import incorrect, profiled
 
@@ -143,3 +153,32 @@ class Site:
     def rows(self, name: str) -> list[Any]:
         with self.database.begin() as connection:
             return list(connection.execute(sa.select(tables.metadata.tables[name])))
+
+
+@contextmanager
+def opened(services: Services, model: Model) -> Iterator[tuple[Site, Settings]]:
+    """A site in a database of its own, with the endpoint LOCAL and one problem."""
+    with fresh(services) as settings:
+        assert settings.database_url is not None
+        assert settings.broker_url is not None
+        database, broker = Database(settings.database_url), brokers.make_app(settings.broker_url)
+        with database.begin() as connection:
+            endpoints.add(connection, LOCAL)
+            problems.add(
+                connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")]
+            )
+        yield Site(database, broker, model), settings
+        broker.close()
+        database.dispose()
+
+
+def exported(site: Site, out: Path, **options: Any) -> list[dict[str, Any]]:
+    """Rows of the training part of a dataset, which verifies."""
+    spec = exporting.spec_of({"val_fraction": 0.0} | options)
+    exporting.export(site.database, spec, out)
+    assert verify(out) == []
+    return [
+        row
+        for file in sorted(out.glob("data/train*.parquet"))
+        for row in pq.ParquetFile(file).read().to_pylist()
+    ]

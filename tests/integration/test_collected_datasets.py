@@ -13,18 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from app import broker as brokers
 from app import cli
-from app import export as exporting
 from app.domain.collection.call import ModelAnswer, ModelRequest
-from app.domain.problem import Problem
 from app.embedded import Services
-from app.export import verify
 from app.settings import Settings
-from app.store import endpoints, problems
-from app.store.database import Database
-from tests.conftest import fresh
-from tests.integration.collecting import LOCAL, REFERENCE, Site, said, specification
+from tests.integration.collecting import Site, exported, opened, said, specification
 
 WRONG = "```python\n# wrong {0}\nimport triton\nclass ModelNew: pass\n```"
 RIGHT = "A better one.\n\n```python\n# passes {0}\nimport triton\nclass ModelNew: pass\n```"
@@ -54,16 +47,7 @@ model = Scripted()
 @pytest.fixture(scope="module")
 def collected(services: Services) -> Iterator[tuple[Site, Settings]]:
     """Two samples of two turns."""
-    with fresh(services) as settings:
-        assert settings.database_url is not None
-        assert settings.broker_url is not None
-        database, broker = Database(settings.database_url), brokers.make_app(settings.broker_url)
-        with database.begin() as connection:
-            endpoints.add(connection, LOCAL)
-            problems.add(
-                connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")]
-            )
-        site = Site(database, broker, model)
+    with opened(services, model) as (site, settings):
         site.start(
             specification(
                 strategy={"name": "sequential", "samples": 2, "turns": 2},
@@ -72,19 +56,6 @@ def collected(services: Services) -> Iterator[tuple[Site, Settings]]:
         )
         site.run()
         yield site, settings
-        broker.close()
-        database.dispose()
-
-
-def rows(site: Site, out: Path, **options: Any) -> list[dict[str, Any]]:
-    spec = exporting.spec_of({"val_fraction": 0.0} | options)
-    exporting.export(site.database, spec, out)
-    assert verify(out) == []
-    return [
-        row
-        for file in sorted(out.glob("data/train*.parquet"))
-        for row in pq.ParquetFile(file).read().to_pylist()
-    ]
 
 
 CHOSEN = {"similarity": "none", "context": "wrong"}
@@ -107,7 +78,7 @@ def test_sft_rows_are_the_messages_as_sent(
     collected: tuple[Site, Settings], tmp_path: Path
 ) -> None:
     site, _ = collected
-    found = rows(site, tmp_path / "sft", format="trl_sft", **CHOSEN)
+    found = exported(site, tmp_path / "sft", format="trl_sft", **CHOSEN)
     expected = [conversations(site, 0)[1], *conversations(site, 1)]
     assert sorted(([*row["prompt"], *row["completion"]] for row in found), key=str) == sorted(
         expected, key=str
@@ -116,7 +87,7 @@ def test_sft_rows_are_the_messages_as_sent(
 
 def test_the_lineage_names_the_calls(collected: tuple[Site, Settings], tmp_path: Path) -> None:
     site, _ = collected
-    rows(site, tmp_path / "sft", format="trl_sft", **CHOSEN)
+    exported(site, tmp_path / "sft", format="trl_sft", **CHOSEN)
     calls = {row.model_call_id: row for row in site.rows("model_calls")}
     nodes = {row.node_id: row for row in site.rows("nodes")}
     lines = [
@@ -137,7 +108,7 @@ def test_pairs_are_of_answers_to_the_same_messages(
     collected: tuple[Site, Settings], tmp_path: Path
 ) -> None:
     site, _ = collected
-    [row] = rows(site, tmp_path / "dpo", format="trl_preference", **CHOSEN)
+    [row] = exported(site, tmp_path / "dpo", format="trl_preference", **CHOSEN)
     wrong, right = conversations(site, 0)
     assert [row["prompt"], row["chosen"], row["rejected"]] == [right[:-1], right[-1:], wrong[-1:]]
     assert wrong[:-1] == right[:-1]
@@ -147,14 +118,14 @@ def test_prompts_for_rl_are_the_problem_with_its_pass_rate(
     collected: tuple[Site, Settings], tmp_path: Path
 ) -> None:
     site, _ = collected
-    [row] = rows(site, tmp_path / "rl", format="trl_prompts", pass_rate=[0.0, 1.0])
+    [row] = exported(site, tmp_path / "rl", format="trl_prompts", pass_rate=[0.0, 1.0])
     assert row["prompt"] == [vars(message) for message in site.asked[0].messages]
     assert row["pass_rate"] == 0.5  # first answers only
 
 
 def test_rewards_have_every_turn(collected: tuple[Site, Settings], tmp_path: Path) -> None:
     site, _ = collected
-    found = rows(site, tmp_path / "rewards", format="rewards")
+    found = exported(site, tmp_path / "rewards", format="rewards")
     assert sorted((row["turn"], row["status"]) for row in found) == [
         (0, "incorrect"),
         (0, "passed"),

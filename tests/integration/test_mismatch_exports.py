@@ -15,21 +15,18 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
 
-from app import broker as brokers
 from app import export as exporting
 from app.cli import main
 from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.domain.credit.declared import Declared
-from app.domain.problem import Problem
 from app.domain.trajectory import Run
 from app.embedded import Services
 from app.export import mismatch_rejection, turn_credits, verify
 from app.settings import Settings
-from app.store import endpoints, problems, tables, trajectories
+from app.store import problems, tables, trajectories
 from app.store.database import Database
-from tests.conftest import fresh
 from tests.integration import dataset_seed
-from tests.integration.collecting import LOCAL, REFERENCE, Site, said, specification
+from tests.integration.collecting import opened, said, specification
 
 PROMPT, ANSWER = (1, 2), (3, 4, 5)
 ROLLOUT = (-0.5, -0.25, -1.0)
@@ -42,36 +39,25 @@ def settings(services: Services) -> Iterator[Settings]:
     """A collection `c` of two samples of two turns, each right, with the log
     probabilities ROLLOUT.
     """
-    with fresh(services) as settings:
-        assert settings.database_url is not None
-        assert settings.broker_url is not None
-        database, broker = Database(settings.database_url), brokers.make_app(settings.broker_url)
-        with database.begin() as connection:
-            endpoints.add(connection, LOCAL)
-            problems.add(
-                connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")]
-            )
-        answers = iter(map(RIGHT.format, range(4)))
+    answers = iter(map(RIGHT.format, range(4)))
 
-        def model(request: ModelRequest) -> ModelAnswer:
-            turn = sum(one.role == "assistant" for one in request.messages)
-            prompt = PROMPT if turn == 0 else (*PROMPT, *ANSWER, 6)
-            return said(
-                next(answers),
-                prompt_token_ids=prompt,
-                token_ids=ANSWER,
-                logprobs=ROLLOUT,
-                logprobs_mode="processed",
-            )
+    def model(request: ModelRequest) -> ModelAnswer:
+        turn = sum(one.role == "assistant" for one in request.messages)
+        prompt = PROMPT if turn == 0 else (*PROMPT, *ANSWER, 6)
+        return said(
+            next(answers),
+            prompt_token_ids=prompt,
+            token_ids=ANSWER,
+            logprobs=ROLLOUT,
+            logprobs_mode="processed",
+        )
 
-        site = Site(database, broker, model)
+    with opened(services, model) as (site, settings):
         site.start(
             specification(name="c", strategy={"name": "sequential", "samples": 2, "turns": 2})
         )
         site.run()
         yield settings
-        broker.close()
-        database.dispose()
 
 
 def assay(settings: Settings, *arguments: object) -> Result:

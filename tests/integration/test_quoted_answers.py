@@ -8,20 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from app import broker as brokers
 from app import export as exporting
 from app.domain.collection.call import ModelAnswer, ModelRequest
-from app.domain.problem import Problem
 from app.embedded import Services
-from app.export import verify
-from app.store import endpoints, problems, tables
-from app.store.database import Database
-from tests.conftest import fresh
-from tests.integration.collecting import LOCAL, REFERENCE, Site, said, specification
+from app.store import tables
+from tests.integration.collecting import Site, exported, opened, said, specification
 
 WRONG = "```python\n# wrong {0}\nimport triton\nclass ModelNew: pass\n```"
 RIGHT = "```python\n# passes {0}\nimport triton\nclass ModelNew: pass\n```"
@@ -45,16 +39,7 @@ class Scripted:
 @pytest.fixture
 def site(services: Services) -> Iterator[Site]:
     """One rollout of four turns, each of which sees the attempt before it."""
-    with fresh(services) as settings:
-        assert settings.database_url is not None
-        assert settings.broker_url is not None
-        database, broker = Database(settings.database_url), brokers.make_app(settings.broker_url)
-        with database.begin() as connection:
-            endpoints.add(connection, LOCAL)
-            problems.add(
-                connection, [Problem(name="softmax", reference=REFERENCE, source_set="tests")]
-            )
-        site = Site(database, broker, Scripted())
+    with opened(services, Scripted()) as (site, _):
         site.start(
             specification(
                 strategy={"name": "sequential", "turns": 4},
@@ -63,19 +48,6 @@ def site(services: Services) -> Iterator[Site]:
         )
         site.run()
         yield site
-        broker.close()
-        database.dispose()
-
-
-def rows(site: Site, out: Path, **options: Any) -> list[dict[str, Any]]:
-    spec = exporting.spec_of({"val_fraction": 0.0} | options)
-    exporting.export(site.database, spec, out)
-    assert verify(out) == []
-    return [
-        row
-        for file in sorted(out.glob("data/train*.parquet"))
-        for row in pq.ParquetFile(file).read().to_pylist()
-    ]
 
 
 def answers(found: list[dict[str, Any]]) -> list[str]:
@@ -85,9 +57,9 @@ def answers(found: list[dict[str, Any]]) -> list[str]:
 def test_a_prompt_that_quotes_a_wrong_answer_needs_the_context_for_it(
     site: Site, tmp_path: Path
 ) -> None:
-    clean = rows(site, tmp_path / "clean", format="trl_sft", similarity="none", context="clean")
+    clean = exported(site, tmp_path / "clean", format="trl_sft", similarity="none", context="clean")
     assert answers(clean) == ["# passes 4"]
-    wrong = rows(site, tmp_path / "wrong", format="trl_sft", similarity="none", context="wrong")
+    wrong = exported(site, tmp_path / "wrong", format="trl_sft", similarity="none", context="wrong")
     assert answers(wrong) == ["# passes 3", "# passes 4"]
 
 
@@ -101,18 +73,18 @@ def test_a_quoted_hack_needs_the_widest_context(site: Site, tmp_path: Path) -> N
         )
     for context in ("clean", "wrong"):
         with pytest.raises(exporting.ExportError, match="nothing to export: stage 'context'"):
-            rows(site, tmp_path / context, format="trl_sft", similarity="none", context=context)
+            exported(site, tmp_path / context, format="trl_sft", similarity="none", context=context)
     assert answers(
-        rows(site, tmp_path / "any", format="trl_sft", similarity="none", context="any")
+        exported(site, tmp_path / "any", format="trl_sft", similarity="none", context="any")
     ) == ["# passes 4"]
 
 
 def test_an_answer_to_a_quoted_attempt_is_no_attempt_of_the_prompt(
     site: Site, tmp_path: Path
 ) -> None:
-    [row] = rows(site, tmp_path / "rl", format="trl_prompts", pass_rate=[0.0, 1.0])
+    [row] = exported(site, tmp_path / "rl", format="trl_prompts", pass_rate=[0.0, 1.0])
     assert row["prompt"] == [vars(message) for message in site.asked[0].messages]
     assert row["pass_rate"] == 0.0
     told = {"source": "problems", "rate_run": "a", "format": "trl_prompts"}
-    [row] = rows(site, tmp_path / "problems", **told)
+    [row] = exported(site, tmp_path / "problems", **told)
     assert row["pass_rate"] == 0.0
