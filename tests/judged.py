@@ -13,7 +13,7 @@ import torch
 
 from workers.protocol import layout
 from workers.referee.comparison import correctness, far_off
-from workers.shims.problem import equivalent_answers, true_answer
+from workers.shims.problem.answers import equivalent_answers, true_answer
 
 
 def checked(

@@ -2,7 +2,7 @@
 of its text, and other shapes.
 
     semantic   the operators that really ran, with their shapes (recorded by
-               `workers/shims/problem/operators.py`)
+               `workers/shims/problem/observers/operators.py`)
     exact      the graph of the module's computation (`app.domain.canonical`): names, order,
                formatting aside
     task       the same with numbers masked: a re-shaped copy of a problem has the same task

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from app.domain import problem_family
 from workers.protocol import layout
-from workers.shims.problem.operators import OperatorTrace
+from workers.shims.problem.observers.operators import OperatorTrace
 
 
 def main() -> int:

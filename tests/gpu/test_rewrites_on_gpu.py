@@ -9,8 +9,8 @@ from torch import nn
 from tests.judged import is_right
 from tests.rewrites import DOWNGRADES, REWRITES, Pair
 from workers.protocol.roundoff import errors
-from workers.shims.problem import rounding, true_answer
-from workers.shims.problem.true_answer import Truth
+from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.answers.true_answer import Truth
 
 pytestmark = pytest.mark.gpu
 

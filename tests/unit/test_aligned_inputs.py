@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import aligned_inputs, planned_inputs, reaching_inputs
-from workers.shims.problem.planned_inputs import Plan
+from workers.shims.problem.inputs import aligned_inputs, planned_inputs, reaching_inputs
+from workers.shims.problem.inputs.planned_inputs import Plan
 
 
 def _plan(model: nn.Module, draw: Callable[[], Any]) -> Plan:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import (
+from workers.shims.problem.inputs import (
     blended_tables,
     input_domain,
     planned_inputs,

@@ -13,8 +13,8 @@ from torch import nn
 
 from workers.protocol import problem_spec
 from workers.shims.problem import constant_parameters
-from workers.shims.problem.closed_gates import ClosedGates
 from workers.shims.problem.constant_parameters import Uses
+from workers.shims.problem.observers.closed_gates import ClosedGates
 
 
 class Model(nn.Module):

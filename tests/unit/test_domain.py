@@ -7,8 +7,9 @@ import torch
 
 from workers.protocol.input_variants import CHECKED, Variant
 from workers.referee.comparison import output_errors
-from workers.shims.problem import input_domain, true_answer
-from workers.shims.problem.varied_inputs import applied
+from workers.shims.problem.answers import true_answer
+from workers.shims.problem.inputs import input_domain
+from workers.shims.problem.inputs.varied_inputs import applied
 
 
 def _covariance() -> torch.Tensor:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import extremes, planned_inputs, reaching_inputs
+from workers.shims.problem.inputs import planned_inputs, reaching_inputs
+from workers.shims.problem.observers import extremes
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 

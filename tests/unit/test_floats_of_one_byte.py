@@ -22,7 +22,8 @@ from workers.referee.comparison import (
     usual_answers,
     wrong_slices,
 )
-from workers.shims.problem import input_domain, pieces, reaching_inputs, rounding, varied_inputs
+from workers.shims.problem.answers import pieces, rounding
+from workers.shims.problem.inputs import input_domain, reaching_inputs, varied_inputs
 
 ON_A_GPU = frozenset(
     {

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from workers.protocol.reference_work import ReferenceWork
-from workers.shims.problem.flops import FlopCounter
+from workers.shims.problem.observers.flops import FlopCounter
 
 
 def test_the_same_as_torch_counts() -> None:
@@ -58,7 +58,7 @@ def test_numbers_that_are_no_work_are_refused(wrong: dict[str, object]) -> None:
 
 def test_the_compiler_is_not_imported_for_it() -> None:
     code = (
-        "import sys, torch; from workers.shims.problem.flops import FlopCounter\n"
+        "import sys, torch; from workers.shims.problem.observers.flops import FlopCounter\n"
         "with FlopCounter() as c: torch.ones(2, 2) @ torch.ones(2, 2)\n"
         "print(c.total, 'torch._dynamo' in sys.modules)"
     )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.unit.test_reaching import _normal, _plan
-from workers.shims.problem import planned_inputs
+from workers.shims.problem.inputs import planned_inputs
 
 functional = torch.nn.functional
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import iterated_inputs, planned_inputs, reaching_inputs
-from workers.shims.problem.iterated_inputs import Iterations
-from workers.shims.problem.planned_inputs import Plan
+from workers.shims.problem.inputs import iterated_inputs, planned_inputs, reaching_inputs
+from workers.shims.problem.inputs.iterated_inputs import Iterations
+from workers.shims.problem.inputs.planned_inputs import Plan
 
 
 def _planned(model: Callable[..., Any], *inputs: Callable[[], Any]) -> Plan:

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import local_changes, planned_inputs, redrawn_inputs
-from workers.shims.problem.input_changes import Scaling
-from workers.shims.problem.planned_inputs import Plan
-from workers.shims.problem.varied_inputs import applied
+from workers.shims.problem.inputs import local_changes, planned_inputs, redrawn_inputs
+from workers.shims.problem.inputs.input_changes import Scaling
+from workers.shims.problem.inputs.planned_inputs import Plan
+from workers.shims.problem.inputs.varied_inputs import applied
 
 
 @pytest.mark.parametrize("shape", [(256, 8), (2, 3, 4), (1, 9), (128,), (3, 1)])

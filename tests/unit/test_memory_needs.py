@@ -23,7 +23,8 @@ from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.fault_attribution import Fault, invalid
 from workers.referee.session.verification import CHECK_BYTES
-from workers.shims.problem import model_checks, true_answer
+from workers.shims.problem import model_checks
+from workers.shims.problem.answers import true_answer
 
 HOST: Any = SimpleNamespace(memory_budget=MemoryBudget(100))
 JOB = Job(job_id=uuid.uuid4(), reference=b"", candidate=b"", backend="torch")

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
 from torch import nn
 
-from workers.shims.problem.operators import OperatorTrace
+from workers.shims.problem.observers.operators import OperatorTrace
 
 
 def key(call: object, *inputs: torch.Tensor) -> str:
@@ -92,7 +92,7 @@ def test_numbers_are_in_the_first_half_alone() -> None:
 
 def test_the_compiler_is_not_imported_for_it() -> None:
     code = (
-        "import sys, torch; from workers.shims.problem.operators import OperatorTrace\n"
+        "import sys, torch; from workers.shims.problem.observers.operators import OperatorTrace\n"
         "x = torch.ones(2, 2)\n"
         "with OperatorTrace([x]) as c: y = x @ x\n"
         "print(c.key([y])[:3], 'torch._dynamo' in sys.modules)"

@@ -5,8 +5,9 @@ import copy
 import pytest
 import torch
 
-from workers.shims.problem import plain_convolutions, reference_session, true_answer
-from workers.shims.problem.true_answer import Truth
+from workers.shims.problem import reference_session
+from workers.shims.problem.answers import plain_convolutions, true_answer
+from workers.shims.problem.answers.true_answer import Truth
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from workers.protocol import precision_flags
-from workers.shims.problem import true_answer
+from workers.shims.problem.answers import true_answer
 
 AS_SHIPPED: dict[str, str | bool] = {
     "matmul": "none",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from workers.backends.recording import library_work, products
-from workers.shims.problem.flops import FlopCounter
+from workers.shims.problem.observers.flops import FlopCounter
 
 A, B, IMAGE = torch.randn(4, 6, 8), torch.randn(4, 8, 10), torch.randn(2, 4, 9, 7)
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from tests import judged
-from workers.shims.problem import equivalent_answers, rounding, true_answer
-from workers.shims.problem.true_answer import Truth
+from workers.shims.problem.answers import equivalent_answers, rounding, true_answer
+from workers.shims.problem.answers.true_answer import Truth
 
 ROWS, COLUMNS = 8, 4000
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import planned_inputs, reaching_inputs
-from workers.shims.problem.input_changes import Scaling
 from workers.shims.problem.input_slots import InputSlots
-from workers.shims.problem.planned_inputs import Plan
+from workers.shims.problem.inputs import planned_inputs, reaching_inputs
+from workers.shims.problem.inputs.input_changes import Scaling
+from workers.shims.problem.inputs.planned_inputs import Plan
 from workers.shims.problem.reference_problem import Problem
 
 CPU = torch.device("cpu")

@@ -9,8 +9,8 @@ import torch
 
 from workers.protocol.input_variants import Variant
 from workers.protocol.reference_work import ReferenceWork
-from workers.shims.problem import reaching_inputs, redrawn_inputs
 from workers.shims.problem.input_slots import InputSlots
+from workers.shims.problem.inputs import reaching_inputs, redrawn_inputs
 from workers.shims.problem.reference_problem import Problem
 
 CPU = torch.device("cpu")

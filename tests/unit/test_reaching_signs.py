@@ -10,8 +10,8 @@ import torch
 
 from tests.unit.test_reaching import _normal, _plan
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import planned_inputs
-from workers.shims.problem.planned_inputs import Plan
+from workers.shims.problem.inputs import planned_inputs
+from workers.shims.problem.inputs.planned_inputs import Plan
 
 
 @pytest.mark.parametrize(

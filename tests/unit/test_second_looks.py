@@ -14,7 +14,7 @@ from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol import problem_spec
 from workers.referee.session import memory_needs
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
-from workers.shims.problem import equivalent_answers
+from workers.shims.problem.answers import equivalent_answers
 
 CODES = """
 import torch

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import planned_inputs, reaching_inputs, telling_inputs
-from workers.shims.problem.planned_inputs import Plan
+from workers.shims.problem.inputs import planned_inputs, reaching_inputs, telling_inputs
+from workers.shims.problem.inputs.planned_inputs import Plan
 
 
 def _exponential(x: torch.Tensor) -> torch.Tensor:

@@ -13,8 +13,9 @@ from torch.nn import functional
 
 from workers.protocol import precision_flags
 from workers.referee.comparison import correctness
-from workers.shims.problem import reference_problem, tf32_convolutions
-from workers.shims.problem.flops import FlopCounter
+from workers.shims.problem import reference_problem
+from workers.shims.problem.answers import tf32_convolutions
+from workers.shims.problem.observers.flops import FlopCounter
 from workers.shims.problem.reference_problem import Problem
 
 

@@ -11,8 +11,8 @@ from torch import nn
 from workers.protocol import layout
 from workers.protocol.roundoff import errors
 from workers.referee.comparison import correctness
-from workers.shims.problem import rounding, true_answer
-from workers.shims.problem.true_answer import Truth
+from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.answers.true_answer import Truth
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from workers.protocol.input_variants import CHECKED, Variant
-from workers.shims.problem.varied_inputs import applied
+from workers.shims.problem.inputs.varied_inputs import applied
 
 
 def test_what_lies_between_the_edges_is_made_small() -> None:

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from workers.shims.problem import constant_parameters
-from workers.shims.problem.flops import FlopCounter
-from workers.shims.problem.weight_work import WeightWork
+from workers.shims.problem.observers.flops import FlopCounter
+from workers.shims.problem.observers.weight_work import WeightWork
 
 
 class Spectral(nn.Module):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from workers.shims.problem import write_tracking
+from workers.shims.problem.observers import write_tracking
 
 OWN = torch.zeros(8)
 TABLE = torch.zeros(8)
@@ -79,7 +79,7 @@ def test_what_cannot_be_watched_is_made_all_the_same() -> None:
 def test_watching_imports_no_compiler() -> None:
     """It would take a second, in every process of a reference."""
     code = (
-        "import sys, torch; from workers.shims.problem import write_tracking; "
+        "import sys, torch; from workers.shims.problem.observers import write_tracking; "
         "write_tracking.writes_elsewhere(lambda: torch.randn(3).mul_(2), torch.zeros(1)); "
         "assert not any(name.startswith('torch._dynamo') for name in sys.modules)"
     )

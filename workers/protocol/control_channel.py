@@ -116,8 +116,8 @@ class Command(IntEnum):
     """
     SECOND_LOOK = 21
     """Reference only: in output slot a, replace the wrong elements of the answer to the inputs in
-    slot a by the expected ones (workers/shims/problem/equivalent_answers.py); b: 1 to accept ties
-    only. Answers nanoseconds of processor time, and findings on each output as JSON.
+    slot a by the expected ones (workers/shims/problem/answers/equivalent_answers.py); b: 1 to
+    accept ties only. Answers nanoseconds of processor time, and findings on each output as JSON.
     """
     RUN = 5
     """Call the model b times on slots a, a+1, …; c: delivery of the outputs, a `Delivering`."""

@@ -2,8 +2,8 @@
 seldom or never has.
 
 A kernel that omits the maximum of a softmax, sums in half precision or mishandles negative numbers
-is right on `randn`.  The reference's process makes them (workers/shims/problem/varied_inputs.py,
-workers/shims/problem/reaching_inputs.py), and the referee compares the answers.
+is right on `randn`.  The reference's process makes them (varied_inputs.py and reaching_inputs.py in
+workers/shims/problem/inputs), and the referee compares the answers.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Variant(IntEnum):
 
     REDRAWN = 11
     """Inputs that are the same in every draw, drawn anew: integers within their range, others
-    around their value (workers/shims/problem/redrawn_inputs.py).
+    around their value (workers/shims/problem/inputs/redrawn_inputs.py).
     """
     REACHING = 12
     """Half of the rows scaled so far that values reach limits in the reference's code
-    (workers/shims/problem/reaching_inputs.py).
+    (workers/shims/problem/inputs/reaching_inputs.py).
     """
     SIGNED = 13
     """Half of the elements of inputs of one sign negated, if the reference treats
@@ -77,7 +77,7 @@ class Variant(IntEnum):
     """Sorted inputs shuffled, if the reference sorts them."""
     HELD = 16
     """Rows alike and eight times as large, if the reference iterates
-    (workers/shims/problem/iterated_inputs.py).
+    (workers/shims/problem/inputs/iterated_inputs.py).
     """
     DIAGONAL = 17
     """Nearly diagonal matrices, if the reference iterates."""
@@ -95,17 +95,17 @@ class Variant(IntEnum):
     PARTLY = 20
     """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED and STRETCHED that the
     problem has, each in a few rows or in a box of a tensor
-    (workers/shims/problem/reaching_inputs.py).
+    (workers/shims/problem/inputs/reaching_inputs.py).
     """
     ALIGNED = 21
     """Rows in the order of rows of the model's weights, if the reference chooses the largest
-    results or has limits that no result reaches (workers/shims/problem/aligned_inputs.py).
+    results or has limits that no result reaches (workers/shims/problem/inputs/aligned_inputs.py).
     """
     LASTING = 22
     """Roots of bounded values, near one, if the reference iterates."""
     TELLING = 23
     """Changed in a way that was found to need the reference's last steps, if it iterates
-    (workers/shims/problem/telling_inputs.py).
+    (workers/shims/problem/inputs/telling_inputs.py).
     """
     SHRUNK = 24
     """Values beyond −1 … 1 between an eighth and a five-hundredth as large: of a sum that one term

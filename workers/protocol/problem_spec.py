@@ -169,13 +169,14 @@ class ProblemSpec:
     mode for a model with dropout.
     """
     truth: str
-    """Method by which expected outputs are computed, a `workers.shims.problem.true_answer.Truth`.
+    """Method by which expected outputs are computed, a `Truth`
+    (workers/shims/problem/answers/true_answer.py).
     """
     mutated_inputs: tuple[int, ...]
     """Leaves of the inputs that the reference itself changes."""
     compared_inputs: tuple[int, ...] = ()
     """Leaves of them whose content after a call belongs to its answer, such as a key-value cache
-    (workers/shims/problem/changed_inputs.py).  They are compared like outputs, after those.
+    (workers/shims/problem/answers/changed_inputs.py).  They are compared like outputs, after those.
     """
     output_constant: bool
     """True if different inputs gave the same outputs."""
@@ -197,17 +198,18 @@ class ProblemSpec:
     """Work of one call of the reference."""
     spread: Spread = ()
     """Errors that the reference's own answer may have at least, if the order of its sums varies or
-    its convolutions may be in TF32 (workers/shims/problem/tf32_convolutions.py); else empty.
+    its convolutions may be in TF32 (workers/shims/problem/answers/tf32_convolutions.py); else
+    empty.
     """
     peaks: Peaks = field(default_factory=lambda: Peaks())
     """Measured device memory of the reference; zeros on the CPU."""
     piece_rows: int | None = None
     """Rows of a piece if the reference is computed piece by piece
-    (workers/shims/problem/pieces.py); None if as a whole.
+    (workers/shims/problem/answers/pieces.py); None if as a whole.
     """
     operators: str | None = None
-    """Semantic key of one call (workers/shims/problem/operators.py); None if the model does
-    not run under a dispatch mode.
+    """Semantic key of one call (workers/shims/problem/observers/operators.py); None if the model
+    does not run under a dispatch mode.
     """
     case: Case | None = None
     """The case, for a problem by cases; None for a problem with a model."""

@@ -22,8 +22,8 @@ class ReferenceWork:
     """
 
     flops: int | None = None
-    """Floating-point operations by torch's formulas (workers/shims/problem/flops.py); None if it
-    counts none.
+    """Floating-point operations by torch's formulas (workers/shims/problem/observers/flops.py);
+    None if it counts none.
     """
     products: tuple[int, ...] = ()
     """FLOPs of each matrix product and convolution, in the order of the calls; empty if there are
@@ -37,7 +37,7 @@ class ReferenceWork:
     """Number of those operators."""
     on_weights: tuple[str, ...] = ()
     """Parameters on which a good part of the work is done without the inputs
-    (workers/shims/problem/weight_work.py).
+    (workers/shims/problem/observers/weight_work.py).
     """
 
     @classmethod

@@ -2,7 +2,7 @@
 
 The referee compares with these limits (workers/referee/comparison/correctness.py); a
 reference's process uses them to distinguish rounding from randomness and to perturb its own
-answer (workers/shims/problem/rounding.py).
+answer (workers/shims/problem/answers/rounding.py).
 """
 
 from __future__ import annotations

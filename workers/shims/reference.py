@@ -25,7 +25,8 @@ from workers.backends.support import import_hook
 from workers.protocol import control_channel, layout, pretrained, problem_spec, shared_memory
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, calls, shortages, warmup, weights
-from workers.shims.problem import equivalent_answers, expected_outputs, graph_replay
+from workers.shims.problem import graph_replay
+from workers.shims.problem.answers import equivalent_answers, expected_outputs
 from workers.shims.problem.input_slots import InputSlots
 from workers.shims.problem.reference_problem import Problem
 from workers.shims.problem.reference_session import Session, keep_little, seed_slot, settle, write

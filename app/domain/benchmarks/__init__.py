@@ -1,9 +1,9 @@
 """EXPORT: benchmarks with problems that are kept out of training data unless they are asked for.
 
 The files beside this one hold keys (`app.domain.problem_family`,
-`workers/shims/problem/operators.py`), never code: hashes of the computation of each problem, made
-by `python -m tests.bench.benchmark_keys` from the benchmark's own repository, in every published
-version.
+`workers/shims/problem/observers/operators.py`), never code: hashes of the computation of each
+problem, made by `python -m tests.bench.benchmark_keys` from the benchmark's own repository, in
+every published version.
 """
 
 from __future__ import annotations

@@ -22,9 +22,8 @@ problems = sa.Table(
     sa.Column("reference", sa.LargeBinary, nullable=False),
     sa.Column("reference_sha256", sa.Text, nullable=False),
     sa.Column("licence", sa.Text),  # SPDX where known; NULL where not stated
-    sa.Column(
-        "operators", sa.Text
-    ),  # semantic key (workers/shims/problem/operators.py) of the first evaluation; NULL before
+    # semantic key of the first evaluation (problem/observers/operators.py); NULL before
+    sa.Column("operators", sa.Text),
     sa.Column(
         "prompt_json", sa.Text
     ),  # messages that the source set asks with, JSON; NULL where it has none

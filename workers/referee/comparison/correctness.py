@@ -100,7 +100,7 @@ def _beyond_eager(closeness_l2: float, base_l2: float) -> float:
 @dataclass(frozen=True, kw_only=True)
 class SecondLook:
     """Findings of the reference's process on one output of a wrong call
-    (workers/shims/problem/equivalent_answers.py).
+    (workers/shims/problem/answers/equivalent_answers.py).
     """
 
     l2: float

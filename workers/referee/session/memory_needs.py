@@ -37,8 +37,8 @@ MODELS = 2
 """Copies of the parameters: the reference's and the candidate's."""
 
 LOOKED_AT, PERTURBED = 6, 2
-"""Memory of a second look at a wrong call (workers/shims/problem/equivalent_answers.py): copies of
-the expected outputs, and of what computing these takes.
+"""Memory of a second look at a wrong call (workers/shims/problem/answers/equivalent_answers.py):
+copies of the expected outputs, and of what computing these takes.
 """
 
 CHECKING = 4

@@ -1,7 +1,7 @@
 """EVALUATE: second look at a wrong call: is it right once ties and rounding are taken into account?
 
-The reference's process decides (workers/shims/problem/equivalent_answers.py).  It receives the
-inputs and the delivered outputs and returns the nearest right outputs: an element that is
+The reference's process decides (workers/shims/problem/answers/equivalent_answers.py).  It receives
+the inputs and the delivered outputs and returns the nearest right outputs: an element that is
 equivalent to the expected one keeps its delivered value.  The result is compared like any output.
 Calls that are wrong by far get no second look (far_off.py).
 """

@@ -20,7 +20,7 @@ import torch
 from workers.protocol import layout, problem_spec
 from workers.protocol.shared_memory import Memory
 from workers.shims.graph_capture import refusing_to_wait, without_collection
-from workers.shims.problem import write_tracking
+from workers.shims.problem.observers import write_tracking
 
 Views = tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]
 """Views of one slot: inputs, the reference's outputs, the fp64 outputs."""

@@ -14,13 +14,11 @@ import torch
 from workers.protocol import input_variants, layout
 from workers.protocol.input_variants import Variant
 from workers.shims import call_errors
-from workers.shims.problem import (
-    changed_inputs,
+from workers.shims.problem.answers import changed_inputs, pieces, true_answer
+from workers.shims.problem.inputs import (
     input_domain,
-    pieces,
     planned_inputs,
     reaching_inputs,
-    true_answer,
     varied_inputs,
 )
 from workers.shims.problem.reference_problem import Problem

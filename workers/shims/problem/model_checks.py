@@ -14,9 +14,9 @@ import torch
 
 from workers.protocol import layout, problem_spec
 from workers.shims import weights
-from workers.shims.problem import rounding
+from workers.shims.problem.answers import rounding
+from workers.shims.problem.answers.true_answer import Truth
 from workers.shims.problem.reference_session import call, seconds
-from workers.shims.problem.true_answer import Truth
 
 COPIES = 4
 """Copies of the parameters besides the twin's: in both arenas and in both models."""

@@ -21,25 +21,27 @@ from workers.protocol import layout, precision_flags, problem_spec
 from workers.shims import call_errors, calls
 from workers.shims.problem import (
     cases,
-    changed_inputs,
     constant_parameters,
     input_sensitivity,
     memory_estimate,
     model_checks,
-    pieces,
-    plain_convolutions,
     problem_forms,
     seeding,
+)
+from workers.shims.problem.answers import (
+    changed_inputs,
+    pieces,
+    plain_convolutions,
     tf32_convolutions,
     true_answer,
 )
-from workers.shims.problem.closed_gates import ClosedGates
-from workers.shims.problem.flops import FlopCounter
-from workers.shims.problem.iterated_inputs import Iterations
-from workers.shims.problem.operators import OperatorTrace
+from workers.shims.problem.answers.true_answer import Truth
+from workers.shims.problem.inputs.iterated_inputs import Iterations
+from workers.shims.problem.observers.closed_gates import ClosedGates
+from workers.shims.problem.observers.flops import FlopCounter
+from workers.shims.problem.observers.operators import OperatorTrace
+from workers.shims.problem.observers.weight_work import WeightWork
 from workers.shims.problem.reference_session import Draw, Session, call, keep_little
-from workers.shims.problem.true_answer import Truth
-from workers.shims.problem.weight_work import WeightWork
 
 Found = TypeVar("Found")
 

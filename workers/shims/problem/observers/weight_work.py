@@ -22,7 +22,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from workers.backends.recording import library_work
 from workers.backends.support.dispatch_mode import Watching, written
-from workers.shims.problem.iterated_inputs import LEAST_REPEATS
+from workers.shims.problem.inputs.iterated_inputs import LEAST_REPEATS
 
 SHARE = 0.1
 """Least share of a call's modelled work, as for a kernel of a candidate's own to count as work."""

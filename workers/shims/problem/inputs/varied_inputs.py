@@ -18,7 +18,7 @@ import torch
 from workers.protocol import layout
 from workers.protocol.input_variants import CHECKED, Variant
 from workers.protocol.roundoff import computable
-from workers.shims.problem import input_domain, local_changes, redrawn_inputs
+from workers.shims.problem.inputs import input_domain, local_changes, redrawn_inputs
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 

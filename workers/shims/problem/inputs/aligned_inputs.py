@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from workers.shims.problem import input_domain
+from workers.shims.problem.inputs import input_domain
 
 SHARE = 1 / 8
 """Share of the rows that are put in order, one at least."""

@@ -20,7 +20,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors, is_inexact, unit
-from workers.shims.problem.true_answer import nominal
+from workers.shims.problem.answers.true_answer import nominal
 
 AMPLIFIES = 4.0
 """Largest change of an answer, in multiples of the change of its inputs, or of that of the

@@ -31,8 +31,8 @@ import torch
 from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors
-from workers.shims.problem import input_changes, input_domain, iterated_inputs, local_changes
-from workers.shims.problem.local_changes import Change
+from workers.shims.problem.inputs import input_changes, input_domain, iterated_inputs, local_changes
+from workers.shims.problem.inputs.local_changes import Change
 from workers.shims.problem.reference_session import call
 
 FEWER = (2, 8)

@@ -12,7 +12,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, computable, errors, is_inexact, unit
-from workers.shims.problem.true_answer import NominalTypes, Widened, nominal
+from workers.shims.problem.answers.true_answer import NominalTypes, Widened, nominal
 
 MOVES = (
     *("clone", "copy", "cat", "stack", "gather", "index", "select", "slice", "where", "masked"),

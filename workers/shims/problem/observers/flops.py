@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 from workers.backends.recording import library_work, products
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol.reference_work import MOST_PRODUCTS, ReferenceWork
-from workers.shims.problem.tf32_convolutions import is_convolution
+from workers.shims.problem.answers.tf32_convolutions import is_convolution
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from workers.shims.problem import true_answer
+from workers.shims.problem.answers import true_answer
+from workers.shims.problem.answers.true_answer import Truth
 from workers.shims.problem.reference_session import seconds
-from workers.shims.problem.true_answer import Truth
 
 FROM_S = 5e-3
 """Time of a call in seconds from which on the other convolutions are tried."""

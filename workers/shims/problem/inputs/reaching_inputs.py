@@ -40,21 +40,21 @@ import torch
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
 from workers.protocol.reference_work import ReferenceWork
-from workers.shims.problem import (
+from workers.shims.problem import memory_estimate
+from workers.shims.problem.answers import pieces
+from workers.shims.problem.inputs import (
     aligned_inputs,
     input_changes,
     input_domain,
     iterated_inputs,
-    memory_estimate,
-    pieces,
     planned_inputs,
     redrawn_inputs,
-    softmax_arguments,
     telling_inputs,
 )
-from workers.shims.problem.input_changes import Scaling
-from workers.shims.problem.planned_inputs import ITERATED, Plan
-from workers.shims.problem.reference_limits import Limits
+from workers.shims.problem.inputs.input_changes import Scaling
+from workers.shims.problem.inputs.planned_inputs import ITERATED, Plan
+from workers.shims.problem.observers import softmax_arguments
+from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
 
 NO_WORK = ReferenceWork()

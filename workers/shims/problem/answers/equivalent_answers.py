@@ -25,8 +25,8 @@ import torch
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, is_inexact, unit
-from workers.shims.problem import rounding, true_answer
-from workers.shims.problem.true_answer import Truth
+from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.answers.true_answer import Truth
 
 MOST = 0.05
 """Share of an output's elements that rounding may decide."""

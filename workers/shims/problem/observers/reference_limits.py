@@ -29,8 +29,9 @@ from typing import Any
 import torch
 
 from workers.backends.support.dispatch_mode import Watching
-from workers.shims.problem import extremes, input_domain, softmax_arguments
-from workers.shims.problem.integer_uses import IntegerUses, identity
+from workers.shims.problem.inputs import input_domain
+from workers.shims.problem.observers import extremes, softmax_arguments
+from workers.shims.problem.observers.integer_uses import IntegerUses, identity
 
 LARGEST_LIMIT = 1e6
 """Largest limit to be reached; larger ones stand for infinity, such as a mask's −1e9."""

@@ -27,7 +27,8 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.reference_work import ReferenceWork
-from workers.shims.problem import blended_tables, input_domain, local_changes, memory_estimate
+from workers.shims.problem import memory_estimate
+from workers.shims.problem.inputs import blended_tables, input_domain, local_changes
 from workers.shims.problem.reference_session import call
 
 REDRAWN_BYTES = 64 << 20

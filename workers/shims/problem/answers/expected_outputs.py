@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.shims.problem import changed_inputs, equivalent_answers, pieces, true_answer
+from workers.shims.problem.answers import changed_inputs, equivalent_answers, pieces, true_answer
 from workers.shims.problem.reference_session import Session, call, write
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.shims.problem import input_domain, local_changes, redrawn_inputs
+from workers.shims.problem.inputs import input_domain, local_changes, redrawn_inputs
 
 SCATTERED = 1 / 256
 """Share of scattered elements that are scaled."""

@@ -16,7 +16,8 @@ import torch
 from workers.protocol import layout
 from workers.protocol.problem_spec import ProblemSpec
 from workers.shims import returned_outputs
-from workers.shims.problem import problem_forms, rounding
+from workers.shims.problem import problem_forms
+from workers.shims.problem.answers import rounding
 from workers.shims.problem.reference_session import call, write
 
 

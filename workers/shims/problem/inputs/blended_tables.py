@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 
 from workers.protocol.roundoff import computable
-from workers.shims.problem import input_domain, local_changes
+from workers.shims.problem.inputs import input_domain, local_changes
 
 SHARES = (0.25, 0.75)
 """Range of the share of a row that is taken from another one."""

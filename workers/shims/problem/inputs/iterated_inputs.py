@@ -34,7 +34,7 @@ import torch
 
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol.roundoff import computable, errors
-from workers.shims.problem import input_domain, local_changes
+from workers.shims.problem.inputs import input_domain, local_changes
 
 FACTOR = 8
 

@@ -13,7 +13,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.input_variants import Variant
-from workers.shims.problem import (
+from workers.shims.problem.inputs import (
     aligned_inputs,
     input_changes,
     input_domain,
@@ -22,7 +22,7 @@ from workers.shims.problem import (
     redrawn_inputs,
     telling_inputs,
 )
-from workers.shims.problem.input_changes import Scaling
+from workers.shims.problem.inputs.input_changes import Scaling
 
 ITERATED = (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED, Variant.LASTING)
 """Kinds of inputs on which every step of an iteration tells."""

@@ -1,0 +1,11 @@
+"""Answers of a problem: the expected outputs of a call, and which others are right.
+
+expected_outputs.py     the reference's outputs, and the expected ones
+true_answer.py          the true answer, by a twin in fp64
+plain_convolutions.py   its convolutions, without cuDNN where that is faster
+pieces.py               computation along the batch, if its rows are independent
+changed_inputs.py       inputs that the reference changes: a part of its answer
+rounding.py             the answer with an error in every operation
+tf32_convolutions.py    error of the answer if convolutions are in TF32
+equivalent_answers.py   elements of a wrong answer that ties or rounding make right
+"""

@@ -1,0 +1,10 @@
+"""Observers of a reference: dispatch modes that read the operators of a call, and their helpers.
+
+operators.py         the semantic key: operators of a call and the data flow between them
+flops.py             work of a call
+weight_work.py       work on the weights alone
+closed_gates.py      single zeros by which a tensor is multiplied
+reference_limits.py  cases that operators distinguish and a call missed (extremes.py,
+                     softmax_arguments.py, integer_uses.py)
+write_tracking.py    writes into memory that a call did not allocate itself
+"""
