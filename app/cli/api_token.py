@@ -43,9 +43,15 @@ def command() -> None:
     type=click.IntRange(1, 3650),
     help="For how long it is good; by default until it is revoked.",
 )
+@output.json_option("Print the token with its id, scopes and end as JSON.")
 @click.pass_obj
 def add(
-    settings: Settings, user: str, name: str, scopes: tuple[str, ...], days: int | None
+    settings: Settings,
+    user: str,
+    name: str,
+    scopes: tuple[str, ...],
+    days: int | None,
+    as_json: bool,
 ) -> None:
     """Make a token for USER and print it, alone and only now, on standard output.
     NAME describes its use.
@@ -67,7 +73,15 @@ def add(
     click.echo(
         f"token {token_id} of {user} for {', '.join(chosen)}; it is not shown again", err=True
     )
-    click.echo(text)
+    fields = {
+        "api_token_id": str(token_id),
+        "token": text,
+        "user": user,
+        "name": name,
+        "scopes": [str(each) for each in chosen],
+        "expires_at": until and until.isoformat(),
+    }
+    output.answer_out(text, fields, as_json=as_json)
 
 
 @command.command("list")
@@ -99,11 +113,13 @@ def listed(settings: Settings, as_json: bool) -> None:
 
 @command.command("revoke")
 @click.argument("token_id", type=click.UUID)
+@output.json_option()
 @click.pass_obj
-def revoke(settings: Settings, token_id: UUID) -> None:
+def revoke(settings: Settings, token_id: UUID, as_json: bool) -> None:
     """Make a token useless; within two seconds everywhere."""
     with accounts.database(settings) as connection:
         if not tokens.revoke(connection, token_id):
             raise LookupError(f"expected a token that is good, got {token_id} (`assay token list`)")
         audit.record(connection, None, "token.revoke", f"token {token_id}", accounts.operator())
-    click.echo(f"revoked {token_id}")
+    fields = {"api_token_id": str(token_id), "revoked": True}
+    output.answer_out(f"revoked {token_id}", fields, as_json=as_json)

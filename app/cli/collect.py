@@ -188,6 +188,7 @@ def cost(settings: Settings, name: str, as_json: bool) -> None:
     help="Advantages per turn and token: see assay advantages --methods.",
 )
 @credit_options.options(credit_options.EXPORTED)
+@output.json_option()
 @click.pass_obj
 def tokens(
     settings: Settings,
@@ -196,6 +197,7 @@ def tokens(
     out: Path,
     unfinished: bool,
     advantages: str | None,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Write token-level rows for reinforcement learning: ids, mask, logprobs, the
@@ -228,7 +230,8 @@ def tokens(
             raise failures.BadInputError(
                 f"collection {name!r}: expected calls with token ids and logprobs, got none"
             )
-    click.echo(f"{count} rows in {out}")
+    fields = {"rows": count, "file": str(out)}
+    output.answer_out(f"{count} rows in {out}", fields, as_json=as_json)
 
 
 @command.command("atif")
@@ -236,8 +239,9 @@ def tokens(
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to make."
 )
+@output.json_option()
 @click.pass_obj
-def atif(settings: Settings, name: str, out: Path) -> None:
+def atif(settings: Settings, name: str, out: Path, as_json: bool) -> None:
     """Write the trajectories of a collection, or of any run, in Harbor's interchange format
     (ATIF 1.7): a document each, with system prompts, feedback, and the tokens, cost, token ids
     and logprobs of collected calls.
@@ -262,7 +266,8 @@ def atif(settings: Settings, name: str, out: Path) -> None:
             raise failures.BadInputError(
                 f"expected the name of a run with trajectories, got {name!r}"
             )
-    click.echo(f"{count} trajectories in {out}")
+    fields = {"trajectories": count, "folder": str(out)}
+    output.answer_out(f"{count} trajectories in {out}", fields, as_json=as_json)
 
 
 def _act(action: str, done: str, doc: str) -> click.Command:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from app.cli import errors, output, services
+from app.cli import datasets, errors, output, services
 from app.cli.group import Group
 from app.embedded import database_dump
 from app.settings import Settings
@@ -32,8 +32,9 @@ def command() -> None:
 
 @command.command("upgrade")
 @click.option("--revision", default="head", show_default=True, help="Alembic revision to go to.")
+@output.json_option()
 @click.pass_obj
-def upgrade(settings: Settings, revision: str) -> None:
+def upgrade(settings: Settings, revision: str, as_json: bool) -> None:
     """Bring the database to the tables of this version.
 
     Safe to run any number of times and from several machines at once.  The embedded database is
@@ -49,7 +50,8 @@ def upgrade(settings: Settings, revision: str) -> None:
         with services.opened(settings) as running:
             assert running.database_url is not None
             migrate.upgrade(running.database_url, revision)
-    click.echo(f"the database is at revision {revision}")
+    sentence = f"the database is at revision {revision}"
+    output.answer_out(sentence, {"revision": revision}, as_json=as_json)
 
 
 @command.command("rollup")
@@ -59,8 +61,9 @@ def upgrade(settings: Settings, revision: str) -> None:
     help="Compute them anew, compare, change nothing; exit code 1 where they differ.",
 )
 @click.option("--rebuild", is_flag=True, help="Make them anew; writers wait until that is done.")
+@output.json_option()
 @click.pass_context
-def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
+def rollup(ctx: click.Context, check: bool, rebuild: bool, as_json: bool) -> None:
     """Fold the deltas of the roll-ups that dashboards read, prove them, or make them anew.
 
     Triggers keep the roll-ups in the transaction that stores, and a running web server folds them:
@@ -81,24 +84,28 @@ def rollup(ctx: click.Context, check: bool, rebuild: bool) -> None:
                     f"{found.table}: {found.missing} rows missing, {found.surplus} rows too many",
                     err=True,
                 )
-            click.echo(
+            sentence = (
                 "the roll-ups differ; `assay db rollup --rebuild`"
                 if differences
                 else "the roll-ups are right"
             )
+            fields = {"differences": [vars(found) for found in differences]}
+            output.answer_out(sentence, fields, as_json=as_json)
             ctx.exit(errors.NO if differences else errors.OK)
         with client.database.begin() as connection:
             if rebuild:
                 rollups.rebuild(connection)
-            click.echo(f"{rollups.fold(connection, least=1)} rows saved")
+            saved = rollups.fold(connection, least=1)
+    output.answer_out(f"{saved} rows saved", {"saved": saved}, as_json=as_json)
 
 
 @command.command("turns")
 @click.option(
     "--repair", is_flag=True, help="Give them jobs of their own problem, and queue those."
 )
+@output.json_option()
 @click.pass_context
-def turns(ctx: click.Context, repair: bool) -> None:
+def turns(ctx: click.Context, repair: bool, as_json: bool) -> None:
     """List turns that share a job of another problem with the same reference, or repair them.
 
     Only versions before 2026-11-28 stored such turns.  Datasets count their evaluations for the
@@ -113,15 +120,18 @@ def turns(ctx: click.Context, repair: bool) -> None:
         repaired = foreign_jobs.repair(client.database) if repair else 0
         with client.database.snapshot() as connection:
             found = foreign_jobs.listed(connection)
+    said = []
     if repair:
-        click.echo(f"{repaired} turns have a job of their own problem now; workers evaluate it")
-    for each in found:
-        click.echo(
-            f"{each.source_set}/{each.problem}: {each.turns} turns with jobs of"
-            f" {each.other_source_set}/{each.other_problem}"
-        )
+        said.append(f"{repaired} turns have a job of their own problem now; workers evaluate it")
+    said += [
+        f"{each.source_set}/{each.problem}: {each.turns} turns with jobs of"
+        f" {each.other_source_set}/{each.other_problem}"
+        for each in found
+    ]
     if not found:
-        click.echo("every turn's job is of the turn's own problem")
+        said.append("every turn's job is of the turn's own problem")
+    fields = {"repaired": repaired, "foreign": [datasets.plain(each) for each in found]}
+    output.answer_out("\n".join(said), fields, as_json=as_json)
     ctx.exit(errors.NO if found else errors.OK)
 
 
@@ -175,8 +185,9 @@ def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool)
 
 @command.command("backup")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@output.json_option()
 @click.pass_obj
-def backup(settings: Settings, file: Path) -> None:
+def backup(settings: Settings, file: Path, as_json: bool) -> None:
     """Write the whole database to FILE (pg_dump's custom format) while everything runs.
 
     It holds every source, result and password hash: keep it as safe as the database.
@@ -187,14 +198,16 @@ def backup(settings: Settings, file: Path) -> None:
     with services.opened(settings) as running:
         assert running.database_url is not None
         size = database_dump.backup(running.database_url, file)
-    click.echo(f"{file}: {size / 1e6:.1f} MB")
+    fields = {"file": str(file), "size_bytes": size}
+    output.answer_out(f"{file}: {size / 1e6:.1f} MB", fields, as_json=as_json)
 
 
 @command.command("restore")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Replace the current contents of the database.")
+@output.json_option()
 @click.pass_obj
-def restore(settings: Settings, file: Path, yes: bool) -> None:
+def restore(settings: Settings, file: Path, yes: bool, as_json: bool) -> None:
     """Restore the database to its state in FILE, then bring it to the tables of this version.
 
     All or nothing, in one transaction.  Stop workers and web before.  Jobs that waited or ran then
@@ -211,4 +224,5 @@ def restore(settings: Settings, file: Path, yes: bool) -> None:
         assert running.database_url is not None
         database_dump.restore(running.database_url, file)
         migrate.upgrade(running.database_url)
-    click.echo(f"the database is as it was in {file}")
+    sentence = f"the database is as it was in {file}"
+    output.answer_out(sentence, {"restored": str(file)}, as_json=as_json)

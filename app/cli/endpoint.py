@@ -94,6 +94,7 @@ def command() -> None:
     "--extra", metavar="JSON", help="Fields of every body, for example '{\"top_k\": 20}'."
 )
 @click.option("--replace", is_flag=True, help="Change an endpoint of that name.")
+@output.json_option()
 @click.pass_obj
 def add(
     settings: Settings,
@@ -102,6 +103,7 @@ def add(
     headers: tuple[str, ...],
     extra: str | None,
     replace: bool,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Store an endpoint.  Nothing is asked of the server: `assay endpoint probe` does that."""
@@ -115,7 +117,8 @@ def add(
     config.check(found)
     with accounts.database(settings) as connection:
         endpoints.add(connection, found, replace=replace)
-    click.echo(f"endpoint {found.name}: {found.model} at {found.base_url} ({found.dialect})")
+    sentence = f"endpoint {found.name}: {found.model} at {found.base_url} ({found.dialect})"
+    output.answer_out(sentence, _fields(found), as_json=as_json)
 
 
 @command.command("list")
@@ -153,12 +156,14 @@ def probe(ctx: click.Context, name: str, as_json: bool) -> None:
 
 @command.command("remove")
 @click.argument("name")
+@output.json_option()
 @click.pass_obj
-def remove(settings: Settings, name: str) -> None:
+def remove(settings: Settings, name: str, as_json: bool) -> None:
     """Delete the endpoint NAME.  Calls that were made stay on record."""
     with accounts.database(settings) as connection:
         endpoints.remove(connection, name)
-    click.echo(f"endpoint {name} removed")
+    fields = {"name": name, "removed": True}
+    output.answer_out(f"endpoint {name} removed", fields, as_json=as_json)
 
 
 @command.command("scripted")
@@ -230,12 +235,15 @@ _COLUMNS: dict[str, Callable[[Endpoint], output.Cell]] = {
 
 
 def _row(one: Endpoint) -> Mapping[str, Any]:
-    fields = {**vars(one.config), "prices": vars(one.config.prices)}
     return {
-        **fields,
+        **_fields(one.config),
         "created_at": one.created_at.isoformat(),
         "probed_at": one.probed_at and one.probed_at.isoformat(),
     }
+
+
+def _fields(one: EndpointConfig) -> dict[str, Any]:
+    return {**vars(one), "prices": vars(one.prices)}
 
 
 def _pair(text: str) -> tuple[str, str]:

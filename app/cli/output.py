@@ -218,6 +218,14 @@ def json_out(value: object) -> None:
     click.echo(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=True))
 
 
+def answer_out(sentence: str, fields: Mapping[str, object], *, as_json: bool) -> None:
+    """The answer of a command that acts, on standard output: a sentence, or its fields as JSON."""
+    if as_json:
+        json_out(fields)
+    else:
+        click.echo(sentence)
+
+
 def safe(text: str) -> str:
     """Control characters other than newline and tab become visible escapes."""
     shown = source_text.printable(text)

@@ -76,8 +76,9 @@ def show(settings: Settings, name: str, kind: str, as_json: bool) -> None:
     type=click.File("r", encoding="utf-8"),
     help="Its text; - for stdin.",
 )
+@output.json_option()
 @click.pass_obj
-def add(settings: Settings, name: str, kind: str, path: Any) -> None:
+def add(settings: Settings, name: str, kind: str, path: Any, as_json: bool) -> None:
     """Store a version of the template NAME.  An unknown placeholder is refused, with
     the known ones.
     """
@@ -88,21 +89,25 @@ def add(settings: Settings, name: str, kind: str, path: Any) -> None:
     template = Template(name=name, kind=kind, body=body.rstrip("\n"))
     with accounts.database(settings) as connection:
         new = prompt_templates.add(connection, template)
-    click.echo(f"{_short(template)} {'stored' if new else 'was stored already'}")
+    sentence = f"{_short(template)} {'stored' if new else 'was stored already'}"
+    fields = {"name": name, "kind": kind, "sha256": template.sha256, "new": new}
+    output.answer_out(sentence, fields, as_json=as_json)
 
 
 @command.command("diff")
 @click.argument("old")
 @click.argument("new")
 @kind_option
+@output.json_option()
 @click.pass_context
-def diff(ctx: click.Context, old: str, new: str, kind: str) -> None:
+def diff(ctx: click.Context, old: str, new: str, kind: str, as_json: bool) -> None:
     """Compare two templates, or two versions (NAME@HASH).  Exit code 1: they differ."""
     first, second = (_found(ctx.obj, name, kind) for name in (old, new))
     before, after = (one.body.splitlines() for one in (first, second))
     lines = list(difflib.unified_diff(before, after, _short(first), _short(second), lineterm=""))
-    for line in lines:
-        click.echo(output.safe(line))
+    fields = {"old": first.sha256, "new": second.sha256, "differ": bool(lines), "diff": lines}
+    if lines or as_json:
+        output.answer_out(output.safe("\n".join(lines)), fields, as_json=as_json)
     ctx.exit(errors.NO if lines else errors.OK)
 
 

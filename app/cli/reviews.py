@@ -64,6 +64,7 @@ _COLUMNS: dict[str, Callable[[listing.Review], output.Cell]] = {
     "--hack-type", type=click.Choice(HACK_TYPES), help="Way of cheating, with `hack` and `leak`."
 )
 @click.option("--second-opinion", is_flag=True, help="Ask for a review by a second person.")
+@output.json_option()
 @click.pass_obj
 def add(
     settings: Settings,
@@ -73,6 +74,7 @@ def add(
     reason: str,
     hack_type: str | None,
     second_opinion: bool,
+    as_json: bool,
 ) -> None:
     """Review EVALUATION.  `clean`, `hack`, `leak` and `bug` override the detectors from now on;
     datasets that rest on a label that changes become stale (`assay datasets --stale`).
@@ -82,19 +84,23 @@ def add(
     )
     with services.client(settings) as client, client.database.begin() as connection:
         review_id = reviews.add(connection, _reviewer(), evaluation, said)
-    click.echo(review_id)
+    fields = {"review_id": str(review_id), "evaluation_id": str(evaluation), "label": label}
+    output.answer_out(str(review_id), fields, as_json=as_json)
 
 
 @command.command("undo", short_help="Take a review of this command back.")
 @click.argument("review", type=click.UUID)
+@output.json_option()
 @click.pass_obj
-def undo(settings: Settings, /, review: UUID) -> None:
+def undo(settings: Settings, /, review: UUID, as_json: bool) -> None:
     """Take REVIEW back, by a further review that says so.  Reviews of named users
     are theirs to take back.
     """
     with services.client(settings) as client, client.database.begin() as connection:
         evaluation_id = reviews.undo(connection, _reviewer(), review)
-    click.echo(f"evaluation {evaluation_id}: review {review} is taken back")
+    sentence = f"evaluation {evaluation_id}: review {review} is taken back"
+    fields = {"review_id": str(review), "evaluation_id": str(evaluation_id)}
+    output.answer_out(sentence, fields, as_json=as_json)
 
 
 def _reviewer() -> User:

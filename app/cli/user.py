@@ -56,6 +56,7 @@ def command() -> None:
     is_flag=True,
     help="Do nothing where there is a user already: for start-up scripts.",
 )
+@output.json_option()
 @click.pass_obj
 def add(
     settings: Settings,
@@ -64,6 +65,7 @@ def add(
     file: Path | None,
     generate: bool,
     if_none: bool,
+    as_json: bool,
 ) -> None:
     """Add a user.  The password is asked for, unless it comes from a file or is made up.
 
@@ -76,7 +78,8 @@ def add(
     """
     with accounts.database(settings) as connection:
         if if_none and users.exist(connection):
-            click.echo("there are users already; nothing was changed")
+            said = "there are users already; nothing was changed"
+            output.answer_out(said, {"added": False}, as_json=as_json)
             return
         if role is None and users.exist(connection):
             raise click.UsageError(f"--role: expected one of {', '.join(Role)}, got none")
@@ -86,9 +89,11 @@ def add(
         audit.record(
             connection, None, "user.add", f"user {name}", {"role": role, **accounts.operator()}
         )
-    click.echo(f"added {name} ({role})")
+    sentence = f"added {name} ({role})"
     if made is not None:
-        click.echo(f"password, shown only now: {made}")
+        sentence += f"\npassword, shown only now: {made}"
+    fields = {"added": True, "name": name, "role": role, "password": made}
+    output.answer_out(sentence, fields, as_json=as_json)
 
 
 @command.command("list")
@@ -126,26 +131,31 @@ def listed(settings: Settings, as_json: bool) -> None:
 @click.argument("name")
 @_password_file
 @_generate
+@output.json_option()
 @click.pass_obj
-def password(settings: Settings, name: str, file: Path | None, generate: bool) -> None:
+def password(
+    settings: Settings, name: str, file: Path | None, generate: bool, as_json: bool
+) -> None:
     """Give a user another password; their sessions end."""
     with accounts.database(settings) as connection:
         account = accounts.found(connection, name)
         stored, made = accounts.password(name, file, generate)
         users.set_password(connection, account.user_id, stored)
         audit.record(connection, None, "user.password", f"user {name}", accounts.operator())
-    click.echo(
+    sentence = (
         f"changed the password of {name}"
         if made is None
         else f"password of {name}, shown only now: {made}"
     )
+    output.answer_out(sentence, {"name": name, "password": made}, as_json=as_json)
 
 
 @command.command("role")
 @click.argument("name")
 @click.argument("role", type=click.Choice([str(each) for each in Role]))
+@output.json_option()
 @click.pass_obj
-def role(settings: Settings, name: str, role: str) -> None:
+def role(settings: Settings, name: str, role: str, as_json: bool) -> None:
     """Give a user another role, from their next request on."""
     _change(
         settings,
@@ -153,25 +163,27 @@ def role(settings: Settings, name: str, role: str) -> None:
         role,
         lambda connection, user_id: users.set_role(connection, user_id, Role(role)),
     )
-    click.echo(f"{name} is {role}")
+    output.answer_out(f"{name} is {role}", {"name": name, "role": role}, as_json=as_json)
 
 
 @command.command("disable")
 @click.argument("name")
+@output.json_option()
 @click.pass_obj
-def disable(settings: Settings, name: str) -> None:
+def disable(settings: Settings, name: str, as_json: bool) -> None:
     """Let a user in no more, by password, session or token.  Their audit entries stay."""
     _change(settings, name, "disabled", users.disable)
-    click.echo(f"disabled {name}")
+    output.answer_out(f"disabled {name}", {"name": name, "disabled": True}, as_json=as_json)
 
 
 @command.command("enable")
 @click.argument("name")
+@output.json_option()
 @click.pass_obj
-def enable(settings: Settings, name: str) -> None:
+def enable(settings: Settings, name: str, as_json: bool) -> None:
     """Let a user in again."""
     _change(settings, name, "enabled", users.enable)
-    click.echo(f"enabled {name}")
+    output.answer_out(f"enabled {name}", {"name": name, "disabled": False}, as_json=as_json)
 
 
 def _change(

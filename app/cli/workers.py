@@ -114,8 +114,9 @@ def run(
 
 
 @command.command("alive")
+@output.json_option()
 @click.pass_context
-def alive(ctx: click.Context) -> None:
+def alive(ctx: click.Context, as_json: bool) -> None:
     """Exit with 0 if the worker of this host's device has been heard of in the last
     half minute, else with 1.
 
@@ -130,7 +131,8 @@ def alive(ctx: click.Context) -> None:
     place = DeviceId(device_class=settings.device_class, node=node, index=settings.device_index)
     with services.client(settings) as client, client.database.begin() as connection:
         heard = devices.is_heard(connection, place)
-    click.echo(f"{place}: {'alive' if heard else 'silent'}")
+    sentence = f"{place}: {'alive' if heard else 'silent'}"
+    output.answer_out(sentence, {"device": str(place), "alive": heard}, as_json=as_json)
     if not heard:
         ctx.exit(errors.NO)
 

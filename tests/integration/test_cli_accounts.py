@@ -59,6 +59,30 @@ def test_users_and_their_tokens(run: Run, database: Database, tmp_path: Path) ->
     assert token["api_token_id"] in run("token", "list").output
 
 
+def test_answers_as_json(run: Run, database: Database) -> None:
+    def answer(*arguments: str):
+        return json.loads(run(*arguments, "--json").stdout)
+
+    ada = answer("user", "add", "ada", "--generate")
+    assert (ada["added"], ada["role"], len(ada["password"])) == (True, "admin", 20)
+    assert answer("user", "add", "eve", "--if-none", "--generate") == {"added": False}
+    assert answer("user", "add", "vic", "--role", "viewer", "--generate")["name"] == "vic"
+    assert answer("user", "role", "vic", "operator") == {"name": "vic", "role": "operator"}
+    assert answer("user", "password", "vic", "--generate")["password"]
+    assert answer("user", "disable", "vic") == {"name": "vic", "disabled": True}
+    assert answer("user", "enable", "vic") == {"name": "vic", "disabled": False}
+    token = answer("token", "add", "vic", "trainer", "--days", "1")
+    with database.begin() as connection:
+        assert tokens.user_of(connection, token["token"]).name == "vic"
+    revoked = {"api_token_id": token["api_token_id"], "revoked": True}
+    assert answer("token", "revoke", token["api_token_id"]) == revoked
+    assert answer("workers", "alive")["alive"] is False
+    assert answer("db", "turns") == {"repaired": 0, "foreign": []}
+    assert answer("db", "rollup", "--check") == {"differences": []}
+    assert answer("db", "rollup").keys() == {"saved"}
+    assert answer("db", "upgrade") == {"revision": "head"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "text", "said"),
     [

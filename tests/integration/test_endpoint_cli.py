@@ -128,6 +128,8 @@ def test_prompts_are_added_shown_and_compared(run: Run):
     differing = run("prompt", "diff", "assay", "mine")
     assert (differing.exit_code, "+Faster, please:" in differing.output) == (1, True)
     assert run("prompt", "diff", "mine", "mine").exit_code == 0
+    same = json.loads(run("prompt", "diff", "mine", "mine", "--json").stdout)
+    assert (same["differ"], same["diff"]) == (False, [])
     [version] = [
         one for one in json.loads(run("prompt", "list", "--json").stdout) if one["name"] == "mine"
     ]

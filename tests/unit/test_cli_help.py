@@ -45,6 +45,24 @@ def test_every_command_has_an_example(path: str) -> None:
     assert any(path in line for line in shown if not line.startswith("Usage:")), shown
 
 
+SERVING = {
+    "assay demo",
+    "assay up",
+    "assay collect serve",
+    "assay endpoint scripted",
+    "assay workers run",
+}
+"""Commands that run until they are stopped, and the demo, which is for people."""
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, (one, _) in COMMANDS.items() if not isinstance(one, click.Group)]
+)
+def test_every_command_that_answers_has_json(path: str) -> None:
+    command, _ = COMMANDS[path]
+    assert any("--json" in option.opts for option in command.params) == (path not in SERVING)
+
+
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_option_is_explained(path: str) -> None:
     command, _ = COMMANDS[path]
