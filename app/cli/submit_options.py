@@ -13,13 +13,16 @@ import click
 
 from app import routing, workflows
 from app.cli import errors
+from app.cli.number_range import NumberRange
 from app.client import Client, Submission
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import (
     BASELINES,
+    BOUNDS,
     PROFILES,
     PROTOCOLS,
     REWARD_BUDGET_S,
+    WHOLE,
     JobOptions,
     JobState,
     Priority,
@@ -36,6 +39,14 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DEFAULTS = JobOptions()
 
 
+def _within(name: str) -> click.ParamType:
+    """Type of a numeric option of a job: refused values are reported under the command line's own
+    name, which is not the job's for each (`--calls`).
+    """
+    low, high = BOUNDS[name]
+    return click.IntRange(int(low), int(high)) if name in WHOLE else NumberRange(low, high)
+
+
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--fresh", is_flag=True, help="Evaluate again although the same was submitted before."
@@ -43,7 +54,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--call-timeout",
         "call_timeout_s",
-        type=float,
+        type=_within("call_timeout_s"),
         default=_DEFAULTS.call_timeout_s,
         show_default=True,
         help=(
@@ -54,7 +65,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--deadline",
         "deadline_s",
-        type=float,
+        type=_within("deadline_s"),
         default=_DEFAULTS.deadline_s,
         show_default=True,
         help="Time limit of the whole evaluation, in seconds.",
@@ -62,7 +73,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--timing-budget",
         "timing_budget_s",
-        type=float,
+        type=_within("timing_budget_s"),
         default=_DEFAULTS.timing_budget_s,
         show_default=True,
         help=(
@@ -73,7 +84,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--calls",
         "correctness_calls",
-        type=int,
+        type=_within("correctness_calls"),
         default=_DEFAULTS.correctness_calls,
         show_default=True,
         help=(
@@ -83,12 +94,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--rtol",
-        type=float,
+        type=_within("rtol"),
         help="Relative tolerance, with --atol: |x - R| <= atol + rtol*|R|, R being fp64.",
     ),
     click.option(
         "--atol",
-        type=float,
+        type=_within("atol"),
         help=(
             "Absolute tolerance, with --rtol; in place of Assay's limits (multiples of the"
             " reference's own error)."
