@@ -147,7 +147,7 @@ def test_a_file_that_is_no_text_is_named(answering: Any, tmp_path: Path, argumen
             "unknown backend 'cobol'; expected one of triton",
         ),
         (["eval", __file__, __file__, "--deadline", "0"], "'--deadline': 0.0 is not in the range"),
-        (["eval", __file__, __file__, "--calls", "0"], "'--calls': 0 is not in the range 1<=x<=100"),
+        (["eval", __file__, __file__, "--calls", "0"], "'--calls': 0 is not in the range"),
         (["eval", __file__, __file__, "--rtol", "nan"], "'--rtol': expected a finite number"),
         (
             ["eval", __file__, __file__, "--workflow", "x"],
