@@ -39,7 +39,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DEFAULTS = JobOptions()
 
 
-def _within(name: str) -> click.ParamType:
+def _within(name: str) -> click.ParamType[Any]:
     """Type of a numeric option of a job: refused values are reported under the command line's own
     name, which is not the job's for each (`--calls`).
     """
