@@ -69,7 +69,10 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     type=click.Choice(["all", "best", "last"]),
     default="all",
     show_default=True,
-    help="Every turn is a sample, or each trajectory's best or last one.",
+    help=(
+        "Every turn is a sample, or the best or last one of each trajectory, in a collection of"
+        " each of its samples."
+    ),
 )
 @output.json_option("Print every figure with numerator, denominator and interval.")
 @click.pass_obj
@@ -147,15 +150,11 @@ def _grouped(
 
 
 def _represented(found: list[Attempted], turn: str) -> list[Attempted]:
-    """Every attempt, or of each trajectory its best or last one."""
+    """Every attempt, or of each line of attempts its best or last one."""
     if turn == "all":
         return found
-    alone = [[one] for one in found if one.trajectory_id is None]
-    grouped = groupby(
-        (one for one in found if one.trajectory_id), key=lambda one: one.trajectory_id
-    )
-    trajectories = alone + [list(turns) for _, turns in grouped]
-    return [turns[-1] if turn == "last" else _best(turns) for turns in trajectories]
+    lines = [list(turns) for _, turns in groupby(found, key=lambda one: one.line)]
+    return [turns[-1] if turn == "last" else _best(turns) for turns in lines]
 
 
 def _best(turns: list[Attempted]) -> Attempted:

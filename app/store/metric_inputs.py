@@ -1,5 +1,5 @@
 """STORE: outcomes behind figures over many evaluations: one an attempt, in the order
-of its trajectory.
+of its line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from app.domain import filter_language as filters
 from app.domain.filter_language import And, Expression
 from app.domain.metric_samples import COUNTED, Counted, MetricSample
 from app.domain.verdict import Label, is_credited
-from app.store import evaluation_rows, filter_sql
+from app.store import attempt_lines, evaluation_rows, filter_sql
 from app.store.tables import (
     attempts,
     candidates,
@@ -30,7 +30,7 @@ from app.store.tables import (
 _OF_DEVICE = frozenset({"gpu", "device", "baseline", "protocol", "backend"})
 """Fields that an answer without code has no value of, because it was never run."""
 
-_JOINED = (
+_JOINED = attempt_lines.joined(
     attempts.join(problems, problems.c.problem_id == attempts.c.problem_id)
     .outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
     .outerjoin(jobs, jobs.c.job_id == evaluations.c.job_id)
@@ -53,11 +53,13 @@ class Attempted:
     model: str | None
     source_set: str
     level: int | None
-    trajectory_id: str | None
+    line: str
+    """Key of its line (app.store.attempt_lines)."""
     turn: int | None
+    """Place in the line."""
     device: str | None
-    """Device class; of an answer without code that of the other answers of its
-    trajectory, else of its run.
+    """Device class; of an answer without code that of the other answers of its line,
+    else of its run.
     """
     backend: str | None
     policy: str | None
@@ -79,8 +81,8 @@ def attempted(
     columns = {
         **{name: evaluation_rows.COLUMNS[name] for name in ("run", "model", "source_set", "level")},
         "problem_id": attempts.c.problem_id,
-        "trajectory_id": attempts.c.trajectory_id,
-        "turn": attempts.c.turn_index,
+        "line": attempt_lines.KEY,
+        "turn": attempt_lines.TURN,
         "device": evaluations.c.device_class,
         "backend": sa.func.coalesce(candidates.c.backend, trajectories.c.backend),
         "policy": verdicts.c.policy,
@@ -95,8 +97,8 @@ def attempted(
         .select_from(_JOINED)
         .where(_kept(expression))
         .order_by(
-            attempts.c.trajectory_id.nulls_last(),
-            attempts.c.turn_index,
+            attempt_lines.KEY,
+            attempt_lines.TURN,
             attempts.c.created_at,
             attempts.c.attempt_id,
         )
@@ -137,7 +139,7 @@ def _attempted(record: sa.Row[tuple[object, ...]]) -> Attempted:
         model=record.model,
         source_set=record.source_set,
         level=record.level,
-        trajectory_id=str(record.trajectory_id) if record.trajectory_id else None,
+        line=record.line,
         turn=record.turn,
         device=record.device,
         backend=record.backend,
@@ -153,21 +155,19 @@ def _attempted(record: sa.Row[tuple[object, ...]]) -> Attempted:
 
 
 def _with_devices(found: list[Attempted]) -> list[Attempted]:
-    """Answers without code get the device, and the policy, that most other answers of their
-    trajectory have, else of their run.
+    """Answers without code get the device, and the policy, that most other answers of their line
+    have, else of their run.
     """
-    of_trajectory, of_run = _usual(found, "trajectory_id"), _usual(found, "run")
-    return [
-        one if one.label is not None else _with_device(one, of_trajectory, of_run) for one in found
-    ]
+    of_line, of_run = _usual(found, "line"), _usual(found, "run")
+    return [one if one.label is not None else _with_device(one, of_line, of_run) for one in found]
 
 
 _Usual = dict[str | None, tuple[str | None, str | None]]
-"""Trajectory or run → its most frequent device and policy."""
+"""Line or run → its most frequent device and policy."""
 
 
-def _with_device(one: Attempted, of_trajectory: _Usual, of_run: _Usual) -> Attempted:
-    usual = of_trajectory.get(one.trajectory_id) or of_run.get(one.run, (None, None))
+def _with_device(one: Attempted, of_line: _Usual, of_run: _Usual) -> Attempted:
+    usual = of_line.get(one.line) or of_run.get(one.run, (None, None))
     return replace(one, device=usual[0], policy=usual[1])
 
 

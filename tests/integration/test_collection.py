@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 from celery import Celery
 
 from app.collect import calls, control, report
@@ -19,8 +20,9 @@ from app.domain.collection.states import CollectionState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.request import ConflictError, MissingError, RequestError
 from app.settings import Settings
-from app.store import trajectories
-from app.store.collection import lifecycle, messages, token_rows
+from app.store import tables, trajectories
+from app.store.browse import runs
+from app.store.collection import figures, lifecycle, messages, token_rows
 from app.store.database import Database
 from app.web import create_app
 from tests.integration.collecting import CODE, Site, refused, said, specification
@@ -222,6 +224,29 @@ def test_a_window_begins_trajectories_of_their_own_with_what_was_really_sent(sit
     assert [len(request.messages) for request in site.asked] == [1, 3, 3]
     assert len(site.rows("trajectories")) == 2
     assert len(site.rows("turns")) == 3
+
+
+@pytest.mark.parametrize(
+    ("strategy", "solved"),
+    [
+        ({"name": "windowed", "turns": 2, "iterations": 2, "window": 1}, (0, 1, 1)),
+        ({"name": "best_of_n", "n": 3, "turns": 1}, (2,)),
+    ],
+)
+def test_figures_count_samples_whatever_their_prompts_show(
+    site: Site, strategy: dict[str, object], solved: tuple[int, ...]
+) -> None:
+    texts = iter(["fails", "passes", "passes"])
+    site.model = lambda request: said(
+        f"```python\n# {next(texts)} {request.seed}\nclass ModelNew: pass\n```"
+    )
+    collection = site.collection(site.start(specification(strategy=strategy)))
+    site.run()
+    with site.database.begin() as connection:
+        assert figures.quality(connection, collection).solved_by_turn == solved
+        run_id = connection.scalar(sa.select(tables.collections.c.run_id))
+        found = runs.trajectories(connection, run_id)
+    assert sorted(map(len, found)) == ([3] if strategy["name"] == "windowed" else [1, 1, 1])
 
 
 @pytest.mark.parametrize("strategy", ["best_of_n", "adaptive", "beam", "islands"])

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 from app.domain import freeform
+from app.store import attempt_lines
 from app.store.browse import paging
 from app.store.tables import attempt_counts, attempts, problems, run_rewards, runs
 
@@ -271,23 +272,19 @@ def revision(connection: sa.Connection, run_ids: list[UUID]) -> tuple[int, ...]:
 
 
 def trajectories(connection: sa.Connection, run_id: UUID) -> list[list[RunAttempt]]:
-    """Every attempt of a run that counts (`metrics.COUNTED`), trajectory by
-    trajectory, in the order of turns.
-
-    A single job is a trajectory of one turn.
+    """Every attempt of a run that counts (`metrics.COUNTED`), line by line
+    (app.store.attempt_lines), in the order of turns.
     """
-    dialogue = sa.func.coalesce(attempts.c.trajectory_id, attempts.c.attempt_id)
     turns = (
-        sa.func.array_agg(
-            aggregate_order_by(column, attempts.c.turn_index), type_=sa.types.NullType()
-        )
+        sa.func.array_agg(aggregate_order_by(column, attempt_lines.TURN), type_=sa.types.NullType())
         for column in (attempts.c.correct, attempts.c.label, attempts.c.speedup)
     )
     query = (
         sa.select(attempts.c.problem_id, *turns)
+        .select_from(attempt_lines.joined(attempts))
         .where(attempts.c.run_id == run_id)
-        .group_by(dialogue, attempts.c.problem_id)
-        .order_by(dialogue)
+        .group_by(attempt_lines.KEY, attempts.c.problem_id)
+        .order_by(attempt_lines.KEY)
     )
     return [
         list(map(RunAttempt, repeat(problem_id), passed, labels, speedups))

@@ -108,7 +108,7 @@ class Quality:
     fast_problems: Mapping[str, float | None]
     """Share of problems by their best answer."""
     solved_by_turn: tuple[int, ...]
-    """Trajectories with a correct answer at that turn or before."""
+    """Samples (app.store.attempt_lines) with a correct answer at that turn or before."""
 
 
 def progress(connection: sa.Connection, collection: Collection) -> Progress:
@@ -178,7 +178,7 @@ def quality(connection: sa.Connection, collection: Collection) -> Quality:
     hacks = metrics.hack_rates(Counter((each.passed, each.label) for each in found))
     turns: dict[str, list[MetricSample]] = {}
     for each in found:
-        turns.setdefault(each.trajectory_id or "", []).append(each.outcome)
+        turns.setdefault(each.line, []).append(each.outcome)
     longest = max((len(each) for each in turns.values()), default=0)
     return Quality(
         answers=len(found),

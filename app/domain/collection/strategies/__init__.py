@@ -12,7 +12,7 @@ from app.domain.collection.strategies.sequential import Sequential
 from app.domain.collection.strategies.windowed import Windowed
 from app.domain.request import RequestError
 
-__all__ = ["STRATEGIES", "Strategy", "find"]
+__all__ = ["LINEAR", "STRATEGIES", "Strategy", "find"]
 
 STRATEGIES: dict[str, Strategy] = {
     "independent": Independent(),
@@ -23,6 +23,11 @@ STRATEGIES: dict[str, Strategy] = {
     "beam": Beam(),
     "islands": Islands(),
 }
+
+LINEAR = ("independent", "sequential", "windowed", "best_of_n", "adaptive")
+"""Strategies in which the attempts of one sample of a rollout follow one another; in the others an
+attempt may be continued by several.
+"""
 
 
 def find(name: str) -> Strategy:

@@ -1,0 +1,39 @@
+"""STORE: lines of attempts: what figures over turns count as one.
+
+A line is a trajectory, or an evaluation that no turn asked for.  A sample of a collection is one
+line whatever its prompts show: a prompt that is not the whole conversation before it begins a new
+trajectory (histories `window` and `best_so_far`, the strategy `windowed`), and no new sample.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from app.domain.collection.strategies import LINEAR
+from app.store.tables import attempts, collections, nodes
+
+KEY: sa.ColumnElement[str] = sa.func.coalesce(
+    sa.cast(nodes.c.rollout_id, sa.Text) + "/" + sa.cast(nodes.c.sample, sa.Text),
+    sa.cast(sa.func.coalesce(attempts.c.trajectory_id, attempts.c.attempt_id), sa.Text),
+)
+"""Key of an attempt's line; the query is from `joined`."""
+
+TURN: sa.ColumnElement[int] = sa.func.coalesce(nodes.c.turn, attempts.c.turn_index)
+"""Place in its line; NULL of an evaluation that no turn asked for."""
+
+
+def joined(source: sa.FromClause) -> sa.FromClause:
+    """The source, which has `attempts`, with the nodes of samples beside it."""
+    return source.outerjoin(
+        collections,
+        sa.and_(
+            collections.c.run_id == attempts.c.run_id,
+            collections.c.spec["strategy"]["name"].astext.in_(LINEAR),
+        ),
+    ).outerjoin(
+        nodes,
+        sa.and_(
+            nodes.c.turn_id == attempts.c.turn_id,
+            nodes.c.collection_id == collections.c.collection_id,
+        ),
+    )
