@@ -110,15 +110,18 @@ def _apart(spec: problem_spec.ProblemSpec, device: Device, most: int) -> problem
         slots = problem_spec.Slots(calls, max(1, min(calls - 1, expected)))
         return problem_spec.arena(spec, slots)
 
-    def fits(arena: problem_spec.Arena, most_bytes: float) -> bool:
-        need = memory_needs.of_evaluation(spec, arena, device.round_bytes, CHECK_BYTES)
-        return need <= most_bytes
+    def most_in(room_bytes: float, least: int) -> problem_spec.Arena | None:
+        arenas = map(arena, range(inputs, least - 1, -1))
+        needs = (
+            (each, memory_needs.of_evaluation(spec, each, device.round_bytes, CHECK_BYTES))
+            for each in arenas
+        )
+        return next((each for each, need in needs if need <= room_bytes), None)
 
-    room, share = device.room_bytes or UNLIMITED, device.share_bytes or UNLIMITED
-    if inputs < 2 or not fits(arena(inputs), LARGEST_SHARE * room):
-        return problem_spec.arena(spec, problem_spec.Slots(1, 0))
-    fewer = map(arena, range(inputs, FEWEST_CALLS - 1, -1))
-    return next((each for each in fewer if fits(each, share)), arena(inputs))
+    largest = LARGEST_SHARE * (device.room_bytes or UNLIMITED)
+    in_share = most_in(min(device.share_bytes or UNLIMITED, largest), FEWEST_CALLS)
+    in_room = in_share or most_in(largest, 2)
+    return in_room or problem_spec.arena(spec, problem_spec.Slots(1, 0))
 
 
 def load(
