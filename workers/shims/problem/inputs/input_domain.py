@@ -13,7 +13,7 @@ tensor's values).  There the reference fails, or its answer is not finite, vanis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -40,108 +40,134 @@ LARGEST_MATRIX = 2048
 LOOKED_AT = 1 << 24
 """Elements of a tensor for which the structure is checked."""
 
-Trait = Callable[[torch.Tensor], bool]
+Trait = Callable[[torch.Tensor], torch.Tensor]
+"""Test of a tensor; its answer is a boolean tensor without dimensions, so that the answers of
+several tests are read at once: each reading waits for the device's other processes.
+"""
 
 
 def is_sorted(x: torch.Tensor) -> bool:
     """Test whether every row ascends, or every row descends."""
-    if not x.dim() or x.shape[-1] < 4:
-        return False
-    steps = x[..., 1:] - x[..., :-1]
-    return bool((steps >= 0).all() | (steps <= 0).all()) and bool((steps != 0).any())
-
-
-def _is_square(x: torch.Tensor) -> bool:
-    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] > 1
-
-
-def _is_symmetric(x: torch.Tensor) -> bool:
-    return _is_square(x) and bool(((x - x.mT).abs() <= 1e-5 * x.abs().amax()).all())
-
-
-def _is_positive_definite(x: torch.Tensor) -> bool:
-    if not _is_symmetric(x) or x.shape[-1] > LARGEST_MATRIX:
-        return False
-    return not bool(torch.linalg.cholesky_ex(x.double()).info.any())
-
-
-def _is_lower(x: torch.Tensor) -> bool:
-    return _is_square(x) and not bool(x.triu(1).any())
-
-
-def _is_upper(x: torch.Tensor) -> bool:
-    return _is_square(x) and not bool(x.tril(-1).any())
-
-
-def _are_shares(x: torch.Tensor) -> bool:
-    if not x.dim() or x.shape[-1] < 2:
-        return False
-    return bool((x >= 0).all()) and bool(((x.double().sum(-1) - 1).abs() < 1e-2).all())
-
-
-def _has_unit_rows(x: torch.Tensor) -> bool:
-    if not x.dim() or x.shape[-1] < 2:
-        return False
-    return bool(((torch.linalg.vector_norm(x.double(), dim=-1) - 1).abs() < 1e-2).all())
+    return bool(_is_sorted(x))
 
 
 def are_normed(x: torch.Tensor) -> bool:
     """Test whether rows sum to one or have unit length."""
-    return _are_shares(x) or _has_unit_rows(x)
-
-
-def _is_not_negative(x: torch.Tensor) -> bool:
-    return bool((x >= 0).all())
-
-
-def _is_not_positive(x: torch.Tensor) -> bool:
-    return bool((x <= 0).all())
-
-
-def _has_equal_halves(x: torch.Tensor) -> bool:
-    """Test whether the second half of every row repeats the first, as in cosines of rotary
-    embeddings, of which kernels read one half.
-    """
-    half, rest = divmod(x.shape[-1] if x.dim() else 0, 2)
-    return (
-        half > 0
-        and rest == 0
-        and bool((x[..., :half] == x[..., half:]).all())
-        and bool((x != x.flatten()[0]).any())
-    )
-
-
-def _has_equal_pairs(x: torch.Tensor) -> bool:
-    """Test whether every second element repeats the one before: the interleaved form
-    of `_has_equal_halves`.
-    """
-    if not x.dim() or x.shape[-1] < 2 or x.shape[-1] % 2:
-        return False
-    return bool((x[..., ::2] == x[..., 1::2]).all()) and bool((x != x.flatten()[0]).any())
+    return any(_answers(x, (_are_shares, _has_unit_rows)))
 
 
 def is_whole(x: torch.Tensor) -> bool:
     """Test whether all values are whole numbers, as in a mask."""
-    return bool((x == x.round()).all())
+    return bool(_is_whole(x))
 
 
 def is_bounded(x: torch.Tensor) -> bool:
     """Test whether values lie between −1 and 1 and come close to a bound, like
     cosines or uniform random numbers.
     """
-    return BOUND_REACHED < float(x.abs().amax()) <= 1
+    return bool(_is_bounded(x))
+
+
+def _answers(x: torch.Tensor, traits: Sequence[Trait]) -> list[bool]:
+    """Answers of some tests of a tensor, read at once."""
+    found: list[bool] = torch.stack([trait(x) for trait in traits]).tolist() if traits else []
+    return found
+
+
+def _no(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros((), dtype=torch.bool, device=x.device)
+
+
+def _is_sorted(x: torch.Tensor) -> torch.Tensor:
+    if not x.dim() or x.shape[-1] < 4:
+        return _no(x)
+    steps = x[..., 1:] - x[..., :-1]
+    ascends, descends = (steps >= 0).all(), (steps <= 0).all()
+    return (ascends | descends) & (steps != 0).any()
+
+
+def _is_square(x: torch.Tensor) -> bool:
+    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] > 1
+
+
+def _is_symmetric(x: torch.Tensor) -> torch.Tensor:
+    return ((x - x.mT).abs() <= 1e-5 * x.abs().amax()).all()
+
+
+def _is_positive_definite(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[-1] > LARGEST_MATRIX or not bool(_is_symmetric(x)):
+        return _no(x)
+    failed: torch.Tensor = torch.linalg.cholesky_ex(x.double()).info
+    return ~failed.any()
+
+
+def _is_lower(x: torch.Tensor) -> torch.Tensor:
+    return ~x.triu(1).any()
+
+
+def _is_upper(x: torch.Tensor) -> torch.Tensor:
+    return ~x.tril(-1).any()
+
+
+def _are_shares(x: torch.Tensor) -> torch.Tensor:
+    if not x.dim() or x.shape[-1] < 2:
+        return _no(x)
+    return (x >= 0).all() & ((x.double().sum(-1) - 1).abs() < 1e-2).all()
+
+
+def _has_unit_rows(x: torch.Tensor) -> torch.Tensor:
+    if not x.dim() or x.shape[-1] < 2:
+        return _no(x)
+    lengths: torch.Tensor = torch.linalg.vector_norm(x.double(), dim=-1)
+    return ((lengths - 1).abs() < 1e-2).all()
+
+
+def _is_not_negative(x: torch.Tensor) -> torch.Tensor:
+    return (x >= 0).all()
+
+
+def _is_not_positive(x: torch.Tensor) -> torch.Tensor:
+    return (x <= 0).all()
+
+
+def _has_equal_halves(x: torch.Tensor) -> torch.Tensor:
+    """Test whether the second half of every row repeats the first, as in cosines of rotary
+    embeddings, of which kernels read one half.
+    """
+    half, rest = divmod(x.shape[-1] if x.dim() else 0, 2)
+    if not half or rest:
+        return _no(x)
+    return (x[..., :half] == x[..., half:]).all() & (x != x.flatten()[0]).any()
+
+
+def _has_equal_pairs(x: torch.Tensor) -> torch.Tensor:
+    """Test whether every second element repeats the one before: the interleaved form
+    of `_has_equal_halves`.
+    """
+    if not x.dim() or x.shape[-1] < 2 or x.shape[-1] % 2:
+        return _no(x)
+    return (x[..., ::2] == x[..., 1::2]).all() & (x != x.flatten()[0]).any()
+
+
+def _is_whole(x: torch.Tensor) -> torch.Tensor:
+    return (x == x.round()).all()
+
+
+def _is_bounded(x: torch.Tensor) -> torch.Tensor:
+    largest = x.abs().amax()
+    return (largest > BOUND_REACHED) & (largest <= 1)
 
 
 OF_ROWS: tuple[Trait, ...] = (
-    is_sorted,
+    _is_sorted,
     _are_shares,
     _has_unit_rows,
     _is_not_negative,
     _is_not_positive,
     _has_equal_halves,
     _has_equal_pairs,
-    is_whole,
-    is_bounded,
+    _is_whole,
+    _is_bounded,
 )
 OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
 """Traits that a change must preserve.  Zeros among positive numbers are allowed: a kernel must not
@@ -159,14 +185,18 @@ def keeps_structure(
     sign; `bounds`: also that of lying between −1 and 1, which masks have in any case.
     """
     mine, theirs = _rows(before), _rows(after)
-    if not bounds and is_bounded(mine) and is_whole(mine):
+    of_mine = dict(zip(OF_ROWS, _answers(mine, OF_ROWS), strict=True))
+    if not bounds and of_mine[_is_bounded] and of_mine[_is_whole]:
         return False  # a mask
-    left_out = {*(() if signs else OF_SIGNS), *(() if bounds else (is_bounded,))}
-    traits = [trait for trait in OF_ROWS if trait not in left_out]
-    if not all(trait(theirs) for trait in traits if trait(mine)):
+    left_out = {*(() if signs else OF_SIGNS), *(() if bounds else (_is_bounded,))}
+    kept = [trait for trait, holds in of_mine.items() if holds and trait not in left_out]
+    if not all(_answers(theirs, kept)):
         return False
     one, other = _matrices(before), _matrices(after)
-    return all(trait(other) for trait in OF_MATRICES if trait(one))
+    if not _is_square(one):
+        return True
+    of_one = zip(OF_MATRICES, _answers(one, OF_MATRICES), strict=True)
+    return all(_answers(other, [trait for trait, holds in of_one if holds]))
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:

@@ -63,8 +63,8 @@ is a mask, or classes.
 
 Decided = dict[tuple[Variant, int], bool]
 """Decisions for a problem, by variant and by the index of a tensor among its inputs:
-True if the tensor is changed. They are remembered because a decision waits for the
-device twenty times for each tensor.
+True if the tensor is changed. They are remembered because a decision reads the tensor
+ten times, and waits for the device.
 """
 
 
@@ -134,7 +134,9 @@ def _with_special_values(x: torch.Tensor) -> torch.Tensor:
 
 
 def _factor(variant: Variant, x: torch.Tensor) -> float:
-    small = (x.min() >= 0 and x.max() <= 1) or input_domain.is_bounded(x)
+    low, high = torch.stack(x.aminmax()).tolist()  # one wait for the device
+    is_bounded = input_domain.BOUND_REACHED < max(-low, high) <= 1
+    small = 0 <= low <= high <= 1 or is_bounded
     return 1 / FACTORS[variant] if small else float(FACTORS[variant])
 
 
