@@ -29,7 +29,14 @@ from workers.shims.problem import graph_replay
 from workers.shims.problem.answers import equivalent_answers, expected_outputs
 from workers.shims.problem.input_slots import InputSlots
 from workers.shims.problem.reference_problem import Problem
-from workers.shims.problem.reference_session import Session, keep_little, seed_slot, settle, write
+from workers.shims.problem.reference_session import (
+    Session,
+    WorkQueue,
+    keep_little,
+    seed_slot,
+    settle,
+    write,
+)
 
 RECORDED_FROM = 16
 """Input sets in one request from which on drawing is recorded: recording takes as long as drawing a
@@ -264,6 +271,7 @@ class Shim:
             expected = shared_memory.attach(self._device, fd, session.arena.expected.stop)
             os.close(fd)
             answers = [(session.own[0], session.arena.expected.views(expected, 0))]
+        queue = WorkQueue(self._device)
         for slot, (baseline_at, expected_at) in zip(
             range(first, first + count), answers[:count], strict=True
         ):
@@ -273,7 +281,8 @@ class Shim:
                 expected_outputs.own(session, given, baseline_at)
             else:
                 exact += expected_outputs.compute(session, given, baseline_at, expected_at)
-            settle(self._device)  # no pause stops work that is queued on the device
+            queue.add_call()
+        settle(self._device)
         return Reply(ReplyCode.DONE, exact)
 
     def _vary(self, session: Session, first: int, wanted: int, sets: int, seed: bytes) -> Reply:

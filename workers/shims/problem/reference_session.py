@@ -19,6 +19,11 @@ from workers.shims.problem import graph_replay
 KEPT_BYTES = 1 << 30
 """GPU memory kept for the next session."""
 
+QUEUED_S = 1e-3
+"""Seconds of work on the device that may be queued behind one another: no pause stops it, and a
+wait for each call's own would take a turn of the device among other processes.
+"""
+
 Draw = Callable[[], Any]
 """Inputs of one call, as the problem's code gives them."""
 
@@ -92,6 +97,28 @@ def settle(device: torch.device) -> None:
     """Wait until the device has done all queued work, before the referee reads the results."""
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+class WorkQueue:
+    """Queue of calls that differ in their inputs alone; waits for the device where more of them
+    would take longer than QUEUED_S, by the time of the last ones.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Empty."""
+        self._device = device
+        self._calls, self._most = 0, 1
+        self._began = perf_counter()
+
+    def add_call(self) -> None:
+        """Count a call whose work has been queued."""
+        self._calls += 1
+        if self._calls < self._most:
+            return
+        settle(self._device)
+        now = perf_counter()
+        self._most = max(1, int(QUEUED_S * self._calls / max(now - self._began, 1e-9)))
+        self._calls, self._began = 0, now
 
 
 def seconds(device: torch.device, work: Callable[[], object]) -> float:
