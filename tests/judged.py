@@ -13,7 +13,7 @@ import torch
 
 from workers.protocol import layout
 from workers.referee.comparison import correctness, far_off
-from workers.shims.problem.answers import equivalent_answers, true_answer
+from workers.shims.problem.answers import best_truth, equivalent_answers, true_answer
 
 
 def checked(
@@ -24,7 +24,7 @@ def checked(
     """
     with torch.no_grad():
         own = model(*inputs)
-    best = true_answer.find(model, inputs, own)
+    best = best_truth.find(model, inputs, own)
     twin = true_answer.twin(model, best) if best is not true_answer.Truth.OWN else model
     exact = (
         own

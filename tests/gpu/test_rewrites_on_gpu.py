@@ -9,7 +9,7 @@ from torch import nn
 from tests.judged import is_right
 from tests.rewrites import DOWNGRADES, REWRITES, Pair
 from workers.protocol.roundoff import errors
-from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.answers import best_truth, rounding
 from workers.shims.problem.answers.true_answer import Truth
 
 pytestmark = pytest.mark.gpu
@@ -61,7 +61,7 @@ def test_a_convolution_in_full_precision_is_right_where_the_reference_s_is_tf32_
         exact = model(x)
     with torch.no_grad():
         own = model(x)
-    assert true_answer.find(model, [x], own) is Truth.WIDENED
+    assert best_truth.find(model, [x], own) is Truth.WIDENED
     assert errors(own, exact)[0] > 1e-5, "the reference's is TF32"
     assert is_right(model, [x], exact)
     assert is_right(model, [x], own)
@@ -86,7 +86,7 @@ def test_an_lstm_whose_states_are_made_inside_has_a_truth() -> None:
         own = model(x)
         with torch.backends.cudnn.flags(enabled=False):
             other = model(x)
-    assert true_answer.find(model, [x], own) is Truth.WIDENED
+    assert best_truth.find(model, [x], own) is Truth.WIDENED
     assert is_right(model, [x], other)
 
 

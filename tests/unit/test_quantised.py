@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests import judged
-from workers.shims.problem.answers import equivalent_answers, rounding, true_answer
+from workers.shims.problem.answers import best_truth, equivalent_answers, rounding, true_answer
 from workers.shims.problem.answers.true_answer import Truth
 
 ROWS, COLUMNS = 8, 4000
@@ -38,7 +38,7 @@ def _divided(x: torch.Tensor, scale: torch.Tensor, _: torch.Tensor) -> torch.Ten
 
 def test_codes_that_rounding_decides_are_right_and_other_codes_are_not() -> None:
     model, inputs = Quantised(), _inputs()
-    best = true_answer.find(model, inputs, model(*inputs))
+    best = best_truth.find(model, inputs, model(*inputs))
     assert best is Truth.SINGLE
     divided = _divided(*inputs)
     differs = (divided - model(*inputs)).abs() > 1e-6
@@ -71,7 +71,7 @@ def test_a_decision_by_a_shifted_value_is_right_next_to_its_boundary_alone() -> 
     x[0, :40] = (torch.randint(-8, 8, (40,)) + 0.5) / 2  # half-way
     x[0, 40:80] = torch.linspace(-3, 3, 33)[16] + 3e-8 * torch.randn(40)  # at the edge 0
     model = Shifted()
-    best = true_answer.find(model, [x], model(x))
+    best = best_truth.find(model, [x], model(x))
     codes, buckets, above = model(x)
     up = torch.clamp(torch.floor(x * 2 + 8.5), 0, 15).to(torch.uint8)
     places = torch.ceil((x + 3.0) / 0.1875).clamp(0, 33).long()

@@ -11,7 +11,7 @@ from torch import nn
 from workers.protocol import layout
 from workers.protocol.roundoff import errors
 from workers.referee.comparison import correctness
-from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.answers import best_truth, rounding, true_answer
 from workers.shims.problem.answers.true_answer import Truth
 
 
@@ -78,7 +78,7 @@ def _answers(model: nn.Module, inputs: list[Any]) -> tuple[torch.Tensor, torch.T
     model.eval()
     with torch.no_grad():
         own = model(*inputs)
-    best = true_answer.find(model, inputs, own)
+    best = best_truth.find(model, inputs, own)
     if best is Truth.OWN:
         return own, own, best
     return (
@@ -233,17 +233,17 @@ def test_a_reference_that_asks_for_nothing_narrow_is_computed_in_fp64_once(
         tried.append(truth)
         return limit(truth)
 
-    limit = true_answer._limit
-    monkeypatch.setattr(true_answer, "_limit", noting)
+    limit = best_truth._limit
+    monkeypatch.setattr(best_truth, "_limit", noting)
     model = nn.Sequential(
         nn.ConvTranspose3d(2, 3, 3), nn.BatchNorm3d(3), nn.Dropout(0.0), nn.GELU()
     )
     inputs = [torch.randn(2, 2, 4, 4, 4)]
-    assert true_answer.find(model, inputs, model(*inputs)) is Truth.FP64
+    assert best_truth.find(model, inputs, model(*inputs)) is Truth.FP64
     assert tried == [Truth.FP64]
     casts = Casts()
     images = [torch.randn(2, 3, 8, 8)]
-    assert true_answer.find(casts, images, casts(*images)) is Truth.WIDENED
+    assert best_truth.find(casts, images, casts(*images)) is Truth.WIDENED
     assert tried == [Truth.FP64, Truth.FP64, Truth.WIDENED]
 
 
@@ -262,7 +262,7 @@ class SingleElements(nn.Module):
 def test_the_truth_of_an_answer_of_rounding_errors_is_fp64() -> None:
     own, expected, best = _answers(SingleElements(), [torch.rand(3, 32)])
     assert best is Truth.FP64
-    assert errors(own, expected)[0] > true_answer.NOTHING
+    assert errors(own, expected)[0] > best_truth.NOTHING
     flat = [each.reshape(1, -1) for each in (torch.zeros_like(own), expected, own)]
     poison = torch.zeros(own.numel())
     found = correctness.compare(flat[0], flat[1], flat[2], poison, 0, tuple(own.shape))

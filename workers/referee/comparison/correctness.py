@@ -254,7 +254,8 @@ class ComparedOutput:
         got = self.got[call : call + 1]
         accepted = expected.view(got.shape)
         for mine, near, right in parts(got, nearest.view(got.shape), accepted):
-            right.copy_(torch.where(near == mine, mine.to(right.dtype), right))
+            kept = (near == mine) | (near.isnan() & mine.isnan())
+            right.copy_(torch.where(kept, mine.to(right.dtype), right))
         [again] = compare(got, accepted, got, self.poison, self.index, self.shape, self.rule).errors
         again = again._replace(
             base_l2=max(self.errors[call].base_l2, leaf.l2),

@@ -29,6 +29,7 @@ from workers.shims.problem import (
     seeding,
 )
 from workers.shims.problem.answers import (
+    best_truth,
     changed_inputs,
     pieces,
     plain_convolutions,
@@ -379,7 +380,7 @@ class Problem:
             return Truth.OWN, 0
         answer = functools.partial(changed_inputs.joined, compared=compared)
         with memory_estimate.Peak(self.device) as widening:
-            best = self.if_it_fits(lambda: true_answer.find(model, inputs, own, answer), Truth.OWN)
+            best = self.if_it_fits(lambda: best_truth.find(model, inputs, own, answer), Truth.OWN)
             self._plain_convolutions = plain_convolutions.are_faster(
                 model, inputs, best, self.device
             )
@@ -387,9 +388,7 @@ class Problem:
 
 
 def _is_constant(answer: Answer, model: Any, outputs: Any, others: list[Any]) -> bool:
-    """Test whether the answer to other inputs is the same.  Raises ValueError if its shape
-    differs.
-    """
+    """Test whether the answer to other inputs is the same.  Raises ValueError for another shape."""
     different = answer(model, others)
     problem_forms.check_constant(outputs, different)
     return layout.same(outputs, different)

@@ -4,8 +4,9 @@
   return indices (top-k, sort, argmax) show in which tensor.
 * Elements that rounding decides (a value rounded to an integer, a comparison, the expert that
   a token is sent to): every answer is right that the reference gives if each of its
-  operations has an error of the size of a rounding (`rounding.Perturbed`).  At most a share
-  of an output (`MOST`) may be decided so.
+  operations has an error of the size of a rounding (`rounding.Perturbed`).  So is NaN where one of
+  these answers is (the root of a distance of zero), and a number of their size where one is none.
+  At most a share of an output (`MOST`) may be decided so.
 * The same perturbations show how far rounding moves an answer that cancels or is mostly zero.
 
 Each wrong call is examined on its own: honest candidates pay little, and the number of calls
@@ -41,6 +42,11 @@ GAUGES = 3
 
 FEWEST = 4
 """Least number of perturbed answers for findings on elements that rounding decides."""
+
+MISSED = 1 / 16
+"""Share of the elements for which rounding decides whether they are a number, as found by SAMPLES
+answers, that it may decide for besides.
+"""
 
 NEAR = 4.0
 """Difference in roundings up to which two computed values count as equal."""
@@ -293,6 +299,7 @@ def _perturb(
     """
     spreads = [torch.zeros_like(each, dtype=torch.float64) for each in got]
     low, high = [each.clone() for each in answer], [each.clone() for each in answer]
+    lost = [_is_nan(each) for each in answer]
     met = [fine.clone() for fine in right]
     for sample in range(GAUGES + SAMPLES):
         if _all_met(got, met):
@@ -311,25 +318,51 @@ def _perturb(
                 spreads[index] += (each - answer[index]).abs().square().nan_to_num()
             elif not each.is_complex():
                 low[index], high[index] = (
-                    torch.minimum(low[index], each),
-                    torch.maximum(high[index], each),
+                    torch.fmin(low[index], each),
+                    torch.fmax(high[index], each),
                 )
+                lost[index] |= each.isnan()
     for index, (leaf, mine, theirs) in enumerate(zip(leaves, got, answer, strict=True)):
         if is_inexact(mine.dtype):
             margin = FLOORS.get(mine.dtype, (0.0, 0.0))[1] * _rms(theirs)
             jumps = (high[index] - low[index]).abs() > 4 * margin  # none of complex numbers
             if not mine.is_complex():
-                met[index] = (
-                    jumps
-                    & (mine.double() >= low[index] - margin)
-                    & (mine.double() <= high[index] + margin)
-                )
+                wide, between = mine.double(), (low[index] - margin, high[index] + margin)
+                met[index] = jumps & (wide >= between[0]) & (wide <= between[1])
+                met[index] |= _are_undefined(wide, theirs, between, lost[index])
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
         close = met[index] & ~right[index]
         count = int(close.sum())
         if count <= max(1, MOST * mine.numel()):
             leaf.close = count
             right[index] |= close
+
+
+def _are_undefined(
+    mine: torch.Tensor,
+    theirs: torch.Tensor,
+    between: tuple[torch.Tensor, torch.Tensor],
+    lost: torch.Tensor,
+) -> torch.Tensor:
+    """Mask of the elements of which rounding decides whether they are a number: some perturbed
+    answers have one (the least and the largest are `between`), others (`lost`) have none.  The
+    number that is given or expected must be of the size of those; of such elements some are missed.
+    """
+    least, most = between
+    decided = lost & ~least.isnan()
+    if not bool(decided.any()):
+        return decided
+    number = torch.where(mine.isnan(), theirs, mine)
+    is_near = (number >= least[decided].min()) & (number <= most[decided].max())
+    fits = is_near & (mine.isnan() != theirs.isnan())
+    missed = fits & ~decided
+    return fits if int(missed.sum()) <= MISSED * int(decided.sum()) else fits & decided
+
+
+def _is_nan(answer: torch.Tensor) -> torch.Tensor:
+    """Mask of the elements that are not a number."""
+    inexact = is_inexact(answer.dtype)
+    return answer.isnan() if inexact else torch.zeros_like(answer, dtype=torch.bool)
 
 
 def _all_met(got: list[torch.Tensor], met: list[torch.Tensor]) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, computable, errors, is_inexact, unit
-from workers.shims.problem.answers.true_answer import NominalTypes, Widened, nominal
+from workers.shims.problem.answers.true_answer import NominalTypes, Widened, is_code, nominal
 
 MOVES = (
     *("clone", "copy", "cat", "stack", "gather", "index", "select", "slice", "where", "masked"),
@@ -76,8 +76,8 @@ REPEATS = 4
 class Perturbed(Widened):  # type: ignore[no-untyped-call]
     """Dispatch mode that adds errors of the size of a rounding to the type that the problem's code
     asks for, unless an operation's result is exact in that type.  An operation that quantises has
-    them in its arguments, too; one that decides has errors of single precision there, relative to
-    the whole tensor, except in whole numbers.
+    them in its arguments, too, and a cast to floats of one byte only there; one that decides has
+    errors of single precision there, relative to the whole tensor, except in whole numbers.
     """
 
     def __init__(
@@ -95,6 +95,9 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
         results that are not exact afterwards.
         """
         name, by = _name(func), self._scale * unit(called)
+        if _is_coded(name, called, args):
+            moved = layout.mapped(self._moved_by_its_own, (args, kwargs))
+            return super().compute(func, called, *moved)
         if name.startswith(SUMS) and not func._schema.is_mutable:
             # Narrower types are added up in fp32.
             of_terms = TERMS * min(by, self._scale * unit(torch.float32))
@@ -126,6 +129,18 @@ class Perturbed(Widened):  # type: ignore[no-untyped-call]
     def _perturb(self, value: Any, called: torch.dtype, by: float) -> None:
         if isinstance(value, torch.Tensor) and is_inexact(value.dtype):
             value.copy_(self._rounded(value, called, by))
+
+    def _moved_by_its_own(self, value: Any) -> Any:
+        """An argument with errors of the size of a rounding to its own type; codes as they are."""
+        if not isinstance(value, torch.Tensor) or is_code(nominal(value)):
+            return value
+        return self._moved(value, self._scale * unit(nominal(value)))
+
+    def with_rounded_codes(self, value: Any) -> Any:
+        """An answer with errors of the size of a rounding in its floats of one byte."""
+        if not isinstance(value, torch.Tensor) or not is_code(nominal(value)):
+            return value
+        return self._moved(value, self._scale * unit(nominal(value)))
 
     def _moved(self, value: Any, by: float) -> Any:
         if not isinstance(value, torch.Tensor) or not is_inexact(value.dtype):
@@ -159,6 +174,11 @@ def _decides(name: str, kwargs: Any) -> bool:
     return to_integers or name.startswith(DECIDES)
 
 
+def _is_coded(name: str, called: torch.dtype, args: Any) -> bool:
+    """Test for a cast to floats of one byte; `called`: type of the result."""
+    return is_code(called) if name == "to_copy" else name == "copy_" and is_code(nominal(args[0]))
+
+
 def _is_power_of_two(number: Any) -> Any:
     """Test whether numbers are powers of two, by which a division is exact."""
     if not isinstance(number, torch.Tensor):
@@ -182,8 +202,11 @@ def perturbed(
         torch.device("cpu"),
     )
     generator = torch.Generator(device).manual_seed(seed)
-    with torch.no_grad(), NominalTypes(), Perturbed(generator, scale, to):
-        return model(*inputs)
+    errors_of_roundings = Perturbed(generator, scale, to)
+    with torch.no_grad():
+        with NominalTypes(), errors_of_roundings:
+            answer = model(*inputs)
+        return layout.mapped(errors_of_roundings.with_rounded_codes, answer)
 
 
 def differs_by_rounding(first: Any, again: Any) -> bool:

@@ -4,7 +4,10 @@ A copy of the model in fp64 (its twin) computes in fp64 unless the problem's cod
 type: `x.float()`, states made by `torch.zeros`, products in bf16.  So the twin runs under
 `Widened`, which replaces every narrower type by fp64, while `tensor.dtype` reads as the code
 expects.  If that does not run, or differs from the reference's answer by more than rounding
-explains, the next best truth is used (`Truth`).
+explains, the next best truth is used (best_truth.py).
+
+A cast to a float of one byte is no precision of the computation but a step of it, as `round` is:
+its result is rounded to that type before anything is computed from it.
 
 `rounding.Perturbed` repeats the computation with an error of the size of a rounding in every
 operation that rounds. The change of the answer shows the possible effect of rounding; see
@@ -17,38 +20,19 @@ is the reference's own answer, and the tolerance is the floor of its type.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from workers.backends.support.dispatch_mode import TimeLimit, Watching, written
+from workers.backends.support.dispatch_mode import Watching, written
 from workers.protocol import layout, precision_flags
 from workers.protocol.problem_spec import OWN_TRUTH
-from workers.protocol.roundoff import errors, is_inexact
+from workers.protocol.roundoff import is_inexact
 from workers.shims import shortages, weights
-
-PLAUSIBLE = 0.1
-"""Largest difference between a truth and the reference's own answer at which the truth
-is used: relative L2 error, or share of differing elements of an exact output.  No
-rounding of a usable answer is larger.
-"""
-
-TRIED_S = 10.0
-"""Time limit in seconds for a truth with lifted casts, because it is computed for every call."""
-
-COULD_BE = 0.5
-"""PLAUSIBLE for the twin without lifted casts if no other truth is plausible: for a reference that
-decides by rounding errors, its answer is better than none.
-"""
-
-NOTHING = 1e6
-"""Relative L2 difference from which on the answer in fp64 is nothing beside the reference's own,
-as that of a normalisation of single elements: fp64 rounds 5e+08 times as finely as fp32.
-"""
 
 
 class Truth(StrEnum):
@@ -100,108 +84,6 @@ def call(model: Any, inputs: list[Any], truth: Truth) -> Any:
     library = _without_cudnn() if getattr(model, "_is_plain", False) else nullcontext()
     with shortages.disregarded(), torch.no_grad(), _mode(truth), library:
         return model(*inputs)
-
-
-def find(
-    model: Any,
-    inputs: list[Any],
-    own: Any,
-    answer: Callable[[Any, list[Any]], Any] = lambda returned, _: returned,
-) -> Truth:
-    """The best plausible truth for a model.  `own`: its answer to these inputs in its own
-    precision; `answer(returned, given)`: the answer to a call, of what it returned and its inputs,
-    which it may have changed.
-    """
-    narrowing = Narrowing()
-    plain, plain_off = _tried(model, inputs, own, Truth.FP64, narrowing, answer=answer)
-    if plain_off <= PLAUSIBLE and not narrowing.seen:
-        return Truth.FP64  # there are no casts to lift
-    lifted, lifted_off = _tried(model, inputs, own, Truth.WIDENED, answer=answer)
-    if plain is not None and lifted is not None and layout.same(plain, lifted):
-        is_usable = plain_off <= COULD_BE or (
-            plain_off >= NOTHING and _is_noise(model, inputs, own, answer)
-        )
-        return Truth.FP64 if is_usable else Truth.OWN
-    if lifted_off <= PLAUSIBLE:
-        return Truth.WIDENED
-    if plain_off <= PLAUSIBLE:
-        return Truth.FP64
-    if plain is None or plain_off > COULD_BE:
-        _, single_off = _tried(model, inputs, own, Truth.SINGLE, answer=answer)
-        return Truth.SINGLE if single_off <= PLAUSIBLE else Truth.OWN
-    return Truth.FP64
-
-
-def _tried(
-    model: Any,
-    inputs: list[Any],
-    own: Any,
-    truth: Truth,
-    watching: AbstractContextManager[object] | None = None,
-    *,
-    answer: Callable[[Any, list[Any]], Any],
-) -> tuple[Any, float]:
-    """The answer under this truth, and the difference of the reference's own answer from it; None
-    and infinity if it does not run.  `watching`: context of the call; `answer`: see `find`.
-    """
-    try:
-        with _limit(truth):
-            wide, given = twin(model, truth), widened(inputs, truth)
-            with watching or nullcontext():
-                found = answer(call(wide, given, truth), given)
-        mine, theirs = list(layout.values(own)), list(layout.values(found))
-        if [_shape(each) for each in mine] != [_shape(each) for each in theirs]:
-            return None, float("inf")
-        pairs = list(zip(mine, theirs, strict=True))
-        inexact = [
-            pair
-            for pair in pairs
-            if isinstance(pair[0], torch.Tensor) and is_inexact(pair[0].dtype)
-        ]
-        return found, max((_off(*pair) for pair in inexact or pairs), default=0.0)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # noqa: BLE001 (the problem's code may raise anything for types that it does not expect)
-        return None, float("inf")
-
-
-def _is_noise(
-    model: Any, inputs: list[Any], own: Any, answer: Callable[[Any, list[Any]], Any]
-) -> bool:
-    """Test whether the reference's own answer consists of rounding errors: it becomes another one
-    where its inputs change by a rounding.  Arguments as in `find`.
-    """
-
-    def nearby(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or not is_inexact(x.dtype):
-            return copy.deepcopy(x)
-        wave = torch.cos(torch.arange(x.numel(), device=x.device)).reshape(x.shape)
-        return x * (1 + 4 * torch.finfo(x.dtype).eps * wave).to(x.dtype)
-
-    try:
-        given = layout.mapped(nearby, inputs)
-        changed = answer(call(copy.deepcopy(model), given, Truth.OWN), given)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # noqa: BLE001 (the problem's code may raise anything)
-        return False
-    pairs = zip(layout.values(changed), layout.values(own), strict=True)
-    return all(_off(*pair) > COULD_BE for pair in pairs)
-
-
-def _limit(truth: Truth) -> AbstractContextManager[object]:
-    """Context with a time limit for a truth that intercepts each operator."""
-    return nullcontext() if truth is Truth.FP64 else TimeLimit(TRIED_S)
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    return tuple(value.shape) if isinstance(value, torch.Tensor) else None
-
-
-def _off(mine: Any, theirs: Any) -> float:
-    if not isinstance(mine, torch.Tensor):
-        return 0.0 if abs(mine - theirs) <= PLAUSIBLE * abs(theirs) else float("inf")
-    return errors(mine, theirs)[0]
 
 
 def _wide(dtype: torch.dtype, to: torch.dtype) -> torch.dtype:
@@ -310,7 +192,9 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
             raise NotImplementedError("bits are reinterpreted, which have no wider form")
         outs = written(func, args, kwargs)
         called = _result_type(args, kwargs)
-        args, kwargs = layout.mapped(lambda each: self._lifted(each, outs), (args, kwargs))
+        args, kwargs = layout.mapped(
+            lambda each: self._lifted(each, outs, rounds=not func.is_view), (args, kwargs)
+        )
         return self.compute(func, called, args, kwargs)
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
@@ -322,14 +206,20 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
             else layout.mapped(lambda each: self._noted(each, called, args), result)
         )
 
-    def _lifted(self, value: Any, outs: list[torch.Tensor]) -> Any:
+    def _lifted(self, value: Any, outs: list[torch.Tensor], *, rounds: bool) -> Any:
+        """An argument in the wide type.  `rounds`: one that the problem's code has cast to floats
+        of one byte is rounded.  The result of such a cast is not: an output's rounding is an error.
+        """
         if isinstance(value, torch.dtype):
             return _wide(value, self._to)
         if isinstance(value, torch.Tensor) and not any(value is each for each in outs):
+            if rounds and is_code(code := nominal(value)) and value.dtype != code:
+                value = value.to(code)
+                value._nominal = code
             wide = _wide(value.dtype, self._to)
             if wide != value.dtype:
                 found = value.to(wide)
-                found._nominal = nominal(value)  # type: ignore[attr-defined]
+                found._nominal = nominal(value)
                 return found
         return value
 
@@ -344,6 +234,11 @@ class Widened(Watching):  # type: ignore[no-untyped-call]
         found = value if wide == value.dtype else value.to(wide)
         found._nominal = called  # type: ignore[attr-defined]
         return found
+
+
+def is_code(dtype: torch.dtype) -> bool:
+    """Test for floats of one byte: a cast to them quantises."""
+    return dtype.is_floating_point and dtype.itemsize == 1
 
 
 def _result_type(args: Any, kwargs: Any) -> torch.dtype:
