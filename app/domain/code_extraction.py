@@ -12,7 +12,7 @@ import re
 from app.domain import fences, language
 from app.domain.source_text import encode
 
-VERSION = 2
+VERSION = 3
 """Changes with everything here that changes an outcome."""
 
 OK = "ok"

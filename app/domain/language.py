@@ -26,13 +26,20 @@ _DOCSTRING = re.compile(
 )
 """A text at the beginning of a module, or behind the head of a function or class."""
 
+
+def _imported(modules: bytes) -> bytes:
+    """Sign of an import of one of these modules, alone, in a list, or behind a semicolon."""
+    listed = rb"(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"
+    return rb"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t]+" + listed + rb")(?:" + modules + rb")\b"
+
+
 _WRITTEN: tuple[tuple[str, tuple[re.Pattern[bytes], ...]], ...] = tuple(
     (name, tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns))
     for name, *patterns in (
-        ("helion", rb"^[ \t]*(import|from) helion\b"),
-        ("tilelang", rb"^[ \t]*(import|from) tilelang\b"),
-        ("cute", rb"^[ \t]*(import|from) cutlass(\.cute)?\b"),
-        ("triton", rb"^[ \t]*(import|from) triton\b"),
+        ("helion", _imported(rb"helion")),
+        ("tilelang", _imported(rb"tilelang")),
+        ("cute", _imported(rb"cutlass")),
+        ("triton", _imported(rb"triton")),
         ("cupy", rb"\bcupy\b", rb"\b(RawKernel|RawModule|ElementwiseKernel|ReductionKernel)\b"),
         ("numba", rb"\bnumba\b", rb"\bcuda\.jit\b"),
         ("thunderkittens", rb"\b(kittens\.cuh|thunderkittens)\b"),

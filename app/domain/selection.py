@@ -14,7 +14,8 @@ asked for is not there:
     reviewed         above a speedup, only attempts that a person has looked at
     speed, bound     by the low end of the interval; not above a believable one
     coverage         share of time in the candidate's own kernels
-    extraction       the answer ends in one whole code block, with one model: the evaluated one
+    extraction       the answer ends in one whole code block, with one model: the evaluated one,
+                     in a language that the prompt asks for
     tokens           as long as asked for under a named counter; dropped, never cut
     benchmarks       the problem is none of a known benchmark's, by semantic key or family; always,
                      unless it is told

@@ -180,7 +180,10 @@ def _figures(spec: Spec) -> list[Condition]:
 def _teaching(spec: Spec, kind: Kind) -> list[Condition]:
     found = []
     if kind.shows_answer and spec.extraction and kind is not Kind.REWARDS:
-        rule = "the answer ends in one whole code block, with one model: the evaluated source"
+        rule = (
+            "the answer ends in one whole code block, with one model: the evaluated source, in a"
+            " language that the prompt asks for"
+        )
         found.append(Condition(name=EXTRACTION, keeps=_EXTRACTED, rule=rule))
     if (
         spec.max_tokens is not None and spec.tokenizer == COUNTER

@@ -17,6 +17,11 @@ PLAIN = b"import torch\n# not import triton, no __global__\nclass ModelNew(torch
     ("source", "written", "backend"),
     [
         ("import torch\nimport triton\nimport triton.language as tl\n", "triton", "triton"),
+        ("import torch, triton, triton.language as tl\n", "triton", "triton"),
+        ("import torch as t, numpy as np, triton\n", "triton", "triton"),
+        ("import torch; import triton\n", "triton", "triton"),
+        ("import triton_free\nimport my.triton_like, torch\n", "torch", "torch"),
+        ("import torch, cutlass.cute as cute\n", "cute", "cuda"),
         (CUDA, "cuda", "cuda"),
         ('import torch\nsource = r"""\nextern "C" __global__ void k() {}\n"""\n', "cuda", "cuda"),
         ("import torch\nk = torch.cuda._compile_kernel(text, 'k')\n", "cuda", "cuda"),
