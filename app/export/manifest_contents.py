@@ -71,6 +71,8 @@ def stages_of(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
     elif draft.kind is Kind.RL_PROMPTS:
         low, high = spec.pass_rate or (0, 1)
         rules["choice"] = f"one row a problem and backend, pass rate {low:g} to {high:g}"
+    elif draft.kind is Kind.PAIRS:
+        rules["choice"] = f"of two answers to the same messages: {', '.join(spec.pairs)}"
     counts = chosen.funnel.left()
     snapshot = "attempts that have an evaluation, and answers without code"
     if spec.source is Source.PROBLEMS:

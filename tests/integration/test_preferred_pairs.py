@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+
 from app import export
 from app.domain.near_duplicates import Similarity
 from app.domain.user import LOCAL
@@ -54,6 +56,15 @@ def test_a_preference_replaces_the_pair_that_speed_would_make(
     prefer(database, slow, fast)
     other = (slow.evaluation_id, fast.evaluation_id, "preferred")
     assert pairs(database, tmp_path / "other") == [other]
+
+
+def test_an_export_without_a_pair_says_that_pairs_were_sought(
+    database: Database, tmp_path: Path
+) -> None:
+    with database.begin() as connection:
+        evaluate(connection, problem(0), code("fast").encode(), "fast")
+    with pytest.raises(export.ExportError, match="of two answers to the same messages: fast_slow"):
+        pairs(database, tmp_path / "none")
 
 
 def test_a_preference_is_of_every_turn_with_the_evaluation(
