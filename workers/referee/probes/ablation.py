@@ -3,14 +3,15 @@
 Verified calls are repeated with the kernels replaced by no-ops, by plain copies, and by replays of
 the values that they wrote for other inputs.  These calls run in the candidate's process, which
 could lie.  Where that matters, a fresh process answers in which no kernel is ever launched.  Inputs
-with spikes are added because a problem's own inputs may not show a kernel's effect.
+of other kinds are added because a problem's own inputs may not show a kernel's effect.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import torch
 
@@ -47,6 +48,11 @@ first timed call, so that the last one behaves as the timed calls did.
 
 LIBRARY_SHARE = 0.3
 """Share of the library in a call's work from which on slices are looked at."""
+
+BEYOND = (Variant.SPIKED, Variant.REACHING)
+"""Kinds of inputs that show effects of kernels which a problem's own inputs do not show: beyond
+the range of these, and beyond limits in the reference's code.
+"""
 
 MOSTLY_KEPT = 0.5
 """Share of an answer that stays right, below which it is not looked at on other inputs."""
@@ -135,7 +141,7 @@ def _ablate_in_process(
         else:
             reason = usual.error or other.error
         left_out = ablated_calls.replace_by(extra, AblationMode.HONEST)
-        if right and left_out and _matter_on_spikes(extra, AblationMode.NOTHING, usual.batch):
+        if right and left_out and _matter_beyond(extra, AblationMode.NOTHING, usual.batch):
             right = False
         elif not right:
             replays = _are_replayable(extra, answers)
@@ -179,16 +185,33 @@ def _uncounted(context: EvaluationContext, deadline: Deadline) -> CallRunner:
 
 
 def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:
-    """Test whether a call was right with copies in place of the launches."""
+    """Test whether a call was right with copies in place of the launches, and a copy of an input
+    is not all that the problem asks for.
+    """
     usual = answers[0].batch
-    return any(
+    copied = any(
         answer.right
         and _shows_copies(extra, answer)
-        and not _matter_on_spikes(extra, answer.mode, usual)
+        and not _matter_beyond(extra, answer.mode, usual)
         and few_bits.stays_right(extra, answer.mode)
         for answer in answers
         if answer.mode in ablated_calls.COPIES
     )
+    return copied and not _asks_for_copies(extra, usual)
+
+
+def _asks_for_copies(extra: CallRunner, usual: Batch) -> bool:
+    """Test whether the right answer is an input as it is, on usual inputs and on some beyond them,
+    which a clamp would change.  False if there are none of these, and of a model with weights:
+    other ones may open a branch.
+    """
+    if extra.arena.parameters.leaves:
+        return False
+    asked = [
+        close_looks.are_inputs(batch, extra.truth([(batch, 0, 1)]), extra.arena)
+        for batch in chain([usual], _beyond(extra, usual))
+    ]
+    return len(asked) > 1 and all(asked)
 
 
 def _shows_copies(extra: CallRunner, answer: Answer) -> bool:
@@ -227,28 +250,32 @@ def _kept_in(extra: CallRunner, batch: Batch) -> float:
     )
 
 
-def _matter_on_spikes(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
-    """Test whether inputs with spikes exist on which the candidate is right with its
+def _matter_beyond(extra: CallRunner, mode: AblationMode, usual: Batch) -> bool:
+    """Test whether inputs beyond the usual ones exist on which the candidate is right with its
     kernels and wrong with `mode` in their place.  A clamp whose limits the problem's inputs
     never reach has its effect there.
     """
-    spiked = unusual(extra, Variant.SPIKED, usual)
     # In this order: memory left behind by a right call could hold the answer to the next one.
-    return (
-        spiked is not None
-        and not is_right(extra, mode, spiked)
-        and is_right(extra, AblationMode.HONEST, spiked)
+    return any(
+        not is_right(extra, mode, batch) and is_right(extra, AblationMode.HONEST, batch)
+        for batch in _beyond(extra, usual)
     )
 
 
-def _stays_right_on_spikes(emptied: CallRunner, whole: CallRunner) -> bool:
-    """Test whether a process without kernels (`emptied`) is right on inputs with spikes; True if
-    the candidate itself (`whole`) is not right on them.
+def _beyond(extra: CallRunner, usual: Batch) -> Iterator[Batch]:
+    """Inputs of the kinds BEYOND, as far as the reference can make them."""
+    made = (unusual(extra, variant, usual) for variant in BEYOND)
+    return (batch for batch in made if batch is not None)
+
+
+def _stays_right_beyond(emptied: CallRunner, whole: CallRunner) -> bool:
+    """Test whether a process without kernels (`emptied`) is right on inputs beyond the usual ones,
+    as far as the candidate itself (`whole`) is right on them.
     """
-    spiked = unusual(whole, Variant.SPIKED, whole.draw(1))
-    if spiked is None or not is_right(whole, AblationMode.HONEST, spiked):
-        return True
-    return passes(emptied, spiked)
+    return all(
+        passes(emptied, batch) or not is_right(whole, AblationMode.HONEST, batch)
+        for batch in _beyond(whole, whole.draw(1))
+    )
 
 
 def _are_replayable(extra: CallRunner, answers: Sequence[Answer]) -> bool:
@@ -266,7 +293,7 @@ def _are_replayable(extra: CallRunner, answers: Sequence[Answer]) -> bool:
     scaled = unusual(extra, Variant.SCALED, kept.batch)
     if scaled is not None and not is_right(extra, AblationMode.REPLAY, scaled):
         return False
-    return not _matter_on_spikes(extra, AblationMode.REPLAY, kept.batch)
+    return not _matter_beyond(extra, AblationMode.REPLAY, kept.batch)
 
 
 def _have_one_answer(extra: CallRunner, usual: Batch, other: Batch) -> bool:
@@ -311,7 +338,7 @@ def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent
             if not _is_right_at_last(extra, calls):
                 return False
             with context.resources.device_lock.shared():
-                return few_bits.stays_right(extra, AblationMode.SILENT) and _stays_right_on_spikes(
+                return few_bits.stays_right(extra, AblationMode.SILENT) and _stays_right_beyond(
                     extra, _uncounted(context, deadline)
                 )
     except PROCESS_ERRORS:

@@ -11,7 +11,7 @@ import torch
 from workers.protocol import layout, problem_spec
 from workers.referee.comparison import kept_inputs
 from workers.referee.comparison.correctness import ComparedOutput
-from workers.referee.session.batches import Delivery, Truth, calls_of, leaf_views
+from workers.referee.session.batches import Batch, Delivery, Truth, calls_of, leaf_views
 
 Inputs = list[tuple[int, torch.Tensor]]
 """Indices and elements of some inputs of a call."""
@@ -54,9 +54,22 @@ def depend_on_small_changes(delivery: Delivery, truth: Truth, arena: problem_spe
     )
 
 
+def are_inputs(batch: Batch, truth: Truth, arena: problem_spec.Arena) -> bool:
+    """Test whether every right output of a batch's first call, before rounding, is one of its
+    inputs as it is.
+    """
+    return all(
+        any(torch.equal(exact[0], given.to(exact.dtype)) for _, given in inputs)
+        for exact, inputs in zip(truth.expected, _given(batch, 0, arena), strict=True)
+    )
+
+
 def _inputs(delivery: Delivery, call: int, arena: problem_spec.Arena) -> list[Inputs]:
-    """Per output, the inputs of a call with its type and shape; none if calls are streamed."""
-    batch, slot = delivery.batch, delivery.first + call
+    return _given(delivery.batch, delivery.first + call, arena)
+
+
+def _given(batch: Batch, slot: int, arena: problem_spec.Arena) -> list[Inputs]:
+    """Per output, the inputs in a slot with its type and shape; none if calls are streamed."""
     if batch.inputs is None:
         return [[] for _ in arena.outputs.leaves]
     given = leaf_views(batch.inputs[slot : slot + 1], arena.inputs)
