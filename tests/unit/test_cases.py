@@ -12,7 +12,8 @@ from app.domain.evaluation import CaseOutcome, Environment, Evaluation, Evaluati
 from app.domain.evidence import Ablation, Testimony
 from app.domain.output_checks import Correctness, PeerRule, Trial
 from tests.unit import measurements
-from workers.protocol import layout, problem_spec
+from workers.protocol import layout
+from workers.protocol.problem_case import Case
 from workers.referee import evaluate_cases
 from workers.shims.problem import cases
 
@@ -84,7 +85,7 @@ def test_what_a_case_is_called_and_how_closely_it_is_to_be_met() -> None:
         (1e-2, 0.0),
     ]
     assert {(case.index, case.of) for case in found} == {(0, 3), (1, 3), (2, 3)}
-    assert [problem_spec.Case.checked(vars(case)) for case in found] == found
+    assert [Case.checked(vars(case)) for case in found] == found
 
 
 def test_cases_may_come_one_by_one_and_one_may_come_alone() -> None:
@@ -143,9 +144,9 @@ def test_a_bad_definition_says_what_was_expected(
     [{"index": 3}, {"of": 0}, {"rtol": None}, {"atol": float("inf")}, {"keywords": ["x-y"]}],
 )
 def test_the_referee_believes_no_case_that_cannot_be(changed: dict[str, object]) -> None:
-    case = vars(problem_spec.Case(index=0, of=3, name="x", rtol=1e-3, atol=1e-3))
+    case = vars(Case(index=0, of=3, name="x", rtol=1e-3, atol=1e-3))
     with pytest.raises(layout.UnsupportedError):
-        problem_spec.Case.checked(case | changed)
+        Case.checked(case | changed)
 
 
 def evaluated(

@@ -21,6 +21,7 @@ from workers.protocol.layout import (
     size_of,
     widened,
 )
+from workers.protocol.problem_case import NAME_CHARS, Case
 from workers.protocol.reference_work import ReferenceWork
 
 PAGE_BYTES = 4096
@@ -31,8 +32,8 @@ PAGE_BYTES = 4096
 OWN_TRUTH = "the reference's own precision"
 """`ProblemSpec.truth` of a reference that has no twin: its own outputs are the expected ones."""
 
-NAME_CHARS = 200
-"""Length limit of a name that comes from a problem."""
+FEW_ELEMENTS = 64
+"""Elements from which on the norm of an output is much the same in every call."""
 
 MAX_CONSTANTS = 32
 """Most constant parameters of a problem: each takes two bits in a candidate's answer
@@ -46,46 +47,6 @@ length: torch initialises a layer of 16,384 inputs with less than that.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One case of a problem by cases."""
-
-    index: int
-    of: int
-    """Cases of the problem."""
-    name: str
-    rtol: float | None = None
-    atol: float | None = None
-    """Its own tolerances: both or neither."""
-    keywords: tuple[str, ...] = ()
-    """Names of the inputs if the candidate is called with keyword arguments."""
-
-    @classmethod
-    def checked(cls, fields: dict[str, Any]) -> Case:
-        """Read a case from JSON written by the reference's process.  Raises UnsupportedError."""
-        index, of = int(fields["index"]), int(fields["of"])
-        tolerances = [
-            None if fields[name] is None else float(fields[name]) for name in ("rtol", "atol")
-        ]
-        fit = (
-            all(each is None or 0 <= each < math.inf for each in tolerances)
-            and len({*map(type, tolerances)}) == 1
-        )
-        if not 0 <= index < of or not fit:
-            raise UnsupportedError(f"not a case: {str(fields)[:80]}")
-        keywords = tuple(str(name) for name in fields["keywords"])
-        if not all(name.isidentifier() for name in keywords) or len(keywords) > MAX_LEAVES:
-            raise UnsupportedError(f"inputs by names that are none: {str(keywords)[:80]}")
-        return cls(
-            index=index,
-            of=of,
-            name=str(fields["name"])[:NAME_CHARS],
-            rtol=tolerances[0],
-            atol=tolerances[1],
-            keywords=keywords,
-        )
-
-
 Spread = tuple[tuple[float, float], ...]
 """Per output, differences between answers to the same inputs: relative L2, and the
 largest error over rms.
@@ -97,6 +58,13 @@ def checked_spread(fields: Any) -> Spread:
     found = tuple((float(l2), float(largest)) for l2, largest in fields)
     if len(found) > MAX_LEAVES or not all(0 <= each < math.inf for pair in found for each in pair):
         raise UnsupportedError(f"not a spread of outputs: {str(fields)[:80]}")
+    return found
+
+
+def _norms(fields: Any) -> tuple[float, ...]:
+    found = tuple(map(float, fields))
+    if len(found) > MAX_LEAVES or not all(0 <= each < math.inf for each in found):
+        raise UnsupportedError(f"not norms of outputs: {str(fields)[:80]}")
     return found
 
 
@@ -131,10 +99,12 @@ def _microseconds(value: object) -> float:
     return float(value)
 
 
-def is_square(node: Node | None) -> bool:
-    """Test whether a parameter is a square matrix."""
-    shape = node["shape"] if node is not None and node["kind"] == "tensor" else []
-    return len(shape) == 2 and shape[0] == shape[1]
+def _recurrent(found: Any, parameters: dict[str, Any]) -> dict[str, int | None]:
+    return {
+        str(name): None if place is None else int(place)
+        for name, place in found.items()
+        if str(name) in parameters
+    }
 
 
 def _compared(fields: dict[str, Any]) -> tuple[int, ...]:
@@ -188,9 +158,9 @@ class ProblemSpec:
     """Parameters that affect the outputs and are constant until the model is trained
     (workers/shims/problem/constant_parameters.py).
     """
-    recurrent: tuple[str, ...] = ()
-    """Parameters used in every step of an iteration, whatever their values: square matrices, and
-    factors that say how much of a state a step keeps.
+    recurrent: dict[str, int | None] = field(default_factory=dict)
+    """Parameters used in every step of an iteration, whatever their values: matrices, with the row
+    or column from which on they take a state; factors that say how much of it a step keeps: None.
     """
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
@@ -200,6 +170,10 @@ class ProblemSpec:
     """Errors that the reference's own answer may have at least, if the order of its sums varies or
     its convolutions may be in TF32 (workers/shims/problem/answers/tf32_convolutions.py); else
     empty.
+    """
+    usual_norms: tuple[float, ...] = ()
+    """Per output, the L2 norm that it has on most of the problem's own inputs, if it has fewer than
+    FEW_ELEMENTS: it may cancel to almost nothing in one call.  0 for other outputs.
     """
     peaks: Peaks = field(default_factory=lambda: Peaks())
     """Measured device memory of the reference; zeros on the CPU."""
@@ -230,6 +204,7 @@ class ProblemSpec:
             training=bool(fields["training"]),
             truth=str(fields["truth"])[:NAME_CHARS],
             spread=checked_spread(fields["spread"]),
+            usual_norms=_norms(fields["usual_norms"]),
             mutated_inputs=tuple(int(index) for index in fields["mutated_inputs"]),
             compared_inputs=_compared(fields),
             output_constant=bool(fields["output_constant"]),
@@ -239,7 +214,7 @@ class ProblemSpec:
             constants=tuple(name for name in map(str, fields["constants"]) if name in parameters)[
                 :MAX_CONSTANTS
             ],
-            recurrent=tuple(name for name in map(str, fields["recurrent"]) if name in parameters),
+            recurrent=_recurrent(fields["recurrent"], parameters),
             call_us=_microseconds(fields["call_us"]),
             work=ReferenceWork.checked(fields["work"]),
             peaks=Peaks.checked(fields["peaks"]),

@@ -122,7 +122,7 @@ def _rule(job: Job, spec: problem_spec.ProblemSpec) -> correctness.Rule:
     source = spec.case if spec.case is not None and spec.case.rtol is not None else job.options
     rtol, atol = source.rtol, source.atol
     tolerance = None if rtol is None or atol is None else (rtol, atol)
-    return correctness.Rule(tolerance=tolerance, spread=spec.spread)
+    return correctness.Rule(tolerance=tolerance, spread=spec.spread, usual_norms=spec.usual_norms)
 
 
 def _benchmark(context: EvaluationContext, progress: Progress) -> None:

@@ -77,6 +77,10 @@ class Rule:
     """Least error assumed for the reference, per output, if its order of summation varies or its
     convolutions may be in TF32 (problem_spec.ProblemSpec.spread).
     """
+    usual_norms: tuple[float, ...] = ()
+    """Least norm of an answer that errors are relative to, per output, on the problem's own inputs
+    (problem_spec.ProblemSpec.usual_norms).
+    """
 
 
 DEFAULT_RULE = Rule()
@@ -346,6 +350,7 @@ def compare(
         more=beyond,
         closely=closely,
         faint=0 if rule.gross else FAINT,
+        least=rule.usual_norms[index] if rule.usual_norms and not rule.gross else 0.0,
     )
     errors = [CallErrors(*row) for row in rows]
     return ComparedOutput(

@@ -28,6 +28,7 @@ def error_rows(
     more: Sequence[torch.Tensor] = (),
     closely: bool = True,
     faint: float = 0.0,
+    least: float = 0.0,
 ) -> list[tuple[float, ...]]:
     """Per call: the errors of each pair (see `_errors`), then the further figures in `more`.
 
@@ -41,7 +42,7 @@ def error_rows(
         columns = [column.double() for column in [*itertools.chain(*sums), *more]]
         table = iter(torch.stack(columns).tolist() if columns else [])
         errors = [
-            _errors(got, [next(table) for _ in each], careful=careful, faint=faint)
+            _errors(got, [next(table) for _ in each], careful, faint, least)
             for (got, _), each in zip(pairs, sums, strict=True)
         ]
         rows = [
@@ -91,11 +92,11 @@ def _are_finite(row: Sequence[float], pairs: int) -> bool:
 
 
 def _errors(
-    got: torch.Tensor, sums: Sequence[list[float]], *, careful: bool, faint: float
+    got: torch.Tensor, sums: Sequence[list[float]], careful: bool, faint: float, least: float
 ) -> list[tuple[float, float, float]]:
     """Per call: relative L2 error, largest error over rms, and number of positions at
-    which finiteness disagrees, from `_sums`.  No answer counts as smaller than the
-    share `faint` of the median call's.
+    which finiteness disagrees, from `_sums`.  No answer's norm counts as smaller than
+    `least`, nor than the share `faint` of the median call's.
 
     The L2 error is not finite if some element is not.  Then only a careful pass is
     exact: another one counts one position if everything expected is finite in the
@@ -107,7 +108,7 @@ def _errors(
     if len(sums) == 1:
         return [(wrong / elements, wrong / elements, 0.0) for wrong in sums[0]]
     norms = sums[1]
-    least = faint * sorted(map(finite, norms))[(calls - 1) // 2]
+    least = max(least, faint * sorted(map(finite, norms))[(calls - 1) // 2])
     most = torch.finfo(got.dtype).max
     found = []
     for l2, norm, largest, *positions in zip(*sums, strict=True):

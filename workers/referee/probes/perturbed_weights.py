@@ -126,13 +126,12 @@ def check(context: EvaluationContext, ablation: Ablation | None) -> FreshWeights
 
 
 def _rule(rule: Rule) -> Rule:
-    """The evaluation's rule with a limit to the reference's spread: that belongs to answers with
-    the weights that the problem has, which may cancel to nothing until these are trained (the mean
-    of a norm).
+    """The evaluation's rule with a limit to the reference's spread, and without usual norms: these
+    belong to answers with the weights that the problem has, which may cancel to nothing until these
+    are trained (the mean of a norm).
     """
-    return replace(
-        rule, spread=tuple((min(l2, MOST_SPREAD), largest) for l2, largest in rule.spread)
-    )
+    spread = tuple((min(l2, MOST_SPREAD), largest) for l2, largest in rule.spread)
+    return replace(rule, spread=spread, usual_norms=())
 
 
 class _UnusableWeightsError(Exception):

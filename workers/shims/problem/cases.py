@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from workers.protocol import layout, problem_spec
+from workers.protocol import layout
+from workers.protocol.problem_case import NAME_CHARS, Case
 
 MOST = 100
 """Cases of a problem; the candidate has a process of its own for each."""
@@ -43,7 +44,7 @@ class CaseModel:
         self._device = device
         self._drawn: deque[tuple[list[Any], Any]] = deque(maxlen=KEPT)
 
-    def described(self) -> problem_spec.Case:
+    def described(self) -> Case:
         """The case's name, tolerances and keywords.  Raises ValueError and TypeError."""
         cases = _listed(self._get_cases())
         count = len(list(islice(cases, MOST + 1)))
@@ -58,10 +59,10 @@ class CaseModel:
         rtol, atol = (_tolerance(name, key, fields.get(key)) for key in ("rtol", "atol"))
         if (rtol is None) != (atol is None):
             rtol, atol = (OTHER_TOLERANCE if each is None else each for each in (rtol, atol))
-        return problem_spec.Case(
+        return Case(
             index=self._index,
             of=count,
-            name=name[: problem_spec.NAME_CHARS],
+            name=name[:NAME_CHARS],
             rtol=rtol,
             atol=atol,
             keywords=keywords,

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import os
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from workers.protocol import layout, problem_spec
+from workers.protocol.roundoff import is_inexact
 from workers.shims import weights
 from workers.shims.problem.answers import rounding
 from workers.shims.problem.answers.true_answer import Truth
@@ -29,6 +32,11 @@ contexts take the rest.
 TIMED_CALLS, TIMED_S = 5, 0.1
 """Most calls that are timed to find the fastest, and the total in seconds after
 which no further call begins.
+"""
+
+DRAWN, DRAWN_S = 8, 0.3
+"""Most draws that tell the usual norm of an output, and the time in seconds after which no further
+one begins.
 """
 
 
@@ -108,6 +116,28 @@ def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> p
     if layout.same(one, two):
         return ()
     return rounding.spread(one, lambda: kept(model, given()))
+
+
+def usual_norms(outputs: Any, answer: Callable[[], Any]) -> tuple[float, ...]:
+    """Per output, the upper quartile of its L2 norms over some draws; 0 for an output of many
+    elements, or of integers (problem_spec.ProblemSpec.usual_norms).
+
+    `outputs`: the answer to one draw; `answer()`: the answer to a new one.
+    """
+    drawn = [list(map(_norm, layout.values(outputs)))]
+    began = perf_counter()
+    while any(drawn[0]) and len(drawn) < DRAWN and perf_counter() - began < DRAWN_S:
+        drawn.append(list(map(_norm, layout.values(answer()))))
+    return tuple(sorted(norms)[3 * len(norms) // 4] for norms in zip(*drawn, strict=True))
+
+
+def _norm(value: Any) -> float:
+    """The norm of an inexact output of few elements; 0 for any other, or if it is not finite."""
+    is_tensor = isinstance(value, torch.Tensor) and is_inexact(value.dtype)
+    if not is_tensor or value.numel() >= problem_spec.FEW_ELEMENTS:
+        return 0.0
+    norm = float(torch.linalg.vector_norm(value.flatten().to(torch.complex128)))
+    return norm if math.isfinite(norm) else 0.0
 
 
 def contiguous(node: layout.Node) -> layout.Node:

@@ -68,9 +68,7 @@ class Problem:
         self._specs: dict[int, problem_spec.ProblemSpec] = {}
         """Specs by case; a problem that is a model has number 0 only."""
         self._seeds_itself = False
-        """True if the problem's code seeds the generators itself, so that seeds
-        given to it have no effect.
-        """
+        """True if the problem's code seeds the generators itself: seeds from outside do nothing."""
         self._draws_on_host: bool | None = True if device.type == "cpu" else None
         """True if factory functions in the problem's `get_inputs` make their tensors
         on the host; None until known.
@@ -192,6 +190,7 @@ class Problem:
         del others
         ask = functools.partial(call, model)
         rows = None if self.by_cases or changed else pieces.rows(ask, before, outputs)
+        norms = model_checks.usual_norms(outputs, lambda: answer(model, self.draw(draw)))
         parameters = model_checks.parameters(model)
         nodes = list(parameters.values())
         given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
@@ -209,12 +208,13 @@ class Problem:
             training=training,
             truth=best.value,
             spread=spread and (*spread, *[(0.0, 0.0)] * len(compared)),
+            usual_norms=norms,
             mutated_inputs=tuple(changed),
             compared_inputs=compared,
             output_constant=output_constant,
             insensitive_to=ignored,
             constants=constant_parameters.of(model, ignored, uses),
-            recurrent=uses.recurrent,
+            recurrent=dict(uses.recurrent),
             case=case,
             piece_rows=rows,
             call_us=call_us,
@@ -276,7 +276,7 @@ class Problem:
         looked_up = self.by_cases
         operators = None if looked_up else trace.key(layout.values(outputs))
         on_weights = weights.names(counter.bytes)
-        recurrent = tuple(dict.fromkeys((*iterations.recurrent_names(model), *weights.decays())))
+        recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
         return (
             {"work": replace(counter.work, on_weights=on_weights), "operators": operators},
             counter.convolves,
