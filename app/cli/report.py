@@ -17,7 +17,7 @@ from app.domain.intervals import Interval
 from app.domain.metric_samples import Counted, MetricSample, Operator
 from app.domain.metrics import Report, Share
 from app.settings import Settings
-from app.store import metric_inputs
+from app.store import metric_inputs, turn_rewards
 from app.store.metric_inputs import Attempted
 
 _GROUPS = ("level", "run", "model", "source_set", "device", "backend", "policy")
@@ -111,6 +111,8 @@ def command(
             else filters.And(operands=(named, expression))
         )
     with services.client(settings) as client, client.database.begin() as connection:
+        if unknown := turn_rewards.missing(connection, runs):
+            raise errors.BadInputError(f"no run is named {', '.join(unknown)}")
         found = metric_inputs.attempted(connection, expression, Counted(counted))
     if not found:
         raise errors.BadInputError("no judged evaluation matches")

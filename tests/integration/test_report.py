@@ -90,6 +90,8 @@ def test_the_table_is_whole_in_a_pipe_and_names_its_denominator(
             cli.main, list(arguments), catch_exceptions=False
         )
 
+    unknown = command("report", "made", "mad", "e")
+    assert (unknown.exit_code, "no run is named mad, e" in unknown.output) == (2, True)
     shown = command("report", "--where", "gpu = h200").output
     assert "…" not in shown
     assert "samples (kernelbench)" in shown
