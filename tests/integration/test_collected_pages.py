@@ -112,6 +112,16 @@ def test_amounts_with_maxima_in_them_are_at_most(collected, database):
     assert len(re.findall("at most 99.999", page)) == 2
 
 
+def test_calls_without_a_price_are_not_free(collected, database):
+    site, web = collected
+    path = f"/collections/{site.rows('collections')[0].collection_id}/live"
+    assert "of unknown cost" not in web.get(path).text
+    with database.begin() as connection:
+        connection.execute(sa.update(tables.model_calls).values(cost_usd=None))
+        connection.execute(sa.update(tables.collections).values(spent_usd=0))
+    assert "and 3 calls of unknown cost" in web.get(path).text
+
+
 def test_a_specification_is_shown_in_parts_and_as_json(collected):
     site, web = collected
     page = web.get(f"/collections/{site.rows('collections')[0].collection_id}").text
