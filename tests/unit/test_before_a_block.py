@@ -83,7 +83,9 @@ def test_a_warming_call_takes_the_inputs_of_an_earlier_one(
     with here():
         sides = TwoSides(tmp_path, problem, problem.replace("class Model(", "class ModelNew("))
         runner = sides.runner
+        before = runner.candidate.requests
         runner.warm(runner.candidate)
+        assert runner.candidate.requests == before + 1, "a hand-over"
         assert not runner.warmed  # no inputs are known yet
         runner._seen = torch.ones((1, runner.arena.inputs.slot_bytes), dtype=torch.uint8)
         for number, session in enumerate((runner.candidate, runner.reference, runner.candidate)):

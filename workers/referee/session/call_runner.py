@@ -42,9 +42,7 @@ and late writes cannot happen.
 """
 
 TURN_US = 500.0
-"""Longest time of a tiny request, in microseconds, if the device serves no other
-process meanwhile.
-"""
+"""Longest time of a tiny request, in microseconds, if the device serves no other process."""
 
 SETTLING_S = 0.1
 """Longest wait in seconds for the device to become idle after a block.  Work that continues longer
@@ -204,12 +202,13 @@ class CallRunner(Draws):
         return Times(*times)
 
     def warm(self, session: Session) -> None:
-        """Make one uncounted call, on inputs of an earlier call, if calls are short: it brings the
-        code and data that launch a block's calls into the core's caches.
+        """Make one uncounted call, or hand-over if calls are long: it brings the code and data that
+        launch a block's calls into the core's caches.
 
-        The first slot holds such inputs once some were written there, unless calls change them.
+        Inputs of an earlier call stay in the first slot, unless calls change them.
         """
         if self._seen is None:
+            self.hand_over(session)  # the reference's process may have answered others
             return
         with self.side_of(session), session.handle.lock:
             session.process.freeze()
