@@ -97,18 +97,41 @@ def test_square_matrices_of_every_step_are_named() -> None:
     model, x = _Equilibrium(), torch.randn(10, 8)
     with torch.no_grad(), Iterations(model, [x]) as iterations:
         model(x)
-    assert {"keep.weight", "drive.weight", "cells.weight_hh_l0"} <= set(
-        iterations.recurrent_names(model)
-    )
-    assert "wide.weight" not in iterations.recurrent_names(model)
+    places = iterations.recurrent_places(model)
+    assert {"keep.weight": 0, "drive.weight": 0, "cells.weight_hh_l0": 0}.items() <= places.items()
+    assert "wide.weight" not in places
+
+
+class _Joined(torch.nn.Module):
+    def __init__(self, *, state_first: bool) -> None:
+        super().__init__()
+        self.cell, self.read = torch.nn.Linear(12 + 8, 8), torch.nn.Linear(8, 5)
+        self.state_first = state_first
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        for row in x:
+            parts = (state, row) if self.state_first else (row, state)
+            state = torch.tanh(self.cell(torch.cat(parts, dim=1)))
+            self.read(state)
+        return self.read(state)
+
+
+@pytest.mark.parametrize(("state_first", "place"), [(True, 0), (False, 12)])
+def test_matrices_that_take_a_state_beside_an_input_are_named(
+    state_first: bool, place: int
+) -> None:
+    model, given = _Joined(state_first=state_first), [torch.randn(10, 3, 12), torch.randn(3, 8)]
+    with torch.no_grad(), Iterations(model, given) as iterations:
+        model(*given)
+    assert iterations.recurrent_places(model) == {"cell.weight": place}
 
 
 def test_matrices_of_a_deep_network_are_not_named() -> None:
     model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20)))
     with torch.no_grad(), Iterations(model, []) as iterations:
         model(torch.randn(3, 8))
-    assert iterations.recurrent_names(model) == ()
-    assert iterations.recurrent_names(lambda x: x) == ()
+    assert iterations.recurrent_places(model) == {}
+    assert iterations.recurrent_places(lambda x: x) == {}
 
 
 def test_keys_of_a_recurrence_are_not_made_alike() -> None:

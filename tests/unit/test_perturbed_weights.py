@@ -317,5 +317,5 @@ def test_steps_that_a_recurrence_forgets_count_with_other_rates(
         source=code.replace("FIRST", str(first)).replace("Model", "ModelNew"),
         returned="",
     )
-    assert benchmark.spec.recurrent == ("rate",)
+    assert benchmark.spec.recurrent == {"rate": None}
     assert benchmark.reweigh().still_correct is right

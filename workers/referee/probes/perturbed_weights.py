@@ -9,8 +9,8 @@ its first call.  If the answer is wrong, a new process decides: there, values ca
 address or a shape are gone as well.
 
 A contraction with random weights forgets its first steps, and a kernel that leaves them out is
-right.  So matrices that every step of the reference uses are replaced by orthogonal ones,
-which preserve their input; and parameters by which every step multiplies a state, or
+right.  So matrices that every step of the reference multiplies a state by are replaced by
+orthogonal ones, which preserve it; and parameters by which every step multiplies a state, or
 from which it finds such factors, by others of all sizes, with some of which the state lasts: roots
 of values below one, and numbers beside others.
 
@@ -72,6 +72,11 @@ sigmoid hides the terms behind it.
 LASTING, ROOT = 4.0, 1 / 64
 """Standard deviation of numbers added to the parameters from which a step finds its factors: a
 sigmoid of three is 0.95; and the power of factors themselves.
+"""
+
+BESIDE_A_STATE = 1 / 16
+"""Factor on the weights of an input that is joined with a state: a state of the size of many
+inputs saturates, and then forgets.
 """
 
 LARGER = 1.5
@@ -258,8 +263,8 @@ def _redraw(
         redrawn = torch.where(values.abs() <= SMALL, noise, moved)
         if larger:
             redrawn *= LARGER
-        elif name in spec.recurrent and problem_spec.is_square(leaf):
-            redrawn = _orthogonal(values, generator)
+        elif (place := spec.recurrent.get(name)) is not None:
+            redrawn = _orthogonal(values, leaf["shape"], place, generator)
         elif name in spec.recurrent and lasting:
             redrawn = _lasting(values, noise)
         values.copy_(redrawn)
@@ -267,11 +272,17 @@ def _redraw(
     synchronize(reference_memory.device)
 
 
-def _orthogonal(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Elements of a random orthogonal matrix in place of a square one's."""
-    order = math.isqrt(len(values))
+def _orthogonal(
+    values: torch.Tensor, shape: list[int], place: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Elements of a matrix of this shape with a random orthogonal one in its rows or columns from
+    `place` on, and smaller elements than before in the others, so that a state outweighs inputs.
+    """
+    order, matrix = min(shape), values.view(shape) * BESIDE_A_STATE
     drawn = torch.randn((order, order), generator=generator, device=values.device)
-    return torch.linalg.qr(drawn).Q.reshape(-1).to(values.dtype)  # type: ignore[no-any-return]
+    along = int(shape[0] < shape[1])
+    matrix.narrow(along, place, order).copy_(torch.linalg.qr(drawn).Q)
+    return matrix.reshape(-1)
 
 
 def _lasting(values: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -288,7 +299,7 @@ def _usable_answers(
     accurate with them, else nearer ones.  Raises ReferenceFailedError, _UnusableWeightsError.
     """
     runner, spec = context.runner, context.spec
-    factors = {name for name in spec.recurrent if not problem_spec.is_square(spec.parameters[name])}
+    factors = {name for name, place in spec.recurrent.items() if place is None}
     if not factors.isdisjoint(names):
         region = runner.arena.parameters
         weights = runner.reference.prefix[region.start : region.stop]

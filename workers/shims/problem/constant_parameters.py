@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -53,9 +54,9 @@ LEAST_OF_ONES = 9
 class Uses(NamedTuple):
     """Uses of weights that a call does not show."""
 
-    recurrent: tuple[str, ...] = ()
-    """Names of the matrices that every step of an iteration uses, and of the parameters that set
-    how much of a state a step keeps.
+    recurrent: Mapping[str, int | None] = MappingProxyType({})
+    """Matrices that every step of an iteration uses, with the row or column from which on they take
+    a state, and the parameters that set how much of a state a step keeps.
     """
     has_gates: bool = False
     """True if the model multiplies by a single zero."""

@@ -18,14 +18,16 @@ there are four more kinds of inputs:
 * Lasting: bounded values are replaced by roots of themselves, near one, so that a product of as
   many as a dimension is long does not vanish; any values, if the reference multiplies so.
 
-A contraction forgets at a rate that its weights set: square matrices of a model that are used in
-every step are named (`recurrent_names`), and a probe replaces them by orthogonal ones
-(workers/referee/probes/perturbed_weights.py).
+A contraction forgets at a rate that its weights set: matrices of a model that every step multiplies
+a state by are named (`recurrent_places`), and a probe replaces them by orthogonal ones
+(workers/referee/probes/perturbed_weights.py).  They are square, or take the state beside an input
+(`Linear(cat((x, h)))`).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -98,11 +100,19 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
     def __init__(self, model: Any, leaves: Iterable[Any]) -> None:
         """`leaves`: the inputs of the call."""
         super().__init__()
+        leaves = list(leaves)
         weights = (
             [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
         )
         self._fixed = {x.data_ptr() for x in (*weights, *leaves) if isinstance(x, torch.Tensor)}
+        self._given = {
+            x.untyped_storage().data_ptr() for x in leaves if isinstance(x, torch.Tensor)
+        }
         self._uses: Counter[tuple[Any, ...]] = Counter()
+        self._states: dict[tuple[int, int], tuple[int, int]] = {}
+        """First element and size of the state among tensors that were joined along their last
+        dimension, by the keys of the result and of the matrices that it was multiplied by.
+        """
         self._is_recurrent = False
         self.multiplies = False
         """True if the call took products of consecutive values."""
@@ -116,20 +126,29 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         )
         return self._is_recurrent or any(n >= least for least, n in uses)
 
-    def recurrent_names(self, model: Any) -> tuple[str, ...]:
-        """Names of the square parameters that were used in many products, or in a
-        library's recurrence.
+    def recurrent_places(self, model: Any) -> dict[str, int]:
+        """Parameters that were used in many products, or in a library's recurrence, and take a
+        state as wide as what they give; and the row or column from which on they take it: 0 for
+        square ones.
         """
         if not isinstance(model, torch.nn.Module):
-            return ()
-        return tuple(
-            name
+            return {}
+        places = {
+            name: self._place(x)
             for name, x in model.named_parameters()
             if x.dim() == 2
-            and len(x) == x.shape[1] >= LEAST_ORDER
+            and min(x.shape) >= LEAST_ORDER
             and x.is_floating_point()
             and self._uses[x.data_ptr(), x.numel()] >= LEAST_USES
-        )
+        }
+        return {name: place for name, place in places.items() if place is not None}
+
+    def _place(self, matrix: torch.Tensor) -> int | None:
+        """Row or column from which on a matrix takes a state; None if it takes none."""
+        if len(matrix) == matrix.shape[1]:
+            return 0
+        place, size = self._states.get((matrix.data_ptr(), matrix.numel()), (0, 0))
+        return place if size == min(matrix.shape) else None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name
@@ -139,10 +158,27 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
             weights = [x for each in args if isinstance(each, list | tuple) for x in each]
             self._uses.update({key: LEAST_USES for key in map(_key, weights) if key is not None})
         elif name in _PRODUCTS:
-            self._uses.update({key for key in map(_key, args) if key is not None})
+            keys = {key for key in map(_key, args) if key is not None}
+            self._uses.update(keys)
+            made = [key for key in keys if key[0] not in self._fixed and key in self._states]
+            for state in [self._states[key] for key in made]:
+                self._states.update({key: state for key in keys if key[0] in self._fixed})
         elif name in _STEPS and isinstance(args[0], torch.Tensor):
             self._uses[name, args[0].shape] += 1
-        return func(*args, **(kwargs or {}))
+        found = func(*args, **(kwargs or {}))
+        if name == "aten::cat" and args[1:] and args[1] in (-1, found.dim() - 1):
+            self._states[found.data_ptr(), found.numel()] = self._state_among(args[0])
+        return found
+
+    def _state_among(self, joined: list[torch.Tensor]) -> tuple[int, int]:
+        """First element and size of the last of the joined tensors that is no part of an input."""
+        ends = list(itertools.accumulate(x.shape[-1] for x in joined))
+        made = [
+            (end - x.shape[-1], x.shape[-1])
+            for x, end in zip(joined, ends, strict=True)
+            if x.untyped_storage().data_ptr() not in self._given
+        ]
+        return made[-1] if made else (0, 0)
 
 
 def _key(x: Any) -> tuple[int, int] | None:
