@@ -32,6 +32,8 @@ VARIANTS = {
     "lasting": "near one, where the reference iterates",
     "telling": "slow to converge, where the reference iterates",
     "shrunk": "much smaller, unless between -1 and 1",
+    "balanced": "both signs, where the reference multiplies matrices of one sign",
+    "emptied": "some rows of zeros, where the reference divides",
 }
 """Changes made to the inputs of a call, in words."""
 

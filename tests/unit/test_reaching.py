@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,7 +96,7 @@ def test_limits_out_of_reach_are_reached(model: Callable[[torch.Tensor], torch.T
     ],
 )
 def test_other_limits_are_left_alone(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    assert _plan(model, _normal) == Plan()
+    assert replace(_plan(model, _normal), emptied=frozenset()) == Plan()
 
 
 @pytest.mark.parametrize(

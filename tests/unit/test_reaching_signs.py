@@ -32,7 +32,7 @@ def test_inputs_of_one_sign_get_both_where_signs_differ(
     model: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
     plan = _plan(model, lambda: torch.rand(64, 32))
-    assert replace(plan, iterated=()) == Plan(signed=frozenset({0}))
+    assert replace(plan, iterated=(), balanced=frozenset()) == Plan(signed=frozenset({0}))
     (x,) = planned_inputs.applied(Variant.SIGNED, plan, [torch.rand(64, 32)])
     assert 0.3 < float((x < 0).float().mean()) < 0.7
 
@@ -60,7 +60,7 @@ def test_of_two_inputs_the_one_that_may_change_its_sign_does() -> None:
         lambda: torch.rand(64, 32),
         lambda: 1 + torch.rand(64, 32),
     )
-    assert replace(plan, iterated=()) == Plan(signed=frozenset({0}))
+    assert replace(plan, iterated=(), emptied=frozenset()) == Plan(signed=frozenset({0}))
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,14 @@ class Variant(IntEnum):
     """Values beyond −1 … 1 between an eighth and a five-hundredth as large: of a sum that one term
     outweighs the others then count, and functions are no longer saturated.
     """
+    BALANCED = 25
+    """Random signs for inputs of one sign, if the reference multiplies matrices of one sign: in
+    such a product the roundings of its factors average out, so that lower precision does not show.
+    """
+    EMPTIED = 26
+    """A few rows and samples of zeros, or with a single other number, if the reference divides by
+    tensors or takes their logarithms, and is finite there.
+    """
 
 
 REACHED = (
@@ -126,6 +134,8 @@ REACHED = (
     Variant.ALIGNED,
     Variant.LASTING,
     Variant.TELLING,
+    Variant.BALANCED,
+    Variant.EMPTIED,
 )
 """Variants on which an answer must be right, and which only some problems have."""
 
@@ -137,7 +147,14 @@ CHECKED = tuple(
 """Variants on which an answer must be right."""
 
 TIED = frozenset(
-    {Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.RESAMPLED, Variant.HELD, Variant.LOCAL}
+    {
+        Variant.SPARSE,
+        Variant.CONSTANT_ROWS,
+        Variant.RESAMPLED,
+        Variant.HELD,
+        Variant.LOCAL,
+        Variant.EMPTIED,
+    }
 )
 """Variants with equal values: a sort or a top-k may count any of them as the first."""
 
@@ -146,6 +163,7 @@ CLOSER = {
     Variant.NAMED: 30.0,
     Variant.LOCAL: 30.0,
     Variant.ALIGNED: 30.0,
+    Variant.BALANCED: 10.0,
 }
 """Variants on which kernels round as usual: the largest error of a right answer, in multiples of
 the least limit for its type (workers/protocol/roundoff.py).  On others it is 2 %.

@@ -37,8 +37,13 @@ UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.LASTING, Variant.
 reach limits that other inputs do not.
 """
 
-SMALL = frozenset({Variant.SHRUNK})
-"""Kinds of unusual inputs to which an answer may be small: a square of them is."""
+SMALL = frozenset({Variant.SHRUNK, Variant.BALANCED})
+"""Kinds of unusual inputs to which an answer may be small: a square of them is, and so is a sum
+of both signs.
+"""
+
+CLOSE = frozenset({Variant.REDRAWN, Variant.BALANCED})
+"""Kinds of unusual inputs on which outputs are compared more closely than nearness tells."""
 
 
 def answer_sizes(truth: Truth) -> list[usual_answers.AnswerSize]:
@@ -175,7 +180,7 @@ def _try_drawn(runner: CallRunner, batch: Batch, before: list[usual_answers.Answ
     """Make calls on these inputs: of one kind, or of kinds that have the same limits."""
     ceiling = UNLIMITED.isdisjoint(batch.variants)
     ordered = not any(map(_is_index, runner.arena.outputs.leaves))
-    is_close = Variant.REDRAWN in batch.variants  # compared more closely than nearness tells
+    is_close = not CLOSE.isdisjoint(batch.variants)
     if ordered and not is_close and _are_near(runner, batch, before, ceiling=ceiling):
         return
     floor = SMALL.isdisjoint(batch.variants)

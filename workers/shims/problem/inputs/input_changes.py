@@ -80,6 +80,32 @@ def negated(x: torch.Tensor) -> torch.Tensor:
     return changed if input_domain.keeps_structure(x, changed, signs=False) else x
 
 
+def emptied(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with a few rows, and a few samples, of zeros; or, if that breaks its structure
+    (they sum to one), with their largest number alone.
+    """
+    for change in (torch.zeros_like, _with_one_number):
+        changed = local_changes.in_few_rows(x, change, whole=1)
+        if x.dim() > 2:
+            changed = local_changes.in_few_rows(changed, change, whole=x.dim() - 1)
+        if input_domain.keeps_structure(x, changed):
+            return changed
+    return x
+
+
+def _with_one_number(rows: torch.Tensor) -> torch.Tensor:
+    """Rows along the last dimension with their sum in place of the largest number, and zeros."""
+    kept = torch.zeros_like(rows)
+    places = rows.argmax(dim=-1, keepdim=True)
+    return kept.scatter_(-1, places, rows.sum(dim=-1, keepdim=True))
+
+
+def balanced(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with a random sign for each element, if it keeps its structure."""
+    changed = torch.where(torch.rand_like(x) < 0.5, x, -x)
+    return changed if input_domain.keeps_structure(x, changed, signs=False) else x
+
+
 def with_signs(x: torch.Tensor) -> torch.Tensor:
     """The tensor with half of its elements negated.  If it has several slices along a dimension
     before its last, one in four has no number of its sign, and none near zero: an extreme of

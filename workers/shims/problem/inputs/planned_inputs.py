@@ -28,6 +28,10 @@ ITERATED = (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED, Variant.LASTING)
 """Kinds of inputs on which every step of an iteration tells."""
 
 
+WHOLE = frozenset({Variant.BALANCED, Variant.EMPTIED})
+"""Kinds that are made in one way: PARTLY has no part of them."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Changes to be made to a problem's inputs.  Inputs are named by their index in
@@ -42,6 +46,10 @@ class Plan:
     """Inputs of one sign, of which half of the elements are negated."""
     deepened: frozenset[int] = frozenset()
     """Inputs of both signs, of which some slices are moved away from zero."""
+    balanced: frozenset[int] = frozenset()
+    """Inputs of one sign, whose elements receive random ones."""
+    emptied: frozenset[int] = frozenset()
+    """Inputs of which a few rows become zeros."""
     named: tuple[tuple[int, float], ...] = ()
     """Inputs, and values that they receive."""
     unsorted: frozenset[int] = frozenset()
@@ -59,7 +67,7 @@ class Plan:
     telling: tuple[str, ...] = ()
     """Names of changes with which the last steps of an iteration tell (telling_inputs.py)."""
     is_partial: bool = field(default=False, compare=False)
-    """True if the reference runs with all of these changes in a part of the inputs."""
+    """True if the reference runs with all changes of PARTLY."""
 
     @property
     def kinds(self) -> tuple[Variant, ...]:
@@ -72,6 +80,8 @@ class Plan:
             (Variant.UNSORTED, bool(self.unsorted)),
             (Variant.ALIGNED, bool(self.aligned)),
             (Variant.TELLING, bool(self.telling)),
+            (Variant.BALANCED, bool(self.balanced)),
+            (Variant.EMPTIED, bool(self.emptied)),
         )
         return (*(kind for kind, there in wanted if there), *self.iterated)
 
@@ -96,6 +106,10 @@ def applied(kind: Variant, how: Plan, inputs: list[Any], model: Any = None) -> l
     if kind == Variant.SIGNED:
         inputs = input_changes.changed(inputs, how.signed, input_changes.negated)
         return input_changes.changed(inputs, how.deepened, input_changes.deepened)
+    if kind == Variant.BALANCED:
+        return input_changes.changed(inputs, how.balanced, input_changes.balanced)
+    if kind == Variant.EMPTIED:
+        return input_changes.changed(inputs, how.emptied, input_changes.emptied)
     if kind == Variant.NAMED:
         return input_changes.with_named(inputs, how.named)
     if kind == Variant.UNSORTED:

@@ -10,6 +10,10 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
 * Signed: if an operator that treats both signs differently has values of one sign, half of the
   elements of inputs of one sign are negated, in some slices all (of those, a maximum is negative).
   If no maximum of values of both signs lies far below zero, some slices are moved there.
+* Balanced: if the reference multiplies matrices of one sign, inputs of one sign receive random
+  ones.
+* Emptied: if the reference divides by tensors, a few rows of those inputs are zeros with which its
+  answer stays finite.
 * Named: a value that the reference compares an input with, and which never occurs, is
   put into some of its elements; into integers that are only computed with, some beyond their range.
 * Unsorted: if the reference sorts sorted inputs again, they are shuffled.
@@ -52,7 +56,7 @@ from workers.shims.problem.inputs import (
     telling_inputs,
 )
 from workers.shims.problem.inputs.input_changes import Scaling
-from workers.shims.problem.inputs.planned_inputs import ITERATED, Plan
+from workers.shims.problem.inputs.planned_inputs import ITERATED, WHOLE, Plan
 from workers.shims.problem.observers import softmax_arguments
 from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
@@ -74,6 +78,9 @@ is examined, if its rows are independent; else nothing.
 
 ONE_SIDED_FACTORS = (8.0, 64.0)
 """Factors that are tried for operators that treat both signs differently, on values of one sign."""
+
+MOST_EMPTIED = 4
+"""Most inputs of which it is tried whether the reference is finite with rows of zeros."""
 
 UNANIMOUS_FACTORS = (64.0, 4096.0)
 """Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
@@ -105,6 +112,8 @@ def plan(
         named=_named(model, inputs, others, missed, device),
         unsorted=_unsorted(model, inputs, missed),
         deepened=_deepened(model, inputs, missed),
+        balanced=_balanced(model, inputs, missed),
+        emptied=_emptied(model, inputs, missed),
         aligned=_aligned(model, inputs, missed),
         multiplies=iterations.multiplies,
     )
@@ -119,7 +128,7 @@ def plan(
         found = replace(found, stretch=_stretch(model, inputs))
     if iterations.found and not missed.needs_range:
         found = replace(found, telling=telling_inputs.find(model, inputs))
-    is_partial = bool(found.kinds) and _reaches(
+    is_partial = not WHOLE.issuperset(found.kinds) and _reaches(
         model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
     )
     return replace(found, is_partial=is_partial)
@@ -252,6 +261,29 @@ def _signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     return _first_with_fewer(
         model, inputs, some, input_changes.negated, lambda limits: limits.one_sided, missed
     )
+
+
+def _balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of one sign with whose signs at random fewer products have factors of one sign."""
+    leaves = list(layout.values(inputs)) if missed.averaging else []
+    some = frozenset(
+        at for at, x in enumerate(leaves) if _has_one_sign(x) and input_changes.balanced(x) is not x
+    )
+    return _first_with_fewer(
+        model, inputs, some, input_changes.balanced, lambda limits: limits.averaging, missed
+    )
+
+
+def _emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of which some rows may be zeros: the reference divides, and stays finite."""
+    found: frozenset[int] = frozenset()
+    leaves = list(layout.values(inputs)) if missed.divides else []
+    some = [at for at, x in enumerate(leaves) if input_changes.is_float(x) and x.numel() > 1]
+    for at in some[:MOST_EMPTIED]:
+        changed = input_changes.changed(inputs, found | {at}, input_changes.emptied)
+        if not input_domain.is_whole(leaves[at]) and _reaches(model, changed, lambda _: True):
+            found |= {at}
+    return found
 
 
 def _deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:

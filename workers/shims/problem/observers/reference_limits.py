@@ -30,7 +30,12 @@ import torch
 
 from workers.backends.support.dispatch_mode import Watching
 from workers.shims.problem.inputs import input_domain
-from workers.shims.problem.observers import extremes, softmax_arguments
+from workers.shims.problem.observers import (
+    divisions,
+    extremes,
+    one_signed_products,
+    softmax_arguments,
+)
 from workers.shims.problem.observers.integer_uses import IntegerUses, identity
 
 LARGEST_LIMIT = 1e6
@@ -190,10 +195,14 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Inputs that have to be sorted, because they are searched."""
         self.overflows: list[float] = []
         """Factors by which arguments of a softmax would have to be scaled for exp to overflow."""
+        self.divides = False
+        """True if a tensor was a divisor, or logarithms of one were taken."""
+        self.averaging = 0
+        """Products of matrices of one sign each."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
         leaves = list(leaves)
-        self.integers = IntegerUses(leaves)
+        self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
         self._leaves = {
             identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
         }
@@ -244,10 +253,13 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self._name(args[1], float(args[-1]))
         elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
             self.searched.add(self._leaves[identity(args[_SEARCHES[name]])])
-        factor = softmax_arguments.missed(name, args, kwargs)
-        self.overflows += [] if factor is None else [factor]
+        factors = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
+        self.overflows += [factor for factor in factors if factor is not None]
+        self.divides |= divisions.divides(name, args)
+        self.averaging += one_signed_products.count(name, args)
         found = func(*args, **kwargs)
         self.integers.note(name, args, kwargs, found)
+        self._shifts.note(name, args, found)
         self.needs_range |= name in _INTO_RANGE or (
             name in _INTO_INTEGERS and _is_index_of(found, args)
         )

@@ -1,4 +1,5 @@
-"""Size of the numbers of which a reference takes a softmax, a softplus or a log-sigmoid.
+"""Size of the numbers of which a reference takes a softmax, a softplus or a log-sigmoid, or
+exponentials after it has subtracted a maximum.
 
 In single precision exp overflows above 88 and vanishes below −103.  A softmax subtracts the
 largest number of a row first, and a softplus is the identity on large ones; a candidate that omits
@@ -11,6 +12,7 @@ import math
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 LARGEST, LEAST = 89.0, -104.0
 """Numbers beyond which exp is infinite, or zero, in single precision."""
@@ -31,6 +33,41 @@ _SOFT_LIMITS = {"aten::softplus": 1, "aten::log_sigmoid_forward": -1}
 """Functions of an element with exp of it, or of it negated."""
 
 _ATTENTION = "aten::_scaled_dot_product"
+
+
+_MAXIMA = frozenset({"aten::amax", "aten::max", "aten::maximum"})
+_SAME = frozenset(
+    f"aten::{name}" for name in ("detach", "expand", "squeeze", "unsqueeze", "view", "_unsafe_view")
+)
+"""Operators whose result has the numbers of their argument."""
+
+
+class Shifts:
+    """Maxima of a call, and differences to them: their exponentials do not overflow, and a
+    candidate may leave the maxima out.
+    """
+
+    def __init__(self) -> None:
+        self._maxima: Any = WeakIdKeyDictionary()
+        self._shifted: Any = WeakIdKeyDictionary()
+        """Differences, with their maxima."""
+
+    def note(self, name: str, args: Any, found: Any) -> None:
+        """Note an operator's result."""
+        if name in _MAXIMA:
+            self._maxima[found[0] if isinstance(found, list | tuple) else found] = True
+        elif name in _SAME and args[0] in self._maxima:
+            self._maxima[found] = True
+        elif name == "aten::sub" and isinstance(args[1], torch.Tensor) and args[1] in self._maxima:
+            self._shifted[found] = args[1]
+
+    def missed(self, name: str, args: Any) -> float | None:
+        """Factor as `missed` returns it, for an exponential of a difference."""
+        if name not in ("aten::exp", "aten::exp_") or args[0] not in self._shifted:
+            return None
+        tops = self._shifted[args[0]].detach().float()
+        tops = tops[tops.isfinite()]
+        return _factor(*(float(each) for each in torch.aminmax(tops))) if tops.numel() else None
 
 
 def missed(name: str, args: Any, kwargs: Any) -> float | None:

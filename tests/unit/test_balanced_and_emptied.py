@@ -1,0 +1,116 @@
+"""Inputs with signs at random where products of one sign average roundings out, with rows of zeros
+where a reference divides, and large ones where it subtracts a maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from workers.protocol.input_variants import Variant
+from workers.shims.problem.inputs import planned_inputs, reaching_inputs
+from workers.shims.problem.inputs.planned_inputs import Plan
+
+
+def _planned(model: Callable[..., Any], *inputs: torch.Tensor) -> Plan:
+    torch.manual_seed(0)
+    return reaching_inputs.plan(
+        model, lambda: [x.clone() for x in inputs], torch.device("cpu"), reaching_inputs.NO_WORK
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "balanced"),
+    [
+        (torch.matmul, {0, 1}),
+        (lambda a, b: (a - 0.5) @ b, set()),
+        (lambda a, b: a.exp() @ b, {1}),
+        (lambda a, b: a * b.T, set()),
+        (lambda a, b: (a - 0.5).softmax(1) @ (b - 0.5), set()),
+        (lambda a, b: functional.scaled_dot_product_attention(a[None], b.T[None], b.T[None]), {1}),
+    ],
+)
+def test_inputs_of_products_of_one_sign_receive_both(
+    model: Callable[..., Any], balanced: set[int]
+) -> None:
+    a, b = torch.rand(8, 16), torch.rand(16, 8)
+    plan = _planned(model, a, b)
+    assert plan.balanced >= balanced if balanced else not plan.balanced
+    for at in balanced:
+        x = planned_inputs.applied(Variant.BALANCED, plan, [a, b])[at]
+        assert torch.equal(x.abs(), (a, b)[at])
+        assert bool((x < 0).any() and (x > 0).any())
+
+
+def test_inputs_of_both_signs_stay() -> None:
+    assert not _planned(torch.matmul, torch.randn(8, 16), torch.randn(16, 8)).balanced
+
+
+@pytest.mark.parametrize(
+    ("model", "emptied"),
+    [
+        (lambda a, b: functional.normalize(a) + b, {0, 1}),
+        (lambda a, b: a / a.norm(dim=1, keepdim=True) + b, {1}),
+        (lambda a, b: functional.layer_norm(a + b, (16,)), {0, 1}),
+        (lambda a, b: functional.cosine_similarity(a, b), {0, 1}),
+        (lambda a, b: a / 3.0 + b, set()),
+        (lambda a, b: a.log1p() + b.log(), {0}),
+    ],
+)
+def test_rows_are_zeros_where_the_reference_divides_and_stays_finite(
+    model: Callable[..., Any], emptied: set[int]
+) -> None:
+    a, b = torch.rand(8, 16) + 2, torch.randn(8, 16).abs() + 2
+    plan = _planned(model, a, b)
+    assert plan.emptied == emptied
+    given = planned_inputs.applied(Variant.EMPTIED, plan, [a, b])
+    for at, (x, usual) in enumerate(zip(given, (a, b), strict=True)):
+        assert bool((x == 0).all(dim=1).any()) is (at in plan.emptied)
+        assert not bool((x == 0).all(dim=1).all())
+        assert x.shape == usual.shape
+
+
+def test_rows_that_sum_to_one_keep_a_single_number() -> None:
+    shares = torch.rand(8, 16).softmax(dim=1)
+    plan = _planned(lambda x: torch.special.xlogy(x, x).sum(1), shares)
+    (x,) = planned_inputs.applied(Variant.EMPTIED, plan, [shares])
+    assert torch.allclose(x.sum(dim=1), torch.ones(8))
+    assert int(((x != 0).sum(dim=1) == 1).sum()) in range(1, 8)
+
+
+def _weighted(x: torch.Tensor) -> torch.Tensor:
+    top = x.max(dim=1)[0].unsqueeze(1)
+    powers = torch.exp(x - top)
+    return powers / powers.sum(dim=1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "reaches"),
+    [
+        (_weighted, True),
+        (lambda x: torch.exp(x - torch.maximum(x, torch.zeros_like(x))), True),
+        (lambda x: torch.exp(x - x.mean(dim=1, keepdim=True)), False),
+    ],
+)
+def test_numbers_overflow_from_which_a_maximum_is_subtracted(
+    model: Callable[..., Any], reaches: bool
+) -> None:
+    x = torch.randn(8, 16)
+    plan = _planned(model, x)
+    assert (plan.scaling is not None) is reaches
+    if reaches:
+        (given,) = planned_inputs.applied(Variant.REACHING, plan, [x])
+        assert not bool(torch.exp(given).isfinite().all())
+
+
+def test_no_part_of_these_is_made() -> None:
+    plan = reaching_inputs.plan(
+        lambda a: functional.normalize(a) @ a.T,
+        lambda: [torch.rand(8, 16) + 2],
+        torch.device("cpu"),
+    )
+    assert plan.all_kinds == (Variant.BALANCED, Variant.EMPTIED)

@@ -1,0 +1,28 @@
+# zoo: problem=likeness_of_rows backend=triton status=passed verdict=clean findings=-
+"""One program for several rows; the product of their lengths is at least the reference's epsilon."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def reduce(a_ptr, b_ptr, out_ptr, n, m, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)[None, :]
+    inside = (row[:, None] < n) & (column < m)
+    a = tl.load(a_ptr + row[:, None] * m + column, mask=inside, other=0.0)
+    b = tl.load(b_ptr + row[:, None] * m + column, mask=inside, other=0.0)
+    lengths = tl.sqrt(tl.sum(a * a, 1)) * tl.sqrt(tl.sum(b * b, 1))
+    found = tl.sum(a * b, 1) / tl.maximum(lengths, 1e-8)
+    tl.store(out_ptr + row, found, mask=row < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        n, m = a.shape
+        out = torch.empty(n, dtype=a.dtype, device=a.device)
+        rows = 128 if a.device.type == "cpu" else 4
+        reduce[(triton.cdiv(n, rows),)](a, b, out, n, m, ROWS=rows, WIDTH=triton.next_power_of_2(m))
+        return out
