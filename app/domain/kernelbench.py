@@ -83,7 +83,10 @@ def problem_files(directory: Path) -> dict[tuple[int, int], Path]:
         if level is None or path.name == "__init__.py":
             continue
         if name is None:
-            raise CheckoutError(f"{path}: expected a problem named <number>_<name>.py")
+            raise CheckoutError(
+                f"{path}: expected a problem named <number>_<name>.py, as everywhere in a folder"
+                f" {path.parent.name} of KernelBench"
+            )
         key = int(level["level"]), int(name["number"])
         if key in found:
             raise CheckoutError(

@@ -39,7 +39,7 @@ def test_a_folder_without_levels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("level1/ReLU.py", GOOD, "expected a problem named <number>_<name>.py"),
+        ("level1/ReLU.py", GOOD, "<number>_<name>.py, as everywhere in a folder level1"),
         ("level1/1_A.py", "class Model: pass\n", "expected a problem that defines get_inputs"),
         ("level1/1_A.py", "class Model(:\n", "expected Python source: invalid syntax"),
         (
