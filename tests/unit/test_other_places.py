@@ -41,7 +41,7 @@ def test_each_kind_is_drawn_again_and_delivery_stays_as_it_was(
     variant_calls.try_other_places(runner, [])
     assert seen == [
         (kind, sets, Delivering.COPY)
-        for kind in (Variant.LOCAL, Variant.PARTLY, Variant.TELLING)
+        for kind in (Variant.LOCAL, Variant.PARTLY, Variant.TELLING, Variant.SHRUNK)
         for sets in rounds
     ]
     assert sum(rounds) == (1 if streams else variant_calls.PLACES)

@@ -32,6 +32,11 @@ and how often.  A candidate that looks at a sample of its inputs, and leaves wor
 usual, was refused in two of three evaluations with one such call of each kind; its gain was 10.
 """
 
+AGAIN = (Variant.LOCAL, Variant.PARTLY, Variant.TELLING, Variant.SHRUNK)
+"""Kinds of inputs for these calls: each draw changes other places, or shrinks by another factor.
+A maximum in place of a logarithm of sums passed every second evaluation with one factor.
+"""
+
 UNLIMITED = frozenset({Variant.REACHING, Variant.HELD, Variant.LASTING, Variant.PARTLY})
 """Kinds of unusual inputs to which an answer may be of any size: they are scaled to
 reach limits that other inputs do not.
@@ -98,14 +103,13 @@ def _try_all(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None
 
 
 def try_other_places(runner: CallRunner, before: list[usual_answers.AnswerSize]) -> None:
-    """Make further calls on inputs that are changed in a few rows, boxes or matrices, at places
-    drawn anew.
+    """Make further calls on inputs of the kinds in `AGAIN`, with places and factors drawn anew.
     `before`: summaries of usual outputs.
     """
     places = 1 if runner.streams or runner.are_costly else PLACES
     at_once = min(places, runner.in_block)
     with runner.candidate.copying_outputs(), _naming_the_inputs():
-        for kind in (Variant.LOCAL, Variant.PARTLY, Variant.TELLING):
+        for kind in AGAIN:
             for start in range(0, places, at_once):
                 with runner.device_lock.shared():
                     _try_some(runner, (kind,), before, sets=min(at_once, places - start))
