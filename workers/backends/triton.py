@@ -33,6 +33,7 @@ if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of t
         claimed_gpu,
         concurrent_programs,
         constant_values,
+        enclosing_names,
         language_names,
         libdevice,
         listed_grids,
@@ -87,6 +88,7 @@ class TritonBackend:
             concurrent_programs.install()
             no_gpu.install()
             claimed_gpu.install(path)
+            enclosing_names.install()
             written_annotations.install()
             listed_grids.install()
             _count_work(recorder)

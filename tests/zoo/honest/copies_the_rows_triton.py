@@ -17,6 +17,7 @@ def copy(x_ptr, out_ptr, count, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         block = 16384 if x.device.type == "cpu" else 1024
-        out = torch.empty_like(x)
-        copy[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), BLOCK=block)
-        return out
+        outs = torch.empty_like(x), x.new_empty(x.numel() // 100, 100)
+        for out in outs:
+            copy[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), BLOCK=block)
+        return outs

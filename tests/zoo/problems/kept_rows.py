@@ -1,4 +1,4 @@
-"""A copy of a matrix in memory of its own: there is nothing to compute."""
+"""Copies of a matrix, as it is and in other rows: there is nothing to compute."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch import nn
 
 class Model(nn.Module):
     def forward(self, x):
-        return x.clone()
+        return x.clone(), x.reshape(-1, 100).clone()
 
 
 def get_inputs():
