@@ -114,3 +114,13 @@ def test_no_part_of_these_is_made() -> None:
         torch.device("cpu"),
     )
     assert plan.all_kinds == (Variant.BALANCED, Variant.EMPTIED)
+
+
+@pytest.mark.parametrize(("most", "balanced"), [(1 << 20, {0, 1}), (64, set())])
+def test_of_large_problems_products_are_examined(
+    monkeypatch: pytest.MonkeyPatch, most: int, balanced: set[int]
+) -> None:
+    monkeypatch.setattr(reaching_inputs, "LARGEST_BYTES", 32)
+    monkeypatch.setattr(reaching_inputs, "LARGEST_PRODUCTS", most)
+    plan = _planned(lambda a, b: torch.relu(a @ b), torch.rand(8, 16), torch.rand(16, 8))
+    assert plan == Plan(balanced=frozenset(balanced))

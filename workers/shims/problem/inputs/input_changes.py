@@ -185,3 +185,11 @@ def is_float(x: Any) -> bool:
     return (
         isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
     )
+
+
+def has_one_sign(x: Any) -> bool:
+    """Test for a tensor of floats of one sign, neither normed nor whole numbers."""
+    if not is_float(x) or input_domain.are_normed(x) or input_domain.is_whole(x):
+        return False
+    lowest, highest = x.aminmax()
+    return bool(((lowest >= 0) & (highest > lowest)) | ((highest <= 0) & (lowest < highest)))

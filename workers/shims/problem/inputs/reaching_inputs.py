@@ -76,6 +76,9 @@ LARGEST_BYTES = pieces.FROM_BYTES
 is examined, if its rows are independent; else nothing.
 """
 
+LARGEST_PRODUCTS = 1 << 31
+"""Largest size of inputs of which products are examined, as a whole."""
+
 ONE_SIDED_FACTORS = (8.0, 64.0)
 """Factors that are tried for operators that treat both signs differently, on values of one sign."""
 
@@ -96,8 +99,11 @@ def plan(
     (pieces.py); `work`: that of a call.  The model is not changed.
     """
     inputs = draw()
-    if memory_estimate.tensor_bytes(inputs) > LARGEST_BYTES:
+    size = memory_estimate.tensor_bytes(inputs)
+    if size > LARGEST_PRODUCTS:
         return Plan()
+    if size > LARGEST_BYTES:
+        return Plan(balanced=_balanced(model, inputs, _missed(model, copy.deepcopy(inputs))[0]))
     given = copy.deepcopy(inputs)
     with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
         missed, _ = _missed(model, given)
@@ -143,9 +149,7 @@ def _missed(model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
 
 
 def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
-    """The first tried change with which the operators reach one more limit; None if
-    there is none.
-    """
+    """The first tried change with which the operators reach one more limit, or None."""
     leaves = list(layout.values(inputs))
     has_bounds = any(input_changes.is_float(x) and input_domain.is_bounded(x) for x in leaves)
     for how in _scalings(
@@ -256,7 +260,9 @@ def _signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """
     leaves = list(layout.values(inputs))
     some = frozenset(
-        at for at, x in enumerate(leaves) if _has_one_sign(x) and input_changes.negated(x) is not x
+        at
+        for at, x in enumerate(leaves)
+        if input_changes.has_one_sign(x) and input_changes.negated(x) is not x
     )
     return _first_with_fewer(
         model, inputs, some, input_changes.negated, lambda limits: limits.one_sided, missed
@@ -267,7 +273,9 @@ def _balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of one sign with whose signs at random fewer products have factors of one sign."""
     leaves = list(layout.values(inputs)) if missed.averaging else []
     some = frozenset(
-        at for at, x in enumerate(leaves) if _has_one_sign(x) and input_changes.balanced(x) is not x
+        at
+        for at, x in enumerate(leaves)
+        if input_changes.has_one_sign(x) and input_changes.balanced(x) is not x
     )
     return _first_with_fewer(
         model, inputs, some, input_changes.balanced, lambda limits: limits.averaging, missed
@@ -389,10 +397,3 @@ def _named(
         if _reaches(twin, input_changes.with_named(given, these), lambda _: True):
             return these
     return ()
-
-
-def _has_one_sign(x: Any) -> bool:
-    if not input_changes.is_float(x) or input_domain.are_normed(x) or input_domain.is_whole(x):
-        return False
-    lowest, highest = x.aminmax()
-    return bool(((lowest >= 0) & (highest > lowest)) | ((highest <= 0) & (lowest < highest)))
