@@ -33,6 +33,9 @@ from app.domain.source_ablation import MAX_BYTES
 
 TOO_LONG = "a text too long or too deep to be read"
 
+LISTING = ("dir", "hasattr")
+"""Functions that tell whether a module has a member."""
+
 RUNNING_TEXT = frozenset({"__import__", "compile", "eval", "exec"})
 
 
@@ -82,22 +85,37 @@ def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
 
 
 def _loaded(tree: ast.Module) -> ast.Module:
-    """The module without `if __name__ == "__main__":`, which a module that is loaded does not run;
-    whole where it may give itself another name.
+    """The module without `if __name__ == "__main__":`, which a module that is loaded does not run,
+    and with the values alone of members that it gives to older releases of a library; each only
+    where the names in these conditions have no other meaning.
     """
-    renames = any(
-        (isinstance(node, ast.Name) and node.id == "__name__" and isinstance(node.ctx, ast.Store))
-        or (isinstance(node, ast.Constant) and node.value == "__name__")
-        for node in ast.walk(tree)
-    )
-    return (
-        tree
-        if renames
-        else ast.Module([*chain.from_iterable(map(_run_when_loaded, tree.body))], [])
+    bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
+    return ast.Module(
+        [each for statement in tree.body for each in _run_when_loaded(statement, bound)], []
     )
 
 
-def _run_when_loaded(statement: ast.stmt) -> list[ast.stmt]:
+def _bound(node: ast.AST) -> tuple[str, ...]:
+    """Names that may get another meaning in a node, as far as `_run_when_loaded` asks."""
+    match node:
+        case (
+            ast.Name(id=name, ctx=ast.Store())
+            | ast.Constant(value=str(name))
+            | ast.arg(arg=name)
+            | ast.alias(asname=str(name))
+            | ast.FunctionDef(name=name)
+            | ast.AsyncFunctionDef(name=name)
+            | ast.ClassDef(name=name)
+        ):
+            return (name,)
+        case ast.alias(name="*"):
+            return LISTING
+        case ast.alias(name=name):
+            return (name,)
+    return ()
+
+
+def _run_when_loaded(statement: ast.stmt, bound: Collection[str]) -> list[ast.stmt]:
     match statement:
         case ast.If(
             test=ast.Compare(
@@ -106,9 +124,39 @@ def _run_when_loaded(statement: ast.stmt) -> list[ast.stmt]:
                 comparators=[ast.Constant(value="__main__")],
             ),
             orelse=others,
-        ):
+        ) if "__name__" not in bound:
             return others
+        case ast.If(
+            test=test,
+            body=[ast.Assign(targets=[ast.Attribute() as member], value=value)],
+            orelse=[],
+        ) if not set(LISTING) & set(bound) and _is_absent(member, test):
+            return [ast.Expr(value)]
     return [statement]
+
+
+def _is_absent(member: ast.Attribute, test: ast.expr) -> bool:
+    """Test whether a condition holds only where a module lacks this public member, as older
+    releases of a library do: nothing of the library is replaced then.
+    """
+    match test:
+        case (
+            ast.Compare(
+                left=ast.Constant(value=name),
+                ops=[ast.NotIn()],
+                comparators=[ast.Call(func=ast.Name(id="dir"), args=[module], keywords=[])],
+            )
+            | ast.UnaryOp(
+                op=ast.Not(),
+                operand=ast.Call(
+                    func=ast.Name(id="hasattr"), args=[module, ast.Constant(value=name)]
+                ),
+            )
+        ):
+            path = imports_by_name.dotted(module)
+            is_module = path.islower() and path == imports_by_name.dotted(member.value)
+            return is_module and name == member.attr and not member.attr.startswith("_")
+    return False
 
 
 def _taking_places(tree: ast.Module) -> Iterator[str]:

@@ -72,6 +72,15 @@ HEAD = (
         ("from pickle import loads", "pickle.loads"),
         ("open('torch.py', 'w').write('')", "torch.py"),
         ("sys.path.insert(0, '.')\nopen('helper.py', 'w').write('')\nimport helper", "sys.path"),
+        ('if "load" not in dir(torch):\n    tl.load = f', "tl.load ="),
+        ('if "store" not in dir(tl):\n    tl.load = f', "tl.load ="),
+        ('def dir(x): return ()\nif "load" not in dir(tl):\n    tl.load = f', "tl.load ="),
+        ('from x import dir\nif "load" not in dir(tl):\n    tl.load = f', "tl.load ="),
+        ('from x import *\nif not hasattr(tl, "load"):\n    tl.load = f', "tl.load ="),
+        ('if not hasattr(torch.Tensor, "at"):\n    torch.Tensor.at = f', "torch.Tensor.at ="),
+        ('if not hasattr(tl, "_load"):\n    tl._load = f', "tl._load ="),
+        ('if hasattr(tl, "load"):\n    tl.load = f', "tl.load ="),
+        ('if "load" not in dir(tl):\n    tl.load = f\nelse:\n    tl.load = g', "tl.load ="),
     ],
 )
 def test_a_way_is_named(source: str, way: str) -> None:
@@ -102,6 +111,8 @@ def test_a_way_is_named(source: str, way: str) -> None:
         "import ctypes\nfrom torch.utils.cpp_extension import load_inline",
         "import inspect\nmissing = p.default is inspect.Parameter.empty",
         "import inspect\nkind = p.kind is not inspect.Parameter.VAR_KEYWORD",
+        'if "gather" not in dir(torch.distributed):\n  torch.distributed.gather = torch.cat',
+        'if not hasattr(tl, "erf"):\n    tl.erf = f',
     ],
 )
 def test_what_honest_sources_do_is_no_way(source: str) -> None:
