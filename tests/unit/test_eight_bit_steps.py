@@ -102,7 +102,7 @@ def test_other_steps_are_wrong(model: nn.Module, answer: Rows) -> None:
     assert not is_right(model, [x], answer(x))
 
 
-def test_codes_as_an_output_are_compared_with_what_they_stand_for() -> None:
+def test_codes_as_an_output_are_compared_with_unrounded_numbers() -> None:
     x = torch.randn(64, 128)
     exact = true_answer.call(Codes(), true_answer.widened([x]), Truth.WIDENED)
     assert torch.equal(exact, 8 * x.double().view(-1))

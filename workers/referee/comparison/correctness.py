@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from app.domain.output_checks import Element, OutputCheck
-from workers.protocol.roundoff import FLOORS
+from workers.protocol.roundoff import FLOORS, computable
 from workers.referee.comparison import kept_inputs, largest_excess, wrong_slices
 from workers.referee.comparison.output_errors import error_rows, finite, parts
 from workers.referee.comparison.unwritten import untouched
@@ -258,7 +258,7 @@ class ComparedOutput:
         got = self.got[call : call + 1]
         accepted = expected.view(got.shape)
         for mine, near, right in parts(got, nearest.view(got.shape), accepted):
-            kept = (near == mine) | (near.isnan() & mine.isnan())
+            kept = (near == mine) | (computable(near).isnan() & computable(mine).isnan())
             right.copy_(torch.where(kept, mine.to(right.dtype), right))
         [again] = compare(got, accepted, got, self.poison, self.index, self.shape, self.rule).errors
         again = again._replace(

@@ -49,7 +49,7 @@ MOST_KEPT = 2
 SEARCH_S = 20.0
 """Time limit in seconds for the search; changes that were not tried by then are left out."""
 
-IN_PART, FEW_OF_THESE = 2 / 3, 1 / 3
+IN_PART, FEW_OF_THESE = 5 / 6, 3 / 5
 """Share of the calls in which only some matrices of a batch are changed, and of these in which few
 are: a candidate may look at others to tell how many steps it needs.
 """
