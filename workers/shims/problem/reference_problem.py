@@ -192,10 +192,9 @@ class Problem:
         rows = None if self.by_cases or changed else pieces.rows(ask, before, outputs)
         norms = model_checks.usual_norms(outputs, lambda: answer(model, self.draw(draw)))
         parameters = model_checks.parameters(model)
-        nodes = list(parameters.values())
         given_bytes = memory_estimate.tensor_bytes([before, outputs]) + calling.bytes
         first = pieces.first(before, outputs, rows) if rows else (before, outputs)
-        best, truth_bytes = self._truth(compared, model, *first, nodes=nodes, size=given_bytes)
+        best, truth_bytes = self._truth(compared, model, *first, nodes=parameters, size=given_bytes)
         del outputs, first
         watched, convolves, uses = self._watched(model, given())
         if convolves:
@@ -214,7 +213,6 @@ class Problem:
             output_constant=output_constant,
             insensitive_to=ignored,
             constants=constant_parameters.of(model, ignored, uses),
-            recurrent=dict(uses.recurrent),
             case=case,
             piece_rows=rows,
             call_us=call_us,
@@ -256,7 +254,7 @@ class Problem:
     def _watched(
         self, model: Any, inputs: list[Any]
     ) -> tuple[dict[str, Any], bool, constant_parameters.Uses]:
-        """`work` and `operators` of one call, empty if the model does not run under
+        """`work`, `operators` and `recurrent` of one call, empty if the model does not run under
         dispatch modes; whether it has a convolution; and the uses of weights that do not show.
         """
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
@@ -276,9 +274,10 @@ class Problem:
         looked_up = self.by_cases
         operators = None if looked_up else trace.key(layout.values(outputs))
         on_weights = weights.names(counter.bytes)
+        work = replace(counter.work, on_weights=on_weights)
         recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
         return (
-            {"work": replace(counter.work, on_weights=on_weights), "operators": operators},
+            {"work": work, "operators": operators, "recurrent": recurrent},
             counter.convolves,
             constant_parameters.Uses(recurrent, gates.found, on_weights),
         )
@@ -369,14 +368,15 @@ class Problem:
         inputs: list[Any],
         own: Any,
         *,
-        nodes: list[layout.Node],
+        nodes: dict[str, layout.Node],
         size: int,
     ) -> tuple[Truth, int]:
         """The best available truth for a model whose answer to these inputs is `own`, and the
         memory in bytes that it takes beside its twin; without room for one, the reference's own
         answer.  `nodes`: parameters; `size`: memory of a call.
         """
-        if not model_checks.has_room_for_twin(self.device, nodes, size):
+        leaves = list(nodes.values())
+        if not model_checks.has_room_for_twin(self.device, leaves, size):
             return Truth.OWN, 0
         answer = functools.partial(changed_inputs.joined, compared=compared)
         with memory_estimate.Peak(self.device) as widening:
@@ -384,7 +384,7 @@ class Problem:
             self._plain_convolutions = plain_convolutions.are_faster(
                 model, inputs, best, self.device
             )
-        return best, model_checks.truth_bytes(widening.bytes, nodes, best)
+        return best, model_checks.truth_bytes(widening.bytes, leaves, best)
 
 
 def _is_constant(answer: Answer, model: Any, outputs: Any, others: list[Any]) -> bool:
