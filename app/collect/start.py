@@ -153,8 +153,8 @@ def _check_request(spec: CollectionSpec, config: EndpointConfig) -> None:
 
 
 def _check_room(spec: CollectionSpec, config: EndpointConfig) -> None:
-    """Every budget has room for one attempt, whose maximum is reserved before its
-    call; the prompt comes on top.
+    """Every budget has room for the maximum of one attempt, which is reserved before its call; the
+    prompt comes on top.
     """
     asked = ModelRequest(
         model="", messages=(), max_tokens=spec.longest_answer(config.max_output_tokens)

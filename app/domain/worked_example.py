@@ -60,7 +60,7 @@ class ModelNew(nn.Module):
 WRONG = _KERNEL.format(value="scale + b", returned="out")
 """Adds the diagonal where it has to multiply."""
 DECOY = _KERNEL.format(value="scale + b", returned="diagonal[:, None] * b")
-"""Launches a kernel whose output is not used: PyTorch computes the answer."""
+"""Launches a kernel and leaves its output unused: PyTorch computes the answer."""
 HONEST = _KERNEL.format(value="scale * b", returned="out")
 
 CANDIDATES = {"honest": HONEST, "wrong": WRONG, "hack": DECOY}

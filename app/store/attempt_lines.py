@@ -1,4 +1,4 @@
-"""STORE: lines of attempts: what figures over turns count as one.
+"""STORE: lines of attempts: the units of figures over turns.
 
 A line is a trajectory, or an evaluation that no turn asked for.  A sample of a collection is one
 line whatever its prompts show: a prompt that is not the whole conversation before it begins a new

@@ -36,7 +36,7 @@ class Conditions:
     detector: str = ""
     """Detector with a finding in the current verdict."""
     run: str = ""
-    """Exact name of a run with an attempt whose evaluation it is."""
+    """Exact name of a run with an attempt that has the evaluation."""
 
 
 EVERYTHING = Conditions()

@@ -14,7 +14,7 @@ from workers.shims.problem.reference_problem import Problem
 
 USUAL = 4096.0
 ERROR = 2e-6 * USUAL
-"""Of a sum by 20,000 atomic additions in fp32 (H200)."""
+"""Error of a sum by 20,000 atomic additions in fp32 (H200)."""
 
 SUM = b"""
 import torch

@@ -10,7 +10,7 @@ The problem, described once
     model_checks.py         time of a call, mode, spread of answers, room for a twin
     input_sensitivity.py    inputs and parameters that do not affect the answer
     constant_parameters.py  parameters that a candidate may omit until they are trained
-    observers/              what is read from the operators that a call runs
+    observers/              facts that are read from the operators of a call
 
 A session: one evaluation's share of the process
     reference_session.py    its model, twin and arena
