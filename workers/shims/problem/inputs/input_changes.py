@@ -80,10 +80,16 @@ def negated(x: torch.Tensor) -> torch.Tensor:
     return changed if input_domain.keeps_structure(x, changed, signs=False) else x
 
 
+HIDDEN = 1 / 16
+"""Share of the rows of a mask that hide everything, and of those that hide nothing."""
+
+
 def emptied(x: torch.Tensor) -> torch.Tensor:
     """The tensor with a few rows, and a few samples, of zeros; or, if that breaks its structure
-    (they sum to one), with their largest number alone.
+    (they sum to one), with their largest number alone.  Of a mask, rows hide all or nothing.
     """
+    if is_mask(x):
+        return _with_hidden_rows(x)
     for change in (torch.zeros_like, _with_one_number):
         changed = local_changes.in_few_rows(x, change, whole=1)
         if x.dim() > 2:
@@ -91,6 +97,35 @@ def emptied(x: torch.Tensor) -> torch.Tensor:
         if input_domain.keeps_structure(x, changed):
             return changed
     return x
+
+
+def may_be_emptied(x: Any, *, divides: bool) -> bool:
+    """Test for a mask or, if the reference `divides`, for floats that are no whole numbers."""
+    if not divides or not is_float(x) or x.numel() < 2:
+        return is_mask(x)
+    return not input_domain.is_whole(x)
+
+
+def is_mask(x: Any) -> bool:
+    """Test for rows of truth values, as such or as integers of both values."""
+    if not isinstance(x, torch.Tensor) or x.is_floating_point() or x.is_complex():
+        return False
+    if x.dim() < 2 or x.numel() < 2 * x.shape[-1] or not x.numel():
+        return False
+    return x.dtype == torch.bool or tuple(map(int, torch.aminmax(x))) == (0, 1)
+
+
+def _with_hidden_rows(mask: torch.Tensor) -> torch.Tensor:
+    """The mask with some rows along its last dimension empty, one sample, and some rows full."""
+    changed = mask.clone(memory_format=torch.contiguous_format)
+    rows = changed.view(-1, mask.shape[-1])
+    order = torch.randperm(len(rows), device=mask.device)
+    count = max(1, int(HIDDEN * len(rows)))
+    if mask.dim() > 2 and len(mask) > 1:
+        changed[int(torch.randint(len(mask), ()))] = 0
+    rows[order[:count]] = 0
+    rows[order[count : 2 * count]] = 1
+    return changed if changed.stride() == mask.stride() else mask.clone().copy_(changed)
 
 
 def _with_one_number(rows: torch.Tensor) -> torch.Tensor:

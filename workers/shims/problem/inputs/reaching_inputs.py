@@ -13,7 +13,7 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
 * Balanced: if the reference multiplies matrices of one sign, inputs of one sign receive random
   ones.
 * Emptied: if the reference divides by tensors, a few rows of those inputs are zeros with which its
-  answer stays finite.
+  answer stays finite; so are rows of masks, and others hide nothing.
 * Named: a value that the reference compares an input with, and which never occurs, is
   put into some of its elements; into integers that are only computed with, some beyond their range.
 * Unsorted: if the reference sorts sorted inputs again, they are shuffled.
@@ -283,13 +283,13 @@ def _balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
 
 
 def _emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of which some rows may be zeros: the reference divides, and stays finite."""
+    """Inputs of which some rows may be empty: the reference stays finite."""
     found: frozenset[int] = frozenset()
-    leaves = list(layout.values(inputs)) if missed.divides else []
-    some = [at for at, x in enumerate(leaves) if input_changes.is_float(x) and x.numel() > 1]
+    leaves = enumerate(layout.values(inputs))
+    some = [at for at, x in leaves if input_changes.may_be_emptied(x, divides=missed.divides)]
     for at in some[:MOST_EMPTIED]:
         changed = input_changes.changed(inputs, found | {at}, input_changes.emptied)
-        if not input_domain.is_whole(leaves[at]) and _reaches(model, changed, lambda _: True):
+        if _are_changed(changed, inputs) and _reaches(model, changed, lambda _: True):
             found |= {at}
     return found
 
