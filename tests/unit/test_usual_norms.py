@@ -72,3 +72,14 @@ def test_the_spec_has_the_usual_norms(tmp_path: Path) -> None:
     sum_, *others = problem.session(0, bytes(32), sole=True).spec.usual_norms
     assert 30 < sum_ < 300  # 64 on average
     assert others == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "constant"), [([3, 3, 5], False), ([3, 3, 3, 3, 3], True), ([3, 4], False)]
+)
+def test_few_elements_that_are_equal_in_two_draws_are_drawn_again(
+    answers: list[int], *, constant: bool
+) -> None:
+    first, second, *others = map(torch.tensor, answers)
+    again = iter(others)
+    assert model_checks.is_constant(first, second, lambda: next(again)) is constant

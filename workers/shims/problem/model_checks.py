@@ -17,6 +17,7 @@ import torch
 from workers.protocol import layout, problem_spec
 from workers.protocol.roundoff import is_inexact
 from workers.shims import weights
+from workers.shims.problem import problem_forms
 from workers.shims.problem.answers import rounding
 from workers.shims.problem.answers.true_answer import Truth
 from workers.shims.problem.reference_session import call, seconds
@@ -38,6 +39,9 @@ DRAWN, DRAWN_S = 8, 0.3
 """Most draws that tell the usual norm of an output, and the time in seconds after which no further
 one begins.
 """
+
+ASKED_AGAIN = 3
+"""Further draws for an answer of few elements that two draws left the same."""
 
 
 def parameters(model: Any) -> dict[str, layout.Node]:
@@ -116,6 +120,20 @@ def _spread(model: Any, given: Callable[[], list[Any]], one: Any, two: Any) -> p
     if layout.same(one, two):
         return ()
     return rounding.spread(one, lambda: kept(model, given()))
+
+
+def is_constant(outputs: Any, different: Any, again: Callable[[], Any]) -> bool:
+    """Test whether answers to other inputs are the same.  Raises ValueError for another shape.
+
+    `different`: the answer to other inputs; `again()`: the answer to still others, for an answer of
+    few elements, which may be equal by chance (the place of a maximum).
+    """
+    problem_forms.check_constant(outputs, different)
+    if not layout.same(outputs, different):
+        return False
+    tensors = [each for each in layout.values(outputs) if isinstance(each, torch.Tensor)]
+    few = sum(each.numel() for each in tensors) < problem_spec.FEW_ELEMENTS
+    return not few or all(layout.same(outputs, again()) for _ in range(ASKED_AGAIN))
 
 
 def usual_norms(outputs: Any, answer: Callable[[], Any]) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ import copy
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -174,7 +174,7 @@ class Problem:
             outputs = call(model, inputs)
         changed = problem_forms.changed(before, inputs)
         has_outputs, outputs = problem_forms.has_outputs(outputs), copy.deepcopy(outputs)
-        given = functools.partial(_given, before, copies=bool(changed))
+        given = functools.partial(_copied, before, changed)
         del inputs
         call_us = model_checks.fastest_us(model, given, self.device)
         was_training = bool(getattr(model, "training", False))
@@ -185,7 +185,7 @@ class Problem:
         outputs_node = model_checks.contiguous(layout.describe(outputs))
         if compared or training != was_training:
             outputs = copy.deepcopy(answer(model, given()))
-        output_constant = _is_constant(answer, model, outputs, _given(others, copies=bool(changed)))
+        is_constant = self._is_constant(answer, model, draw, outputs, _copied(others, changed))
         ignored = self._ignored(answer, model, before, others, outputs)
         del others
         ask = functools.partial(call, model)
@@ -210,7 +210,7 @@ class Problem:
             usual_norms=norms,
             mutated_inputs=tuple(changed),
             compared_inputs=compared,
-            output_constant=output_constant,
+            output_constant=is_constant,
             insensitive_to=ignored,
             constants=constant_parameters.of(model, ignored, uses),
             case=case,
@@ -221,6 +221,13 @@ class Problem:
                 draw_bytes=drawing.bytes, call_bytes=calling.bytes, truth_bytes=truth_bytes
             ),
         )
+
+    def _is_constant(
+        self, answer: Answer, model: Any, draw: Draw, outputs: Any, others: list[Any]
+    ) -> bool:
+        """Test whether the answer to other inputs is `outputs`, too."""
+        different = answer(model, others)
+        return model_checks.is_constant(outputs, different, lambda: answer(model, self.draw(draw)))
 
     def _ignored(
         self, answer: Answer, model: Any, before: list[Any], others: list[Any], outputs: Any
@@ -387,13 +394,6 @@ class Problem:
         return best, model_checks.truth_bytes(widening.bytes, leaves, best)
 
 
-def _is_constant(answer: Answer, model: Any, outputs: Any, others: list[Any]) -> bool:
-    """Test whether the answer to other inputs is the same.  Raises ValueError for another shape."""
-    different = answer(model, others)
-    problem_forms.check_constant(outputs, different)
-    return layout.same(outputs, different)
-
-
-def _given(inputs: list[Any], *, copies: bool) -> list[Any]:
-    """Inputs for one call: a copy for a model that changes them."""
-    return copy.deepcopy(inputs) if copies else inputs
+def _copied(inputs: list[Any], changed: Collection[int]) -> list[Any]:
+    """Inputs for one call: a copy for a model that changes some of them."""
+    return copy.deepcopy(inputs) if changed else inputs
