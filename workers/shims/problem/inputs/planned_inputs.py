@@ -28,10 +28,6 @@ ITERATED = (Variant.HELD, Variant.DIAGONAL, Variant.STRETCHED, Variant.LASTING)
 """Kinds of inputs on which every step of an iteration tells."""
 
 
-WHOLE = frozenset({Variant.BALANCED, Variant.EMPTIED})
-"""Kinds that are made in one way: PARTLY has no part of them."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """Changes to be made to a problem's inputs.  Inputs are named by their index in
@@ -84,6 +80,12 @@ class Plan:
             (Variant.EMPTIED, bool(self.emptied)),
         )
         return (*(kind for kind, there in wanted if there), *self.iterated)
+
+    @property
+    def has_parts(self) -> bool:
+        """True if PARTLY would change anything; the other kinds are made as a whole."""
+        several = self.fixed or self.signed or self.named or self.unsorted
+        return bool(several or self.scaling or Variant.STRETCHED in self.iterated)
 
     @property
     def all_kinds(self) -> tuple[Variant, ...]:

@@ -56,7 +56,7 @@ from workers.shims.problem.inputs import (
     telling_inputs,
 )
 from workers.shims.problem.inputs.input_changes import Scaling
-from workers.shims.problem.inputs.planned_inputs import ITERATED, WHOLE, Plan
+from workers.shims.problem.inputs.planned_inputs import ITERATED, Plan
 from workers.shims.problem.observers import softmax_arguments
 from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
@@ -134,7 +134,7 @@ def plan(
         found = replace(found, stretch=_stretch(model, inputs))
     if iterations.found and not missed.needs_range:
         found = replace(found, telling=telling_inputs.find(model, inputs))
-    is_partial = not WHOLE.issuperset(found.kinds) and _reaches(
+    is_partial = found.has_parts and _reaches(
         model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
     )
     return replace(found, is_partial=is_partial)
