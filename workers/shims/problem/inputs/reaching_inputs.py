@@ -258,27 +258,25 @@ def _signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
     answer finite: all, or the first of them that does alone.
     """
-    leaves = list(layout.values(inputs))
-    some = frozenset(
-        at
-        for at, x in enumerate(leaves)
-        if input_changes.has_one_sign(x) and input_changes.negated(x) is not x
-    )
     return _first_with_fewer(
-        model, inputs, some, input_changes.negated, lambda limits: limits.one_sided, missed
+        model,
+        inputs,
+        input_changes.has_one_sign,
+        input_changes.negated,
+        lambda limits: limits.one_sided,
+        missed,
     )
 
 
 def _balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of one sign with whose signs at random fewer products have factors of one sign."""
-    leaves = list(layout.values(inputs)) if missed.averaging else []
-    some = frozenset(
-        at
-        for at, x in enumerate(leaves)
-        if input_changes.has_one_sign(x) and input_changes.balanced(x) is not x
-    )
     return _first_with_fewer(
-        model, inputs, some, input_changes.balanced, lambda limits: limits.averaging, missed
+        model,
+        inputs,
+        input_changes.has_one_sign,
+        input_changes.balanced,
+        lambda limits: limits.averaging,
+        missed,
     )
 
 
@@ -296,14 +294,13 @@ def _emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
 
 def _deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Inputs of both signs; far slices of them give one more operator far extremes."""
-    leaves = list(layout.values(inputs)) if missed.shallow else []
-    some = frozenset(
-        at
-        for at, x in enumerate(leaves)
-        if input_changes.is_float(x) and input_changes.deepened(x) is not x
-    )
     return _first_with_fewer(
-        model, inputs, some, input_changes.deepened, lambda limits: limits.shallow, missed
+        model,
+        inputs,
+        input_changes.is_float,
+        input_changes.deepened,
+        lambda limits: limits.shallow,
+        missed,
     )
 
 
@@ -330,36 +327,39 @@ def _aligned(
 
 def _unsorted(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
     """Sorted inputs that the reference sorts itself."""
-    some = frozenset(
-        at
-        for at, x in enumerate(layout.values(inputs))
-        if input_changes.is_float(x) and input_domain.is_sorted(x)
-    )
     return _first_with_fewer(
         model,
         inputs,
-        some - missed.searched,
+        lambda x: input_changes.is_float(x) and input_domain.is_sorted(x),
         input_changes.shuffled,
         lambda limits: limits.already_sorted,
         missed,
+        without=missed.searched,
     )
 
 
 def _first_with_fewer(
     model: Any,
     inputs: list[Any],
-    some: frozenset[int],
+    may_change: Callable[[Any], bool],
     change: Callable[[torch.Tensor], torch.Tensor],
     number: Callable[[Limits], int],
     missed: Limits,
+    *,
+    without: Collection[int] = (),
 ) -> frozenset[int]:
-    """All of `some` inputs, or the first of them alone, whose `change` makes a `number` of missed
-    limits smaller; none if it is zero.
+    """All inputs that `may_change` and do, or the first of them alone, whose `change` makes a
+    `number` of missed limits smaller; none if it is zero.  `without`: indices of inputs left out.
     """
-    if not some or not number(missed):
+    if not number(missed):
         return frozenset()
+    some = frozenset(
+        at
+        for at, x in enumerate(layout.values(inputs))
+        if at not in without and may_change(x) and change(x) is not x
+    )
     alone = [frozenset({at}) for at in sorted(some)] if len(some) > 1 else []
-    for these in (some, *alone):
+    for these in (some, *alone) if some else ():
         changed = input_changes.changed(inputs, these, change)
         if _reaches(model, changed, lambda now: number(now) < number(missed)):
             return these
