@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from app.domain.output_checks import Element, OutputCheck
+from workers.protocol.problem_spec import FEW_ELEMENTS
 from workers.protocol.roundoff import FLOORS, computable
 from workers.referee.comparison import kept_inputs, largest_excess, wrong_slices
 from workers.referee.comparison.output_errors import error_rows, finite, parts
@@ -176,7 +177,7 @@ class ComparedOutput:
         """Errors of the reference that an output of a few elements has at least: the medians over
         these calls.  In one call of some thousand its error is nearly zero by chance.
         """
-        if self.got.shape[1] >= RECOGNISABLE:
+        if self.got.shape[1] >= FEW_ELEMENTS:
             return 0.0, 0.0
         return (
             statistics.median(finite(each.base_l2) for each in self.errors),

@@ -110,18 +110,15 @@ def _apart(spec: problem_spec.ProblemSpec, device: Device, most: int) -> problem
         slots = problem_spec.Slots(calls, max(1, min(calls - 1, expected)))
         return problem_spec.arena(spec, slots)
 
-    def most_in(room_bytes: float, least: int) -> problem_spec.Arena | None:
-        arenas = map(arena, range(inputs, least - 1, -1))
-        needs = (
-            (each, memory_needs.of_evaluation(spec, each, device.round_bytes, CHECK_BYTES))
-            for each in arenas
-        )
-        return next((each for each, need in needs if need <= room_bytes), None)
-
     largest = LARGEST_SHARE * (device.room_bytes or UNLIMITED)
-    in_share = most_in(min(device.share_bytes or UNLIMITED, largest), FEWEST_CALLS)
-    in_room = in_share or most_in(largest, 2)
-    return in_room or problem_spec.arena(spec, problem_spec.Slots(1, 0))
+    share = min(device.share_bytes or UNLIMITED, largest)
+    for room_bytes, fewest in ((share, FEWEST_CALLS), (largest, 2)):
+        for calls in range(inputs, fewest - 1, -1):
+            found = arena(calls)
+            need = memory_needs.of_evaluation(spec, found, device.round_bytes, CHECK_BYTES)
+            if need <= room_bytes:
+                return found
+    return problem_spec.arena(spec, problem_spec.Slots(1, 0))
 
 
 def load(

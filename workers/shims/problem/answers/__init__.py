@@ -2,6 +2,7 @@
 
 expected_outputs.py     the reference's outputs, and the expected ones
 true_answer.py          the true answer, by a twin in fp64
+best_truth.py           choice of the truth that is plausible beside the reference's own answer
 plain_convolutions.py   its convolutions, without cuDNN where that is faster
 pieces.py               computation along the batch, if its rows are independent
 changed_inputs.py       inputs that the reference changes: a part of its answer

@@ -105,7 +105,6 @@ def _is_noise(
     """Test whether the reference's own answer consists of rounding errors: it becomes another one
     where its inputs change by a rounding.  Arguments as in `find`.
     """
-
     try:
         given = input_domain.with_roundings(inputs)
         changed = answer(true_answer.call(copy.deepcopy(model), given, Truth.OWN), given)

@@ -65,7 +65,7 @@ def is_bounded(x: torch.Tensor) -> bool:
     """Test whether values lie between −1 and 1 and come close to a bound, like
     cosines or uniform random numbers.
     """
-    return bool(_is_bounded(x))
+    return bool(bounded(x))
 
 
 def _answers(x: torch.Tensor, traits: Sequence[Trait]) -> list[bool]:
@@ -153,7 +153,8 @@ def _is_whole(x: torch.Tensor) -> torch.Tensor:
     return (x == x.round()).all()
 
 
-def _is_bounded(x: torch.Tensor) -> torch.Tensor:
+def bounded(x: torch.Tensor) -> torch.Tensor:
+    """The answer of `is_bounded`, not read yet."""
     largest = x.abs().amax()
     return (largest > BOUND_REACHED) & (largest <= 1)
 
@@ -167,7 +168,7 @@ OF_ROWS: tuple[Trait, ...] = (
     _has_equal_halves,
     _has_equal_pairs,
     _is_whole,
-    _is_bounded,
+    bounded,
 )
 OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
 """Traits that a change must preserve.  Zeros among positive numbers are allowed: a kernel must not
@@ -186,9 +187,9 @@ def keeps_structure(
     """
     mine, theirs = _rows(before), _rows(after)
     of_mine = dict(zip(OF_ROWS, _answers(mine, OF_ROWS), strict=True))
-    if not bounds and of_mine[_is_bounded] and of_mine[_is_whole]:
+    if not bounds and of_mine[bounded] and of_mine[_is_whole]:
         return False  # a mask
-    left_out = {*(() if signs else OF_SIGNS), *(() if bounds else (_is_bounded,))}
+    left_out = {*(() if signs else OF_SIGNS), *(() if bounds else (bounded,))}
     kept = [trait for trait, holds in of_mine.items() if holds and trait not in left_out]
     if not all(_answers(theirs, kept)):
         return False

@@ -134,9 +134,8 @@ def _with_special_values(x: torch.Tensor) -> torch.Tensor:
 
 
 def _factor(variant: Variant, x: torch.Tensor) -> float:
-    low, high = torch.stack(x.aminmax()).tolist()  # one wait for the device
-    is_bounded = input_domain.BOUND_REACHED < max(-low, high) <= 1
-    small = 0 <= low <= high <= 1 or is_bounded
+    low, high = x.aminmax()
+    small = bool(((low >= 0) & (high <= 1)) | input_domain.bounded(x))
     return 1 / FACTORS[variant] if small else float(FACTORS[variant])
 
 

@@ -40,4 +40,4 @@ def _has_one_sign(x: Any) -> bool:
     if not isinstance(x, torch.Tensor) or not x.is_floating_point() or not x.numel():
         return False
     lowest, highest = torch.aminmax(x.detach())
-    return bool((lowest >= 0) & (highest > 0)) or bool((highest <= 0) & (lowest < 0))
+    return bool(((lowest >= 0) & (highest > 0)) | ((highest <= 0) & (lowest < 0)))
