@@ -278,10 +278,7 @@ def _act(action: str, done: str, doc: str) -> click.Command:
         with services.client(settings) as client:
             found = client.change_collection(name, action, by=getpass.getuser())
             alone = services.unserved(client, found["endpoints"]) if action == "resume" else []
-        if as_json:
-            output.json_out(found)
-        else:
-            click.echo(f"{output.safe(found['name'])} is {done}")
+        output.answer_out(f"{output.safe(found['name'])} is {done}", found, as_json=as_json)
         for endpoint in alone:
             click.echo(
                 f"no worker for the endpoint {output.safe(endpoint)} is online: calls wait for one"
@@ -371,9 +368,5 @@ def _started(client: Client, spec: CollectionSpec, folder: Path) -> str:
 
 
 def _show(found: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        output.json_out(found)
-    else:
-        click.echo(
-            f"{output.safe(found['name'])} ({found['collection_id']}): {found['rollouts']} rollouts"
-        )
+    name = f"{output.safe(found['name'])} ({found['collection_id']})"
+    output.answer_out(f"{name}: {found['rollouts']} rollouts", found, as_json=as_json)

@@ -231,13 +231,11 @@ def _run(
         click.echo(f"left out: {output.safe(message)}", err=True)
     if len(found.bad) > _MOST_SHOWN:
         click.echo(f"left out: {len(found.bad) - _MOST_SHOWN} more (--json lists all)", err=True)
-    if as_json:
-        output.json_out(vars(found))
-    else:
-        click.echo(
-            f"{found.problems} problems; {found.samples} samples of {found.runs} runs,"
-            f" {found.new_samples} new"
-        )
+    sentence = (
+        f"{found.problems} problems; {found.samples} samples of {found.runs} runs,"
+        f" {found.new_samples} new"
+    )
+    output.answer_out(sentence, vars(found), as_json=as_json)
     if waiting:
         click.echo(
             f"note: no worker for {gpu!r} is online; the jobs wait for one (`assay eval"

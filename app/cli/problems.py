@@ -179,12 +179,10 @@ def record(settings: Settings, /, file: Path, directory: Path | None, as_json: b
         if directory is not None:
             problems.add(connection, _of_folder(directory, None).problems)
         known = checks.record(connection, rows, on, checked_at)
-    if as_json:
-        output.json_out({"rows": len(rows), "known": known, "unknown": len(rows) - known})
-    else:
-        click.echo(
-            f"{len(rows)} rows of {output.safe(on.device_name)}: {known} of problems that are here"
-        )
+    device = output.safe(on.device_name)
+    sentence = f"{len(rows)} rows of {device}: {known} of problems that are here"
+    fields = {"rows": len(rows), "known": known, "unknown": len(rows) - known}
+    output.answer_out(sentence, fields, as_json=as_json)
 
 
 def _recorded(file: Path) -> tuple[list[problem_check.CheckRow], checks.Device, datetime]:
