@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.domain import keyed_random
-from app.domain.sampling import Attempt
+from app.domain.attempt import Attempt
 from app.domain.selection import PairOf, Spec
 from app.domain.verdict import Label
 

@@ -10,70 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise, zip_longest
-from typing import NamedTuple
 
-from app.domain import metrics, profiling_rejection, reward
-from app.domain.credit.returns import returns_to_go
-from app.domain.evaluation import Status
+from app.domain import profiling_rejection, reward
+from app.domain.attempt import Attempt, Cell, cells, measures
+from app.domain.attempt_rewards import returns
 from app.domain.inapplicable_settings import DEFAULT_TURNS
 from app.domain.selection import BestOf, Context, Key, Kind, Spec, Turns
-from app.domain.trajectory import NO_CODE
-from app.domain.verdict import Label, is_credited
-
-Cell = tuple[str, str, str, str]
-"""Device class, backend, protocol, baseline: figures of two cells are not comparable."""
-
-
-class Attempt(NamedTuple):
-    """Fields of an evaluated turn that selection reads.  A tuple, because there are millions."""
-
-    place: int
-    """Place of the attempt's other columns; unique in its chunk."""
-    evaluation_id: str
-    problem_id: str
-    trajectory_id: str | None
-    turn: int | None
-    stage: int
-    """Index of the first database stage that dropped it; a large number if none did."""
-    teachable: bool
-    """Its answer passes extraction and length."""
-    believed: bool
-    """Measured without a fault of the service's, and judged by the current detectors."""
-    correct: bool
-    """Every verified call was right."""
-    label: str | None
-    speedup: float | None
-    """Credited: None for hacks, as the next two."""
-    ci_low: float | None
-    ci_high: float | None
-    candidate_us: float | None
-    coverage_time: float | None
-    source_bytes: int
-    source_sha256: str
-    backend: str
-    device_class: str
-    protocol: str
-    baseline: str
-    prompt: str | None
-    """Hash of everything before its answer: attempts with the same answer the same
-    history.  None where not read.
-    """
-    status: str
-    """Status of its evaluation; `no_code` of an answer without one."""
-    compiled: bool
-    coverage_count: float | None
-    last_turn: int | None = None
-    """Number of the last turn of its trajectory, evaluated or not.  None where not read."""
-
-    @property
-    def succeeded(self) -> bool:
-        """Right, and no hack."""
-        return is_credited(correct=self.correct, label=self.label)
-
-    @property
-    def cell(self) -> Cell:
-        """The attempts that this one may be compared with have the same."""
-        return (self.device_class, self.backend, self.protocol, self.baseline)
+from app.domain.verdict import Label
 
 
 def score(attempt: Attempt, key: Key) -> float:
@@ -86,40 +29,12 @@ def score(attempt: Attempt, key: Key) -> float:
     return -math.inf if value is None else value
 
 
-def measures(attempt: Attempt) -> reward.Measures:
-    """Inputs of the rewards."""
-    return reward.Measures(
-        completed=reward.completed(attempt.status),
-        compiled=attempt.compiled,
-        correct=attempt.correct,
-        hacked=attempt.label == Label.HACK,
-        speedup=attempt.speedup,
-        coverage_time=attempt.coverage_time,
-        coverage_count=attempt.coverage_count,
-    )
-
-
 def ranked(attempts: Iterable[Attempt], key: Key) -> list[Attempt]:
     """The best first, in a total order."""
     return sorted(
         attempts,
         key=lambda one: (-score(one, key), one.source_sha256, one.evaluation_id, one.place),
     )
-
-
-def trajectories(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
-    """Attempts that stand beside each other in one trajectory; one that came alone
-    is a trajectory of its own.
-    """
-    found: list[list[Attempt]] = []
-    current: str | None = None
-    for attempt in attempts:
-        if attempt.trajectory_id is not None and attempt.trajectory_id == current:
-            found[-1].append(attempt)
-        else:
-            found.append([attempt])
-        current = attempt.trajectory_id
-    return found
 
 
 def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> bool:
@@ -257,74 +172,6 @@ def _ends(turn: Attempt) -> bool:
 
 def _best_of_cells(attempts: Sequence[Attempt], key: Key) -> dict[Cell, Attempt]:
     return {cell: ranked(each, key)[0] for cell, each in cells(attempts).items()}
-
-
-KEVIN = "kevin"
-SCORES = (KEVIN, *reward.REWARDS)
-"""Every reward that rows have, by name."""
-
-
-def scores(attempt: Attempt) -> dict[str, float]:
-    """Each reward of one turn, with its standard options.  An answer without code has those of a
-    failure, as everywhere else: 0 of most, and the penalties of KernelGYM's.
-    """
-    if attempt.status == NO_CODE:
-        return {KEVIN: 0.0} | reward.every(reward.WITHOUT_CODE)
-    found = measures(attempt)
-    return {KEVIN: kevin(attempt)} | {
-        name: each(found, reward.STANDARD) for name, each in reward.REWARDS.items()
-    }
-
-
-def earned(turn: Attempt, name: str) -> float | None:
-    """Reward of a turn by that name; None where the service failed: that is no reward of 0."""
-    return None if turn.status == Status.INVALID else scores(turn)[name]
-
-
-def returns(turns: Sequence[Attempt], gamma: float | None, name: str = KEVIN) -> list[float | None]:
-    """Discounted return of every turn by that reward: Σ_{v ≥ t} γ^{v−t} S_v over the
-    numbers of turns.
-
-    A turn that is not there, or failed by the service's fault, has no reward: the returns of it and
-    of the turns before it are missing, as in `app.domain.credit`.  So are returns that would add
-    credited speedups of two cells.  `gamma` None: 0.4 for Kevin's score, 1 for all others.
-    """
-    if gamma is None:
-        gamma = metrics.KEVIN_GAMMA if name == KEVIN else 1.0
-    numbers = [turn.turn if turn.turn is not None else place for place, turn in enumerate(turns)]
-    last = max(
-        [*numbers, *(turn.last_turn for turn in turns if turn.last_turn is not None)], default=-1
-    )
-    found: list[float | None] = [None] * (last + 1)
-    for number, turn in zip(numbers, turns, strict=True):
-        found[number] = earned(turn, name)
-    ahead = returns_to_go(found, gamma)
-    comparable = _first_comparable(turns) if gamma else 0
-    return [ahead[number] if place >= comparable else None for place, number in enumerate(numbers)]
-
-
-def _first_comparable(turns: Sequence[Attempt]) -> int:
-    """Index of the first turn such that all credited speedups from it on are of one cell."""
-    cell: Cell | None = None
-    for place in range(len(turns) - 1, -1, -1):
-        if turns[place].succeeded:
-            if cell not in (None, turns[place].cell):
-                return place + 1
-            cell = turns[place].cell
-    return 0
-
-
-def kevin(attempt: Attempt) -> float:
-    """Kevin's score of one turn."""
-    return metrics.kevin_score(correct=attempt.succeeded, speedup=attempt.speedup)
-
-
-def cells(attempts: Iterable[Attempt]) -> dict[Cell, list[Attempt]]:
-    """Attempts in groups that may be compared with each other."""
-    found: dict[Cell, list[Attempt]] = {}
-    for attempt in attempts:
-        found.setdefault(attempt.cell, []).append(attempt)
-    return dict(sorted(found.items()))
 
 
 def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:

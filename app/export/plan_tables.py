@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from app.domain.attempt import Attempt
 from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Member
-from app.domain.sampling import Attempt
 from app.domain.selection import Learns
 from app.store import export_attempts
 
@@ -64,6 +64,9 @@ _WORKING = (
     "renamed",
     "source_bytes",
     "last_turn",
+    "line",
+    "step",
+    "last_step",
 )
 
 FACTS = [one for one in export_attempts.SCHEMA if one.name not in _WORKING]
@@ -133,6 +136,9 @@ def attempts_of(table: pa.Table) -> list[Attempt]:
         "compiled",
         "coverage_count",
         "last_turn",
+        "line",
+        "step",
+        "last_step",
     ]
     columns = {name: table.column(name) for name in names}
     columns["source_sha256"] = columns["source_sha256"].fill_null(

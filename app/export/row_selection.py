@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 
 import pyarrow as pa
 
 from app.domain import answer_pairs, sampling
+from app.domain.attempt import Attempt, Cell, lines, trajectories
 from app.domain.decontamination import Match
 from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Search, Similarity
-from app.domain.sampling import Attempt
-from app.domain.selection import Kind, Learns, PairOf, Source, Spec
+from app.domain.selection import Kind, Learns, PairOf, Source, Spec, Turns
 from app.domain.split import TRAIN, split_of
 from app.export import unchosen_rows
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
@@ -113,7 +113,7 @@ class Selector:
         for chosen, rejected in last.values():
             self._preferred.setdefault(chosen, []).append(rejected)
         self._family = ""
-        self._searches: dict[sampling.Cell, Search] = {}
+        self._searches: dict[Cell, Search] = {}
         self._of_family = 0
         self._next_index: Counter[str] = Counter()
 
@@ -205,7 +205,7 @@ class Selector:
             return unchosen_rows.prompts(survivors, self.spec, self._quotes, decisions)
         if self.kind is Kind.REWARDS:
             return unchosen_rows.rewards(attempts, survivors, self.spec)
-        dialogues = sampling.trajectories(attempts)
+        dialogues = trajectories(attempts)
         survivors = self._agreed(survivors, decisions)
         kept = self._sampled(dialogues, survivors)
         decisions.drop(without(survivors, kept), PRS, None)
@@ -285,11 +285,11 @@ class Selector:
     ) -> list[Pick]:
         """Choose turns, drop near-duplicates, choose samples within the limits, and make rows."""
         eligible = {one.place for one in kept}
-        turns = [
-            one
-            for each in dialogues
-            for one in sampling.of_trajectory(each, eligible, self.spec, self.kind)
-        ]
+        units = dialogues
+        if self.spec.turns is Turns.RETURN_TO_GO:
+            units = lines(attempts)
+        found = (sampling.of_trajectory(each, eligible, self.spec, self.kind) for each in units)
+        turns = sorted(chain.from_iterable(found), key=attrgetter("place"))
         decisions.drop(without(kept, turns), TURNS, None)
         taken = self._distinct(turns, prints, decisions)
         earlier: dict[int, list[Attempt]] = {}
@@ -297,7 +297,7 @@ class Selector:
             Kind.TRAJECTORY,
             Kind.MASKED,
         ):  # one row a dialogue, which ends with the last of them
-            ends = [(each[:-1], each[-1]) for each in sampling.trajectories(taken)]
+            ends = [(each[:-1], each[-1]) for each in trajectories(taken)]
             earlier = {last.place: before for before, last in ends}
             taken = [last for _, last in ends]
         best = sampling.of_problem(taken, self.spec)

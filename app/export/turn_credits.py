@@ -1,9 +1,11 @@
 """EXPORT: credit of stored turns by an RL method: the one rule behind `assay
 advantages`, datasets and token rows.
 
-A group is a run, a problem and a backend.  A turn with a job that failed, is not over, or could not
-be measured has no reward and leaves its group before any baseline; so does every turn of a rollout
-that was not brought to its end.  An answer without code counts like one that does not compile.
+A group is a run, a problem and a backend; its trajectories are lines of attempts
+(app.store.attempt_lines), whatever their prompts show.  A turn with a job that failed, is not over,
+or could not be measured has no reward and leaves its group before any baseline; so does every turn
+of a rollout that was not brought to its end.  An answer without code counts like one that does not
+compile.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ SCHEMA = pa.schema(
             for name in ("run", "problem", "problem_id", "backend", "trajectory_id", "turn_id")
         ),
         ("turn", pa.int64()),
+        ("line", pa.string()),
+        ("step", pa.int64()),
         ("evaluation_id", pa.string()),
         *((name, pa.float64()) for name in ("reward", "score", "advantage")),
         ("dropped", pa.string()),
@@ -88,6 +92,8 @@ class Book:
                 "trajectory_id": where.trajectory_id,
                 "turn_id": where.turn_id,
                 "turn": where.turn,
+                "line": where.line,
+                "step": where.step,
                 "evaluation_id": where.evaluation_id,
                 "reward": one.turn.reward,
                 "score": one.score,
@@ -314,8 +320,8 @@ def turn_of(one: StoredTurn, reward_name: str) -> Turn:
     measures = None if result is None else reward.measures(result)
     return Turn(
         group=group(one),
-        trajectory=one.trajectory_id,
-        index=one.turn + 1,
+        trajectory=one.line,
+        index=one.step + 1,
         reward=None if result is None or one.unfinished else reward.score(reward_name, result),
         tokens=max(1, one.response_bytes // BYTES_A_TOKEN),
         correct=measures is not None and measures.credited,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.domain import sampling
+from app.domain.attempt import Attempt, lines
+from app.domain.attempt_rewards import SCORES, returns, scores
 from app.domain.example_facts import Extra
-from app.domain.sampling import Attempt
 from app.domain.selection import Spec
 from app.domain.verdict import Label
 from app.export.decisions import Decisions, without
@@ -73,18 +73,18 @@ def rewards(attempts: list[Attempt], survivors: list[Attempt], spec: Spec) -> li
     """A row per turn with its rewards and returns; later turns without a row are in its lineage."""
     wanted = {one.place for one in survivors}
     picks = []
-    for turns in sampling.trajectories(attempts):
+    for turns in lines(attempts):
         if not any(turn.place in wanted for turn in turns):
             continue
         ahead = zip(
-            *(sampling.returns(turns, spec.gamma, name) for name in sampling.SCORES),
+            *(returns(turns, spec.gamma, name) for name in SCORES),
             strict=True,
         )
-        for number, (turn, returns) in enumerate(zip(turns, ahead, strict=True)):
+        for number, (turn, own) in enumerate(zip(turns, ahead, strict=True)):
             if turn.place in wanted:
-                extra = Extra(rewards=tuple(sampling.scores(turn).values()), returns=returns)
+                extra = Extra(rewards=tuple(scores(turn).values()), returns=own)
                 unlisted = (
                     ("return", one) for one in turns[number + 1 :] if one.place not in wanted
                 )
                 picks.append(Pick(turn, extra=extra, beside=tuple(unlisted)))
-    return picks
+    return sorted(picks, key=lambda pick: pick.attempt.place)

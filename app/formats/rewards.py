@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.domain.attempt_rewards import KEVIN, SCORES
 from app.domain.example import Example
-from app.domain.sampling import KEVIN, SCORES
 from app.domain.selection import Kind
 from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
 

@@ -90,7 +90,7 @@ def attempts(
     return query.where(said.c.job_id.is_(None), said.c.created_at < as_of)
 
 
-def matching(kept: sa.ColumnElement[bool], as_of: datetime) -> sa.Select[tuple[UUID]]:
+def matching(kept: sa.ColumnElement[bool], as_of: datetime) -> sa.Select[UUID]:
     """Trajectories with an answer without code that a filter keeps."""
     source = (
         turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id)

@@ -1,20 +1,28 @@
-"""STORE: lines of attempts: the units of figures over turns.
+"""STORE: lines of attempts: the units of figures over turns, of returns and of advantages.
 
 A line is a trajectory, or an evaluation that no turn asked for.  A sample of a collection is one
 line whatever its prompts show: a prompt that is not the whole conversation before it begins a new
 trajectory (histories `window` and `best_so_far`, the strategy `windowed`), and no new sample.
+Trainers with a row for each turn (Kevin, SkyRL's step-wise trajectories, prime-rl's branching
+rollouts) take returns and baselines over such samples, too.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 
 from app.domain.collection.strategies import LINEAR
 from app.store.tables import attempts, collections, nodes
 
+SAMPLE: sa.ColumnElement[str] = (
+    sa.cast(nodes.c.rollout_id, sa.Text) + "/" + sa.cast(nodes.c.sample, sa.Text)
+)
+"""Key of the sample that a turn belongs to; NULL of a turn that no such collection asked for."""
+
 KEY: sa.ColumnElement[str] = sa.func.coalesce(
-    sa.cast(nodes.c.rollout_id, sa.Text) + "/" + sa.cast(nodes.c.sample, sa.Text),
-    sa.cast(sa.func.coalesce(attempts.c.trajectory_id, attempts.c.attempt_id), sa.Text),
+    SAMPLE, sa.cast(sa.func.coalesce(attempts.c.trajectory_id, attempts.c.attempt_id), sa.Text)
 )
 """Key of an attempt's line; the query is from `joined`."""
 
@@ -22,18 +30,19 @@ TURN: sa.ColumnElement[int] = sa.func.coalesce(nodes.c.turn, attempts.c.turn_ind
 """Place in its line; NULL of an evaluation that no turn asked for."""
 
 
-def joined(source: sa.FromClause) -> sa.FromClause:
-    """The source, which has `attempts`, with the nodes of samples beside it."""
+def joined(
+    source: sa.FromClause,
+    run_id: sa.ColumnElement[Any] = attempts.c.run_id,
+    turn_id: sa.ColumnElement[Any] = attempts.c.turn_id,
+) -> sa.FromClause:
+    """The source, which has these columns, with the nodes of samples beside it."""
     return source.outerjoin(
         collections,
         sa.and_(
-            collections.c.run_id == attempts.c.run_id,
+            collections.c.run_id == run_id,
             collections.c.spec["strategy"]["name"].astext.in_(LINEAR),
         ),
     ).outerjoin(
         nodes,
-        sa.and_(
-            nodes.c.turn_id == attempts.c.turn_id,
-            nodes.c.collection_id == collections.c.collection_id,
-        ),
+        sa.and_(nodes.c.turn_id == turn_id, nodes.c.collection_id == collections.c.collection_id),
     )

@@ -21,7 +21,7 @@ from sqlalchemy.sql import visitors
 from app.domain.evaluation_row import EvaluationRow
 from app.domain.example_facts import EvaluationFacts
 from app.domain.review import DECISIVE
-from app.store import answers_without_code, arrow, evaluation_rows
+from app.store import answers_without_code, arrow, attempt_lines, evaluation_rows
 from app.store.export_conditions import EXTRACTION, JUDGED, TOKENS, Condition
 from app.store.export_matching import Matching
 from app.store.export_sources import (
@@ -42,6 +42,7 @@ from app.store.tables import (
     candidate_features,
     candidates,
     evaluations,
+    nodes,
     problem_features,
     problems,
     trajectories,
@@ -105,6 +106,9 @@ SCHEMA = pa.schema(
         ("signature", pa.string()),
         ("prompt", pa.string()),
         ("last_turn", pa.int32()),
+        ("line", pa.string()),
+        ("step", pa.int32()),
+        ("last_step", pa.int32()),
     ]
 )
 """Columns of `attempts`."""
@@ -125,7 +129,8 @@ def attempts(
     problem, trajectory and turn.
 
     `signatures` asks for those of passing attempts, `prompts` for a hash of each conversation's
-    opening, `ends` for the last turn of each trajectory: they cost.
+    opening, `ends` for the last turn of each trajectory, and for places in samples of collections
+    (app.store.attempt_lines): they cost.
     `replay` reads verdicts and reviews as they were at `as_of`, not as they are.  `only` leaves out
     attempts that no decision depends on.
     """
@@ -134,14 +139,15 @@ def attempts(
         said = with_history(OPENING if prompts else UNASKED, only.of_trajectories)
     judged = _judged(stages, as_of, said=said, only=only)
     hexed = sa.func.encode(judged.c.signature, "hex")
-    shown = {
+    shown: dict[str, sa.ColumnElement[Any]] = {
         "signature": sa.case((judged.c.stage == PASSED, hexed)) if signatures else sa.null(),
         "prompt": judged.c.prompt if prompts else sa.null(),
-        "last_turn": _last_turn(judged.c.trajectory_id, as_of) if ends else sa.null(),
+        **(_ends(judged, as_of) if ends else dict.fromkeys(_ENDS, sa.null())),
     }
-    query = sa.select(
-        *(shown[name] if name in shown else judged.c[name] for name in SCHEMA.names)
-    ).order_by(
+    source = attempt_lines.joined(judged, judged.c.run_id, judged.c.turn_id) if ends else judged
+    columns = (shown[name] if name in shown else judged.c[name] for name in SCHEMA.names)
+    query = sa.select(*columns).select_from(source)
+    query = query.order_by(
         judged.c.family.collate("C"),
         judged.c.problem_id,
         judged.c.trajectory_id.nulls_last(),
@@ -155,13 +161,31 @@ def attempts(
     yield from arrow.batches(connection, query, SCHEMA, prefix=as_it_was(as_of) if replay else "")
 
 
-def _last_turn(trajectory_id: sa.ColumnElement[Any], as_of: datetime) -> sa.ScalarSelect[int]:
-    """Number of the last turn of a trajectory, evaluated or not."""
-    own = turns.alias("own_turns")
-    last = sa.select(sa.func.max(own.c.turn_index))
-    return last.where(
-        own.c.trajectory_id == trajectory_id, own.c.created_at < as_of
-    ).scalar_subquery()
+_ENDS = ("last_turn", "line", "step", "last_step")
+
+
+def _ends(judged: sa.Subquery, as_of: datetime) -> dict[str, sa.ColumnElement[Any]]:
+    """Columns _ENDS: the last turn of an attempt's trajectory, evaluated or not, and its sample
+    with its place there and the last one.
+    """
+    own, others = turns.alias("own_turns"), nodes.alias("others")
+    known = own.c.created_at < as_of
+    of_sample = (
+        others.c.rollout_id == nodes.c.rollout_id,
+        others.c.sample == nodes.c.sample,
+        others.c.turn_id == own.c.turn_id,
+    )
+    last_turn = sa.select(sa.func.max(own.c.turn_index)).where(
+        known, own.c.trajectory_id == judged.c.trajectory_id
+    )
+    last_step = sa.select(sa.func.max(others.c.turn)).where(known, *of_sample)
+    columns = (
+        last_turn.scalar_subquery(),
+        attempt_lines.SAMPLE,
+        nodes.c.turn,
+        last_step.scalar_subquery(),
+    )
+    return dict(zip(_ENDS, columns, strict=True))
 
 
 def _kept_codeless(stages: Sequence[Condition], said: sa.Subquery) -> list[sa.ColumnElement[bool]]:

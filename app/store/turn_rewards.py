@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from app.domain import reward
 from app.domain.collection.stop_reasons import UNFINISHED
 from app.domain.job import JobState
-from app.store import arrow, evaluation_rows, export_attempts
+from app.store import arrow, attempt_lines, evaluation_rows, export_attempts
 from app.store.tables import (
     collection_rollouts,
     evaluations,
@@ -52,6 +52,10 @@ class StoredTurn:
     turn_id: str
     turn: int
     """Position in the trajectory, from 0."""
+    line: str
+    """Key of the line of attempts that returns and baselines go by (app.store.attempt_lines)."""
+    step: int
+    """Position in the line, from 0."""
     response_bytes: int
     evaluation_id: str | None
     """None without an evaluation."""
@@ -112,7 +116,7 @@ def _joined(as_of: datetime | None) -> sa.FromClause:
     measured: list[sa.ColumnElement[bool]] = [evaluations.c.job_id == jobs.c.job_id]
     if as_of is not None:
         measured.append(evaluations.c.created_at < as_of)
-    return (
+    source = (
         turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id)
         .join(runs, runs.c.run_id == trajectories.c.run_id)
         .join(problems, problems.c.problem_id == trajectories.c.problem_id)
@@ -123,12 +127,15 @@ def _joined(as_of: datetime | None) -> sa.FromClause:
             sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
         )
     )
+    return attempt_lines.joined(source, trajectories.c.run_id, turns.c.turn_id)
 
 
+_collected = nodes.alias("collected")
 _unfinished = (
     sa.exists()
     .where(
-        nodes.c.turn_id == turns.c.turn_id, collection_rollouts.c.rollout_id == nodes.c.rollout_id
+        _collected.c.turn_id == turns.c.turn_id,
+        collection_rollouts.c.rollout_id == _collected.c.rollout_id,
     )
     .where(sa.func.coalesce(collection_rollouts.c.stop_reason.in_(sorted(UNFINISHED)), sa.true()))
 )
@@ -142,6 +149,11 @@ _COLUMNS: dict[str, tuple[sa.ColumnElement[Any], pa.DataType]] = {
     "trajectory_id": (trajectories.c.trajectory_id, pa.string()),
     "turn_id": (turns.c.turn_id, pa.string()),
     "turn": (turns.c.turn_index, pa.int64()),
+    "line": (
+        sa.func.coalesce(attempt_lines.SAMPLE, sa.cast(trajectories.c.trajectory_id, sa.Text)),
+        pa.string(),
+    ),
+    "step": (sa.func.coalesce(nodes.c.turn, turns.c.turn_index), pa.int64()),
     "response_bytes": (sa.func.octet_length(turns.c.response), pa.int64()),
     "evaluation_id": (evaluations.c.evaluation_id, pa.string()),
     "has_code": (turns.c.job_id.is_not(None), pa.bool_()),
@@ -173,6 +185,8 @@ def _stored(record: dict[str, Any]) -> StoredTurn:
         "trajectory_id",
         "turn_id",
         "turn",
+        "line",
+        "step",
         "response_bytes",
     )
     return StoredTurn(

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from app import formats
 from app.domain import example as examples
 from app.domain import ids, prompt_templates
+from app.domain.attempt_rewards import SCORES
 from app.domain.example import Example, Unfit
 from app.domain.example_facts import EvaluationFacts, Extra
 from app.domain.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
-from app.domain.sampling import SCORES
 from app.domain.selection import Kind, Reasoning
 from app.domain.split import split_of
 from app.export.manifest import canonical

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from app import formats
+from app.domain import attempt_rewards, example_texts
 from app.domain import example as examples
-from app.domain import example_texts, sampling
 from app.domain.example_facts import Extra
 from app.domain.example_texts import Dialogue, Exchange, Text, Texts
 from app.domain.selection import Kind, Learns, Spec
@@ -176,7 +176,7 @@ def test_turns_without_code_have_the_rewards_of_a_failure_and_a_row() -> None:
         pytest.approx(3.3),
     ]
     failure = {"calculate_reward_like_kernel": -1.0}
-    assert plan[1]["rewards"] == [failure.get(name, 0.0) for name in sampling.SCORES]
+    assert plan[1]["rewards"] == [failure.get(name, 0.0) for name in attempt_rewards.SCORES]
     rows[2]["stage"] = 0  # the filter leaves it out, and the return still rests on it
     plan, _ = select([*all_passed(rows[:2]), rows[2]], Kind.REWARDS)
     assert plan[0]["returns"][0] == pytest.approx(1.328)

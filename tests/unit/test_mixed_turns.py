@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.domain import sampling
-from app.domain.sampling import Attempt
+from app.domain import attempt_rewards, sampling
+from app.domain.attempt import Attempt
 from app.domain.selection import Kind, Spec, Turns
 from app.domain.trajectory import NO_CODE
 from tests.unit.test_selection import attempt
@@ -53,8 +53,8 @@ def test_an_interpreted_turn_does_not_hide_an_improvement_on_a_gpu() -> None:
     assert [one.place for one in found] == [1, 3]
 
 
-def returns(turns: list[Attempt], name: str = sampling.KEVIN) -> list[float | None]:
-    return sampling.returns(turns, 1.0, name)
+def returns(turns: list[Attempt], name: str = attempt_rewards.KEVIN) -> list[float | None]:
+    return attempt_rewards.returns(turns, 1.0, name)
 
 
 @pytest.mark.parametrize("name", ["kevin", "dr_kernel"])

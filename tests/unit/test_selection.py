@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.domain import (
     answer_pairs,
+    attempt_rewards,
     code_extraction,
     credit,
     near_duplicates,
@@ -20,9 +21,9 @@ from app.domain import (
     sampling,
     tokenizer,
 )
+from app.domain.attempt import Attempt
 from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
 from app.domain.profiling_rejection import Draw, Ramp
-from app.domain.sampling import Attempt
 from app.domain.selection import BestOf, Context, Kind, PairOf, Spec, Turns
 from app.domain.trajectory import NO_CODE
 
@@ -196,17 +197,17 @@ def test_returns_step_over_every_turn_and_are_of_every_reward() -> None:
     first, last = attempt(0, 0.5), attempt(2, 3.0)
     silent = attempt(1)._replace(status=NO_CODE)
     turns = [first, silent, last]
-    assert sampling.returns(turns, None)[0] == pytest.approx(1.328)
-    assert sampling.returns(turns, 0.4)[-1] == pytest.approx(3.3)
-    assert sampling.returns(turns, None, "dr_kernel")[0] == pytest.approx(1.5 + 4.0), (
+    assert attempt_rewards.returns(turns, None)[0] == pytest.approx(1.328)
+    assert attempt_rewards.returns(turns, 0.4)[-1] == pytest.approx(3.3)
+    assert attempt_rewards.returns(turns, None, "dr_kernel")[0] == pytest.approx(1.5 + 4.0), (
         "Dr. Kernel: no discount"
     )
-    assert sampling.returns(turns, 0.5, "dr_kernel")[0] == pytest.approx(1.5 + 4.0 / 4)
-    assert sampling.scores(silent) == dict.fromkeys(sampling.SCORES, 0.0) | {
+    assert attempt_rewards.returns(turns, 0.5, "dr_kernel")[0] == pytest.approx(1.5 + 4.0 / 4)
+    assert attempt_rewards.scores(silent) == dict.fromkeys(attempt_rewards.SCORES, 0.0) | {
         "calculate_reward_like_kernel": -1.0
     }, "no answer is worth more for having no code"
-    assert sampling.scores(attempt(0))["calculate_reward_like_kernel"] == -0.5
-    assert sampling.scores(attempt(0, compiled=True))["calculate_reward_like_kernel"] == -0.3
+    assert attempt_rewards.scores(attempt(0))["calculate_reward_like_kernel"] == -0.5
+    assert attempt_rewards.scores(attempt(0, compiled=True))["calculate_reward_like_kernel"] == -0.3
 
 
 def test_returns_are_missing_before_a_fault_of_the_service_as_in_credit() -> None:
@@ -218,8 +219,8 @@ def test_returns_are_missing_before_a_fault_of_the_service_as_in_credit() -> Non
         ([first, last], [None, 3.3]),
         ([end], [None]),
     ):
-        assert sampling.returns(turns, None) == pytest.approx(known)
-        stored = {one.turn: sampling.earned(one, sampling.KEVIN) for one in turns}
+        assert attempt_rewards.returns(turns, None) == pytest.approx(known)
+        stored = {one.turn: attempt_rewards.earned(one, attempt_rewards.KEVIN) for one in turns}
         count = 1 + max(one.last_turn or one.turn or 0 for one in turns)
         credited = credit.advantages(
             [
@@ -234,7 +235,7 @@ def test_returns_are_missing_before_a_fault_of_the_service_as_in_credit() -> Non
         [first, broken, last], {0, 2}, Spec(turns=Turns.RETURN_TO_GO), Kind.TURN
     )
     assert [one.place for one in kept] == [2]
-    assert sampling.returns([first, broken, last], 0.0)[0] == pytest.approx(0.8), (
+    assert attempt_rewards.returns([first, broken, last], 0.0)[0] == pytest.approx(0.8), (
         "γ = 0 needs no later reward"
     )
 
