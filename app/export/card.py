@@ -258,7 +258,8 @@ def _training(manifest: Manifest, learns: Learns, usage: str) -> str:
         lines.append(
             f"Earlier answers in a row's history (`context`: `{context}`): {CONTEXTS[context]}."
             " The same holds for answers of a collection that a prompt quotes; other quotations are"
-            " not looked at."
+            " not looked at. A trainer that puts loss on every assistant message (prime-rl does)"
+            " learns these, too: give it `verl_sft`."
         )
     return "## Training\n\n" + " ".join(filter(None, lines))
 

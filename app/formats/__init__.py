@@ -1,5 +1,5 @@
 """EXPORT: formats of a dataset's rows for the libraries that read them: a file for each
-trainer, a line for each format.
+trainer or way of marking loss, a line for each format.
 
 A format is an object with the attributes of `Format`: a class in a module of this folder, an entry
 in `BUILTIN`, or an entry point `assay.formats` of another package.
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from app import plugins
 from app.formats import (
-    axolotl,
     drkernel,
     kernelbench,
     llamafactory,
+    marked_messages,
     openai,
     openrlhf,
     rewards,
@@ -40,7 +40,10 @@ BUILTIN: dict[str, Format] = {
     "llamafactory_sft": llamafactory.LlamaFactorySft(),
     "llamafactory_preference": llamafactory.LlamaFactoryPreference(),
     "llamafactory_kto": llamafactory.LlamaFactoryKto(),
-    "axolotl": axolotl.Axolotl(),
+    "axolotl": marked_messages.AXOLOTL,
+    "slime_sft": marked_messages.SLIME,
+    "swift_sft": marked_messages.SWIFT,
+    "tinker_sft": marked_messages.TINKER,
     "openai_sft": openai.OpenAiSft(),
     "openai_preference": openai.OpenAiPreference(),
     "slime_prompts": rl_prompts.SlimePrompts(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -240,7 +241,7 @@ def test_llamafactory(make: Make, tmp_path: Path, kind: Kind, learnt: list[str])
     ]
 
 
-# --- OpenRLHF, axolotl, OpenAI ------------------------------------------------------------------
+# --- OpenRLHF, axolotl, OpenAI, slime, tinker-cookbook, ms-swift --------------------------------
 
 
 @pytest.mark.parametrize(("kind", "learnt"), [(Kind.TURN, ONE_A_TURN), (Kind.TRAJECTORY, BEST)])
@@ -294,6 +295,53 @@ def test_weights_of_openais_rows(make: Make, kind: Kind, learnt: list[str]) -> N
         "".join(f"{one['content']}<eos>" for one in row if one.get("weight")) for row in rows
     ]
     assert sorted(weighed) == learnt
+
+
+def _without_spaces(labels: list[str]) -> list[str]:
+    """Labels without the spaces and ends of turns, which differ between templates."""
+    return [re.sub(r"<eos>|<\|im_end\|>|User:|\s", "", one) for one in labels]
+
+
+def _dialogues(folder: Path) -> list[list[dict[str, Any]]]:
+    return [row["messages"] for file in files(folder) for row in rows_of(Path(file))]
+
+
+@pytest.mark.parametrize(("kind", "learnt"), [(Kind.MASKED, MASKED), (Kind.TURN, ONE_A_TURN)])
+def test_slime(make: Make, kind: Kind, learnt: list[str]) -> None:
+    masks, tokenizer = pytest.importorskip("slime.utils.mask_utils"), tiny_trainer.tokenizer()
+    generator = masks.MultiTurnLossMaskGenerator(tokenizer, tokenizer_type="qwen")
+    bears = [generator.get_loss_mask(one) for one in _dialogues(make("slime_sft", kind))]
+    assert texts(tokenizer, bears) == learnt
+
+
+@pytest.mark.parametrize(("kind", "learnt"), [(Kind.MASKED, MASKED), (Kind.TURN, ONE_A_TURN)])
+def test_tinker_cookbook(make: Make, kind: Kind, learnt: list[str]) -> None:
+    renderers = pytest.importorskip("tinker_cookbook.renderers")
+    datum_of = pytest.importorskip("tinker_cookbook.supervised.data").conversation_to_datum
+    tokenizer = tiny_trainer.tokenizer()
+    renderer = renderers.get_renderer("role_colon", tokenizer)
+    customized, bears = renderers.TrainOnWhat.CUSTOMIZED, []
+    for dialogue in _dialogues(make("tinker_sft", kind)):
+        datum = datum_of(dialogue, renderer, None, customized, reduction="none")
+        inputs = datum.loss_fn_inputs
+        bears.append((inputs["target_tokens"].data, inputs["weights"].data))
+    assert _without_spaces(texts(tokenizer, bears)) == _without_spaces(learnt)
+
+
+@pytest.mark.parametrize(("kind", "learnt"), [(Kind.MASKED, MASKED), (Kind.TURN, ONE_A_TURN)])
+def test_swift(make: Make, tmp_path: Path, kind: Kind, learnt: list[str]) -> None:
+    load = pytest.importorskip("swift.dataset").load_dataset
+    processor, template = pytest.importorskip("swift.model"), pytest.importorskip("swift.template")
+    tokenizer = tiny_trainer.tokenizer()
+    for part in (tokenizer, tiny_trainer.model()):
+        part.save_pretrained(tmp_path)
+    read = processor.get_processor(str(tmp_path), model_type="qwen2")
+    layout = template.get_template(read, template_type="chatml")
+    layout.set_mode("train")
+    rows, _ = load(files(make("swift_sft", kind)), load_from_cache_file=False)
+    encoded = [layout.encode(row) for row in rows]
+    bears = [(one["input_ids"], [label != -100 for label in one["labels"]]) for one in encoded]
+    assert _without_spaces(texts(tokenizer, bears)) == _without_spaces(learnt)
 
 
 def test_the_card_names_what_stands_in_the_context(make: Make) -> None:

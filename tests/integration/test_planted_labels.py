@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from app import export
+from app import export, formats
 from app.domain.near_duplicates import Similarity
-from app.domain.selection import Context, Kind
+from app.domain.selection import Context, Kind, Learns
 from app.domain.trajectory import Message
 from app.embedded import Services
 from app.export import Spec
@@ -165,6 +165,9 @@ LOSS: dict[str, Callable[[Any], list[str]]] = {
     "verl_sft_masked": _marked("train"),
     "axolotl": _marked("train"),
     "openai_sft": _marked("weight"),
+    "slime_sft": _marked("step_loss_mask"),
+    "swift_sft": _marked("loss"),
+    "tinker_sft": _marked("trainable"),
     "verl_sft": lambda row: [
         one["content"] for one in row["messages"] if one["role"] == "assistant"
     ],
@@ -177,10 +180,7 @@ EVERY_ANSWER = ("verl_sft", "drkernel_coldstart")
 LAYOUTS = [
     *((name, Kind.TRAJECTORY) for name in LOSS),
     *((name, Kind.TURN) for name in LOSS if name not in EVERY_ANSWER),
-    *(
-        (name, Kind.MASKED)
-        for name in ("trl_sft_masked", "verl_sft_masked", "axolotl", "openai_sft")
-    ),
+    *((name, Kind.MASKED) for name in LOSS if formats.find(name).learns is Learns.MARKED),
     *((name, Kind.SINGLE) for name in LOSS if name != "drkernel_coldstart"),
 ]
 

@@ -29,6 +29,7 @@ FOREIGN = frozenset(
         "server_url",
         "mcp",
         "library_in",
+        "only_unmask_final",
     }
 )
 """Names of other projects, placeholders, and the common beginning of several zoo files."""
@@ -38,6 +39,7 @@ FOREIGN_FILES = frozenset(
     {
         "vllm_async_engine.py",
         "slime/utils/data.py",
+        "slime/utils/mask_utils.py",
         "softmax.py",
         "softmax.toml",
         "resources_servers/kernel_assay/app.py",

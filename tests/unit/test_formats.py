@@ -277,13 +277,19 @@ def test_openai_rows_have_no_extra_key_and_a_weight_on_every_answer() -> None:
     assert pair.keys() == {"input", "preferred_output", "non_preferred_output"}
 
 
-def test_axolotl_marks_every_message() -> None:
-    assert [m["train"] for m in rendered("axolotl", Kind.MASKED)["messages"]] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("axolotl", "train"),
+        ("slime_sft", "step_loss_mask"),
+        ("swift_sft", "loss"),
+        ("tinker_sft", "trainable"),
+    ],
+)
+def test_every_message_has_the_mark_of_its_trainer(name: str, mark: str) -> None:
+    marks = [message[mark] for message in rendered(name, Kind.MASKED)["messages"]]
+    assert marks == [False, False, False, True]
+    assert {type(one) for one in marks} == {int if name == "slime_sft" else bool}
 
 
 def test_openrlhf_answers_messages_with_messages() -> None:
