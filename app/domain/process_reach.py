@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
-from app.domain import imports_by_name, syntax_tree
+from app.domain import imports_by_name, stand_ins, syntax_tree
 from app.domain.process_reach_names import (
     ABSENT,
     ATTRIBUTES,
@@ -86,13 +86,15 @@ def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
 
 def _loaded(tree: ast.Module) -> ast.Module:
     """The module without `if __name__ == "__main__":`, which a module that is loaded does not run,
-    and with the values alone of members that it gives to older releases of a library; each only
-    where the names in these conditions have no other meaning.
+    and with the values alone of members that it gives to older releases of a library, or to modules
+    of its own in place of a library that is missing; each only where the names in these statements
+    have no other meaning.
     """
     bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
-    return ast.Module(
-        [each for statement in tree.body for each in _run_when_loaded(statement, bound)], []
-    )
+    body = [each for statement in tree.body for each in _run_when_loaded(statement, bound)]
+    if stand_ins.makes_modules(tree):
+        body = [stand_ins.without_members(each) for each in body]
+    return ast.Module(body, [])
 
 
 def _bound(node: ast.AST) -> tuple[str, ...]:

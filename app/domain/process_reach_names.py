@@ -52,6 +52,7 @@ HARMLESS = frozenset(
         "gc.collect",
         "importlib.metadata",
         "importlib.util.find_spec",
+        "torch.utils._python_dispatch.is_traceable_wrapper_subclass",
     }
 )
 """Their names without such a view."""

@@ -1,0 +1,45 @@
+"""Modules that a source makes in place of a library that is missing."""
+
+import pytest
+
+from app.domain import process_reach
+
+HANDLER = """
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    import types
+    triton = types.ModuleType("triton")
+    triton.jit = lambda function: function
+    triton.Config = dict
+    tl = types.ModuleType("triton.language")
+    tl.constexpr = int
+"""
+
+
+def test_members_of_modules_of_its_own_are_no_way() -> None:
+    assert process_reach.ways(HANDLER.encode()) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    triton.jit = lambda function: function\n", "    triton.load.x = f\n"),
+        ('    triton = types.ModuleType("triton")\n', ""),
+        ('    triton = types.ModuleType("triton")\n', "    triton = types.ModuleType(f())\n"),
+        ('types.ModuleType("triton")', 'others.ModuleType("triton")'),
+        ("    triton.Config = dict\n", "    import triton\n    triton.Config = dict\n"),
+        ("triton.Config = dict", "triton.Config = f()"),
+        ("    import types\n", "    from others import types\n"),
+        ("    import types\n", "    import types\n    from others import *\n"),
+        ("    import types\n", "    import types\n    globals()['types'] = others\n"),
+        ("    import types\n", "    import types\n    types.ModuleType = f\n"),
+        ("try:\n", "def types(): pass\ntry:\n"),
+        ("    tl.constexpr = int\n", "    tl.constexpr = int\ntriton.jit = f\n"),
+    ],
+)
+def test_members_of_what_may_be_a_library_are_a_way(before: str, after: str) -> None:
+    source = HANDLER.replace(before, after)
+    assert source != HANDLER
+    assert process_reach.ways(source.encode())
