@@ -40,6 +40,7 @@ if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of t
         narrow_floats,
         no_gpu,
         reductions,
+        typed_results,
         written_annotations,
     )
 
@@ -85,6 +86,7 @@ class TritonBackend:
             narrow_floats.install()
             constant_values.install()
             reductions.install()
+            typed_results.install()
             concurrent_programs.install()
             no_gpu.install()
             claimed_gpu.install(path)

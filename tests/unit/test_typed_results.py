@@ -1,0 +1,67 @@
+"""Types of comparisons and addresses in Triton's interpreter."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+KERNELS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def compare(x_ptr, out_ptr, count, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    first = tl.load(x_ptr)
+    is_number = tl.broadcast_to(first != first, (BLOCK,))
+    mask = (at < count) & (count < 100)
+    tl.store(out_ptr + at, tl.where(~is_number, at, -1), mask=mask)
+
+
+@triton.jit
+def fill(address, BLOCK: tl.constexpr):
+    tl.store(address.to(tl.pointer_type(tl.float32)) + tl.arange(0, BLOCK), 2.0)
+
+
+def compared():
+    out = torch.zeros(4, dtype=torch.int64)
+    compare[(2,)](torch.ones(4), out, 3, BLOCK=4)
+    return out.tolist()
+
+
+def filled():
+    out = torch.zeros(4)
+    fill[(1,)](out.data_ptr(), BLOCK=4)
+    return out.tolist()
+
+
+def copied():
+    x = torch.ones(2)
+    return x.cuda(x.device, non_blocking=True).tolist()
+"""
+RUN = """
+import json, sys
+from pathlib import Path
+from workers.backends.interpreter import concurrent_programs
+from workers.backends.recording.recorder import Recorder
+from workers.backends.triton import TritonBackend
+concurrent_programs.TRACKED = 1.0
+module = TritonBackend().build(Path(sys.argv[1]), Recorder())
+print(json.dumps([module.compared(), module.filled(), module.copied()]))
+"""
+
+
+def test_comparisons_give_bits_and_addresses_have_64(tmp_path: Path) -> None:
+    path = tmp_path / "source.py"
+    path.write_text(KERNELS)
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"TRITON_INTERPRET": "1", "PATH": "/usr/bin:/bin"},
+        cwd=Path(__file__).parents[2],
+    )
+    assert json.loads(ran.stdout) == [[0, 1, 2, 0], [2.0] * 4, [1.0, 1.0]]
