@@ -266,3 +266,34 @@ def test_labels_that_a_loss_ignores_occur(ignored: int) -> None:
     _, labels = planned_inputs.applied(Variant.NAMED, plan, [_normal(), draw()])
     assert 0 < int((labels == ignored).sum()) < 32
     assert not _plan(functional.cross_entropy, _normal, draw).named
+
+
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_some_points_lie_outside_of_a_sampled_picture(is_aligned: bool) -> None:
+    def points() -> torch.Tensor:
+        return 2 * torch.rand(4, 9, 9, 2) - 1
+
+    def sample(picture: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return functional.grid_sample(picture, at, align_corners=is_aligned)
+
+    plan = _plan(sample, lambda: torch.randn(4, 3, 8, 8), points)
+    given = [torch.randn(4, 3, 8, 8), points()]
+    _, at = planned_inputs.applied(Variant.REACHING, plan, given)
+    assert 0.2 < float((at.abs() > 1).double().mean()) < 0.8
+
+
+def test_some_probabilities_are_zero_where_the_logarithm_of_zero_is_finite() -> None:
+    def draw() -> torch.Tensor:
+        return torch.rand(64, 32)
+
+    plan = _plan(functional.binary_cross_entropy, draw, draw)
+    assert plan.named == ((0, 0.0),)
+    assert not _plan(lambda x, y: (y * x.log()).mean(), draw, draw).named
+
+
+def test_a_flag_that_is_always_set_is_drawn_anew() -> None:
+    plan = _plan(lambda x, flag: torch.where(flag, x, -x), _normal, lambda: torch.tensor(True))
+    assert plan.fixed == {1}
+    _, flag = planned_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.tensor(True)])
+    assert flag.shape == ()
+    assert not flag

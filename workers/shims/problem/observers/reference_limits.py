@@ -7,7 +7,7 @@ A dispatch mode that is active during a call of the reference:
 * operators that treat both signs differently (`relu`, `abs`), on values of one sign;
 * operators that are nearly a polynomial near zero (`tanh`), on such values;
 * values that an input itself is compared with and does not hold: a padding index, an
-  integer beyond a limit, NaN;
+  integer beyond a limit, NaN; zero, if its logarithm is made finite;
 * comparisons of two tensors of which one is larger everywhere: limits by channel, or by a spread;
 * sorts of values that are sorted already;
 * a softmax of numbers so small that exp of none overflows (softmax_arguments.py);
@@ -22,7 +22,6 @@ only once it is computed with.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,6 +32,7 @@ from workers.shims.problem.inputs import input_domain
 from workers.shims.problem.observers import (
     divisions,
     extremes,
+    limited_operators,
     one_signed_products,
     softmax_arguments,
 )
@@ -49,118 +49,13 @@ division from zero.
 MOST_LIMITS = 4096
 """Most elements of a tensor of equal limits, such as one for each channel."""
 
-_ORDERS: dict[str, Any] = {
-    "aten::ge": operator.ge,
-    "aten::gt": operator.gt,
-    "aten::le": operator.le,
-    "aten::lt": operator.lt,
-}
-_COMPARES = frozenset(
-    {
-        *_ORDERS,
-        "aten::fmax",
-        "aten::fmin",
-        "aten::fmod",
-        "aten::hardshrink",
-        "aten::maximum",
-        "aten::minimum",
-        "aten::remainder",
-        "aten::softshrink",
-        "aten::threshold",
-    }
-)
-"""Operators with one limit, their second argument; for maximum and minimum, either argument."""
-
-_CLAMPS = frozenset(
-    {
-        "aten::clamp",
-        "aten::clamp_",
-        "aten::clamp_min",
-        "aten::clamp_max",
-        "aten::clamp_min_",
-        "aten::clamp_max_",
-        "aten::hardtanh",
-        "aten::hardtanh_",
-    }
-)
-_DIFFERENCES = frozenset({"aten::huber_loss", "aten::smooth_l1_loss"})
-"""Operators on the difference of two tensors, with a limit as the last argument."""
-
-_SATURATIONS = {"aten::hardsigmoid": 3.0, "aten::hardswish": 3.0}
-"""Operators with a limit of their own, on either side of zero."""
-
-_INTO_INTEGERS = frozenset({"aten::_to_copy", "aten::copy_"})
-_INTO_RANGE = frozenset({"aten::bernoulli", "aten::binary_cross_entropy", "aten::multinomial"})
-"""Operators that require probabilities: on a GPU another value ends the process."""
-
-_SIGNS = frozenset(
-    f"aten::{name}{ending}"
-    for name in (
-        "abs",
-        "celu",
-        "elu",
-        "leaky_relu",
-        "log_sigmoid_forward",
-        "relu",
-        "rrelu_with_noise",
-        "sgn",
-        "sign",
-        "softplus",
-        "_prelu_kernel",
-    )
-    for ending in ("", "_")
-)
-"""Operators that treat positive and negative values differently; for values of one
-sign they are something simpler.
-"""
-
-_ROUNDINGS = frozenset(
-    f"aten::{name}{ending}"
-    for name in ("ceil", "floor", "floor_divide", "fmod", "frac", "remainder", "trunc")
-    for ending in ("", "_")
-)
-"""Operators that round downwards or towards zero, which is the same for positive values; so does a
-division with a rounding mode.
-"""
-
-_CURVED = frozenset(
-    f"aten::{name}{ending}"
-    for name in ("asinh", "atan", "erf", "gelu", "mish", "sigmoid", "silu", "sin", "tanh")
-    for ending in ("", "_")
-)
-"""Operators that are nearly a polynomial near zero."""
-
 NEAR_ZERO, CURVES = 0.05, 0.25
 """Largest value of an operator that is nearly a polynomial there, and the limit that its scaled
 values leave.
 """
 
-_FUNCTIONS = _CURVED | frozenset(
-    f"aten::{name}{ending}"
-    for name in (
-        *("celu", "cos", "cosh", "elu", "erfc", "exp", "exp2", "expm1", "log", "log1p", "log2"),
-        *("log_sigmoid_forward", "reciprocal", "rsqrt", "sinh", "softplus", "sqrt", "tan"),
-    )
-    for ending in ("", "_")
-)
-"""Functions of one number that a table or a polynomial may replace in a small range."""
-
-_CHOICES = frozenset(f"aten::{name}" for name in ("argmax", "argmin", "sort", "topk"))
-"""Operators that choose some of many values."""
-
-_EQUALITIES = frozenset({"aten::eq", "aten::ne"})
-_SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
-"""Operators that require a sorted argument, and its place; of an unsorted one they
-make something, but no answer.
-"""
-
-_LABELS = frozenset({"aten::nll_loss_forward", "aten::nll_loss2d_forward"})
-"""Losses of labels, their second argument, without those that equal the last one."""
-
 USUALLY_IGNORED = -100
 """Label that these losses ignore where the problem names none."""
-
-_NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
 
 
 class Limits(Watching):  # type: ignore[no-untyped-call]
@@ -219,12 +114,16 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
-        if name in _ROUNDINGS or kwargs.get("rounding_mode"):
+        if name in limited_operators.ROUNDINGS or kwargs.get("rounding_mode"):
             self._look(args[0], 0.0)
-        if name in _COMPARES or name in _CLAMPS:
+        if name in limited_operators.COMPARES or name in limited_operators.CLAMPS:
             values, numbers = (
                 args[0],
-                [*args[1:2], *(args[2:3] if name in _CLAMPS else []), *kwargs.values()],
+                [
+                    *args[1:2],
+                    *(args[2:3] if name in limited_operators.CLAMPS else []),
+                    *kwargs.values(),
+                ],
             )
             for limit in map(_number, numbers):
                 self._look(values, limit)
@@ -233,26 +132,35 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
                 self._look(args[1], _number(values))
             for other in numbers:
                 self._look_at_both(values, other)
-        elif name in _DIFFERENCES:
+        elif name in limited_operators.DIFFERENCES:
             limit = [*args, *kwargs.values()][-1]
             self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
-        elif name in _SATURATIONS:
-            self._look(args[0], _SATURATIONS[name])
-            self._look(args[0], -_SATURATIONS[name])
+        elif name in limited_operators.SATURATIONS:
+            self._look(args[0], limited_operators.SATURATIONS[name])
+            self._look(args[0], -limited_operators.SATURATIONS[name])
+        elif name in limited_operators.SAMPLERS:
+            self._look(args[1], 1.0)
+            self._look(args[1], -1.0)
+        elif name in limited_operators.CLAMPED_LOGARITHMS:
+            self._name(args[0], 0.0)
         elif name == "aten::renorm":
             self._look(_norms(*args[:3]), float(args[3]))
-        elif name in _CURVED:
+        elif name in limited_operators.CURVED:
             self._look_near_zero(args[0])
-        elif name in _SIGNS or name in extremes.NAMES:
+        elif name in limited_operators.SIGNS or name in extremes.NAMES:
             self._look(args[0], 0.0)
-        elif name in _NAN or (name in _EQUALITIES and args[1] is args[0]):
+        elif name in limited_operators.NAN or (
+            name in limited_operators.EQUALITIES and args[1] is args[0]
+        ):
             self._name(args[0], math.nan)
-        elif name in _EQUALITIES:
+        elif name in limited_operators.EQUALITIES:
             self._name(args[0], _number(args[1]))
-        elif name in _LABELS and args[-1] != USUALLY_IGNORED:
+        elif name in limited_operators.LABELS and args[-1] != USUALLY_IGNORED:
             self._name(args[1], float(args[-1]))
-        elif name in _SEARCHES and self._is_input(args[_SEARCHES[name]]):
-            self.searched.add(self._leaves[identity(args[_SEARCHES[name]])])
+        elif name in limited_operators.SEARCHES and self._is_input(
+            args[limited_operators.SEARCHES[name]]
+        ):
+            self.searched.add(self._leaves[identity(args[limited_operators.SEARCHES[name]])])
         factors = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
         self.overflows += [factor for factor in factors if factor is not None]
         self.divides |= divisions.divides(name, args)
@@ -260,12 +168,14 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         found = func(*args, **kwargs)
         self.integers.note(name, args, kwargs, found)
         self._shifts.note(name, args, found)
-        self.needs_range |= name in _INTO_RANGE or (
-            name in _INTO_INTEGERS and _is_index_of(found, args)
+        self.needs_range |= name in limited_operators.INTO_RANGE or (
+            name in limited_operators.INTO_INTEGERS and _is_index_of(found, args)
         )
         self.shallow += extremes.are_shallow(name, args[0] if args else None, found)
-        self.computes_elements |= name in _FUNCTIONS and args[0].shape in self._bounded
-        self.chooses |= name in _CHOICES
+        self.computes_elements |= (
+            name in limited_operators.FUNCTIONS and args[0].shape in self._bounded
+        )
+        self.chooses |= name in limited_operators.CHOICES
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
         return found
@@ -321,8 +231,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             return
         lowest, highest = map(int, torch.aminmax(values))
         above, below = math.floor(limit) + 1, math.ceil(limit) - 1
-        if name in _ORDERS:
-            holds = _ORDERS[name]
+        if name in limited_operators.ORDERS:
+            holds = limited_operators.ORDERS[name]
             if holds(lowest, limit) == holds(highest, limit):
                 near = (math.floor(limit), above, below)
                 self._name(
