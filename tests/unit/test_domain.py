@@ -78,6 +78,19 @@ def test_a_recurrence_that_amplifies_roundings_is_not() -> None:
     )
 
 
+@pytest.mark.parametrize(("dim", "is_tie"), [(0, True), (1, False)])
+def test_places_among_equal_rows_are_ties_and_places_within_rows_are_not(
+    dim: int, is_tie: bool
+) -> None:
+    def best(inputs: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        return tuple(inputs[0].max(dim=dim))
+
+    inputs = list(true_answer.widened([applied(Variant.RESAMPLED, torch.randn(64, 32))]))
+    with_places = input_domain.moved(best, inputs, best(inputs), places=True)
+    assert bool(input_domain.objection(with_places, (0.0, 0.0))) == is_tie
+    assert not input_domain.objection(input_domain.moved(best, inputs, best(inputs)), (0.0, 0.0))
+
+
 def test_a_complex_number_is_finite_in_both_of_its_parts() -> None:
     assert output_errors.is_finite(torch.tensor([[1 + 2j]]))
     assert not output_errors.is_finite(torch.tensor([[complex(1, float("nan"))]]))

@@ -16,6 +16,18 @@ def test_what_lies_between_the_edges_is_made_small() -> None:
     assert (x == 1.5).all()
 
 
+@pytest.mark.parametrize("shape", [(1, 9), (1, 2, 9), (1, 1, 9, 1)])
+def test_a_batch_of_one_has_edges_along_its_other_dimensions(shape: tuple[int, ...]) -> None:
+    edges = applied(Variant.EDGES, torch.full(shape, 1.5)).view(-1, 9)
+    assert (edges[:, [0, -1]] == 1.5).all()
+    assert (edges[:, 1:-1] == 1.5 / 8).all()
+
+
+def test_a_tensor_without_a_middle_has_no_edges() -> None:
+    x = torch.ones(2, 1, 2)
+    assert torch.equal(applied(Variant.EDGES, x), x)
+
+
 def test_spikes_leave_masks_classes_and_infinities_alone() -> None:
     torch.manual_seed(0)
     x = torch.rand(64, 64)

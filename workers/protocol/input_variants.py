@@ -36,8 +36,8 @@ class Variant(IntEnum):
     would lose all digits, the reference none.
     """
     EDGES = 6
-    """An eighth, except at both ends of every dimension: elements that a wrong mask
-    leaves out then dominate.
+    """An eighth, except at both ends of every dimension of three slices or more: elements that a
+    wrong mask leaves out then dominate.
     """
     NONFINITE = 7
     """NaN and both infinities, once each in every tensor; below 64 elements a NaN
@@ -147,16 +147,14 @@ CHECKED = tuple(
 """Variants on which an answer must be right."""
 
 TIED = frozenset(
-    {
-        Variant.SPARSE,
-        Variant.CONSTANT_ROWS,
-        Variant.RESAMPLED,
-        Variant.HELD,
-        Variant.LOCAL,
-        Variant.EMPTIED,
-    }
+    {Variant.SPARSE, Variant.CONSTANT_ROWS, Variant.HELD, Variant.LOCAL, Variant.EMPTIED}
 )
 """Variants with equal values: a sort or a top-k may count any of them as the first."""
+
+REPEATED = frozenset({Variant.RESAMPLED})
+"""Variants with equal rows, and only as many equal values within a row as the problem's own inputs
+have: a choice within rows remains, as that of an expert, and one between rows is a tie.
+"""
 
 CLOSER = {
     Variant.REDRAWN: 4.0,

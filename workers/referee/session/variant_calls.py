@@ -183,7 +183,7 @@ def _try_some(
 def _try_drawn(runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize]) -> None:
     """Make calls on these inputs: of one kind, or of kinds that have the same limits."""
     ceiling = UNLIMITED.isdisjoint(batch.variants)
-    ordered = not any(map(_is_index, runner.arena.outputs.leaves))
+    ordered = not any(map(layout.is_integer, map(layout.dtype_of, runner.arena.outputs.leaves)))
     is_close = not CLOSE.isdisjoint(batch.variants)
     if ordered and not is_close and _are_near(runner, batch, before, ceiling=ceiling):
         return
@@ -250,8 +250,3 @@ def _objections(
         ]
         found += [next(filter(None, calls), "") for calls in zip(*per_output, strict=True)]
     return found or [""] * batch.slots, truth if batch.slots <= at_once else None
-
-
-def _is_index(output: layout.Node) -> bool:
-    dtype = layout.dtype_of(output)
-    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -191,7 +192,9 @@ class InputSlots:
                 or variant in self._objections
             ):
                 return ""
-            found = input_domain.objection(self._moved(session, slot), session.moved or (0.0, 0.0))
+            places = variant in input_variants.REPEATED
+            moved = self._moved(session, slot, places=places)
+            found = input_domain.objection(moved, session.moved or (0.0, 0.0))
             if not self._problem.by_cases:
                 self._objections[variant] = found
             return found
@@ -211,17 +214,19 @@ class InputSlots:
         torch.cuda.empty_cache()
         return NO_MEMORY
 
-    def _moved(self, session: Session, slot: int) -> tuple[float, float]:
+    def _moved(self, session: Session, slot: int, *, places: bool = False) -> tuple[float, float]:
         """Changes of the inputs in a slot, and of the true answer to them, by rounding
         (input_domain.moved).  Of a problem that is computed in pieces, the first piece;
-        (0, 0) for another large problem.
+        those that are unknown, of another large problem: none, but for `places`.
         """
         spec, best = session.spec, true_answer.Truth(session.spec.truth)
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
+        places &= any(map(layout.is_integer, map(layout.dtype_of, layout.leaves(spec.outputs))))
+        unknown = 0.0, math.inf if places else 0.0
         if spec.piece_rows is not None:
             inputs = pieces.cut(inputs, spec.piece_rows, 0)
         elif session.arena is not None and not session.arena.slots.together:
-            return 0.0, 0.0  # no memory was reserved for one more answer
+            return unknown  # no memory was reserved for one more answer
 
         def answer(given: list[Any]) -> Any:
             return (
@@ -238,10 +243,10 @@ class InputSlots:
             )
 
         try:
-            return input_domain.moved(answer, given(), answer(given()))
+            return input_domain.moved(answer, given(), answer(given()), places=places)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            return 0.0, 0.0
+            return unknown
 
     def _look_at_usual(self, session: Session, slot: int) -> None:
         """Measure `_moved` for the problem's own inputs, once, in a slot that is still free."""

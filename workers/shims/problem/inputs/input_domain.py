@@ -13,6 +13,7 @@ tensor's values).  There the reference fails, or its answer is not finite, vanis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -216,12 +217,15 @@ def _matrices(x: torch.Tensor) -> torch.Tensor:
     return computable(x)
 
 
-def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> tuple[float, float]:
+def moved(
+    call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any, *, places: bool = False
+) -> tuple[float, float]:
     """Changes of inputs and answer if the inputs are rounded, in relative L2: (inputs, answer).
 
     `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their
     nominal types (true_answer.py), which the call may change; `answer`: the
-    answer to the unchanged inputs.
+    answer to the unchanged inputs; `places`: an integer of the answer that changes, as the place of
+    one of several equal values does, counts as an infinite change.
     """
     sizes = [
         unit(nominal(x))
@@ -231,13 +235,19 @@ def moved(call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any) -> t
     if not sizes:
         return 0.0, 0.0
     after = call(with_roundings(inputs))
-    pairs = zip(layout.values(after), layout.values(answer), strict=True)
+    pairs = list(zip(layout.values(after), layout.values(answer), strict=True))
+    if places and not all(layout.same(*pair) for pair in pairs if _are_integers(pair[0])):
+        return max(sizes), math.inf
     far = [
         errors(*each)[0]
         for each in pairs
         if isinstance(each[0], torch.Tensor) and is_inexact(each[0].dtype)
     ]
     return max(sizes), max(far, default=0.0)
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and layout.is_integer(value.dtype)
 
 
 def with_roundings(value: Any) -> Any:
