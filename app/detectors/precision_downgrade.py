@@ -4,13 +4,18 @@ Evidence: the narrowest type whose rounding explains the error that was measured
 rule (an error budget relative to the error of the reference's own precision) a passing candidate is
 within that budget, and the finding is information; under a tolerance that the submitter widened,
 the wider tolerance hides it: suspect.
+
+Behind a sum or a mean the errors of narrow products average out.  There they are recognised, not by
+their size, but one by one, as those that narrow factors cause: suspect as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
-from app.domain.output_checks import FP64_RULE
+from app.domain.evidence import NarrowProducts
+from app.domain.output_checks import FP64_RULE, Correctness
 from app.domain.verdict import Finding, Label, Subject
 
 SIGNIFICANT_BITS = {
@@ -27,19 +32,30 @@ floating point 1.0; NVIDIA's TF32).
 """
 
 
+PARTS = {
+    "first": "the first factor",
+    "second": "the second factor",
+    "both": "both factors",
+    "all": "factors, what is added, and results",
+}
+"""Names of the narrow parts of products."""
+
+
 class PrecisionDowngrade:
     """Half the bits for half the time."""
 
-    version = 1
+    version = 2
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Compared with the widest floating type among the outputs; only of right answers."""
         correctness = subject.evaluation.correctness
-        if (
-            correctness is None
-            or not subject.evaluation.correct
-            or correctness.precision_class is None
-        ):
+        if correctness is None or not subject.evaluation.correct:
+            return
+        products = subject.evaluation.narrow_products
+        if products is not None and products.found:
+            yield self._of_products(products, correctness)
+            return
+        if correctness.precision_class is None:
             return
         dtypes = {check.dtype for trial in correctness.trials for check in trial.outputs}
         declared = max(
@@ -63,13 +79,30 @@ class PrecisionDowngrade:
                 "declared": declared,
                 "found": found,
                 "tolerance": correctness.tolerance,
-                "largest_rel_l2": max(
-                    (
-                        check.rel_l2 or 0.0
-                        for trial in correctness.trials
-                        for check in trial.outputs
-                    ),
-                    default=0.0,
-                ),
+                "largest_rel_l2": _largest_error(correctness),
             },
         )
+
+    def _of_products(self, found: NarrowProducts, correctness: Correctness) -> Finding:
+        return Finding(
+            detector="precision_downgrade",
+            version=self.version,
+            label=Label.SUSPECT,
+            summary=(
+                f"errors of output {found.output} are those of products in {found.format}"
+                f" ({PARTS[found.parts]}): they hold {found.share:.2g} of them,"
+                f" {found.significance:.0f} standard deviations from none; the reference's own"
+                f" {found.own_share:.2g}"
+            ),
+            evidence={
+                **asdict(found),
+                "declared": "float32",
+                "found": found.format,
+                "largest_rel_l2": _largest_error(correctness),
+            },
+        )
+
+
+def _largest_error(correctness: Correctness) -> float:
+    checks = [check for trial in correctness.trials for check in trial.outputs]
+    return max((check.rel_l2 or 0.0 for check in checks), default=0.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.domain.evidence import Ablation, CompiledKernel, Testimony
+from app.domain.evidence import Ablation, CompiledKernel, NarrowProducts, Testimony
 from app.domain.kernel_profile import Profile
 from app.domain.other_timings import BaselineTiming, DeviceTiming, EventTiming
 from app.domain.output_checks import FP64_RULE, Correctness, OutputCheck
@@ -266,13 +266,15 @@ class Evaluation:
     """None where the problem has no such parameters, the candidate has none of them,
     or nothing is at stake.
     """
+    narrow_products: NarrowProducts | None = None
+    """None where the problem has no such products, or nothing is at stake."""
     compiled_kernels: tuple[CompiledKernel, ...] = ()
     cases: tuple[CaseOutcome, ...] = ()
     """Cases tried, for a problem by cases: all up to the first that decides the evaluation."""
     testimony: Testimony = field(default_factory=Testimony)
     stage_ms: dict[str, float] = field(default_factory=dict)
-    """Stage → milliseconds: reference, spawn, compile, correctness, timing, profile, ablation,
-    precompile, weights, device_time, baselines, total.
+    """Stage → milliseconds: reference, spawn, compile, correctness, timing, products, profile,
+    ablation, precompile, weights, device_time, baselines, total.
     """
     memory: ProblemMemory | None = None
     """Memory that the problem takes; None where it ended before that was known."""

@@ -35,6 +35,36 @@ class Ablation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NarrowProducts:
+    """Errors of the candidate's answers beside those that factors of a narrower type would cause in
+    the reference's products of fp32, where a comparison does not show these.
+    """
+
+    found: bool
+    """True if its errors hold the predicted ones, and the reference's own do not."""
+    format: str
+    """Type of the factors: `float16 or tf32`, `bfloat16` or `tf32, cut off`."""
+    parts: str
+    """Parts of a product in that type: `first`, `second` or `both` factors, or `all`, with what is
+    added and the result.
+    """
+    output: int
+    share: float
+    """Part of the predicted errors in its own (the slope of a regression): 1 if all factors are
+    narrow, 0 if none is.
+    """
+    significance: float
+    """Correlation of both, in standard deviations from none."""
+    control_significance: float | None
+    """The same for errors of random signs, as a root mean square; None if it was not needed."""
+    own_share: float
+    """`share` of the reference in its own precision."""
+    calls: int
+    elements: int
+    """Elements of the output, over all calls."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
     """One kernel compiled ahead of time for a GPU that this machine need not have."""
 

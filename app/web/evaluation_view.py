@@ -22,6 +22,7 @@ STAGES = (
     "correctness",
     "timing",
     "events",
+    "products",
     "profile",
     "ablation",
     "precompile",
@@ -36,6 +37,7 @@ STAGE_NAMES = {
     "events": "CUDA-event timing",
     "ablation": "ablation of kernels",
     "precompile": "ahead-of-time compilation",
+    "products": "narrow products",
     "weights": "changed weights",
     "nonfinite": "NaN and infinity check",
 }

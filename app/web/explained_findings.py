@@ -258,7 +258,10 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "precision_downgrade": Meaning(
         title="Lower precision than declared",
-        meaning="The error is that of a narrower number format than the output's type.",
+        meaning=(
+            "The error is that of a narrower number format than the output's type, or holds the"
+            " errors that products in such a format cause."
+        ),
         rows=(
             ("Precision", "{declared}", "{found}"),
             ("Largest relative error", "–", "{largest_rel_l2}"),

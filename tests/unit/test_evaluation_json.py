@@ -18,7 +18,7 @@ from app.domain.evaluation import (
     Status,
     Timing,
 )
-from app.domain.evidence import Ablation, CompiledKernel, Testimony
+from app.domain.evidence import Ablation, CompiledKernel, NarrowProducts, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.store import evaluation_json
@@ -139,6 +139,20 @@ evaluations = st.builds(
         outputs=st.lists(checks, max_size=1).map(tuple),
         second_process=st.booleans(),
         reason=words,
+    ),
+    narrow_products=st.none()
+    | st.builds(
+        NarrowProducts,
+        found=st.booleans(),
+        format=words,
+        parts=words,
+        output=counts,
+        share=numbers,
+        significance=numbers,
+        control_significance=st.none() | numbers,
+        own_share=numbers,
+        calls=counts,
+        elements=counts,
     ),
     compiled_kernels=st.lists(
         st.builds(

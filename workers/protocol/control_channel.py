@@ -119,6 +119,13 @@ class Command(IntEnum):
     slot a by the expected ones (workers/shims/problem/answers/equivalent_answers.py); b: 1 to
     accept ties only. Answers nanoseconds of processor time, and findings on each output as JSON.
     """
+    PREDICT = 26
+    """Reference only: for the answer in output slot a to the inputs in slot a, sums of its errors
+    and of those that narrow factors of products would cause
+    (workers/shims/problem/answers/narrow_products.py); b: 0, or the number of a control; c: bit
+    mask of the predictions that are wanted.  Answers nanoseconds of processor time, and the sums as
+    JSON (product_errors.py).
+    """
     RUN = 5
     """Call the model b times on slots a, a+1, …; c: delivery of the outputs, a `Delivering`."""
     TESTIFY = 6

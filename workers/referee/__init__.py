@@ -18,14 +18,15 @@ From a job to an evaluation
     admission.py                   conditions before a candidate runs: source, backend, memory
     shortages.py                   times of processes in which a library lacked memory are not used
     evaluate.py                    attempts, and the stages before a candidate is loaded
-    candidate_stages.py            the stages with the candidate, in order: benchmark, profile,
-                                   ablation, weights
+    candidate_stages.py            the stages with the candidate, in order: benchmark, products,
+                                   profile, ablation, weights
     evaluate_cases.py              the stages for each case of a problem by cases, merged
     progress.py                    measurements while a job is evaluated
     session/setup.py               loads both sides; parameters and arenas
     session/memory_needs.py        device memory that an evaluation takes, to be reserved beforehand
     session/context.py             everything that belongs to one evaluation from then on
     session/draws.py               fresh inputs (batches.py) and expected outputs
+    session/questions.py           questions about an answer to the reference's process
     session/streamed_truth.py      expected outputs where memory holds a single call
     session/unchanged_inputs.py    inputs that a candidate has to change, left as they were
     session/varying_outputs.py     outputs of other shapes: the candidate's, or the problem's
@@ -44,6 +45,7 @@ From a job to an evaluation
     timing/device_time.py          speedup by the device's own time, from CUDA graphs
     timing/output_mapping.py       addresses of outputs on a GPU, to read them in place
     probes/call_profile.py         kernels and operators of one call
+    probes/narrow_products.py      are products in 16 bits or TF32 where a sum hides that?
     probes/ablation.py             does the answer depend on the candidate's kernels?
     probes/perturbed_weights.py    does it depend on weights that are constant before training?
     probes/aot_compile.py          do the kernels compile for a GPU?  (CPU device)

@@ -18,7 +18,7 @@ from workers.protocol import control_channel, problem_spec
 from workers.referee import shortages
 from workers.referee.comparison import correctness, usual_answers
 from workers.referee.host import bandwidth
-from workers.referee.probes import aot_compile, call_profile, perturbed_weights
+from workers.referee.probes import aot_compile, call_profile, narrow_products, perturbed_weights
 from workers.referee.probes.ablation import FAST, ablate
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
@@ -73,6 +73,7 @@ def run(
             context = _load(job, resources, progress, reference, session, spec, deadline)
             attribution.note_loaded()
             _benchmark(context, progress)
+            _compare_products(context, progress)
             _profile(context, progress)
             _require_correct(context)
             _refuse_gpu_branch(context, progress)
@@ -215,6 +216,20 @@ def _make_first_calls(
             resources.reference_history.last_us(job) if context.spec.case is None else math.inf,
         )
         return guess, usual_sizes
+
+
+def _compare_products(context: EvaluationContext, progress: Progress) -> None:
+    """Look at the errors of a candidate that may be faster for those of narrow products.  On the
+    CPU device times say nothing of a GPU.  Raises Fault.
+    """
+    timing = progress.timing
+    at_stake = context.resources.device.precompiles or timing is None or timing.ci_high > 1
+    asked = at_stake and not progress.cancellation.requested
+    if not asked or not narrow_products.applies(context.spec):
+        return
+    with progress.stages.stage("products"):
+        progress.narrow_products = narrow_products.check(context)
+    _require_correct(context)
 
 
 def _profile(context: EvaluationContext, progress: Progress) -> None:

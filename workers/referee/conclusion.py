@@ -32,6 +32,7 @@ def conclude(resources: Resources, progress: Progress, fault: Fault | None) -> E
         profile=progress.profile,
         ablation=progress.ablation,
         fresh_weights=progress.fresh_weights,
+        narrow_products=progress.narrow_products,
         cases=_outcome(progress, fault),
         compiled_kernels=progress.compiled.kernels if progress.compiled else (),
         testimony=progress.testimony,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.domain.evaluation import FreshWeights, Timing
-from app.domain.evidence import Ablation, KernelCode, Testimony
+from app.domain.evidence import Ablation, KernelCode, NarrowProducts, Testimony
 from app.domain.kernel_profile import Profile
 from workers.protocol import problem_spec
 from workers.protocol.launch_records import Launch
@@ -37,6 +37,7 @@ class Progress:
     """Launches of the profiled call."""
     ablation: Ablation | None = None
     fresh_weights: FreshWeights | None = None
+    narrow_products: NarrowProducts | None = None
     compiled: aot_compile.Compiled | None = None
     codes: tuple[KernelCode, ...] = ()
     testimony: Testimony = field(default_factory=Testimony)

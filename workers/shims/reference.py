@@ -26,7 +26,7 @@ from workers.protocol import control_channel, layout, pretrained, problem_spec, 
 from workers.protocol.control_channel import Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, calls, shortages, warmup, weights
 from workers.shims.problem import graph_replay
-from workers.shims.problem.answers import equivalent_answers, expected_outputs
+from workers.shims.problem.answers import equivalent_answers, expected_outputs, narrow_products
 from workers.shims.problem.input_slots import InputSlots
 from workers.shims.problem.reference_problem import Problem
 from workers.shims.problem.reference_session import (
@@ -70,6 +70,10 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_after_release()
         self._sessions: dict[int, Session] = {}
+        self._hidden: frozenset[int] | None = None
+        """Products of the problem with errors that a comparison does not show
+        (narrow_products.py); None until sought.
+        """
         self._playback = (
             graph_replay.Playback(self._device) if self._device.type == "cuda" else None
         )
@@ -97,6 +101,8 @@ class Shim:
                 return self._expect(self._sessions[number], a, b, fd, own=bool(c))
             if command == Command.SECOND_LOOK:
                 return self._second_look(self._sessions[number], a, ties_only=bool(b))
+            if command == Command.PREDICT:
+                return self._predict(self._sessions[number], a, b, wanted=c)
             if command == Command.VARY:
                 return self._vary(self._sessions[number], a, b, c, seed)
             if command == Command.REFIT:
@@ -303,4 +309,19 @@ class Shim:
         settle(self._device)
         busy_ns = round((time.process_time() - began) * 1e9)
         told = json.dumps(equivalent_answers.as_json(leaves))
+        return Reply(ReplyCode.DONE, busy_ns, control_channel.put_text(self._mailbox, told))
+
+    def _predict(self, session: Session, slot: int, control: int, *, wanted: int) -> Reply:
+        """Predict the errors of an answer if its products had narrow factors
+        (narrow_products.py).
+        """
+        assert self._mailbox is not None
+        began = time.process_time()
+        found = narrow_products.sums(session, slot, control, wanted, self._hidden)
+        if found is None:
+            return Reply(ReplyCode.UNSUPPORTED)
+        of_outputs, self._hidden = found
+        settle(self._device)
+        busy_ns = round((time.process_time() - began) * 1e9)
+        told = json.dumps(of_outputs)
         return Reply(ReplyCode.DONE, busy_ns, control_channel.put_text(self._mailbox, told))

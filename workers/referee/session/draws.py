@@ -5,7 +5,6 @@ inputs or when outputs are verified.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import secrets
@@ -19,11 +18,9 @@ from workers.protocol.control_channel import Command
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import correctness
 from workers.referee.host.device_lock import DeviceLock
-from workers.referee.processes.process_handle import FailedError, decoding
 from workers.referee.processes.process_session import Session, synchronize
 from workers.referee.session.batches import (
     Batch,
-    Delivery,
     LastTruth,
     Part,
     Truth,
@@ -32,12 +29,12 @@ from workers.referee.session.batches import (
     leaf_views,
 )
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
+from workers.referee.session.questions import Questions
 from workers.referee.session.reference_side import reference_side
-from workers.referee.session.second_look import Answer, SecondLooks
+from workers.referee.session.second_look import SecondLooks
 from workers.referee.session.streamed_truth import StreamedTruth
 from workers.referee.session.verification import Record
 from workers.referee.session.weak_method import weak_method
-from workers.sandbox.process_errors import BrokenProtocolError
 
 SLOW_TRUTH_S = 0.1
 """Seconds for the expected outputs of one call from which on they dominate an
@@ -84,7 +81,10 @@ class Draws:
         self.record = Record(
             spec, reference.arena, weak_method(self.truth), weak_method(self.own_outputs), rule
         )
-        self.record.second_looks = SecondLooks(weak_method(self.ask_second_look))
+        self.questions = Questions(
+            reference, self.arena, device_lock.uncharged, weak_method(self.given)
+        )
+        self.record.second_looks = SecondLooks(self.questions.second_look)
         self.truth_s = math.inf
         """Least time so far for the expected outputs of one call, in seconds, if they are
         made when outputs are verified.
@@ -278,36 +278,6 @@ class Draws:
         found, by_twin = self._streamed.compute()
         self.record.own_truth_calls += not by_twin
         return found
-
-    def ask_second_look(self, delivery: Delivery, ties_only: bool) -> Answer | None:
-        """Ask the reference's process about one wrong call; see second_look.Ask.
-        None if it cannot decide.
-        """
-        reference, arena = self.reference, self.arena
-        with reference_side(self.device_lock.uncharged), reference.handle.lock:
-            reference.wait_for_readers()
-            given = self.given(delivery.batch, delivery.first, 1)
-            inputs, outputs = (
-                reference.region(arena.inputs, 0, 1),
-                reference.region(arena.outputs, 0, 1),
-            )
-            if delivery.batch.inputs is not None:
-                inputs.copy_(given)
-            outputs.copy_(delivery.outputs)
-            synchronize(self._device)
-            try:
-                busy_ns, text = reference.ask_for_text(
-                    Command.SECOND_LOOK, REFERENCE_TIMEOUT_S, a=0, b=ties_only
-                )
-            except FailedError:
-                return None
-            with decoding():
-                leaves = [correctness.SecondLook.checked(fields) for fields in json.loads(text)]
-            if len(leaves) != len(arena.outputs.leaves):
-                raise BrokenProtocolError(
-                    f"expected findings on {len(arena.outputs.leaves)} outputs, got {len(leaves)}"
-                )
-            return Answer(outputs.clone(), leaves, busy_ns / 1e9)
 
     def make_room_to_call(self) -> None:
         """Have memory free for an untimed call of a streamed problem."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-_FACTORS = {
+FACTORS = {
     "aten::addbmm": (1, 2),
     "aten::addmm": (1, 2),
     "aten::addmv": (1, 2),
@@ -23,17 +23,18 @@ _FACTORS = {
 }
 """Places of the two factors among the arguments."""
 
-_ATTENTION = "aten::_scaled_dot_product"
+ATTENTION = "aten::_scaled_dot_product"
+"""Prefix of the names of attention, whose factors are its first three arguments."""
 
 
 def count(name: str, args: Any) -> int:
     """Number of products of an operator whose factors have one sign each; the weights of an
     attention always do.
     """
-    if name.startswith(_ATTENTION):
+    if name.startswith(ATTENTION):
         queries, keys, values = args[:3]
         return (_has_one_sign(queries) and _has_one_sign(keys)) + _has_one_sign(values)
-    return int(name in _FACTORS and all(_has_one_sign(args[at]) for at in _FACTORS[name]))
+    return int(name in FACTORS and all(_has_one_sign(args[at]) for at in FACTORS[name]))
 
 
 def _has_one_sign(x: Any) -> bool:

@@ -1,0 +1,260 @@
+"""Products in 16 bits or TF32 are recognised by their errors, where a sum or a mean hides these
+from the comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from app.domain.evidence import NarrowProducts
+from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
+from workers.protocol import problem_spec, product_errors
+from workers.protocol.layout import UnsupportedError
+from workers.protocol.product_errors import BRAIN, CUT, HALF, PREDICTIONS, Sums
+from workers.referee.probes import narrow_products as probe
+from workers.shims.problem.answers import narrow_products, pieces
+
+HEAD = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+"""
+REST = """
+class {name}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(256, 400), nn.Linear(400, 100)
+    def forward(self, x):
+        {code}
+def get_inputs(): return [torch.rand({rows}, 256)]
+"""
+CUTS = """
+def cut(x): return (x.contiguous().view(torch.int32) & (-1 << 13)).view(torch.float32)
+def product(a, b):
+    high = cut(a), cut(b)
+    return high[0] @ high[1] + ((a - high[0]) @ high[1] + high[0] @ (b - high[1]))
+"""
+
+SUM = "return torch.sigmoid(self.first(x)).sum(1, keepdim=True)"
+LAYERS = "return torch.logsumexp(self.second(torch.sigmoid(self.first(x))), 1)"
+LOSS = "return torch.logsumexp(self.first(x), 1).mean()"
+
+
+def lines(*each: str) -> str:
+    return "\n        ".join(each)
+
+
+IN_FULL = {
+    "another order": (
+        SUM,
+        lines(
+            "y = sum(a @ b.T for a, b in zip(x.chunk(8, 1), self.first.weight.chunk(8, 1)))",
+            "return torch.sigmoid(y + self.first.bias).sum(1, keepdim=True)",
+        ),
+    ),
+    "three products of parts": (
+        SUM,
+        lines(
+            "y = product(x, self.first.weight.T) + self.first.bias",
+            "return torch.sigmoid(y).sum(1, keepdim=True)",
+        ),
+    ),
+    "another formula": (
+        SUM,
+        "return (self.first(x).mul(0.5).tanh() * 0.5 + 0.5).sum(1, keepdim=True)",
+    ),
+    "in fp64": (LAYERS, lines("self.double()", "x = x.double()", f"{LAYERS}.float()")),
+    "a scalar": (LOSS, lines("y = self.first(x)", "return y.exp().sum(1).log().mean()")),
+}
+HALVED = "F.linear(x.half(), self.first.weight.half(), self.first.bias.half()).float()"
+NARROW = {
+    "library in half": (SUM, f"return torch.sigmoid({HALVED}).sum(1, keepdim=True)"),
+    "weights in half": (
+        SUM,
+        lines(
+            "y = F.linear(x, self.first.weight.half().float(), self.first.bias)",
+            "return torch.sigmoid(y).sum(1, keepdim=True)",
+        ),
+    ),
+    "one layer of two": (
+        LAYERS,
+        f"return torch.logsumexp(self.second(torch.sigmoid({HALVED})), 1)",
+    ),
+    "a scalar": (LOSS, f"return torch.logsumexp({HALVED}, 1).mean()"),
+}
+BRAIN_SUM = "return 1 + 0.02 * torch.sigmoid(self.first(x)).mean(1, keepdim=True)"
+IN_BRAIN = lines(
+    "y = F.linear(x.bfloat16().float(), self.first.weight.bfloat16().float(), self.first.bias)",
+    "return 1 + 0.02 * torch.sigmoid(y).mean(1, keepdim=True)",
+)
+EXACT = lines(
+    "w = self.first.weight.half().float()",
+    "y = F.linear(x.half().float(), w, self.first.bias)",
+    "return torch.sigmoid(y).sum(1, keepdim=True)",
+)
+
+
+@pytest.fixture(autouse=True)
+def _here() -> Iterator[None]:
+    with here():
+        yield
+
+
+def source(code: str, name: str = "ModelNew", before: str = CUTS, rows: int = 200) -> str:
+    return HEAD + before + REST.format(name=name, code=code, rows=rows)
+
+
+def looked_at(
+    folder: Path,
+    problem: str,
+    candidate: str,
+    slots: problem_spec.Slots = TOGETHER,
+    rows: int = 200,
+    before: str = CUTS,
+) -> NarrowProducts | None:
+    sides = TwoSides(
+        folder, source(problem, "Model", before, rows), source(candidate, rows=rows), slots
+    )
+    lock = SimpleNamespace(shared=nullcontext)
+    found = probe.check(
+        cast(
+            "Any", SimpleNamespace(runner=sides.runner, resources=SimpleNamespace(device_lock=lock))
+        )
+    )
+    assert not sides.runner.failed
+    return found
+
+
+@pytest.mark.parametrize("kind", IN_FULL)
+def test_answers_in_single_precision_hold_none_of_the_errors(tmp_path: Path, kind: str) -> None:
+    found = looked_at(tmp_path, *IN_FULL[kind])
+    assert found is not None
+    assert not found.found
+    assert found.significance < probe.SIGNIFICANT
+
+
+@pytest.mark.parametrize("kind", NARROW)
+def test_answers_of_narrow_products_do(tmp_path: Path, kind: str) -> None:
+    found = looked_at(tmp_path, *NARROW[kind])
+    assert found is not None
+    assert found.found
+    assert found.format == HALF.name
+    assert found.share > probe.SHARE
+    assert found.control_significance is not None
+    assert found.significance > 3 * found.control_significance
+
+
+def test_eight_bits_less(tmp_path: Path) -> None:
+    found = looked_at(tmp_path, BRAIN_SUM, IN_BRAIN)
+    assert found is not None
+    assert found.found
+    assert found.format == BRAIN.name
+
+
+@pytest.mark.parametrize(("slots", "is_known"), [(APART, True), (STREAMED, False)])
+def test_other_layouts_of_memory(
+    tmp_path: Path, slots: problem_spec.Slots, *, is_known: bool
+) -> None:
+    found = looked_at(tmp_path, *NARROW["library in half"], slots)
+    assert (found is not None and found.found) == is_known
+
+
+@pytest.mark.parametrize("slots", [APART, STREAMED])
+def test_a_piece_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: problem_spec.Slots
+) -> None:
+    monkeypatch.setattr(pieces, "FROM_BYTES", 1 << 10)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 64 << 10)
+    found = looked_at(tmp_path, *NARROW["library in half"], slots)
+    assert found is not None
+    assert found.found
+    assert found.elements < 200
+
+
+def test_products_whose_errors_show_are_not_looked_at(tmp_path: Path) -> None:
+    assert looked_at(tmp_path, "return self.first(x)", "return self.first(x)") is None
+
+
+def test_only_the_hidden_product_is_looked_at(tmp_path: Path) -> None:
+    problem = lines(
+        "y = torch.sigmoid(self.first(x)).mean(1, keepdim=True)",
+        "return self.second(y * self.first.bias)",
+    )
+    found = looked_at(tmp_path, problem, problem.replace("self.first(x)", HALVED))
+    assert found is not None
+    assert found.found
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "torch.backends.cuda.matmul.allow_tf32 = True\n",
+        "torch.set_float32_matmul_precision('high')\n",
+    ],
+)
+def test_problems_that_allow_tf32(tmp_path: Path, before: str) -> None:
+    try:
+        assert looked_at(tmp_path, *NARROW["library in half"], before=before + CUTS) is None
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@pytest.mark.parametrize("way", ["half", "autocast"])
+def test_references_with_such_products(tmp_path: Path, way: str) -> None:
+    problem = NARROW["library in half"][1]
+    if way == "autocast":
+        problem = lines(
+            "with torch.autocast('cpu', torch.bfloat16): y = self.first(x)",
+            BRAIN_SUM.replace("self.first(x)", "y.float()"),
+        )
+    found = looked_at(tmp_path, problem, problem)
+    assert found is None or not found.found
+
+
+def test_factors_that_are_exact_say_nothing(tmp_path: Path) -> None:
+    found = looked_at(
+        tmp_path,
+        EXACT.replace(".half().float()", ".bfloat16().float()"),
+        EXACT.replace(".half()", ".bfloat16().half()"),
+    )
+    assert found is None or not found.found
+
+
+def test_formats() -> None:
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(0)).double()
+    half, other = narrow_products._neighbours(x, HALF)
+    assert torch.equal(half, x.half().double())
+    assert torch.allclose((other - x).abs(), (half - x).abs())
+    assert torch.equal(narrow_products._neighbours(x, BRAIN)[0], x.bfloat16().double())
+    cut, other = narrow_products._neighbours(x, CUT)
+    assert ((cut - x) * x.sign() <= 0).all()
+    # Errors of either kind add up to the distance of two such numbers.
+    step = torch.ldexp(torch.ones_like(x), torch.frexp(x).exponent - 11)
+    assert torch.allclose((cut - x).abs() + (other - x).abs(), step)
+
+
+def test_sums_of_another_form() -> None:
+    row = [1.0] * len(Sums._fields)
+    assert len(product_errors.checked([[0, [row] * len(PREDICTIONS)]])[0]) == len(PREDICTIONS)
+    for wrong in ([[0, [row]]], [[0, [[float("nan"), *row[1:]]] * len(PREDICTIONS)]]):
+        with pytest.raises(UnsupportedError):
+            product_errors.checked(wrong)
+
+
+def test_a_share_of_few_elements_or_of_the_reference_is_none() -> None:
+    sums = Sums(
+        elements=100, error_squares=1, own_squares=1, predicted_squares=1, error_predicted=0.9
+    )
+    assert probe._is_found(sums)
+    assert not probe._is_found(sums._replace(own_predicted=0.9))
+    assert not probe._is_found(sums._replace(elements=9))
+    assert not probe._is_found(sums._replace(error_squares=100.0))
+    assert not probe._is_found(sums._replace(error=10.0, predicted=9.5))

@@ -1,0 +1,95 @@
+"""Errors that narrow factors of products cause in an answer, beside those that an answer has.
+
+The reference's process predicts the former (workers/shims/problem/answers/narrow_products.py) and
+sends sums over an output's elements; the referee judges by them
+(workers/referee/probes/narrow_products.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from workers.protocol.layout import UnsupportedError
+
+
+class Format(NamedTuple):
+    """A narrower type of floating-point numbers."""
+
+    name: str
+    bits: int
+    """Bits of its significand, without the hidden one."""
+    cuts: bool
+    """True if further bits are cut off, False if the number is rounded to the nearest."""
+
+
+HALF = Format("float16 or tf32", 10, cuts=False)
+BRAIN = Format("bfloat16", 7, cuts=False)
+CUT = Format("tf32, cut off", 10, cuts=True)
+"""Tensor cores read TF32 out of the bits of fp32; a conversion rounds."""
+
+
+class Prediction(NamedTuple):
+    """A way to narrow all products."""
+
+    format: Format
+    parts: str
+    """`first`, `second` or `both` factors, or `all`: what is added to it and the result, too."""
+
+
+PREDICTIONS = (
+    Prediction(HALF, "first"),
+    Prediction(HALF, "second"),
+    Prediction(HALF, "both"),
+    Prediction(HALF, "all"),
+    Prediction(BRAIN, "first"),
+    Prediction(BRAIN, "second"),
+    Prediction(BRAIN, "both"),
+    Prediction(BRAIN, "all"),
+    Prediction(CUT, "both"),
+)
+"""In the order in which sums are sent; those of predictions that are not wanted are zero."""
+
+ALL = (1 << len(PREDICTIONS)) - 1
+"""Bit mask of all predictions."""
+
+MOST_OUTPUTS = 6
+"""Most outputs that are looked at: their sums are sent as text."""
+
+
+class Sums(NamedTuple):
+    """Sums over elements of an output, of several calls once added."""
+
+    elements: float = 0.0
+    error: float = 0.0
+    """Of the answer's errors."""
+    error_squares: float = 0.0
+    own: float = 0.0
+    """Of the errors of the reference in its own precision."""
+    own_squares: float = 0.0
+    predicted: float = 0.0
+    """Of the predicted errors."""
+    predicted_squares: float = 0.0
+    error_predicted: float = 0.0
+    """Of products of an answer's error and the predicted one."""
+    own_predicted: float = 0.0
+
+    def plus(self, other: Sums) -> Sums:
+        """Sums over the elements of both."""
+        return Sums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def checked(fields: Any) -> dict[int, list[Sums]]:
+    """Sums by output, one for each of PREDICTIONS, from JSON written by the reference's process.
+    Raises UnsupportedError, and the errors of JSON of another form.
+    """
+    found = {int(index): [Sums(*map(float, row)) for row in rows] for index, rows in fields}
+    every = [number for rows in found.values() for sums in rows for number in sums]
+    if not all(map(math.isfinite, every)) or not all(map(_is_complete, found.values())):
+        raise UnsupportedError(f"not sums of errors: {str(fields)[:80]}")
+    return found
+
+
+def _is_complete(rows: Sequence[Sums]) -> bool:
+    return len(rows) == len(PREDICTIONS)

@@ -1,0 +1,245 @@
+"""EVALUATE: are the candidate's products in 16 bits or TF32 where the reference's are in fp32?
+
+The comparison refuses that unless errors average out, in a sum or a mean behind the products.  Then
+the candidate's errors in some further calls are set against those that narrow factors would cause
+(workers/shims/problem/answers/narrow_products.py).  Errors of an answer in fp32 do not depend on
+the low bits of the factors, so that their share in the predicted ones is zero; that of an answer
+with narrow factors is one, or a part of one if some of its factors are narrow.
+
+A share counts where it is hardly chance: by the number of elements, and by controls, in which the
+low bits have random signs.  It does not count where the reference in its own precision has it, too.
+
+This does not guard against factors that are scaled before they are narrowed, by no power of two;
+nor against a candidate that computes in fp32 after some calls or seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from app.domain.evidence import NarrowProducts
+from workers.protocol import product_errors
+from workers.protocol.problem_spec import OWN_TRUTH, ProblemSpec
+from workers.protocol.product_errors import PREDICTIONS, Sums
+from workers.referee.session.batches import Delivery
+from workers.referee.session.context import EvaluationContext
+from workers.referee.session.questions import PredictedErrors
+
+SHARE = 0.25
+"""Least share of the predicted errors in an answer's: if the products of one layer in two have one
+narrow factor.  Products that are split into three, of high and low parts, have less than 0.01.
+"""
+
+SIGNIFICANT = 5.0
+"""Least significance in standard deviations (Fisher's transformation of the correlation)."""
+
+BEYOND_CONTROLS = 3.0
+"""Least significance in multiples of that of the controls (root mean square)."""
+
+OWN_SHARE = 0.5
+"""Share of the reference's own answer, relative to the candidate's, from which on it proves
+nothing.
+"""
+
+CERTAIN = 3.0
+"""Standard deviations by which a share below SHARE is certainly below."""
+
+CONTROLS = 6
+"""Number of controls."""
+
+FEW, FEWEST, MOST = 4, 8, 1 << 22
+"""Elements of an output, over all calls, from which on their size says something, their
+correlation does, and both say enough.
+"""
+
+CALLS, AT_ONCE, SECONDS = 96, 12, 6.0
+"""Most calls, most of them in a row, and processor seconds of the reference after which no further
+ones are made.
+"""
+
+
+@dataclass(kw_only=True)
+class _Tally:
+    """Sums of errors over some calls, by output and prediction."""
+
+    sums: dict[tuple[int, int], Sums] = field(default_factory=dict)
+    busy_s: float = 0.0
+    calls: int = 0
+
+    def add(self, found: PredictedErrors) -> None:
+        for output, rows in found.of_outputs.items():
+            for at, row in enumerate(rows):
+                key = output, at
+                self.sums[key] = self.sums.get(key, Sums()).plus(row)
+        self.busy_s += found.busy_s
+        self.calls += 1
+
+    @property
+    def strongest(self) -> tuple[int, int] | None:
+        """Output and prediction with the most significant share; None if none has one."""
+        found = [key for key, sums in self.sums.items() if _is_found(sums)]
+        return max(found, key=lambda key: significance(self.sums[key]), default=None)
+
+    @property
+    def open(self) -> int:
+        """Bit mask of the predictions of which further calls could show a share."""
+        found = {at for (_, at), sums in self.sums.items() if _may_be_found(sums)}
+        return sum(1 << at for at in found)
+
+
+def applies(spec: ProblemSpec) -> bool:
+    """Test whether the problem has products that may be looked at."""
+    plain = spec.case is None and not spec.mutated_inputs and spec.truth != OWN_TRUTH
+    return plain and bool(spec.work.flops)
+
+
+def check(context: EvaluationContext) -> NarrowProducts | None:
+    """Make further calls, verify them, and look at their errors.  None if the reference's process
+    cannot predict any, or a comparison shows them.  Wrong calls are recorded like others.
+    """
+    tally, wanted, seen = _Tally(), product_errors.ALL, list[Delivery]()
+    while wanted and tally.calls < CALLS and tally.busy_s < SECONDS:
+        deliveries = _calls(context, 1 if not seen else AT_ONCE)
+        if not deliveries:
+            return None
+        for delivery in deliveries:
+            found = _predicted(context, delivery, wanted)
+            if found is None or not found.of_outputs:
+                return None
+            tally.add(found)
+            seen.append(delivery)
+            wanted = 0 if tally.strongest is not None else tally.open
+            if not wanted:
+                break
+    return _concluded(context, tally, seen)
+
+
+def _predicted(
+    context: EvaluationContext, delivery: Delivery, wanted: int, control: int = 0
+) -> PredictedErrors | None:
+    with context.resources.device_lock.shared():
+        return context.runner.questions.predicted_errors(delivery, wanted, control)
+
+
+def _calls(context: EvaluationContext, count: int) -> list[Delivery]:
+    """Further calls, each as a delivery of its own; none if one is wrong."""
+    runner = context.runner
+    with context.resources.device_lock.shared():
+        batch = runner.draw(min(count, runner.in_block))
+        delivery = runner.run_candidate(batch, 0, batch.slots)
+        if not runner.verify(delivery):
+            return []
+    return [delivery.part(call, call + 1) for call in range(delivery.count)]
+
+
+def _concluded(
+    context: EvaluationContext, tally: _Tally, seen: list[Delivery]
+) -> NarrowProducts | None:
+    """The result; controls are made where there is a share."""
+    if not tally.sums:
+        return None
+    key = tally.strongest
+    controls = [] if key is None else _controls(context, seen, key)
+    output, at = key or max(tally.sums, key=lambda each: significance(tally.sums[each]))
+    sums = tally.sums[output, at]
+    usual = math.sqrt(sum(each**2 for each in controls) / len(controls)) if controls else None
+    prediction = PREDICTIONS[at]
+    return NarrowProducts(
+        found=usual is not None and significance(sums) >= BEYOND_CONTROLS * usual,
+        format=prediction.format.name,
+        parts=prediction.parts,
+        output=output,
+        share=share(sums),
+        significance=significance(sums),
+        control_significance=usual,
+        own_share=own_share(sums),
+        calls=tally.calls,
+        elements=round(sums.elements),
+    )
+
+
+def _controls(
+    context: EvaluationContext, seen: list[Delivery], key: tuple[int, int]
+) -> list[float]:
+    """Significance of the share in each control; empty if the process cannot tell."""
+    found = []
+    for control in range(1, CONTROLS + 1):
+        tally = _Tally()
+        for delivery in seen:
+            told = _predicted(context, delivery, 1 << key[1], control)
+            if told is None or key[0] not in told.of_outputs:
+                return []
+            tally.add(told)
+        found.append(significance(tally.sums[key]))
+    return found
+
+
+def share(sums: Sums) -> float:
+    """Share of the predicted errors in an answer's: the slope of a regression."""
+    varying = _varying(sums)
+    return varying.error_predicted / varying.predicted_squares if _is_predicted(sums) else 0.0
+
+
+def own_share(sums: Sums) -> float:
+    """The same of the reference's own answer."""
+    varying = _varying(sums)
+    return varying.own_predicted / varying.predicted_squares if _is_predicted(sums) else 0.0
+
+
+def significance(sums: Sums) -> float:
+    """Correlation of errors with the predicted ones, in standard deviations from none."""
+    varying = _varying(sums)
+    size = math.sqrt(max(0.0, varying.error_squares) * max(0.0, varying.predicted_squares))
+    if not _is_predicted(sums) or not size or sums.elements <= FEWEST:
+        return 0.0
+    correlation = max(-LARGEST, min(LARGEST, varying.error_predicted / size))
+    return math.atanh(correlation) * math.sqrt(sums.elements - 3)
+
+
+LARGEST = 1 - 1e-9
+"""Largest correlation: that of errors without any other has no transformation."""
+
+VARYING = 1e-20
+"""Least share of the squares that varies between elements: less is rounding of the sums."""
+
+
+def _is_predicted(sums: Sums) -> bool:
+    return sums.elements > 1 and (
+        _varying(sums).predicted_squares > VARYING * sums.predicted_squares
+    )
+
+
+def _varying(sums: Sums) -> Sums:
+    """The sums without the means: errors that all elements share may be chance."""
+    n = max(1.0, sums.elements)
+    return sums._replace(
+        error_squares=sums.error_squares - sums.error**2 / n,
+        own_squares=sums.own_squares - sums.own**2 / n,
+        predicted_squares=sums.predicted_squares - sums.predicted**2 / n,
+        error_predicted=sums.error_predicted - sums.error * sums.predicted / n,
+        own_predicted=sums.own_predicted - sums.own * sums.predicted / n,
+    )
+
+
+def _is_found(sums: Sums) -> bool:
+    found = share(sums)
+    return (
+        found >= SHARE and significance(sums) >= SIGNIFICANT and own_share(sums) < OWN_SHARE * found
+    )
+
+
+def _may_be_found(sums: Sums) -> bool:
+    """Test whether more elements could show a share."""
+    if sums.elements < FEW:
+        return True
+    varying = _varying(sums)
+    if not _is_predicted(sums) or sums.elements >= MOST:
+        return False
+    if varying.error_squares < (SHARE / 2) ** 2 * varying.predicted_squares:
+        return False  # they are too small to hold the share
+    if sums.elements <= FEWEST:
+        return True
+    unexplained = varying.error_squares - share(sums) ** 2 * varying.predicted_squares
+    deviation = math.sqrt(max(0.0, unexplained) / varying.predicted_squares / (sums.elements - 2))
+    return share(sums) + CERTAIN * deviation >= SHARE
