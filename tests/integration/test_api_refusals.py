@@ -276,3 +276,11 @@ def test_a_full_trajectory_takes_no_turn(site: FlaskClient) -> None:
     )
     assert made.status_code == 201, made.json
     assert site.post(f"{made.location}/turns", json=turn).status_code == 409
+
+
+def test_a_program_that_forgets_its_content_type_is_told_of_it(site: FlaskClient) -> None:
+    program = site.application.test_client(use_cookies=False)
+    answer = program.post("/v1/evaluations", data={"{": ""})
+    assert answer.status_code == 403
+    assert "of a program Content-Type: application/json" in answer.json["error"]["message"]
+    assert "x-www-form-urlencoded" in answer.json["error"]["message"]

@@ -79,6 +79,11 @@ def _check() -> None:
     sent = flask.request.headers.get(HEADER)
     if sent is None and flask.request.mimetype in _FORMS:
         sent = flask.request.form.get(FIELD)
+    if secret is None and sent is None and "Cookie" not in flask.request.headers:
+        raise ForgedError(
+            "Expected a form of Assay's pages with their cookie, or of a program Content-Type:"
+            f" application/json or Authorization, got none of them ({flask.request.mimetype})."
+        )
     if (
         secret is None
         or sent is None
