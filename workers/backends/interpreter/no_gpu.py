@@ -1,13 +1,17 @@
-"""Guards of the current GPU, and copies to the device of a tensor, on a device that has none:
-`with torch.cuda.device(x.device)` around a launch, `sizes.cuda(x.device)`.
+"""Guards of the current GPU, copies to the device of a tensor, and the number of its processors, on
+a device that has none: `with torch.cuda.device(x.device)` around a launch, `sizes.cuda(x.device)`,
+`torch.cuda.get_device_properties(x.device).multi_processor_count`.
 
 On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for
-tensors of the CPU; and what is copied to the CPU is there already.  Anything that needs a GPU
+tensors of the CPU; and what is copied to the CPU is there already.  Grids of persistent kernels
+depend on the number of processors, which is that of the host's cores.  Anything that needs a GPU
 still raises, and the evaluation is `needs_gpu`.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,9 +21,7 @@ NO_DEVICE = -1
 
 
 def install() -> None:
-    """Make `torch.cuda.device` and `Tensor.cuda` accept the CPU; the former the index None of a
-    tensor there, too.
-    """
+    """Make these functions accept the CPU; the first the index None of a tensor there, too."""
     guard: Any = torch.cuda.device
     original = guard.__init__
 
@@ -34,11 +36,29 @@ def install() -> None:
         moved: torch.Tensor = copied(self, device, *args, **kwargs)
         return moved
 
+    described: Any = torch.cuda.get_device_properties
+
+    def describe(device: Any = None) -> Any:
+        return _Cores(described, device)
+
     guard.__init__ = accept
     torch.Tensor.cuda = copy  # type: ignore[assignment]
+    torch.cuda.get_device_properties = describe
+    torch.cuda.current_device = lambda: 0
 
 
 def _is_cpu(device: Any) -> bool:
     return device is None or (
         isinstance(device, str | torch.device) and torch.device(device).type == "cpu"
     )
+
+
+class _Cores:
+    """The number of the host's cores; other properties of a GPU raise what torch raises."""
+
+    def __init__(self, described: Any, device: Any) -> None:
+        self.multi_processor_count = os.cpu_count() or 1
+        self._ask: Callable[[], Any] = lambda: described(device)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ask(), name)

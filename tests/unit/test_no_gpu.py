@@ -1,0 +1,42 @@
+"""Functions of torch for GPUs, on a device that has none."""
+
+import json
+import os
+import subprocess
+import sys
+
+RUN = """
+import json
+import torch
+from workers.backends.interpreter import no_gpu
+
+no_gpu.install()
+x = torch.ones(2)
+with torch.cuda.device(x.device), torch.cuda.device(x.device.index):
+    copied = x.cuda(x.device, non_blocking=True).tolist()
+properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+raised = []
+for name, use in {
+    "copy": x.cuda,
+    "memory": lambda: properties.total_memory,
+    "capability": torch.cuda.get_device_capability,
+    "tensor": lambda: torch.empty(1, device="cuda"),
+}.items():
+    try:
+        use()
+    except (AssertionError, RuntimeError):
+        raised.append(name)
+print(json.dumps([copied, properties.multi_processor_count, raised]))
+"""
+
+
+def test_only_what_needs_no_gpu_is_done_without_one() -> None:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN], capture_output=True, text=True, check=True, env=environment
+    )
+    assert json.loads(ran.stdout) == [
+        [1.0, 1.0],
+        os.cpu_count(),
+        ["copy", "memory", "capability", "tensor"],
+    ]
