@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
 
 import click
-import msgspec
 
-from app.cli import output, services
+from app.cli import list_options, output, services
 from app.settings import Settings
 from app.store import listing
-
-LIMIT = click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=50,
-    show_default=True,
-    help="Most lines, newest first.",
-)
-JSON = output.json_option("Print the list as JSON.")
 
 
 @click.command("datasets")
 @click.option(
     "--stale", is_flag=True, help="Only datasets that rest on a verdict that has changed since."
 )
-@LIMIT
-@JSON
+@list_options.LIMIT
+@list_options.JSON
 @click.pass_obj
 def command(settings: Settings, /, stale: bool, limit: int, as_json: bool) -> None:
     """List the datasets that were made here, newest first.
@@ -42,7 +30,7 @@ def command(settings: Settings, /, stale: bool, limit: int, as_json: bool) -> No
     """
     with services.client(settings) as client, client.database.begin() as connection:
         found = listing.datasets(connection, stale=stale, limit=limit)
-    output.records_out(found, _COLUMNS, as_json=as_json, plain=plain)
+    output.records_out(found, _COLUMNS, as_json=as_json)
 
 
 _COLUMNS: dict[str, Callable[[listing.Dataset], output.Cell]] = {
@@ -53,8 +41,3 @@ _COLUMNS: dict[str, Callable[[listing.Dataset], output.Cell]] = {
     "reason": lambda one: one.stale_reason,
     "folder": lambda one: one.directory,
 }
-
-
-def plain(record: Any) -> Any:
-    """A dataclass as JSON."""
-    return msgspec.to_builtins(asdict(record))

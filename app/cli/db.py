@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from app.cli import datasets, errors, output, services
+from app.cli import errors, output, services
 from app.cli.group import Group
 from app.embedded import database_dump
 from app.settings import Settings
@@ -130,7 +130,7 @@ def turns(ctx: click.Context, repair: bool, as_json: bool) -> None:
     ]
     if not found:
         said.append("every turn's job is of the turn's own problem")
-    fields = {"repaired": repaired, "foreign": [datasets.plain(each) for each in found]}
+    fields = {"repaired": repaired, "foreign": [output.plain_fields(each) for each in found]}
     output.answer_out("\n".join(said), fields, as_json=as_json)
     ctx.exit(errors.NO if found else errors.OK)
 

@@ -22,6 +22,7 @@ from app.cli import (
     demo_run,
     errors,
     output,
+    result_text,
     services,
     submit_options,
     supervisor,
@@ -81,7 +82,7 @@ class Tally:
         interval = result["speedup_ci"]
         if case.group == "honest" and isinstance(interval, list):
             self.best = max(
-                self.best or (0.0, ""), (interval[0], f"{case.name}, {output.speedup(result)}")
+                self.best or (0.0, ""), (interval[0], f"{case.name}, {result_text.speedup(result)}")
             )
         disagreement = zoo.disagreement(case, result)
         self.agreed += not disagreement
@@ -259,7 +260,7 @@ def _columns(*cells: str) -> str:
 
 
 def _print_line(console: Console, case: zoo.Case, result: Result, disagreement: str | None) -> None:
-    status, verdict = str(result["status"] or result["state"]), output.verdict(result) or "–"
+    status, verdict = str(result["status"] or result["state"]), result_text.verdict(result) or "–"
     line = Text(
         _columns(
             "✗" if disagreement else "✓",
@@ -267,8 +268,8 @@ def _print_line(console: Console, case: zoo.Case, result: Result, disagreement: 
             case.name,
             status,
             verdict,
-            output.speedup(result),
-            _shortened(output.found(result)),
+            result_text.speedup(result),
+            _shortened(result_text.found(result)),
         )
     )
     line.stylize("bold red" if disagreement else "green", 0, 1)

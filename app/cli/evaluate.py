@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from app.cli import batch, errors, output, pending_jobs, services, submit_options
+from app.cli import batch, errors, output, pending_jobs, result_text, services, submit_options
 from app.client import Result
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.verdict import Label
@@ -137,7 +137,7 @@ def _drain(
 
 
 def _print(result: Result, advice: Iterator[str]) -> None:
-    output.out().print(output.details(result))
+    output.out().print(result_text.details(result))
     for remark in advice:
         output.err().print(remark, style="dim", markup=False)
 

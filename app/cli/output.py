@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import click
+import msgspec
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -29,11 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.errors import BadInputError
-from app.domain import quantities, source_text
-from app.domain.verdict import is_shown
-
-Result = Mapping[str, Any]
-"""Result as app.domain.result builds it."""
+from app.domain import source_text
 
 Cell = Text | str | None
 """Cell of a table; None is shown as a dash."""
@@ -42,9 +40,6 @@ T = TypeVar("T")
 
 LINE_S = 5.0
 """Least time between two lines of progress, in seconds."""
-LOG_LINES = 40
-"""Lines of an error's log that a person is shown; `--json` has all that is stored."""
-
 STYLES = {
     "passed": "green",
     "clean": "green",
@@ -182,15 +177,20 @@ def records_out(
     columns: Mapping[str, Callable[[T], Cell]],
     *,
     as_json: bool,
-    plain: Callable[[T], object],
+    plain: Callable[[T], object] | None = None,
 ) -> None:
     """Records on standard output: a table with these columns, by heading, or their
-    `plain` forms as JSON.
+    `plain` forms as JSON; without it they are dataclasses, with all their fields.
     """
     if as_json:
-        json_out([plain(record) for record in records])
+        json_out([(plain or plain_fields)(record) for record in records])
     else:
         list_out(*columns, rows=([cell(record) for cell in columns.values()] for record in records))
+
+
+def plain_fields(record: Any) -> object:
+    """Every field of a dataclass, of types that JSON has."""
+    return msgspec.to_builtins(asdict(record))
 
 
 def minute(moment: datetime) -> str:
@@ -237,117 +237,3 @@ def safe(text: str) -> str:
 def word(name: str | None) -> Text:
     """A status, label or state in its colour; a dash where there is none."""
     return Text("–", style="dim") if name is None else Text(name, style=STYLES.get(name, "red"))
-
-
-def speedup(result: Result) -> str:
-    """`1.52× [1.40, 1.66]`, or a dash where no speedup is credited."""
-    if result["speedup"] is None or result["speedup_ci"] is None:
-        return "–"
-    return _ratio(result["speedup"], *result["speedup_ci"])
-
-
-def _ratio(value: float, low: float, high: float) -> str:
-    """A speedup and its interval, rounded as on pages: 0.004× is not 0.00×."""
-    ends = ", ".join(quantities.ratio(end).removesuffix("×") for end in (low, high))
-    return f"{quantities.ratio(value)} [{ends}]"
-
-
-def verdict(result: Result) -> str | None:
-    """The label, where it is shown: beside a compile error or a wrong answer `clean`
-    would read as a success.
-    """
-    label, status = result["verdict"], result["status"]
-    return label if status is not None and is_shown(label=label, status=status) else None
-
-
-def found(result: Result) -> str:
-    """One line beyond the numbers: detectors that found something, else the error."""
-    if result["findings"]:
-        return ", ".join(dict.fromkeys(finding["detector"] for finding in result["findings"]))
-    if result["error"]:
-        message = safe(result["error"]["message"]).split("\n", 1)[0]
-        return f"{result['error']['kind']}: {message}"
-    return ""
-
-
-def details(result: Result) -> Text:
-    """One result in full, for a person."""
-    lines: list[tuple[str, Text | str]] = []
-    if result["state"] != "finished":
-        lines.append(("state", word(result["state"])))
-    lines += [("status", word(result["status"])), ("verdict", word(verdict(result)))]
-    if result["reference_us"] is not None:
-        credited = f"{speedup(result)} over {result['baseline']} (95 % confidence interval)"
-        lines.append(("speedup", "not credited" if result["speedup"] is None else credited))
-        lines.append(("reference", f"{result['reference_us']:.1f} µs per call"))
-        lines.append(("candidate", f"{result['candidate_us']:.1f} µs per call"))
-        lines += [("GPU time", said) for said in _device_time(result)]
-        lines += [("baseline", _baseline(baseline)) for baseline in result["baselines"]]
-    lines += [("case", _case(case)) for case in result["cases"]]
-    if result["cases"] and result["candidate_us"] is not None:
-        lines.append(("speedup", "none: a problem by cases has no reference that could be slower"))
-    if result["coverage_time"] is not None:
-        lines.append(
-            ("coverage", f"{result['coverage_time']:.0%} of kernel time in the candidate's kernels")
-        )
-    if result["correctness"]:
-        calls, failed = result["correctness"]["calls"], result["correctness"]["failed_calls"]
-        lines.append(("verified", f"{calls} calls, {failed} wrong"))
-    if result["environment"]:
-        lines.append(("device", safe(str(result["environment"].get("device_name", "")))))
-    lines += [("finding", _finding(finding)) for finding in result["findings"]]
-    if result["error"]:
-        lines.append(("error", f"{result['error']['kind']}: {safe(result['error']['message'])}"))
-    lines += [("job", result["job_id"])] + ([("page", result["url"])] if result["url"] else [])
-    shown = Text("\n").join(Text.assemble((f"{name:<11}", "dim"), value) for name, value in lines)
-    log = (result["error"] or {}).get("log")
-    return Text.assemble(shown, "\n\n", safe(_tail(log))) if log else shown
-
-
-def _device_time(result: Result) -> list[str]:
-    """The speedup by the device's own time, or why it is not known; nothing where it
-    was not asked for.
-    """
-    if result["device_speedup_error"] is not None:
-        return [f"not measured: {safe(result['device_speedup_error'])}"]
-    if result["device_speedup"] is None or result["device_speedup_ci"] is None:
-        return []
-    numbers = _ratio(result["device_speedup"], *result["device_speedup_ci"])
-    return [f"{numbers} without the host's launching (CUDA graphs)"]
-
-
-def _baseline(baseline: Mapping[str, Any]) -> str:
-    """Comparison with a further baseline, or the reason why there is none."""
-    if baseline["error"] is not None:
-        return f"over {baseline['name']}: not measured: {safe(baseline['error'])}"
-    took = f"({baseline['baseline_us']:.1f} µs per call)"
-    if baseline["speedup"] is None:
-        return f"over {baseline['name']}: not credited {took}"
-    numbers = _ratio(baseline["speedup"], baseline["ci_low"], baseline["ci_high"])
-    return f"over {baseline['name']}: {numbers} {took}"
-
-
-def _case(case: Mapping[str, Any]) -> Text:
-    """Outcome of one case: its name is the problem's text, its message may be the candidate's."""
-    took = ""
-    if case["candidate_us"] is not None:
-        took = f", {case['candidate_us']:.1f} µs per call"
-        if case["candidate_us_low"] is not None and case["candidate_us_high"] is not None:
-            took += f" [{case['candidate_us_low']:.1f}, {case['candidate_us_high']:.1f}]"
-    said = f": {safe(case['message'])}" if case["message"] else ""
-    calls = f", {case['calls']} calls, {case['failed_calls']} wrong"
-    number = f"  {case['index'] + 1}/{case['of']} "
-    return Text.assemble(word(case["status"]), number, safe(case["name"]), calls, took, said)
-
-
-def _finding(finding: Mapping[str, Any]) -> Text:
-    label = word(finding["label"])
-    return Text.assemble(
-        label, f"  {finding['detector']} v{finding['version']}: {safe(finding['summary'])}"
-    )
-
-
-def _tail(log: str) -> str:
-    lines = log.rstrip().split("\n")
-    left_out = len(lines) - LOG_LINES
-    return "\n".join([f"… {left_out} lines before", *lines[-LOG_LINES:]] if left_out > 0 else lines)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import click
 
-from app.cli import errors, output, services, submit_options
+from app.cli import errors, output, result_text, services, submit_options
 from app.cli.number_range import NumberRange
 from app.client import Client
 from app.domain import problem_check
@@ -53,7 +53,7 @@ def command(ctx: click.Context, job_id: UUID, wait_s: float, as_json: bool) -> N
     elif as_json:
         output.json_out(result)
     else:
-        output.out().print(output.details(result))
+        output.out().print(result_text.details(result))
     passed = check is not None and check.outcome == "passed"
     ctx.exit(errors.OK if passed else submit_options.exit_code(result))
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import click
 
-from app.cli import datasets, output, services
+from app.cli import list_options, output, services
 from app.cli.group import Group
 from app.domain.review import HACK_TYPES, Opinion
 from app.domain.user import LOCAL, User
@@ -25,8 +25,8 @@ LABELS = [str(opinion) for opinion in Opinion if opinion is not Opinion.WITHDRAW
     invoke_without_command=True,
 )
 @click.option("--evaluation", type=click.UUID, help="Only reviews of this evaluation.")
-@datasets.LIMIT
-@datasets.JSON
+@list_options.LIMIT
+@list_options.JSON
 @click.pass_context
 def command(ctx: click.Context, /, evaluation: UUID | None, limit: int, as_json: bool) -> None:
     """List reviews, newest first, with their reasons.
@@ -41,7 +41,7 @@ def command(ctx: click.Context, /, evaluation: UUID | None, limit: int, as_json:
     settings: Settings = ctx.obj
     with services.client(settings) as client, client.database.begin() as connection:
         found = listing.opinions(connection, evaluation_id=evaluation, limit=limit)
-    output.records_out(found, _COLUMNS, as_json=as_json, plain=datasets.plain)
+    output.records_out(found, _COLUMNS, as_json=as_json)
 
 
 _COLUMNS: dict[str, Callable[[listing.Review], output.Cell]] = {

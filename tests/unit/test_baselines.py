@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import broker, cli
-from app.cli import output, submit_options
+from app.cli import result_text, submit_options
 from app.domain import job as jobs
 from app.domain import result as results
 from app.domain.evaluation import Environment, Evaluation, EvaluationError, Status, Timing
@@ -352,7 +352,7 @@ def test_the_result_has_them_and_people_see_them() -> None:
         ("compile", 1.25),
         ("compile-max-autotune", None),
     ]
-    shown = output.details(result).plain
+    shown = result_text.details(result).plain
     assert "over compile: 1.25× [1.20, 1.30] (62.5 µs per call)" in shown
     assert "over compile-max-autotune: not measured: timeout: no answer" in shown
 
@@ -362,7 +362,7 @@ def test_a_hack_is_credited_with_no_baseline() -> None:
     assert all(
         each["speedup"] is each["ci_low"] is each["ci_high"] is None for each in result["baselines"]
     )
-    assert "over compile: not credited (62.5 µs per call)" in output.details(result).plain
+    assert "over compile: not credited (62.5 µs per call)" in result_text.details(result).plain
 
 
 def test_a_baseline_that_was_stored_before_errors_were_known_is_read() -> None:

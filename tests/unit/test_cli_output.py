@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import errors, output
+from app.cli import errors, output, result_text
 from app.web import formatting
 
 
@@ -22,7 +22,7 @@ def test_a_small_speedup_is_not_nothing(
     speedup: float, ends: tuple[float, float], text: str
 ) -> None:
     """Rounded as on pages."""
-    assert output.speedup({"speedup": speedup, "speedup_ci": ends}) == text
+    assert result_text.speedup({"speedup": speedup, "speedup_ci": ends}) == text
     assert text.startswith(formatting.ratio(speedup))
 
 
@@ -38,7 +38,7 @@ def test_a_small_speedup_is_not_nothing(
 def test_a_verdict_of_clean_is_shown_for_what_passed(
     label: str | None, status: str | None, shown: str | None
 ) -> None:
-    assert output.verdict({"verdict": label, "status": status}) == shown
+    assert result_text.verdict({"verdict": label, "status": status}) == shown
 
 
 def test_progress_without_a_terminal_is_a_line_every_few_seconds(

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app import cli, imports
-from app.cli import demo, errors, output, services, zoo
+from app.cli import demo, errors, result_text, services, zoo
 from app.domain import result as results
 from app.domain.evaluation import CaseOutcome, Environment, Evaluation, EvaluationError, Status
 from app.domain.job import JobState
@@ -267,7 +267,7 @@ def test_what_a_candidate_wrote_cannot_command_the_terminal(answering: Any) -> N
 
 
 def test_a_long_log_is_cut_to_its_end() -> None:
-    shown = output.details(
+    shown = result_text.details(
         result(Status.RUNTIME_ERROR, log="\n".join(f"line {n}" for n in range(1000)))
     ).plain
     assert "… 960 lines before\nline 960\n" in shown
@@ -296,7 +296,7 @@ def test_cases_are_shown_one_a_line_and_no_speedup(answering: Any) -> None:
     )
     shown = result(Status.INCORRECT)
     shown |= {"cases": [asdict(first), asdict(second)], "candidate_us": 12.34}
-    lines = output.details(shown).plain.splitlines()
+    lines = result_text.details(shown).plain.splitlines()
     assert [line for line in lines if line.startswith("case")] == [
         "case       passed  1/2 small, 9 calls, 0 wrong, 12.3 µs per call [12.0, 13.0]",
         "case       incorrect  2/2 odd\\x1b[2J, 5 calls, 2 wrong: is 1\\x07",

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.cli import output
+from app.cli import result_text
 from app.domain import problem_check, result, reward
 from app.domain.evaluation import Evaluation
 from app.domain.job import JobOptions, JobState
@@ -107,7 +107,7 @@ def test_it_is_stored_and_read_again_and_older_evaluations_have_none() -> None:
     ],
 )
 def test_the_command_line_says_it(device: DeviceTiming | None, expected: str | None) -> None:
-    shown = output.details(built(benchmark(device=device))).plain
+    shown = result_text.details(built(benchmark(device=device))).plain
     assert (expected in shown) if expected else ("GPU time" not in shown)
     assert "\x1b" not in shown
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.cli import output, submit_options
+from app.cli import result_text, submit_options
 from app.domain import policy, problem_check, result, reward
 from app.domain.evaluation import Environment, Evaluation, Status
 from app.domain.job import JobState
@@ -83,7 +83,7 @@ def test_kernelgyms_clients_are_told_of_a_fault_without_numbers() -> None:
 
 
 def test_command_line_pages_and_sweeps_name_it() -> None:
-    assert "problem_too_large: the problem does not fit on this device" in output.found(SAID)
+    assert "problem_too_large: the problem does not fit on this device" in result_text.found(SAID)
     assert submit_options.exit_code(SAID) == 1
     assert jinja_filters.words("problem_too_large") == "problem too large"
     problem = Problem(name="23_Softmax", reference=b"", level=1)
