@@ -5,13 +5,13 @@
 One honest kernel of some 30 µs and pairs of known ratio again and again, among others in flight,
 with both sides' threads placed in turn:
 
-    one_core   the first threads of both, which launch, on one quiet core, as the referee does
+    chosen     the first threads of both, which launch, on a quiet core that is fast before each
+               block, as the referee does
+    one_core   on the first quiet core
     free       on the quiet cores, wherever the kernel puts them
     own_cores  the first thread of each on a quiet core of its own
 
-A core that is slower than another, because its second thread is busy, would make a constant
-difference with `own_cores`, chance with `free`, and none with `one_core`.  Needs a GPU; prints
-JSON: ratios and their spread, side by side.
+Needs a GPU; prints JSON: ratios and their spread, side by side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import argparse
 import json
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,31 +29,30 @@ from unittest import mock
 from tests.bench.gpu_figures import ratio
 from tests.bench.gpu_fleet import Fleet, small
 from workers.referee.host.cpu_affinity import Cores
+from workers.referee.host.launching_core import LaunchingCore
 
-ONE_CORE = Cores.quiet
-
-Place = Callable[[Cores, list[int]], Any]
-
-
-def _placed(choose: Callable[[list[int], int], set[int]]) -> Place:
-    """Like the referee's, but the first thread of each process on the cores that `choose` names."""
-
-    @contextmanager
-    def quiet(self: Cores, pids: list[int]) -> Iterator[None]:
-        with ONE_CORE(self, pids):
-            for side, pid in enumerate(pids):
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(pid, choose(sorted(self.timed), side))
-            yield
-
-    return quiet
+PLACES = ("chosen", "one_core", "free", "own_cores")
 
 
-PLACES: dict[str, Place] = {
-    "one_core": ONE_CORE,
-    "free": _placed(lambda cores, side: set(cores)),
-    "own_cores": _placed(lambda cores, side: {cores[side]}),
-}
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Launch as `place` says meanwhile."""
+
+    def launch_from(cores: Cores, core: int, pids: list[int]) -> None:
+        for side, pid in enumerate(pids):
+            with suppress(ProcessLookupError):
+                own = sorted(cores.timed)[side]
+                os.sched_setaffinity(pid, {"one_core": {core}, "own_cores": {own}}[place])
+
+    if place == "chosen":
+        yield
+        return
+    replaced = (lambda *_: None) if place == "free" else launch_from
+    with (
+        mock.patch.object(LaunchingCore, "choose"),
+        mock.patch.object(Cores, "launch_from", replaced),
+    ):
+        yield
 
 
 def main() -> None:
@@ -75,8 +74,8 @@ def main() -> None:
     try:
         fleet.run(small(2 * arguments.slots))  # processes of the references
         for turn in range(arguments.rounds):
-            for name in list(PLACES)[:: 1 if turn % 2 == 0 else -1]:
-                with mock.patch.object(Cores, "quiet", PLACES[name]):
+            for name in PLACES[:: 1 if turn % 2 == 0 else -1]:
+                with placed(name):
                     for kind, timings in _evaluated(fleet, arguments.count).items():
                         rows[name].setdefault(kind, []).extend(timings)
                 if arguments.out:

@@ -21,6 +21,7 @@ import socket
 import statistics
 import struct
 import time
+from array import array
 from collections.abc import Callable
 from multiprocessing.context import ForkProcess
 
@@ -39,7 +40,11 @@ def _turn() -> None:
         pass
 
 
-KINDS: dict[str, Callable[[], None]] = {"turning": _turn, "offering": core_waker.spin}
+def _offer() -> None:
+    core_waker.spin(memoryview(array("Q", [0] * (core_waker.RECENT + 1))))
+
+
+KINDS: dict[str, Callable[[], None]] = {"turning": _turn, "offering": _offer}
 
 
 class Side:

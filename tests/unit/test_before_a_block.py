@@ -14,7 +14,8 @@ import torch
 
 from tests.unit.two_sides import TwoSides, here
 from workers.referee.session import call_runner, idle_probe
-from workers.referee.session.call_runner import IDLE_US, RESTING_S, CallRunner
+from workers.referee.session.call_runner import CallRunner
+from workers.referee.session.idle_probe import IDLE_US, RESTING_S
 
 
 class Device(CallRunner):

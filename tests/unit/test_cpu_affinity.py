@@ -104,6 +104,7 @@ def test_launching_threads_share_one_of_the_quiet_cores():
             assert process.stdout is not None
             assert process.stdout.readline() == b"1\n"
             with parts.quiet([process.pid]):
+                parts.launch_from(min(usable), [process.pid])
                 first, second = sorted(
                     int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()
                 )

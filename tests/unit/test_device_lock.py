@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import processor_s
-from workers.referee.host.core_waker import CoreClaim, CoreWaker
+from workers.referee.host.core_waker import FRESH_NS, CoreClaim, CoreWaker
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.host.uncharged_time import UnchargedTime
 from workers.referee.session.deadline import Deadline
@@ -250,3 +250,21 @@ def test_a_core_is_kept_awake_on_demand_only() -> None:
     assert processor_s(pid) >= before + 0.05
     core_waker.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_core_that_is_awake_tells_how_fast_it_is() -> None:
+    core = min(os.sched_getaffinity(0))
+    core_waker = CoreWaker([core])
+    try:
+        assert core_waker.loop_ns() == {}  # it has not run yet
+        deadline = time.monotonic() + 20
+        with core_waker.awake():
+            while not core_waker.loop_ns() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            found = core_waker.loop_ns()
+        assert set(found) == {core}
+        assert 500 < found[core] < 10_000_000
+        time.sleep(2 * FRESH_NS / 1e9)
+        assert core_waker.loop_ns() == {}  # what it did before it was stopped is old
+    finally:
+        core_waker.close()

@@ -46,10 +46,25 @@ class Cores:
         """Processors that must not go idle during timing."""
         return sorted(self.stopwatch | self.timed)
 
+    @property
+    def are_apart(self) -> bool:
+        """True if the timed processes have cores of their own."""
+        return self.timed != self.others
+
     @contextmanager
     def quiet(self, pids: list[int]) -> Iterator[None]:
-        """Run these processes on the quiet cores, and their first threads, which launch, on the
-        same core: only one side runs at a time, and two cores are equally fast only by chance.
+        """Run these processes on the quiet cores."""
+        for pid in pids:
+            _move(pid, self.timed)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                _move(pid, self.others)
+
+    def launch_from(self, core: int, pids: list[int]) -> None:
+        """Bind the first threads of these processes, which launch, to one of the quiet cores: only
+        one side runs at a time, and two cores are equally fast only by chance.
 
         Ratios of a kernel of 30 µs, mostly launch overhead, varied by 7 % in 24
         evaluations; by 16 % with first threads on any quiet core, by 42 % with a core for
@@ -57,14 +72,7 @@ class Cores:
         and 0.8 %; tests/bench/gpu_cores.py).
         """
         for pid in pids:
-            _move(pid, self.timed)
-            if self.timed != self.others:
-                _bind(pid, frozenset({min(self.timed)}))
-        try:
-            yield
-        finally:
-            for pid in pids:
-                _move(pid, self.others)
+            _bind(pid, frozenset({core}))
 
 
 def partition(index: int = 0, gpus: int = 1) -> Cores:

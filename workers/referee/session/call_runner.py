@@ -18,12 +18,13 @@ from workers.protocol import problem_spec
 from workers.protocol.control_channel import Delivering
 from workers.referee.comparison import correctness
 from workers.referee.host.device_lock import DeviceLock
+from workers.referee.host.launching_core import LaunchingCore
 from workers.referee.processes.process_session import FirstCall, Session, synchronize
 from workers.referee.processes.snapshot import differ, rewrite
 from workers.referee.session.batches import Batch, Delivery, Times, Truth, changed
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.draws import Draws
-from workers.referee.session.idle_probe import IdleProbe
+from workers.referee.session.idle_probe import IDLE_US, RESTING_S, IdleProbe
 from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 from workers.referee.session.unchanged_inputs import require_changed
 from workers.referee.session.varying_outputs import compared_with_reference
@@ -57,11 +58,6 @@ APART_S, YIELDS = 40.0, 3
 often it does that.
 """
 
-IDLE_US, RESTING_S = 100.0, 0.005
-"""TURN_US and SETTLING_S before a block, when no process has reason to work: an idle
-device answers in a fifth of that.
-"""
-
 WARMED_NS = 2_000_000
 """Time per call below which a warm-up call precedes each block; launches of longer
 calls do not matter.
@@ -93,6 +89,8 @@ class CallRunner(Draws):
         self.deadline = deadline
         self.stopwatch: StopwatchInterface | None = None
         """The process that measures, during timed calls."""
+        self.core: LaunchingCore | None = None
+        """The core from which both sides launch, while timed on a GPU."""
         self.quickest_s = quickest_s
         """Shortest time of the candidate's calls so far."""
         self.reading_s = 0.0
@@ -207,6 +205,8 @@ class CallRunner(Draws):
 
         Inputs of an earlier call stay in the first slot, unless calls change them.
         """
+        if self.core is not None:
+            self.core.choose()
         if self._seen is None:
             self.hand_over(session)  # the reference's process may have answered others
             return

@@ -17,6 +17,11 @@ a cache full of modified bytes costs the first call of a block 150 µs (H200), w
 belongs to no side's time per call.
 """
 
+IDLE_US, RESTING_S = 100.0, 0.005
+"""Longest time of a tiny request, in microseconds, and longest wait for it, in seconds, before a
+block, when no process has reason to work: an idle device answers in a fifth of that.
+"""
+
 
 class IdleProbe:
     """Requests of the referee's own to a device; none on the CPU."""

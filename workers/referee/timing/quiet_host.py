@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from workers.referee.host.core_waker import CoreWaker
 from workers.referee.host.cpu_affinity import Cores
 from workers.referee.host.health import Health
+from workers.referee.host.launching_core import LaunchingCore
 from workers.referee.session.call_runner import CallRunner
 from workers.sandbox.confined_process import StopwatchInterface
 
@@ -43,6 +44,9 @@ class QuietHost:
             sys.setswitchinterval(SWITCH_S)
             stack.enter_context(self.core_waker.awake())
             if self.cores is not None:
-                sides = (runner.reference, runner.candidate)
-                stack.enter_context(self.cores.quiet([side.process.pid for side in sides]))
+                pids = [side.process.pid for side in (runner.reference, runner.candidate)]
+                stack.enter_context(self.cores.quiet(pids))
+                if self.cores.are_apart:
+                    runner.core = LaunchingCore(self.cores, self.core_waker, pids)
+                    stack.callback(setattr, runner, "core", None)
             yield
