@@ -127,10 +127,6 @@ class Settings:
     (`auto`): as many as its device is worth (`concurrency`).  More than one buys throughput on a
     GPU with wider intervals: the driver's work for one slot is felt by another's clock.
     """
-    steady: bool = False
-    """Worker with a GPU: prepare candidates' processes only while no evaluation is timed.  Speedups
-    repeat better, and there are fewer of them a minute.
-    """
 
     endpoint: str | None = None
     """Worker of models: the endpoint that it calls."""
@@ -184,7 +180,6 @@ class Settings:
             "device_class": str,
             "device_index": int,
             "slots": number_or_auto,
-            "steady": yes_or_no,
             "endpoint": str,
             "calls": int,
             "allow_weak_sandbox": yes_or_no,

@@ -77,15 +77,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
         " a GPU."
     ),
 )
-@click.option(
-    "--steady/--brisk",
-    default=None,
-    help=(
-        "On a GPU: candidates' processes are prepared only while no evaluation is timed, so that"
-        " speedups repeat better, at fewer evaluations a minute; by default ASSAY_STEADY, else"
-        " brisk."
-    ),
-)
 @services.weak_sandbox_option
 @click.pass_obj
 def run(
@@ -93,7 +84,6 @@ def run(
     device_class: str | None,
     index: int | None,
     slots: int | None,
-    steady: bool | None,
 ) -> None:
     """Serve one device in the foreground until SIGTERM or Ctrl-C, which let it finish running jobs.
 
@@ -107,7 +97,6 @@ def run(
         device_class=device_class or found.device_class,
         device_index=found.device_index if index is None else index,
         slots=slots or found.slots,
-        steady=found.steady if steady is None else steady,
     )
     argv = embedded.worker_command(own)
     os.execve(sys.executable, argv, {**os.environ, **embedded.worker_environment(own)})  # noqa: S606 (no shell; signals reach the worker itself)

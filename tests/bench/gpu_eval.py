@@ -180,9 +180,6 @@ def main() -> None:
     parser.add_argument("--device-class", default="h200")
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument(
-        "--steady", action="store_true", help="contexts are made only while no evaluation is timed"
-    )
-    parser.add_argument(
         "--share", type=float, default=1.0, help="of the usual number of evaluations"
     )
     parser.add_argument("--out", type=Path, help="the raw rows, as JSON")
@@ -194,12 +191,11 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     began = time.perf_counter()
-    fleet = Fleet(arguments.device_class, arguments.slots, steady=arguments.steady)
+    fleet = Fleet(arguments.device_class, arguments.slots)
     fleet.end_on_signals()
     report: dict[str, Any] = {
         "environment": fleet.environment,
         "slots": arguments.slots,
-        "steady": arguments.steady,
     }
     report["ready_s"] = time.perf_counter() - began
     report["million_squares_ms"] = 1000 * min(

@@ -135,9 +135,7 @@ class Fleet:
     its own, as in a worker.
     """
 
-    def __init__(
-        self, device_class: str, slots: int, *, steady: bool = False, kept_bytes: int = 0
-    ) -> None:
+    def __init__(self, device_class: str, slots: int, *, kept_bytes: int = 0) -> None:
         torch.set_num_threads(1)
         self.slots = slots
         self.interrupted = False
@@ -150,9 +148,7 @@ class Fleet:
         self._in_flight: set[Cancellation] = set()
         # Benches of several GPUs of one host at a time have cores of their own, as workers have.
         index = int(os.environ.get("CUDA_VISIBLE_DEVICES") or 0)
-        self.host = Resources(
-            device_class, "bench", index, slots=slots, steady=steady, kept_bytes=kept_bytes
-        )
+        self.host = Resources(device_class, "bench", index, slots=slots, kept_bytes=kept_bytes)
         self.environment = asdict(self.host.wait_ready())
 
     def run(self, specs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ def test_its_source_and_its_constructor_run_apart(
     seen: list[tuple[bool, list[int]]] = []
     apart = DeviceLock.apart
 
-    def noted(lock: DeviceLock, process: Any, *, only_if_busy: bool = False) -> Any:
+    def noted(lock: DeviceLock, process: Any, *, paused_after_s: float | None = None) -> Any:
         before = len(process.asked)
-        context = apart(lock, process, only_if_busy=only_if_busy)
+        context = apart(lock, process, paused_after_s=paused_after_s)
 
         class Noted:
             def __enter__(self) -> None:
@@ -35,7 +36,7 @@ def test_its_source_and_its_constructor_run_apart(
 
             def __exit__(self, *error: Any) -> None:
                 context.__exit__(*error)
-                seen.append((only_if_busy, process.asked[before:]))
+                seen.append((paused_after_s == math.inf, process.asked[before:]))
 
         return Noted()
 

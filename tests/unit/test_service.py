@@ -42,7 +42,6 @@ def test_settings_survive_the_environment() -> None:
     [
         ({"ASSAY_LEASE_S": "soon"}, "expected a number, got 'soon'"),
         ({"ASSAY_CALLS": "many"}, "expected a whole number, got 'many'"),
-        ({"ASSAY_STEADY": "maybe"}, "ASSAY_STEADY: expected yes or no .*, got 'maybe'"),
         ({"ASSAY_SLOTS": "all"}, "ASSAY_SLOTS: expected a whole number or auto, got 'all'"),
         ({"ASSAY_TRUSTED_PROXIES": "-1"}, "ASSAY_TRUSTED_PROXIES: expected at least 0, got -1"),
         ({"ASSAY_MAX_ATTEMPTS": "0"}, "ASSAY_MAX_ATTEMPTS: expected at least 1, got 0"),

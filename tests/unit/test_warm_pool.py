@@ -35,8 +35,15 @@ class FakeProcess:
         self.struck = False
         self.is_running = True
         self.paused_s = 0.0
+        self.pauses = 0
 
     def wait_ready(self) -> None:
+        pass
+
+    def pause(self) -> None:
+        self.pauses += 1
+
+    def resume(self) -> None:
         pass
 
     def start_kill(self) -> None:
@@ -275,8 +282,8 @@ def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Pat
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1)
     host: Any = SimpleNamespace(_warm_pool=warm_pool)
+    handle: Any = warm_pool.take()
     with device_lock.exclusive():
-        handle: Any = warm_pool.take()
         Resources.retire(host, handle)
         assert handle.process.struck
         assert not handle.closed
@@ -284,14 +291,30 @@ def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Pat
     warm_pool.close()
 
 
+def test_timers_pause_the_making_of_a_context(
+    ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = threading.Event()
+    monkeypatch.setattr(ward, "warm", lambda: made.wait(LIMIT_S))
+    device_lock = DeviceLock(tmp_path, "test")
+    warm_pool = WarmPool(ward.spawn, device_lock, 1)
+    _until(lambda: bool(ward.raised) and Command.WARM in ward.raised[0].asked)
+    process: Any = ward.raised[0].process
+    with device_lock.exclusive():
+        assert process.pauses == 1
+    made.set()
+    _until(lambda: warm_pool._ready.qsize() == 1)
+    with device_lock.exclusive():
+        assert process.pauses == 1
+    warm_pool.close()
+
+
 def test_waiting_for_a_spare_delays_no_timing(
     ward: Ward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An ablation needs a second process while an evaluation waits to be timed;
-    contexts are made while none is.
-    """
+    """An ablation needs a second process while an evaluation waits to be timed."""
     device_lock = DeviceLock(tmp_path, "test")
-    warm_pool = WarmPool(ward.spawn, device_lock, 1, steady=True)
+    warm_pool = WarmPool(ward.spawn, device_lock, 1)
     _until(lambda: warm_pool._ready.qsize() == 1)
     ward.open.clear()
     warm_pool.take()  # the candidate's; the next cannot be made yet

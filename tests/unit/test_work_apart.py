@@ -1,5 +1,6 @@
 """Work that runs apart from the device's lock: no timer waits for it, and some timers pause it."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -266,7 +267,7 @@ def test_a_load_is_paused_only_if_the_device_does_not_come_to_rest(
     first_call = _all_beside(lock, [calls], over)
 
     def load() -> None:
-        with lock.apart(process, only_if_busy=True):
+        with lock.apart(process, paused_after_s=math.inf):
             going.set()
             over.wait(10)
 

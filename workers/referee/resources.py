@@ -82,21 +82,19 @@ class Resources:
         index: int = 0,
         *,
         slots: int = 1,
-        steady: bool = False,
         kept_bytes: int = 0,
         lock_folder: Path = LOCK_FOLDER,
     ) -> None:
         """Starts the zygotes; `wait_ready` waits until they have imported torch.
 
-        `slots`: evaluations in flight, which share the device's memory.  `steady`: make contexts
-        only while no timing runs (warm_pool.py).  `kept_bytes`: memory of a GPU that other programs
-        keep.  `lock_folder`: folder of the devices' locks, shared by all referees of this host.
+        `slots`: evaluations in flight, which share the device's memory.  `kept_bytes`: memory of a
+        GPU that other programs keep.  `lock_folder`: folder of the devices' locks, shared by all
+        referees of this host.
         """
         self.node = node
         self.index = index
         self.device: Device = open_device(device_class, index, slots, kept_bytes)
         self._slots = slots
-        self._steady = steady
         self._on_gpu = self.device.torch_device.type == "cuda"
         self.device_lock = DeviceLock(lock_folder, f"{device_class}-{index}")
         self.memory_budget = MemoryBudget(
@@ -158,14 +156,12 @@ class Resources:
                 lambda: self._spawn(_CANDIDATE, 0),
                 self.device_lock,
                 self.device.spares,
-                steady=self._steady,
             )
             self._reference_spares = WarmPool(
                 lambda: self._spawn(_REFERENCE, 0),
                 self.device_lock,
                 self.device.reference_spares,
                 last=Command.LOAD_OPERATIONS,
-                steady=self._steady,
             )
         self.environment = self.device.describe(
             self.node, self.index, first.active, first.missing, self.bytes_per_s

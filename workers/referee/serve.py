@@ -1,5 +1,5 @@
 """The referee process of a device: `python -m workers.referee.serve FD DEVICE_CLASS
-NODE INDEX SLOTS STEADY`.
+NODE INDEX SLOTS`.
 
 FD is a connection to a worker with one slot, or a listening socket for workers with several
 (workers/worker/referee_client.py).  A connection carries one job at a time, and each
@@ -58,7 +58,7 @@ DEATHS = (LostZygoteError, ZygoteError, ConnectionError, ProcessLookupError)
 """Errors raised when a process of the referee's own has ended during an evaluation."""
 
 
-def main(fd: int, device_class: str, node: str, index: int, slots: int, *, steady: bool) -> None:
+def main(fd: int, device_class: str, node: str, index: int, slots: int) -> None:
     """Serve until the last connection is closed."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The usual limit of 1024 is enough for a few dozen processes.
@@ -70,9 +70,7 @@ def main(fd: int, device_class: str, node: str, index: int, slots: int, *, stead
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     with ExitStack() as stack:
         try:
-            resources = stack.enter_context(
-                Resources(device_class, node, index, slots=slots, steady=steady)
-            )
+            resources = stack.enter_context(Resources(device_class, node, index, slots=slots))
             greeting = {"environment": asdict(resources.wait_ready()), "pid": os.getpid()}
         except Exception as error:
             # before the answer: the worker ends this process when it has read it
@@ -257,5 +255,4 @@ if __name__ == "__main__":
         sys.argv[3],
         int(sys.argv[4]),
         int(sys.argv[5]),
-        steady=sys.argv[6] == "1",
     )

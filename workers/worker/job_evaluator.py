@@ -77,7 +77,6 @@ class JobEvaluator:
             settings.device_index,
             self._slots,
             allow_weak_sandbox=settings.allow_weak_sandbox,
-            steady=settings.steady,
         )
         self._described = False
 

@@ -133,20 +133,17 @@ class RefereeClient:
         slots: int = 1,
         *,
         allow_weak_sandbox: bool = False,
-        steady: bool = False,
     ) -> None:
         """Starts nothing before the first job, `start` or `launch`.
 
         `slots`: evaluations in flight on the device, each with its own client.
         `allow_weak_sandbox`: serve although a confined process can do forbidden acts, and
-        record that in every evaluation.  `steady`: on a GPU, prepare candidates' processes
-        only while no candidate is timed.
+        record that in every evaluation.
         """
         self._device_class = device_class
         self._node = node
         self._index = index
         self._slots = slots
-        self._steady = steady
         self._allow_weak_sandbox = allow_weak_sandbox
         self._holes: tuple[str, ...] = ()
         self._shares = slots > 1 and device_class != "cpu"
@@ -197,7 +194,6 @@ class RefereeClient:
             self._node,
             self._index,
             self._slots,
-            int(self._steady),
         ]
         command = [sys.executable, "-s", "-P", "-m", "workers.referee.serve", *map(str, arguments)]
         return subprocess.Popen(

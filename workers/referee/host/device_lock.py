@@ -48,7 +48,7 @@ of a second, on the host, while others are timed for a third of all time (small 
 
 
 _LATEST = sys.float_info.max
-"""Time by which everything may be paused that is not paused `only_if_busy`."""
+"""Time by which everything is paused but what timers pause only on a device that does not rest."""
 
 
 class Pausable(Protocol):
@@ -174,13 +174,13 @@ class DeviceLock:
                 self._changed.notify_all()
 
     @contextmanager
-    def apart(self, process: Pausable, *, only_if_busy: bool = False) -> Iterator[None]:
+    def apart(self, process: Pausable, *, paused_after_s: float | None = None) -> Iterator[None]:
         """Run apart: no timer waits for a candidate's first call, which may compile for a minute,
-        and compute.  `only_if_busy`: no timer pauses it unless the device does not come to rest
-        (`pause_all`).
+        and compute.  `paused_after_s`: seconds from which on timers pause it, COMPILING_S by
+        default; infinite: only where the device does not come to rest (`pause_all`).
         """
         with self._changed:
-            gone = self._go(process, math.inf if only_if_busy else COMPILING_S)
+            gone = self._go(process, COMPILING_S if paused_after_s is None else paused_after_s)
         try:
             yield
         finally:

@@ -7,6 +7,7 @@ evaluation of its problem in flight.
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 import time
@@ -159,7 +160,7 @@ class Session:
             with (
                 nullcontext()
                 if device_lock is None
-                else device_lock.apart(self.process, only_if_busy=True)
+                else device_lock.apart(self.process, paused_after_s=math.inf)
             ):
                 self.matching_constants, self.unmatched = self.ask_for_text(
                     Command.ARENA, timeout_s, a=inputs, b=expected, seed=seed, fd=fd

@@ -5,17 +5,19 @@ the operations that describe a problem; either takes most of a second, largely o
 threads prepare one process each; a few of them may make a context at a time.  Killed processes are
 also torn down here, outside the evaluations.
 
-A thread that takes a process must not hold the device's lock.  If contexts are made only while no
-timing runs, the process waits for the timers, and those would wait for the lock's holder.
+Timers pause the making of contexts: of the blocks that meet one, a tenth took twice their time
+(eight evaluations in flight, H200).  Compiling goes on, since it changes no other block's time.
+
+A thread that takes a process must not hold the device's lock: it may wait for seconds.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 
 from workers.protocol.control_channel import Command
 from workers.referee.host.device_lock import DeviceLock
@@ -46,18 +48,12 @@ class WarmPool:
         spares: int,
         *,
         last: Command = Command.COMPILE_FIRST,
-        steady: bool = False,
     ) -> None:
         """Starts preparing at once.
 
         `last`: request after the one for a context.
-
-        `steady`: contexts are made only while no timing runs.  One takes 150 ms with some
-        thirty of them on the device, and every timer waits for it; otherwise a block that meets
-        one is an outlier in its group.
         """
         self._last = last
-        self._steady = steady
         self._spawn = spawn
         self._device_lock = device_lock
         self._ready: queue.Queue[ProcessHandle | Exception] = queue.Queue()
@@ -157,9 +153,9 @@ class WarmPool:
                 continue
             try:
                 handle.process.wait_ready()
-                with self._context, self._device_lock.shared() if self._steady else nullcontext():
+                with self._context, self._device_lock.apart(handle.process, paused_after_s=0.0):
                     handle.ask(Command.WARM, WARM_TIMEOUT_S)
-                with self._device_lock.apart(handle.process, only_if_busy=True):
+                with self._device_lock.apart(handle.process, paused_after_s=math.inf):
                     handle.ask(self._last, WARM_TIMEOUT_S)
                 return handle
             except (*PROCESS_ERRORS, ZygoteError, OSError) as error:

@@ -5,6 +5,7 @@ serve several evaluations, the candidate has a process of its own.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -139,7 +140,7 @@ def load(
     """
     assert reference.arena is not None
     loading_s = deadline.left_s if BACKENDS[job.backend].compiled_on_host else deadline.allow()
-    with device_lock.apart(candidate.process, only_if_busy=True):
+    with device_lock.apart(candidate.process, paused_after_s=math.inf):
         candidate.handle.load_candidate(
             job.candidate, spec, job.entry_point, job.backend, loading_s
         )
