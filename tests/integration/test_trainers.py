@@ -100,6 +100,7 @@ LONG = "".join(chr(0x10000 + 7919 * number % 50_000) for number in range(6_000))
             "expected one that is stored",
         ),
         ({"response": WRONG, "label": {"reference": "r", "backend": "fortran"}}, "unknown backend"),
+        ({"response": WRONG, "label": {"reference": "r", "gpu": "h900"}}, "gpu: expected one of"),
     ],
 )
 def test_bad_hooks_say_what_was_expected(

@@ -1,4 +1,6 @@
-"""BROWSE: device of a KernelGYM task; the protocol knows of one kind only.  Pure."""
+"""BROWSE: device of a request whose protocol knows of one kind only: KernelGYM's tasks, rewards
+of OpenRLHF and slime.  Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ from app.store.devices import Device
 _CUDA = re.compile(r"cuda:(\d{1,2})")
 
 
-def choose(devices: Sequence[Device], preference: str | None) -> tuple[str, str | None]:
-    """(device class, device or None for any of them).  Raises RequestError.
+def choose(
+    devices: Sequence[Device], preference: str | None, name: str = "device_preference"
+) -> tuple[str, str | None]:
+    """(device class, device or None for any of them).  Raises RequestError about `name`.
 
     Without a preference: the kind of GPU of which most are online, else of which most were
     ever there, else the CPU. A preference is `h200`, `<node>.<index>`, or `cuda:<index>`: the
@@ -36,7 +40,7 @@ def choose(devices: Sequence[Device], preference: str | None) -> tuple[str, str 
         ", ".join(device.device for device in devices if device.device_class != "cpu") or "none yet"
     )
     raise RequestError(
-        f"device_preference: expected one of {', '.join(routing.DEVICE_CLASSES)}, cuda:<index> of"
+        f"{name}: expected one of {', '.join(routing.DEVICE_CLASSES)}, cuda:<index> of"
         f" an online GPU, or a known device ({known}), got {preference!r}"
     )
 

@@ -167,7 +167,7 @@ def _rollouts(
     options, found = _options(), []
     for answer, prompt, label in zip(answers, prompts, labels, strict=True):
         device_class, device = device_choice.choose(
-            listed, label.gpu or request_context.argument("gpu") or None
+            listed, label.gpu or request_context.argument("gpu") or None, "gpu"
         )
         place = label.place.or_else(told)
         found.append(
