@@ -102,7 +102,8 @@ EXACT = lines(
 
 
 @pytest.fixture(autouse=True)
-def _here() -> Iterator[None]:
+def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(probe, "SECONDS", 60.0)  # other tests are running
     with here():
         yield
 
@@ -122,12 +123,9 @@ def looked_at(
     sides = TwoSides(
         folder, source(problem, "Model", before, rows), source(candidate, rows=rows), slots
     )
-    lock = SimpleNamespace(shared=nullcontext)
-    found = probe.check(
-        cast(
-            "Any", SimpleNamespace(runner=sides.runner, resources=SimpleNamespace(device_lock=lock))
-        )
-    )
+    resources = SimpleNamespace(device_lock=SimpleNamespace(shared=nullcontext))
+    context = SimpleNamespace(runner=sides.runner, resources=resources, spec=sides.spec)
+    found = probe.check(cast("Any", context))
     assert not sides.runner.failed
     return found
 
@@ -258,3 +256,22 @@ def test_a_share_of_few_elements_or_of_the_reference_is_none() -> None:
     assert not probe._is_found(sums._replace(elements=9))
     assert not probe._is_found(sums._replace(error_squares=100.0))
     assert not probe._is_found(sums._replace(error=10.0, predicted=9.5))
+
+
+def test_memory_that_was_taken_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[object] = []
+    monkeypatch.setattr(probe, "give_back", lambda reference, _: given_back.append(reference))
+    looked_at(tmp_path, *NARROW["weights in half"])
+    assert not given_back
+    monkeypatch.setattr(probe, "LARGE_BYTES", 1 << 10)
+    (tmp_path / "again").mkdir()
+    looked_at(tmp_path / "again", *NARROW["weights in half"])
+    assert given_back
+
+
+def test_a_problem_without_such_products_is_answered_at_once(tmp_path: Path) -> None:
+    sides = TwoSides(tmp_path, source(SUM, "Model"), source(SUM))
+    session = SimpleNamespace(spec=sides.spec)  # nothing is computed
+    assert narrow_products.sums(cast("Any", session), 0, 0, 1, frozenset()) == ([], frozenset())

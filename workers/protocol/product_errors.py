@@ -52,7 +52,8 @@ PREDICTIONS = (
 """In the order in which sums are sent; those of predictions that are not wanted are zero."""
 
 ALL = (1 << len(PREDICTIONS)) - 1
-"""Bit mask of all predictions."""
+FEW = sum(1 << bit for bit, each in enumerate(PREDICTIONS) if each.parts == "both")
+"""Bit masks of all predictions, and of those for problems of which each takes long."""
 
 MOST_OUTPUTS = 6
 """Most outputs that are looked at: their sums are sent as text."""

@@ -25,6 +25,7 @@ from workers.protocol.product_errors import PREDICTIONS, Sums
 from workers.referee.session.batches import Delivery
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.questions import PredictedErrors
+from workers.referee.session.reference_side import give_back
 
 SHARE = 0.25
 """Least share of the predicted errors in an answer's: if the products of one layer in two have one
@@ -53,10 +54,13 @@ FEW, FEWEST, MOST = 4, 8, 1 << 22
 correlation does, and both say enough.
 """
 
-CALLS, AT_ONCE, SECONDS = 96, 12, 6.0
+CALLS, AT_ONCE, SECONDS = 96, 12, 10.0
 """Most calls, most of them in a row, and processor seconds of the reference after which no further
 ones are made.
 """
+
+LARGE_BYTES = 1 << 30
+"""Memory for expected outputs from which on the reference gives back what it took."""
 
 
 @dataclass(kw_only=True)
@@ -98,7 +102,18 @@ def check(context: EvaluationContext) -> NarrowProducts | None:
     """Make further calls, verify them, and look at their errors.  None if the reference's process
     cannot predict any, or a comparison shows them.  Wrong calls are recorded like others.
     """
-    tally, wanted, seen = _Tally(), product_errors.ALL, list[Delivery]()
+    try:
+        return _checked(context)
+    finally:
+        if context.spec.twin_bytes + context.spec.peaks.truth_bytes > LARGE_BYTES:
+            # Narrow factors took memory that nothing has reserved.
+            runner = context.runner
+            give_back(runner.reference, runner.device_lock.uncharged)
+
+
+def _checked(context: EvaluationContext) -> NarrowProducts | None:
+    runner, tally, seen = context.runner, _Tally(), list[Delivery]()
+    wanted = product_errors.FEW if runner.are_costly else product_errors.ALL
     while wanted and tally.calls < CALLS and tally.busy_s < SECONDS:
         deliveries = _calls(context, 1 if not seen else AT_ONCE)
         if not deliveries:
@@ -183,8 +198,7 @@ def share(sums: Sums) -> float:
 
 def own_share(sums: Sums) -> float:
     """The same of the reference's own answer."""
-    varying = _varying(sums)
-    return varying.own_predicted / varying.predicted_squares if _is_predicted(sums) else 0.0
+    return share(_of_reference(sums))
 
 
 def significance(sums: Sums) -> float:
@@ -195,6 +209,13 @@ def significance(sums: Sums) -> float:
         return 0.0
     correlation = max(-LARGEST, min(LARGEST, varying.error_predicted / size))
     return math.atanh(correlation) * math.sqrt(sums.elements - 3)
+
+
+def _of_reference(sums: Sums) -> Sums:
+    """The sums with the errors of the reference's own answer in place of the candidate's."""
+    return sums._replace(
+        error=sums.own, error_squares=sums.own_squares, error_predicted=sums.own_predicted
+    )
 
 
 LARGEST = 1 - 1e-9
@@ -215,10 +236,8 @@ def _varying(sums: Sums) -> Sums:
     n = max(1.0, sums.elements)
     return sums._replace(
         error_squares=sums.error_squares - sums.error**2 / n,
-        own_squares=sums.own_squares - sums.own**2 / n,
         predicted_squares=sums.predicted_squares - sums.predicted**2 / n,
         error_predicted=sums.error_predicted - sums.error * sums.predicted / n,
-        own_predicted=sums.own_predicted - sums.own * sums.predicted / n,
     )
 
 
@@ -240,6 +259,8 @@ def _may_be_found(sums: Sums) -> bool:
         return False  # they are too small to hold the share
     if sums.elements <= FEWEST:
         return True
+    if own_share(sums) >= SHARE and significance(_of_reference(sums)) >= SIGNIFICANT:
+        return False  # the reference itself has narrow factors
     unexplained = varying.error_squares - share(sums) ** 2 * varying.predicted_squares
     deviation = math.sqrt(max(0.0, unexplained) / varying.predicted_squares / (sums.elements - 2))
     return share(sums) + CERTAIN * deviation >= SHARE

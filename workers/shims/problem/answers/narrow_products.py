@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.dispatch_mode import TimeLimit, Watching
 from workers.protocol import layout
+from workers.protocol.precision_flags import Numerics
 from workers.protocol.product_errors import (
     HALF,
     MOST_OUTPUTS,
@@ -86,15 +87,13 @@ class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
         """
         super().__init__()
         self._narrow, self._parts, self._chosen = narrow, parts, chosen
-        allowed = session.spec.numerics
-        self._multiplies = allowed["matmul"] != "tf32"
-        self._convolves = allowed["convolution"] != "tf32"
+        self._numerics = session.spec.numerics
         self.work: list[int] = []
         """FLOPs of each product."""
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
         """The operation's result, of narrow parts if it is a chosen product."""
-        factors = self._factors(func) if called == torch.float32 else ()
+        factors = _factors(func, self._numerics) if called == torch.float32 else ()
         if not factors:
             return super().compute(func, called, args, kwargs)
         number = len(self.work)
@@ -119,15 +118,19 @@ class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
         found._nominal = true_answer.nominal(value)  # type: ignore[attr-defined]
         return found
 
-    def _factors(self, func: Any) -> tuple[int, ...]:
-        """Places of a product's factors among its arguments; none of a product that the problem
-        allows to be in TF32, nor of another operation.
-        """
-        name = func._schema.name.removesuffix("_")
-        if name.startswith(ATTENTION):
-            return (0, 1, 2) if self._multiplies else ()
-        allowed = self._convolves if "convolution" in name else self._multiplies
-        return FACTORS.get(name, ()) if allowed else ()
+
+class _Products(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that looks for products that can be narrow, in a call of the reference."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._numerics = session.spec.numerics
+        self.seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        factors = _factors(func, self._numerics)
+        self.seen |= bool(factors) and args[factors[0]].dtype == torch.float32
+        return func(*args, **(kwargs or {}))
 
 
 class _Question(NamedTuple):
@@ -135,6 +138,12 @@ class _Question(NamedTuple):
 
     session: Session
     inputs: list[Any]
+
+    def own_answer(self) -> tuple[list[torch.Tensor], bool]:
+        """The reference's own answer, and whether it has products that can be narrow."""
+        with TimeLimit(LIMIT_S), _Products(self.session) as products:
+            found = call(self.session.model, self.inputs)
+        return list(layout.values(found)), products.seen
 
     def answer(
         self,
@@ -158,6 +167,8 @@ def sums(
     None if nothing can be predicted for this problem.  `control`: 0, or the number of a control;
     `wanted`: bit mask of predictions, zeros stand for the others.
     """
+    if known is not None and not known:
+        return [], known
     spec, streamed = session.spec, session.arena is not None and session.arena.slots.streamed
     lacks_truth = spec.truth not in (Truth.FP64, Truth.WIDENED) or session.twin is None
     if lacks_truth or spec.mutated_inputs or (streamed and spec.piece_rows is None):
@@ -171,9 +182,11 @@ def sums(
         inputs = pieces.cut(inputs, spec.piece_rows, start)
         got = pieces.rows_of(got, spec.piece_rows, start)
     asked = _Question(session, inputs)
-    truth, work = asked.answer(_as_it_is, chosen=())
-    own = list(layout.values(call(session.model, inputs)))
     at = [i for i, each in enumerate(got) if each.dtype == torch.float32 and each.numel()]
+    own, has_products = asked.own_answer()
+    if not (at and has_products):
+        return [], frozenset()
+    truth, work = asked.answer(_as_it_is, chosen=())
     chosen = _hidden(asked, truth, own, at, work) if known is None else known
     if not chosen:
         return [], frozenset()
@@ -198,8 +211,6 @@ def _hidden(
     work: list[int],
 ) -> frozenset[int]:
     """Products in which narrow factors do not show in a comparison.  `at`: outputs that count."""
-    if not work or not at:
-        return frozenset()
     spread = asked.session.spec.spread
     allowed = {}
     for index in at:
@@ -281,6 +292,17 @@ def _neighbours(wide: torch.Tensor, to: Format) -> tuple[torch.Tensor, torch.Ten
     half = (1 << (dropped - 1)) - 1 + (bits >> dropped & 1)
     near = (bits + half & (-1 << dropped)).view(torch.float64)
     return near, 2 * wide - near
+
+
+def _factors(func: Any, numerics: Numerics) -> tuple[int, ...]:
+    """Places of a product's factors among its arguments; none of a product that the problem allows
+    to be in TF32, nor of another operation.
+    """
+    name = func._schema.name.removesuffix("_")
+    place = "convolution" if "convolution" in name else "matmul"
+    if numerics[place] == "tf32":
+        return ()
+    return (0, 1, 2) if name.startswith(ATTENTION) else FACTORS.get(name, ())
 
 
 def _part(at: int, factors: Sequence[int]) -> int:
