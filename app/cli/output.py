@@ -1,5 +1,5 @@
-"""Results on a terminal.  Text of candidates and models is shown harmless: no control character
-reaches the terminal, and no bracket is taken for markup.
+"""Text, tables and JSON on a terminal.  Text of candidates and models is shown harmless: no control
+character reaches the terminal, and no bracket is taken for markup.
 """
 
 from __future__ import annotations

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import reward
-from app.store.tables import attempts, evaluations
+from app.store import attempt_lines
+from app.store.tables import attempts, evaluations, nodes
 
 MOST_TURNS = 2_000
 """Turns of one run that are read: some steps of a trainer.  The figures name the
@@ -26,7 +28,10 @@ class Sample:
 
     trajectory_id: UUID
     problem_id: UUID
-    turn_index: int
+    line: str
+    """Key of its line (app.store.attempt_lines)."""
+    step: int
+    """Position in the line, from 0."""
     result: Mapping[str, object]
     """Keys of a result (app.domain.result) that rewards read."""
 
@@ -35,7 +40,7 @@ def latest(
     connection: sa.Connection, run_id: UUID, limit: int = MOST_TURNS
 ) -> tuple[list[Sample], bool]:
     """Turns of the latest trajectories of a run, and whether there are more.  A
-    trajectory is whole or left out.
+    line of attempts is whole or left out.
 
     An answer without code is a failure; a turn that no device could evaluate is read
     too, and has no reward.
@@ -47,18 +52,11 @@ def latest(
         .limit(limit + 1)
         .subquery()
     )
-    query = (
-        sa.select(newest, *(evaluations.c[name] for name in _MEASURED))
-        .select_from(
-            newest.outerjoin(evaluations, evaluations.c.evaluation_id == newest.c.evaluation_id)
-        )
-        .order_by(newest.c.trajectory_id.desc(), newest.c.turn_index)
-    )
-    found = [_sample(row) for row in connection.execute(query).mappings()]
+    found = [_sample(row) for row in connection.execute(_with_lines(newest)).mappings()]
     if len(found) <= limit:
         return found, False
-    cut = found[-1].trajectory_id
-    whole = [sample for sample in found if sample.trajectory_id != cut]
+    begun = {sample.line for sample in found if sample.step == 0} - {found[-1].line}
+    whole = [sample for sample in found if sample.line in begun]
     return whole or found[:limit], True
 
 
@@ -68,20 +66,30 @@ def of_trajectories(
     """Trajectory → its turns that are evaluated or have no code, in order; none for
     one without such turns.
     """
-    query = (
-        sa.select(attempts, *(evaluations.c[name] for name in _MEASURED))
-        .select_from(
-            attempts.outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
-        )
-        .where(
-            attempts.c.trajectory_id == sa.any_(sa.literal(list(trajectory_ids), ARRAY(sa.Uuid)))
-        )
-        .order_by(attempts.c.trajectory_id, attempts.c.turn_index)
-    )
+    these = sa.any_(sa.literal(list(trajectory_ids), ARRAY(sa.Uuid)))
+    wanted = sa.select(attempts).where(attempts.c.trajectory_id == these).subquery()
     found: dict[UUID, list[Sample]] = {}
-    for row in connection.execute(query).mappings():
+    for row in connection.execute(_with_lines(wanted)).mappings():
         found.setdefault(row["trajectory_id"], []).append(_sample(row))
     return found
+
+
+def _with_lines(wanted: sa.Subquery) -> sa.Select[Any]:
+    """These attempts with their measurements and their places in lines, the newest trajectories
+    first, each in the order of its turns.
+    """
+    measured = wanted.outerjoin(evaluations, evaluations.c.evaluation_id == wanted.c.evaluation_id)
+    own = sa.cast(wanted.c.trajectory_id, sa.Text)
+    return (
+        sa.select(
+            wanted,
+            *(evaluations.c[name] for name in _MEASURED),
+            sa.func.coalesce(attempt_lines.SAMPLE, own).label("line"),
+            sa.func.coalesce(nodes.c.turn, wanted.c.turn_index).label("step"),
+        )
+        .select_from(attempt_lines.joined(measured, wanted.c.run_id, wanted.c.turn_id))
+        .order_by(wanted.c.trajectory_id.desc(), wanted.c.turn_index)
+    )
 
 
 def _sample(row: sa.RowMapping) -> Sample:
@@ -89,7 +97,8 @@ def _sample(row: sa.RowMapping) -> Sample:
     return Sample(
         trajectory_id=row["trajectory_id"],
         problem_id=row["problem_id"],
-        turn_index=row["turn_index"],
+        line=row["line"],
+        step=row["step"],
         result=(
             reward.WITHOUT_CODE
             if row["evaluation_id"] is None

@@ -36,7 +36,9 @@ class Mean:
 
 @dataclass(frozen=True, kw_only=True)
 class Rewards:
-    """Rewards of one run by one function."""
+    """Rewards of one run by one function.  A trajectory is a line of attempts here
+    (app.store.attempt_lines): a collection's sample, whatever its prompts show.
+    """
 
     turn: Mean
     trajectory: Mean
@@ -78,12 +80,10 @@ def compute(samples: Sequence[Sample], more: bool, name: str) -> Rewards:
     """The figures from scratch."""
     scored = [(sample, reward.parts(name, sample.result)) for sample in samples]
     values = [(sample, sum(parts.values())) for sample, parts in scored if parts is not None]
-    trajectories: defaultdict[tuple[UUID, UUID], list[float | None]] = defaultdict(list)
-    for sample, parts in scored:
-        trajectories[sample.problem_id, sample.trajectory_id].append(
-            None if parts is None else sum(parts.values())
-        )
-    whole = [(problem, each) for (problem, _), each in trajectories.items()]
+    lines: defaultdict[tuple[UUID, str], list[float | None]] = defaultdict(list)
+    for sample, parts in sorted(scored, key=lambda each: each[0].step):
+        lines[sample.problem_id, sample.line].append(None if parts is None else sum(parts.values()))
+    whole = [(problem, each) for (problem, _), each in lines.items()]
     return Rewards(
         turn=mean([(sample.problem_id, value) for sample, value in values]),
         trajectory=mean([(problem, credit.returns_to_go(each)[0]) for problem, each in whole]),
@@ -98,14 +98,10 @@ def compute(samples: Sequence[Sample], more: bool, name: str) -> Rewards:
             (
                 turn,
                 mean(
-                    [
-                        (sample.problem_id, value)
-                        for sample, value in values
-                        if sample.turn_index == turn
-                    ]
+                    [(sample.problem_id, value) for sample, value in values if sample.step == turn]
                 ),
             )
-            for turn in sorted({sample.turn_index for sample, _ in values})[:TURNS]
+            for turn in sorted({sample.step for sample, _ in values})[:TURNS]
         ),
         parts=_parts([parts for _, parts in scored if parts is not None]),
         turns=len(samples),

@@ -12,12 +12,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 from celery import Celery
 
 from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.domain.selection import Turns
 from app.settings import Settings
+from app.store import reward_samples, tables
 from app.store.database import Database
+from app.web import reward_figures
 from tests.integration import exported
 from tests.integration.cli import assay
 from tests.integration.collecting import CODE, Site, said, specification
@@ -93,3 +96,18 @@ def test_turns_are_chosen_by_the_returns_of_their_sample(
     chosen = {"turns": Turns.RETURN_TO_GO, "min_return": 1.5 * score, "similarity": "none"}
     exported.make(database, tmp_path / "sft", "", "trl_sft", **chosen)
     assert len(exported.rows_in(tmp_path / "sft")) == 2
+
+
+def test_rewards_of_a_run_are_of_its_samples(play: Play, database: Database) -> None:
+    play({5})
+    with database.begin() as connection:
+        run_id = connection.scalars(sa.select(tables.runs.c.run_id)).one()
+        samples, more = reward_samples.latest(connection, run_id)
+        few, cut = reward_samples.latest(connection, run_id, limit=5)
+    figures = reward_figures.compute(samples, more, "dr_kernel_pr")
+    assert (figures.trajectory.of, figures.best.of, figures.last.of) == (2, 2, 2)
+    assert figures.trajectory.value == figures.best.value == figures.last.value
+    assert [(turn, mean.of) for turn, mean in figures.by_turn] == [(0, 2), (1, 2), (2, 2)]
+    assert cut
+    assert len(few) == 3  # one sample whole; of the other one not all was read
+    assert len({one.line for one in few}) == 1
