@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.domain import problem_family, syntax_tree, tokenizer
+from app.domain import problem_family, source_tokens, syntax_tree
 from app.domain.source_text import display
 
 GRAM = 13
@@ -99,7 +99,7 @@ class Index:
 
     def text(self, text: str) -> Match | None:
         """The held-out class that a text quotes, if it quotes one."""
-        return self._quoted(tokenizer.words(text), TEXT_SHARE) if self._owners else None
+        return self._quoted(source_tokens.words(text), TEXT_SHARE) if self._owners else None
 
     def _quoted(self, words: Sequence[str], share: float) -> Match | None:
         shared: dict[int, int] = {}
@@ -129,8 +129,8 @@ def _model_words(reference: bytes, entry_point: str) -> list[str]:
         with warnings.catch_warnings(action="ignore"):
             tree = syntax_tree.parse(reference)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return tokenizer.words(text)
+        return source_tokens.words(text)
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == entry_point:
-            return tokenizer.words(ast.get_source_segment(text, node) or text)
-    return tokenizer.words(text)
+            return source_tokens.words(ast.get_source_segment(text, node) or text)
+    return source_tokens.words(text)

@@ -27,10 +27,10 @@ from enum import StrEnum
 from itertools import chain, repeat
 from typing import NamedTuple
 
-from app.domain import tokenizer
+from app.domain import source_tokens
 
 VERSION = 2
-"""Changes with everything here and in `app.domain.tokenizer` that changes a fingerprint."""
+"""Changes with everything here and in `app.domain.source_tokens` that changes a fingerprint."""
 
 SHINGLE = 5
 """Tokens of a shingle."""
@@ -77,10 +77,10 @@ class Fingerprint:
 
 def fingerprint(source: str) -> Fingerprint:
     """The fingerprint of a solution's source."""
-    found = tokenizer.tokens(source)
-    names = tokenizer.renamed(found)
+    found = source_tokens.tokens(source)
+    names = source_tokens.renamed(found)
     return Fingerprint(
-        normalised=_digest(tokenizer.normalised(found)),
+        normalised=_digest(source_tokens.normalised(found)),
         renamed=_digest("\x1f".join(names)),
         signature=signature(names),
     )
@@ -94,8 +94,8 @@ class _Hashes(dict[str, tuple[int, ...]]):
             word.encode("utf-8", "surrogatepass"), digest_size=4 * SHINGLE
         ).digest()
         found = tuple(number >> (32 - HASH_BITS) for number in _NUMBERS.unpack(digest))
-        if len(word) <= tokenizer.SHORT:
-            if len(self) >= tokenizer.KNOWN:
+        if len(word) <= source_tokens.SHORT:
+            if len(self) >= source_tokens.KNOWN:
                 self.clear()
             self[word] = found
         return found

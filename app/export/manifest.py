@@ -1,5 +1,5 @@
-"""EXPORT: the manifest: content of a dataset, attempts dropped at each stage, and
-the hashes that prove it.
+"""EXPORT: the manifest as a record, written and read: content of a dataset, attempts dropped at
+each stage, and the hashes that prove it.  `manifest_contents` fills one.
 """
 
 from __future__ import annotations

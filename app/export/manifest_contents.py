@@ -1,4 +1,6 @@
-"""EXPORT: the manifest of a dataset: its funnel, counts and files of decisions."""
+"""EXPORT: the manifest of a dataset in the making, filled from its selection, with the files of
+decisions that it names.
+"""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _ends(judged: sa.Subquery, as_of: datetime) -> dict[str, sa.ColumnElement[An
         last_turn.scalar_subquery(),
         attempt_lines.SAMPLE,
         nodes.c.turn,
-        last_step.scalar_subquery(),
+        sa.case((nodes.c.rollout_id.is_not(None), last_step.scalar_subquery())),
     )
     return dict(zip(_ENDS, columns, strict=True))
 

@@ -1,4 +1,6 @@
-"""BROWSE: numbers with their units, for people.  Rounded here and nowhere else."""
+"""BROWSE: numbers with their units, for people: those of pages are rounded here, and by
+app.domain.quantities where a terminal shows the same.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_rows_of_rewards_have_the_same_returns(
 def test_turns_are_chosen_by_the_returns_of_their_sample(
     play: Play, database: Database, tmp_path: Path
 ) -> None:
-    """Of three right answers, the first one alone earns 1 + 0.4 + 0.16 of one."""
+    """The first of three right answers alone earns 1 + 0.4 + 0.16 of one."""
     play(range(6))
     exported.make(database, tmp_path / "rewards", "", "rewards")
     (score,) = {row["kevin_score"] for row in exported.rows_in(tmp_path / "rewards")}

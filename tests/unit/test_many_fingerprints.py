@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from app.domain import near_duplicates, tokenizer
+from app.domain import near_duplicates, source_tokens
 from app.export import text_facts
 
 SOURCES = [f"class ModelNew:\n    number = {number}\n" for number in range(12)]
@@ -40,8 +40,8 @@ def test_what_is_remembered_of_tokens_changes_no_fingerprint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     remembered = list(map(near_duplicates.fingerprint, SOURCES))
-    monkeypatch.setattr(tokenizer, "KNOWN", 3)
-    for known in (tokenizer._known, near_duplicates._hashes):
+    monkeypatch.setattr(source_tokens, "KNOWN", 3)
+    for known in (source_tokens._known, near_duplicates._hashes):
         known.clear()
     assert list(map(near_duplicates.fingerprint, SOURCES)) == remembered
 

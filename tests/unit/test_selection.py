@@ -19,7 +19,7 @@ from app.domain import (
     near_duplicates,
     profiling_rejection,
     sampling,
-    tokenizer,
+    source_tokens,
 )
 from app.domain.attempt import Attempt
 from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
@@ -313,7 +313,7 @@ def test_indentation_is_meaning() -> None:
 @given(st.text(max_size=300))
 def test_no_text_is_too_odd_to_be_read(text: str) -> None:
     assert len(fingerprint(text).signature) == 4 * near_duplicates.BINS
-    assert isinstance(tokenizer.words(text), list)
+    assert isinstance(source_tokens.words(text), list)
     assert code_extraction.check(text, "class ModelNew: pass", "Model") != ""
 
 
