@@ -41,7 +41,7 @@ from app.store.collection.trees import Due
 from app.store.database import Connection, Database
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-"""Before a failed call is tried again, in seconds: doubled each time, and drawn, so
+"""Pauses before a failed call is tried again, in seconds: doubled each time, and drawn, so
 that many do not come at once.
 """
 AWAY_S = 3600.0
@@ -57,9 +57,9 @@ with the longest pauses.  A server may refuse one call for ever and answer all o
 is refused to all of them alike.
 """
 EVER_S = 1e9
-"""Longer ago than any collection began."""
+"""Seconds since a moment before any collection began."""
 NO_ROOM_S = 1.0
-"""Before an attempt asks again for which others hold the rest of a budget."""
+"""Pause before an attempt asks again for which others hold the rest of a budget."""
 
 _log = logging.getLogger(__name__)
 
