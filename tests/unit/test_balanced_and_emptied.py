@@ -50,6 +50,11 @@ def test_inputs_of_both_signs_stay() -> None:
     assert not _planned(torch.matmul, torch.randn(8, 16), torch.randn(16, 8)).balanced
 
 
+def _scaled(x: torch.Tensor, least: float = 0.0) -> torch.Tensor:
+    """Rows divided by their largest values, which are at least `least`."""
+    return x / x.abs().amax(1, keepdim=True).clamp(min=least)
+
+
 @pytest.mark.parametrize(
     ("model", "emptied"),
     [
@@ -59,6 +64,9 @@ def test_inputs_of_both_signs_stay() -> None:
         (lambda a, b: functional.cosine_similarity(a, b), {0, 1}),
         (lambda a, b: a / 3.0 + b, set()),
         (lambda a, b: a.log1p() + b.log(), {0}),
+        (lambda a, b: (_scaled(a).to(torch.float8_e4m3fn), b / a), {1}),
+        (lambda a, b: (_scaled(a).to(torch.int8), b.log1p()), {1}),
+        (lambda a, b: (_scaled(a, 1e-9).to(torch.int8), b.log1p()), {0, 1}),
     ],
 )
 def test_rows_are_zeros_where_the_reference_divides_and_stays_finite(

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
+from workers.protocol.roundoff import computable
 from workers.shims.problem.inputs import input_domain, local_changes, redrawn_inputs
 
 SCATTERED = 1 / 256
@@ -220,6 +221,11 @@ def is_float(x: Any) -> bool:
     return (
         isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 0
     )
+
+
+def is_finite(x: Any) -> bool:
+    """Test for a value without NaN and infinity, floats of one byte included."""
+    return not isinstance(x, torch.Tensor) or bool(computable(x).isfinite().all())
 
 
 def has_one_sign(x: Any) -> bool:

@@ -371,9 +371,8 @@ def _reaches(model: Any, inputs: list[Any], is_better: Callable[[Limits], bool])
         now, answer = _missed(model, copy.deepcopy(inputs))
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
-    return is_better(now) and all(
-        bool(x.isfinite().all()) for x in layout.values(answer) if input_changes.is_float(x)
-    )
+    is_defined = all(map(input_changes.is_finite, layout.values(answer))) and not now.invents
+    return is_defined and is_better(now)
 
 
 def _named(

@@ -28,6 +28,7 @@ from typing import Any
 import torch
 
 from workers.backends.support.dispatch_mode import Watching
+from workers.protocol.roundoff import computable
 from workers.shims.problem.inputs import input_domain
 from workers.shims.problem.observers import (
     divisions,
@@ -74,6 +75,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """True if values beyond the inputs' bounds may be an error: one is made an
         index, or is a probability.
         """
+        self.invents = False
+        """True if NaN or infinity was made an integer, of which the conversion tells no value."""
         self.one_sided = 0
         """Operators that treat both signs differently, on values of one sign."""
         self.shallow = 0
@@ -168,9 +171,9 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         found = func(*args, **kwargs)
         self.integers.note(name, args, kwargs, found)
         self._shifts.note(name, args, found)
-        self.needs_range |= name in limited_operators.INTO_RANGE or (
-            name in limited_operators.INTO_INTEGERS and _is_index_of(found, args)
-        )
+        is_index = name in limited_operators.INTO_INTEGERS and _is_index_of(found, args)
+        self.needs_range |= name in limited_operators.INTO_RANGE or is_index
+        self.invents |= is_index and not bool(computable(_source(args)).isfinite().all())
         self.shallow += extremes.are_shallow(name, args[0] if args else None, found)
         self.computes_elements |= (
             name in limited_operators.FUNCTIONS and args[0].shape in self._bounded
@@ -280,11 +283,16 @@ def _norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
 
 def _is_index_of(found: Any, args: Any) -> bool:
     """Test whether integers were made from floating-point numbers."""
-    given = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
     to_integers = isinstance(found, torch.Tensor) and not (
         found.is_floating_point() or found.is_complex()
     )
-    return to_integers and found.dtype != torch.bool and bool(given.is_floating_point())
+    return to_integers and found.dtype != torch.bool and _source(args).is_floating_point()
+
+
+def _source(args: Any) -> torch.Tensor:
+    """The tensor that a conversion reads."""
+    source: torch.Tensor = args[-1] if isinstance(args[-1], torch.Tensor) else args[0]
+    return source
 
 
 def _may_hold(dtype: torch.dtype, value: float) -> bool:
