@@ -2,7 +2,9 @@
 without large numbers, a maximum of positive ones, integers of one sign.
 """
 
+import functools
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -297,3 +299,68 @@ def test_a_flag_that_is_always_set_is_drawn_anew() -> None:
     _, flag = planned_inputs.applied(Variant.REDRAWN, plan, [_normal(), torch.tensor(True)])
     assert flag.shape == ()
     assert not flag
+
+
+def _positive() -> torch.Tensor:
+    return torch.rand(64, 32)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.linalg.vector_norm(x, ord=1, dim=1),
+        lambda x: functional.pairwise_distance(x, torch.zeros(()), p=3, eps=0),
+        lambda x: torch.linalg.vector_norm(x, ord=math.inf, dim=1),
+        lambda x: torch.atan2(torch.ones(()), x),
+        lambda x: torch.copysign(torch.ones(()), x),
+        torch.round,
+        lambda x: torch.histc(x, 16, 0.0, 1.0),
+    ],
+)
+def test_some_numbers_of_one_sign_are_negated_where_an_operator_distinguishes_them(
+    model: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    plan = _plan(model, _positive)
+    assert plan.signed == {0}
+    (x,) = planned_inputs.applied(Variant.SIGNED, plan, [_positive()])
+    assert float(x.amin()) < 0 < float(x.amax())
+
+
+def test_norms_of_even_order_have_no_sign() -> None:
+    for order in (2, 4):
+        model = functools.partial(torch.linalg.vector_norm, ord=order, dim=1)
+        assert not _plan(model, _positive).signed
+
+
+def test_some_numbers_lie_beyond_the_range_of_a_histogram() -> None:
+    plan = _plan(lambda x: torch.histc(x, 16, 0.0, 1.0), _positive)
+    (x,) = planned_inputs.applied(Variant.REACHING, plan, [_positive()])
+    assert 0.2 < float((x > 1).double().mean()) < 0.8
+    assert _plan(lambda x: torch.histc(x, 16), _positive) == Plan()
+
+
+def test_some_indices_are_those_that_a_bag_leaves_out() -> None:
+    def draw() -> torch.Tensor:
+        return torch.randint(1, 32, (16, 4))
+
+    def bags(at: torch.Tensor, table: torch.Tensor, padding: int | None) -> torch.Tensor:
+        return functional.embedding_bag(at, table, mode="mean", padding_idx=padding)
+
+    for padding, named in ((0, ((0, 0.0),)), (None, ())):
+        plan = _plan(functools.partial(bags, padding=padding), draw, lambda: torch.randn(32, 8))
+        assert plan.named == named
+
+
+def test_whole_numbers_of_floats_lie_on_both_sides_of_a_limit() -> None:
+    def counts() -> torch.Tensor:
+        return torch.randint(2, 9, (64,)).float()
+
+    assert _plan(lambda n: 1 / n.clamp(min=1), counts).named == ((0, 0),)
+    assert _plan(lambda n: torch.where(n <= 1, n, n.log()), counts).named == ((0, 1),)
+    assert not _plan(lambda n: n.clamp(min=-1e9), counts).named
+
+
+def test_nan_is_named_where_sums_leave_it_out() -> None:
+    ((at, value),) = _plan(lambda x: x.nansum(-1), _normal).named
+    assert at == 0
+    assert math.isnan(value)

@@ -11,7 +11,7 @@ import torch
 _DIVISORS = {
     f"aten::{name}{ending}": place
     for place, names in (
-        (0, ("log", "log10", "log1p", "log2", "reciprocal", "rsqrt")),
+        (0, ("log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "special_entr")),
         (1, ("div", "divide", "true_divide", "xlogy")),
     )
     for name in names

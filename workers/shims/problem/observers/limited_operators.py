@@ -74,11 +74,11 @@ sign they are something simpler.
 
 ROUNDINGS = frozenset(
     f"aten::{name}{ending}"
-    for name in ("ceil", "floor", "floor_divide", "fmod", "frac", "remainder", "trunc")
+    for name in ("ceil", "floor", "floor_divide", "fmod", "frac", "remainder", "round", "trunc")
     for ending in ("", "_")
 )
-"""Operators that round downwards or towards zero, which is the same for positive values; so does a
-division with a rounding mode.
+"""Operators that round downwards or towards zero, which is the same for positive values, or to the
+nearest, which for those is truncation of a half more; so does a division with a rounding mode.
 """
 
 CURVED = frozenset(
@@ -107,6 +107,25 @@ SEARCHES = {"aten::bucketize": 1, "aten::searchsorted": 0}
 make something, but no answer.
 """
 
+RANGES = {"aten::histc": slice(2, 4)}
+"""Operators that leave out values beyond two of their arguments, and the places of those; unless
+both are left to the values.
+"""
+
+BOTH_SIGNS = frozenset({"aten::atan2", "aten::atan2_", "aten::copysign", "aten::copysign_"})
+"""Operators of two tensors that treat positive and negative values of either differently."""
+
+NORMS = frozenset({"aten::linalg_vector_norm", "aten::norm"})
+"""Operators that take absolute values, unless their order, the second argument, is even."""
+
+PADDED = {
+    "aten::_embedding_bag": slice(8, 9),
+    "aten::_embedding_bag_forward_only": slice(8, 9),
+}
+"""Operators that leave out those of their indices, the second argument, that equal another one, and
+its place.
+"""
+
 SAMPLERS = frozenset({"aten::grid_sampler_2d", "aten::grid_sampler_3d", "aten::cudnn_grid_sampler"})
 """Operators that read an image at points between −1 and 1, their second argument; beyond lies what
 they are told to assume there.
@@ -118,4 +137,4 @@ CLAMPED_LOGARITHMS = frozenset({"aten::binary_cross_entropy"})
 LABELS = frozenset({"aten::nll_loss_forward", "aten::nll_loss2d_forward"})
 """Losses of labels, their second argument, without those that equal the last one."""
 
-NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_"})
+NAN = frozenset({"aten::isnan", "aten::nan_to_num", "aten::nan_to_num_", "aten::nansum"})

@@ -55,8 +55,8 @@ NEAR_ZERO, CURVES = 0.05, 0.25
 values leave.
 """
 
-USUALLY_IGNORED = -100
-"""Label that these losses ignore where the problem names none."""
+USUALLY_IGNORED, NO_PADDING = -100, -1
+"""Label that losses ignore where the problem names none, and index that bags leave out."""
 
 
 class Limits(Watching):  # type: ignore[no-untyped-call]
@@ -117,53 +117,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
-        if name in limited_operators.ROUNDINGS or kwargs.get("rounding_mode"):
-            self._look(args[0], 0.0)
-        if name in limited_operators.COMPARES or name in limited_operators.CLAMPS:
-            values, numbers = (
-                args[0],
-                [
-                    *args[1:2],
-                    *(args[2:3] if name in limited_operators.CLAMPS else []),
-                    *kwargs.values(),
-                ],
-            )
-            for limit in map(_number, numbers):
-                self._look(values, limit)
-                self._name_beyond(name, values, limit)
-            if len(args) > 1 and isinstance(args[1], torch.Tensor):
-                self._look(args[1], _number(values))
-            for other in numbers:
-                self._look_at_both(values, other)
-        elif name in limited_operators.DIFFERENCES:
-            limit = [*args, *kwargs.values()][-1]
-            self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
-        elif name in limited_operators.SATURATIONS:
-            self._look(args[0], limited_operators.SATURATIONS[name])
-            self._look(args[0], -limited_operators.SATURATIONS[name])
-        elif name in limited_operators.SAMPLERS:
-            self._look(args[1], 1.0)
-            self._look(args[1], -1.0)
-        elif name in limited_operators.CLAMPED_LOGARITHMS:
-            self._name(args[0], 0.0)
-        elif name == "aten::renorm":
-            self._look(_norms(*args[:3]), float(args[3]))
-        elif name in limited_operators.CURVED:
-            self._look_near_zero(args[0])
-        elif name in limited_operators.SIGNS or name in extremes.NAMES:
-            self._look(args[0], 0.0)
-        elif name in limited_operators.NAN or (
-            name in limited_operators.EQUALITIES and args[1] is args[0]
-        ):
-            self._name(args[0], math.nan)
-        elif name in limited_operators.EQUALITIES:
-            self._name(args[0], _number(args[1]))
-        elif name in limited_operators.LABELS and args[-1] != USUALLY_IGNORED:
-            self._name(args[1], float(args[-1]))
-        elif name in limited_operators.SEARCHES and self._is_input(
-            args[limited_operators.SEARCHES[name]]
-        ):
-            self.searched.add(self._leaves[identity(args[limited_operators.SEARCHES[name]])])
+        self._look_at_limits(name, args, kwargs)
+        self._look_at_values(name, args)
         factors = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
         self.overflows += [factor for factor in factors if factor is not None]
         self.divides |= divisions.divides(name, args)
@@ -182,6 +137,66 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
         return found
+
+    def _look_at_limits(self, name: str, args: Any, kwargs: Any) -> None:
+        """Look at the limits of an operator that has some."""
+        if name in limited_operators.ROUNDINGS or kwargs.get("rounding_mode"):
+            self._look(args[0], 0.0)
+        if name in limited_operators.COMPARES or name in limited_operators.CLAMPS:
+            self._look_at_comparison(name, args, kwargs)
+        elif name in limited_operators.DIFFERENCES:
+            limit = [*args, *kwargs.values()][-1]
+            self._look(args[0] - args[1], float(limit) if isinstance(limit, float) else 1.0)
+        elif name in limited_operators.SATURATIONS:
+            self._look(args[0], limited_operators.SATURATIONS[name])
+            self._look(args[0], -limited_operators.SATURATIONS[name])
+        elif name in limited_operators.SAMPLERS:
+            self._look(args[1], 1.0)
+            self._look(args[1], -1.0)
+        elif name in limited_operators.RANGES:
+            bounds = args[limited_operators.RANGES[name]]
+            for bound in bounds if any(bounds) else ():
+                self._look(args[0], float(bound))
+        elif name in limited_operators.BOTH_SIGNS:
+            self._look(args[0], 0.0)
+            self._look(args[1], 0.0)
+        elif name == "aten::renorm":
+            self._look(_norms(*args[:3]), float(args[3]))
+        elif name in limited_operators.CURVED:
+            self._look_near_zero(args[0])
+        elif name in limited_operators.SIGNS or name in extremes.NAMES or _is_odd_norm(name, args):
+            self._look(args[0], 0.0)
+
+    def _look_at_comparison(self, name: str, args: Any, kwargs: Any) -> None:
+        values, most = args[0], 3 if name in limited_operators.CLAMPS else 2
+        numbers = [*args[1:most], *kwargs.values()]
+        for limit in map(_number, numbers):
+            self._look(values, limit)
+            self._name_beyond(name, values, limit)
+        if len(args) > 1 and isinstance(args[1], torch.Tensor):
+            self._look(args[1], _number(values))
+        for other in numbers:
+            self._look_at_both(values, other)
+
+    def _look_at_values(self, name: str, args: Any) -> None:
+        """Look for the values that an operator treats differently."""
+        if name in limited_operators.NAN or (
+            name in limited_operators.EQUALITIES and args[1] is args[0]
+        ):
+            self._name(args[0], math.nan)
+        elif name in limited_operators.EQUALITIES:
+            self._name(args[0], _number(args[1]))
+        elif name in limited_operators.CLAMPED_LOGARITHMS:
+            self._name(args[0], 0.0)
+        elif name in limited_operators.LABELS and args[-1] != USUALLY_IGNORED:
+            self._name(args[1], float(args[-1]))
+        elif name in limited_operators.PADDED:
+            (padding,) = args[limited_operators.PADDED[name]] or (NO_PADDING,)
+            self._name(args[1], float(padding) if padding != NO_PADDING else None)
+        elif name in limited_operators.SEARCHES:
+            place = limited_operators.SEARCHES[name]
+            if self._is_input(args[place]):
+                self.searched.add(self._leaves[identity(args[place])])
 
     def _look(self, values: Any, limit: float | None) -> None:
         if (
@@ -224,13 +239,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             self.unanimous += bool((lowest > 0) | (highest < 0))
 
     def _name_beyond(self, name: str, values: Any, limit: float | None) -> None:
-        """Note an integer on the other side of the limit, if all of an input are on one."""
-        if (
-            limit is None
-            or not self._is_input(values)
-            or values.is_floating_point()
-            or values.dtype == torch.bool
-        ):
+        """Note a whole number on the other side of the limit, if all of an input are on one."""
+        if limit is None or abs(limit) > LARGEST_LIMIT or not self._is_whole_input(values):
             return
         lowest, highest = map(int, torch.aminmax(values))
         above, below = math.floor(limit) + 1, math.ceil(limit) - 1
@@ -258,6 +268,14 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         if not bool(holds.any()):
             self.named.add((self._leaves[identity(values)], value))
 
+    def _is_whole_input(self, values: Any) -> bool:
+        """Test for an input of whole numbers; of floats, one that is no mask."""
+        if not self._is_input(values) or values.dtype == torch.bool or values.is_complex():
+            return False
+        if not values.is_floating_point():
+            return True
+        return input_domain.is_whole(values) and not input_domain.is_bounded(values)
+
     def _is_derived_number(self, values: Any) -> bool:
         return (
             isinstance(values, torch.Tensor)
@@ -272,6 +290,12 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             and values.numel() > 0
             and identity(values) in self._leaves
         )
+
+
+def _is_odd_norm(name: str, args: Any) -> bool:
+    """Test for a norm whose absolute values count: that of an even order has none."""
+    order = next(iter(args[1:2]), None) if name in limited_operators.NORMS else None
+    return order is not None and bool(order % 2)
 
 
 def _norms(values: torch.Tensor, p: Any, dim: int) -> torch.Tensor:
