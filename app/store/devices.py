@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from app.domain import choices, ids
 from app.domain.device import CLOSED, DeviceId, DeviceState
 from app.domain.worker_instance import WorkerInstance
-from app.store import evaluation_json, leases, tables
+from app.store import evaluation_json, leases, moments, tables
 
 SILENT_S = 30.0
 """Seconds without a heartbeat after which a device is shown as offline."""
@@ -310,7 +310,7 @@ def named(connection: sa.Connection, name: str) -> list[Device]:
 
 def silent() -> sa.ColumnElement[bool]:
     """Condition: the device's worker has not been heard of for SILENT_S."""
-    return _d.heartbeat_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S)
+    return _d.heartbeat_at < moments.ago(SILENT_S)
 
 
 def _change(

@@ -10,6 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain import ids
+from app.store import moments
 from app.store.tables import export_jobs
 
 SILENT_S = 60
@@ -132,8 +133,7 @@ def cancel(connection: sa.Connection, export_job_id: UUID) -> bool:
 
 _LOST = sa.and_(
     export_jobs.c.state.in_(("queued", "running")),
-    sa.func.coalesce(export_jobs.c.heartbeat_at, export_jobs.c.created_at)
-    < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, SILENT_S),
+    sa.func.coalesce(export_jobs.c.heartbeat_at, export_jobs.c.created_at) < moments.ago(SILENT_S),
 )
 
 

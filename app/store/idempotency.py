@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from app.store import bulk, tables
+from app.store import bulk, moments, tables
 from app.store.database import Database
 
 KEPT_S = 7 * 24 * 3600
@@ -51,4 +51,4 @@ def _forget_batch(database: Database) -> int:
 
 
 def _expired() -> sa.ColumnElement[bool]:
-    return _k.created_at < sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, KEPT_S)
+    return _k.created_at < moments.ago(KEPT_S)

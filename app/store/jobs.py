@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.job import JobOptions, JobState
-from app.store import bulk, job_notifications, submissions, tables
+from app.store import bulk, job_notifications, moments, submissions, tables
 
 SWEEP_LOCK = 0x5357454550
 """Advisory lock of the sweep: 'SWEEP'."""
@@ -389,9 +389,4 @@ def _key_in(keys: Sequence[str]) -> sa.ColumnElement[bool]:
 
 def past(column: sa.ColumnElement[Any], seconds: float = 0.0) -> sa.ColumnElement[bool]:
     """Condition: the time is more than so many seconds ago, or implausibly far in the future."""
-    return sa.or_(column <= seconds_from_now(seconds), column > seconds_from_now(FUTURE_S))
-
-
-def seconds_from_now(seconds: float) -> sa.ColumnElement[Any]:
-    """A time by the database's clock."""
-    return sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    return sa.or_(column <= moments.ahead(seconds), column > moments.ahead(FUTURE_S))

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.job import JobState
-from app.store import evaluation_json, jobs, tables
+from app.store import evaluation_json, jobs, moments, tables
 
 RETRIES_LISTED = 10
 """Jobs that wait for another attempt: enough to see a pattern."""
@@ -135,7 +135,7 @@ def over_since(connection: sa.Connection, seconds: float) -> tuple[int, int, flo
     mean duration in seconds.
     """
     columns = tables.evaluations.c
-    since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    since = moments.ago(seconds)
     query = sa.select(
         sa.func.count(),
         sa.func.count().filter(columns.correct),

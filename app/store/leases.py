@@ -14,8 +14,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.job import Job, JobOptions, JobState, Limits
-from app.store import job_notifications, tables
-from app.store.jobs import past, seconds_from_now
+from app.store import job_notifications, moments, tables
+from app.store.jobs import past
 
 _j = tables.jobs.c
 
@@ -106,7 +106,7 @@ def claim(
             attempt=_j.attempt + 1,
             interruptions=_interrupted(),
             not_before=None,
-            lease_until=seconds_from_now(lease_s),
+            lease_until=moments.ahead(lease_s),
             lease_owner=owner,
             started_at=sa.func.now(),
         )
@@ -133,7 +133,7 @@ def extend_lease(connection: sa.Connection, lease: Lease, lease_s: float) -> Pul
     extended = (
         sa.update(tables.jobs)
         .where(_held(lease))
-        .values(lease_until=seconds_from_now(lease_s))
+        .values(lease_until=moments.ahead(lease_s))
         .returning(_j.cancel_requested)
     )
     row = connection.execute(extended).one_or_none()
@@ -356,7 +356,7 @@ def _after(times: sa.ColumnElement[int]) -> sa.ColumnElement[Any]:
     """Time at which a job runs again that has been cut short `times` times before."""
     doubled = FIRST_PAUSE_S * sa.func.power(2.0, sa.func.least(times, 16))
     pause_s = sa.func.least(LONGEST_PAUSE_S, doubled) * (0.5 + sa.func.random())
-    return sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, pause_s)
+    return moments.ahead(pause_s)
 
 
 def _held(lease: Lease) -> sa.ColumnElement[bool]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import user
 from app.domain.user import User
-from app.store import tables
+from app.store import moments, tables
 
 SESSION_S = 7 * 24 * 3600
 """A login lasts this long, in seconds."""
@@ -33,7 +32,7 @@ def open_(connection: sa.Connection, user_id: UUID) -> str:
     """A new session; the secret for the cookie, of 256 bits."""
     connection.execute(sa.delete(tables.sessions).where(_s.expires_at < sa.func.now()))
     secret = secrets.token_urlsafe(32)
-    until = sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, SESSION_S)
+    until = moments.ahead(SESSION_S)
     row = {"session_hash": _hash(secret), "user_id": user_id, "expires_at": until}
     connection.execute(sa.insert(tables.sessions).values(row))
     return secret
@@ -80,7 +79,7 @@ def wait_s(connection: sa.Connection, allowed: Sequence[tuple[str, int]]) -> flo
 
 def failed(connection: sa.Connection, subjects: Sequence[str]) -> None:
     """Count a failure for each of the subjects."""
-    connection.execute(sa.delete(tables.login_failures).where(_f.failed_at < _ago(FORGET_S)))
+    connection.execute(sa.delete(tables.login_failures).where(_f.failed_at < moments.ago(FORGET_S)))
     for subject in sorted(_hash(subject) for subject in subjects):
         new = insert(tables.login_failures).values(
             subject=subject, failures=1, failed_at=sa.func.now()
@@ -97,7 +96,3 @@ def forgive(connection: sa.Connection, subject: str) -> None:
 def _hash(secret: str) -> str:
     """Enough for secrets of 256 bits; for names and addresses it only keeps them short."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _ago(seconds: float) -> sa.ColumnElement[datetime]:
-    return sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from app.domain.device import DeviceState
 from app.domain.job import JobState
-from app.store import devices, tables
+from app.store import devices, moments, tables
 
 COUNTED = 200_000
 """Queued jobs are counted up to this many: a longer line need not be known exactly."""
@@ -47,7 +47,7 @@ def look(connection: sa.Connection, device_class: str) -> QueueDepth:
     counted = sa.select(waiting.c.priority, sa.func.count().label("jobs")).group_by(
         waiting.c.priority
     )
-    since = sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, PACE_S)
+    since = moments.ago(PACE_S)
     stored = sa.select(sa.func.count()).where(
         _e.created_at > since, _e.device_class == device_class
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 import sqlalchemy as sa
 
-from app.store import tables
+from app.store import moments, tables
 from app.store.database import Database
 
 BATCH = 500
@@ -87,7 +86,7 @@ def _delete_lone_codes(database: Database, older_than_s: float) -> int:
     lone = (
         sa.select(codes.c.evaluation_id)
         .join(tables.evaluations, e.evaluation_id == codes.c.evaluation_id)
-        .where(e.created_at < _ago(older_than_s))
+        .where(e.created_at < moments.ago(older_than_s))
         .where(~sa.exists().where(_p.evaluation_id == codes.c.evaluation_id))
         .limit(BATCH)
     )
@@ -96,8 +95,4 @@ def _delete_lone_codes(database: Database, older_than_s: float) -> int:
 
 
 def _old(older_than_s: float) -> sa.ColumnElement[bool]:
-    return _p.created_at < _ago(older_than_s)
-
-
-def _ago(seconds: float) -> sa.ColumnElement[datetime]:
-    return sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    return _p.created_at < moments.ago(older_than_s)

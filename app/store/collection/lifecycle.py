@@ -21,7 +21,7 @@ from app.domain.collection.states import CollectionState, NodeState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
 from app.domain.request import MissingError
-from app.store import jobs, tables
+from app.store import jobs, moments, tables
 from app.store.collection import ledger
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -73,7 +73,7 @@ def add(
         **{f"cap_{name}": value for name, value in as_mapping(caps).items()},
     }
     if caps.wall_s is not None:
-        row["deadline_at"] = sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, caps.wall_s)
+        row["deadline_at"] = moments.ahead(caps.wall_s)
     connection.execute(sa.insert(tables.collections).values(row))
     pairs = [
         (problem_id, sample)

@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.store import tables
+from app.store import moments, tables
 
 ALIVE_S = 30.0
 """A worker without a sign of life for this long is not counted, in seconds."""
@@ -43,7 +43,7 @@ def beat(
     new = insert(tables.endpoint_workers).values(worker=worker, **values)
     connection.execute(new.on_conflict_do_update(index_elements=["worker"], set_=values))
     connection.execute(
-        sa.delete(tables.endpoint_workers).where(_w.heartbeat_at < _ago(FORGOTTEN_S))
+        sa.delete(tables.endpoint_workers).where(_w.heartbeat_at < moments.ago(FORGOTTEN_S))
     )
 
 
@@ -56,12 +56,10 @@ def online(connection: sa.Connection, endpoint: str | None = None) -> list[Endpo
     """Workers that are alive, of one endpoint or of all."""
     columns = (_w.worker, _w.endpoint, _w.in_flight, _w.has_key, _w.heartbeat_at)
     query = (
-        sa.select(*columns).where(_w.heartbeat_at > _ago(ALIVE_S)).order_by(_w.endpoint, _w.worker)
+        sa.select(*columns)
+        .where(_w.heartbeat_at > moments.ago(ALIVE_S))
+        .order_by(_w.endpoint, _w.worker)
     )
     if endpoint is not None:
         query = query.where(_w.endpoint == endpoint)
     return [EndpointWorker(**row._mapping) for row in connection.execute(query)]
-
-
-def _ago(seconds: float) -> sa.ColumnElement[datetime]:
-    return sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, seconds)
