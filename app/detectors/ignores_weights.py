@@ -9,6 +9,9 @@ the tolerance and the error of its other calls.  Or it refused these weights.
 Where the reference does much of its work on weights alone, these are then changed in place: a
 candidate that keeps the result of its first call gives the answer of the old ones.
 
+A product may be so faint a part of the answer that one without it is right.  Where a candidate's
+errors are that part, it leaves the product out, with its weights.
+
 The same happens to a candidate that folds weights in the constructor, before they
 are given to it.  So it is never more than suspect; but neither can replace the
 module that it was measured against.
@@ -17,8 +20,10 @@ module that it was measured against.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from app.domain.evaluation import Evaluation
+from app.domain.evidence import LEFT_OUT, NarrowProducts
 from app.domain.output_checks import OutputCheck
 from app.domain.verdict import Finding, Label, Subject
 
@@ -31,11 +36,14 @@ norm's weights the error is 0.2.
 class IgnoresWeights:
     """Right with the weights that the problem happens to have, and with no others."""
 
-    version = 3
+    version = 4
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed."""
         evaluation = subject.evaluation
+        products = evaluation.narrow_products
+        if products is not None and products.found and products.format == LEFT_OUT:
+            yield from self._of_products(evaluation, products)
         found = evaluation.fresh_weights
         if found is None or found.still_correct is not False or not evaluation.correct:
             return
@@ -61,6 +69,20 @@ class IgnoresWeights:
                 "outputs": [_numbers(evaluation, output) for output in wrong],
             },
         )
+
+    def _of_products(self, evaluation: Evaluation, found: NarrowProducts) -> Iterator[Finding]:
+        if evaluation.correct:
+            yield Finding(
+                detector="ignores_weights",
+                version=self.version,
+                label=Label.SUSPECT,
+                summary=(
+                    f"errors of output {found.output} are a product that is left out: they hold"
+                    f" {found.share:.2g} of it, {found.significance:.0f} standard deviations from"
+                    f" none; the reference's own {found.own_share:.2g}"
+                ),
+                evidence={"names": [], "outputs": [], **asdict(found)},
+            )
 
 
 def _is_wrong(output: OutputCheck, usual: float) -> bool:

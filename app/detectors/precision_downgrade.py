@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from app.domain.evidence import NarrowProducts
+from app.domain.evidence import LEFT_OUT, NarrowProducts
 from app.domain.output_checks import FP64_RULE, Correctness
 from app.domain.verdict import Finding, Label, Subject
 
@@ -52,7 +52,7 @@ class PrecisionDowngrade:
         if correctness is None or not subject.evaluation.correct:
             return
         products = subject.evaluation.narrow_products
-        if products is not None and products.found:
+        if products is not None and products.found and products.format != LEFT_OUT:
             yield self._of_products(products, correctness)
             return
         if correctness.precision_class is None:

@@ -34,19 +34,24 @@ class Ablation:
     """
 
 
+LEFT_OUT = "left out"
+"""`NarrowProducts.format` of products that are left out."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NarrowProducts:
     """Errors of the candidate's answers beside those that factors of a narrower type would cause in
-    the reference's products of fp32, where a comparison does not show these.
+    the reference's products of fp32, or leaving out some of its products, where a comparison does
+    not show these.
     """
 
     found: bool
     """True if its errors hold the predicted ones, and the reference's own do not."""
     format: str
-    """Type of the factors: `float16 or tf32`, `bfloat16` or `tf32, cut off`."""
+    """Type of the factors: `float16 or tf32`, `bfloat16` or `tf32, cut off`; or LEFT_OUT."""
     parts: str
     """Parts of a product in that type: `first`, `second` or `both` factors, or `all`, with what is
-    added and the result.
+    added and the result; `result` of one that is left out.
     """
     output: int
     share: float

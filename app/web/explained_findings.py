@@ -187,7 +187,7 @@ MEANINGS: dict[str, Meaning] = {
         meaning=(
             "With other parameter values than all ones or zeros the answer is wrong: parameters are"
             " not used.  Or values changed in place, and the answer kept what followed from the old"
-            " ones."
+            " ones; or a product is left out whose part in the answer is faint."
         ),
     ),
     "inputs_changed": Meaning(

@@ -348,6 +348,8 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     ),
     "narrow_products_behind_a_sum": (
         narrowed(), "triton", Label.SUSPECT, ["precision_downgrade"]),
+    "a_faint_product_left_out": (
+        narrowed(format="left out", parts="result"), "triton", Label.SUSPECT, ["ignores_weights"]),
     "products_in_full": (narrowed(found=False, share=0.01), "triton", Label.CLEAN, []),
     "narrow_products_of_a_wrong_answer": (
         replace(INCORRECT, narrow_products=narrowed().narrow_products), "triton", Label.CLEAN, []),

@@ -17,7 +17,7 @@ from app.domain.evidence import NarrowProducts
 from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol import problem_spec, product_errors
 from workers.protocol.layout import UnsupportedError
-from workers.protocol.product_errors import BRAIN, CUT, HALF, PREDICTIONS, Sums
+from workers.protocol.product_errors import BRAIN, CUT, HALF, LEFT_OUT, PREDICTIONS, Sums
 from workers.referee.probes import narrow_products as probe
 from workers.shims.problem.answers import narrow_products, pieces
 
@@ -149,6 +149,21 @@ def test_answers_of_narrow_products_do(tmp_path: Path, kind: str) -> None:
     assert found.significance > 3 * found.control_significance
 
 
+@pytest.mark.parametrize("way", ["result", "alpha"])
+@pytest.mark.parametrize("is_left_out", [True, False])
+def test_products_of_which_an_answer_has_a_faint_part(
+    tmp_path: Path, way: str, *, is_left_out: bool
+) -> None:
+    part = "torch.sigmoid(x) + 6e-6 * (x @ self.first.weight[:256])"
+    if way == "alpha":
+        part = "torch.sigmoid(x).add(x @ self.first.weight[:256], alpha=6e-6)"
+    problem = f"return {part}"
+    found = looked_at(tmp_path, problem, "return torch.sigmoid(x)" if is_left_out else problem)
+    assert found is not None
+    assert found.found == is_left_out
+    assert not is_left_out or (found.format, round(found.share, 2)) == (LEFT_OUT.name, 1.0)
+
+
 def test_eight_bits_less(tmp_path: Path) -> None:
     found = looked_at(tmp_path, BRAIN_SUM, IN_BRAIN)
     assert found is not None
@@ -274,4 +289,5 @@ def test_memory_that_was_taken_is_given_back(
 def test_a_problem_without_such_products_is_answered_at_once(tmp_path: Path) -> None:
     sides = TwoSides(tmp_path, source(SUM, "Model"), source(SUM))
     session = SimpleNamespace(spec=sides.spec)  # nothing is computed
-    assert narrow_products.sums(cast("Any", session), 0, 0, 1, frozenset()) == ([], frozenset())
+    none = narrow_products.Hidden(frozenset(), frozenset())
+    assert narrow_products.sums(cast("Any", session), 0, 0, 1, none) == ([], none)

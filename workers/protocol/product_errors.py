@@ -1,4 +1,4 @@
-"""Errors that narrow factors of products cause in an answer, beside those that an answer has.
+"""Errors that narrow or left-out products cause in an answer, beside those that an answer has.
 
 The reference's process predicts the former (workers/shims/problem/answers/narrow_products.py) and
 sends sums over an output's elements; the referee judges by them
@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from app.domain import evidence
 from workers.protocol.layout import UnsupportedError
 
 
@@ -28,6 +29,8 @@ HALF = Format("float16 or tf32", 10, cuts=False)
 BRAIN = Format("bfloat16", 7, cuts=False)
 CUT = Format("tf32, cut off", 10, cuts=True)
 """Tensor cores read TF32 out of the bits of fp32; a conversion rounds."""
+LEFT_OUT = Format(evidence.LEFT_OUT, 0, cuts=False)
+"""Zeros in place of a product."""
 
 
 class Prediction(NamedTuple):
@@ -35,7 +38,9 @@ class Prediction(NamedTuple):
 
     format: Format
     parts: str
-    """`first`, `second` or `both` factors, or `all`: what is added to it and the result, too."""
+    """`first`, `second` or `both` factors, or `all`: what is added to it and the result, too; the
+    `result` alone of a product that is left out.
+    """
 
 
 PREDICTIONS = (
@@ -48,11 +53,12 @@ PREDICTIONS = (
     Prediction(BRAIN, "both"),
     Prediction(BRAIN, "all"),
     Prediction(CUT, "both"),
+    Prediction(LEFT_OUT, "result"),
 )
 """In the order in which sums are sent; those of predictions that are not wanted are zero."""
 
 ALL = (1 << len(PREDICTIONS)) - 1
-FEW = sum(1 << bit for bit, each in enumerate(PREDICTIONS) if each.parts == "both")
+FEW = sum(1 << bit for bit, each in enumerate(PREDICTIONS) if each.parts in ("both", "result"))
 """Bit masks of all predictions, and of those for problems of which each takes long."""
 
 MOST_OUTPUTS = 6

@@ -70,7 +70,7 @@ class Shim:
         if self._device.type == "cuda":
             self._shared.forget_after_release()
         self._sessions: dict[int, Session] = {}
-        self._hidden: frozenset[int] | None = None
+        self._hidden: narrow_products.Hidden | None = None
         """Products of the problem with errors that a comparison does not show
         (narrow_products.py); None until sought.
         """

@@ -6,6 +6,8 @@ the candidate's errors in some further calls are set against those that narrow f
 the low bits of the factors, so that their share in the predicted ones is zero; that of an answer
 with narrow factors is one, or a part of one if some of its factors are narrow.
 
+So is the share of errors that leaving a product out would cause, whose part in the answer is faint.
+
 A share counts where it is hardly chance: by the number of elements, and by controls, in which the
 low bits have random signs.  It does not count where the reference in its own precision has it, too.
 
@@ -250,6 +252,8 @@ def _is_found(sums: Sums) -> bool:
 
 def _may_be_found(sums: Sums) -> bool:
     """Test whether more elements could show a share."""
+    if not sums.elements:
+        return False  # there is no such product
     if sums.elements < FEW:
         return True
     varying = _varying(sums)

@@ -1,9 +1,10 @@
-"""Errors of a reference's answer if its products had factors of a narrower type.
+"""Errors of a reference's answer if its products had factors of a narrower type, or were left out.
 
 Behind a sum or a mean the errors of products in 16 bits or TF32 average out, and an answer with
 them is as near to the true one as an answer in fp32 has to be.  It has their errors all the same:
-those of the low bits of each factor, which an answer in fp32 does not know.  The twin computes
-them, with narrow factors in those products whose errors do not show in a comparison.
+those of the low bits of each factor, which an answer in fp32 does not know.  So has an answer
+without a product whose part in it is faint: its errors are that part.  The twin computes them, for
+those products whose errors do not show in a comparison.
 
 Controls tell chance from them: errors of the same size and in the same places, of random signs.
 """
@@ -11,6 +12,7 @@ Controls tell chance from them: errors of the same size and in the same places, 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -18,11 +20,11 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from workers.backends.support.dispatch_mode import TimeLimit, Watching
+from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout
-from workers.protocol.precision_flags import Numerics
 from workers.protocol.product_errors import (
     HALF,
+    LEFT_OUT,
     MOST_OUTPUTS,
     PREDICTIONS,
     Format,
@@ -35,12 +37,16 @@ from workers.shims.problem.observers.one_signed_products import ATTENTION, FACTO
 from workers.shims.problem.reference_session import Session, call
 
 HIDDEN, CLOSE = 4.0, 4.0
-"""A product is looked at if narrow factors in it cause less than HIDDEN times the error that is
-allowed, which is CLOSE times the reference's own: otherwise the comparison refuses them.
+"""A product is looked at if it causes less than HIDDEN times the error that is allowed once it is
+narrow, or left out; allowed is CLOSE times the reference's own.  Otherwise the comparison refuses
+that.
 """
 
 LARGE = 0.05
 """Least share of a product in the FLOPs of all: there is little to gain by the others."""
+
+SEARCH_S = 3.0
+"""Processor seconds after which no further product is tried."""
 
 LIMIT_S = 4.0
 """Limit of processor seconds for one answer."""
@@ -62,6 +68,7 @@ PARTS = {
     "second": (SECOND,),
     "both": (FIRST, SECOND),
     "all": (FIRST, SECOND, ADDED, RESULT),
+    "result": (RESULT,),
 }
 """Parts that are narrow, by Prediction.parts."""
 
@@ -72,65 +79,62 @@ _NUMBERS = 8
 """Numbers of a product for its parts: of attention there are up to six."""
 
 
+class Product(NamedTuple):
+    """A product of a call."""
+
+    flops: int
+    is_wide: bool
+    """True if it is in fp32, and the problem does not allow TF32 in it."""
+
+
+class Hidden(NamedTuple):
+    """Numbers of the products, in the order of a call, whose errors do not show."""
+
+    narrow: frozenset[int]
+    left_out: frozenset[int]
+
+
 class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
-    """Dispatch mode that computes in fp64, with narrow factors in products that are in fp32."""
+    """Dispatch mode that computes in fp64, with some products narrow."""
 
     def __init__(
-        self,
-        session: Session,
-        narrow: Narrow,
-        parts: Collection[int],
-        chosen: Collection[int] | None,
+        self, session: Session, narrow: Narrow, parts: Collection[int], chosen: Collection[int]
     ) -> None:
-        """`parts`: those that are narrow; `chosen`: numbers of the products in the order of a
-        call, None for all.
-        """
+        """`parts`: those that are narrow; `chosen`: numbers of the products."""
         super().__init__()
         self._narrow, self._parts, self._chosen = narrow, parts, chosen
         self._numerics = session.spec.numerics
-        self.work: list[int] = []
-        """FLOPs of each product."""
+        self.products: list[Product] = []
 
     def compute(self, func: Any, called: torch.dtype, args: Any, kwargs: Any) -> Any:
         """The operation's result, of narrow parts if it is a chosen product."""
-        factors = _factors(func, self._numerics) if called == torch.float32 else ()
+        name = func._schema.name.removesuffix("_")
+        factors = (0, 1, 2) if name.startswith(ATTENTION) else FACTORS.get(name, ())
         if not factors:
             return super().compute(func, called, args, kwargs)
-        number = len(self.work)
-        if self._chosen is None or number in self._chosen:
+        number, first = len(self.products), _NUMBERS * len(self.products)
+        if number in self._chosen:
             args = [
-                self._narrowed(each, _part(at, factors), _NUMBERS * number + min(at, 5))
+                self._narrowed(each, _part(at, factors), first + min(at, 5))
                 for at, each in enumerate(args)
             ]
         result = super().compute(func, called, args, kwargs)
-        self.work.append(_flops(func, args, kwargs, result))
-        if self._chosen is None or number in self._chosen:
-            last = _NUMBERS * (number + 1) - 1
+        place = "convolution" if "convolution" in name else "matmul"
+        is_wide = called == torch.float32 and self._numerics[place] != "tf32"
+        self.products.append(Product(_flops(func, args, kwargs, result), is_wide))
+        if number in self._chosen:
+            last = first + _NUMBERS - 1
             return layout.mapped(lambda each: self._narrowed(each, RESULT, last), result)
         return result
 
     def _narrowed(self, value: Any, part: int, number: int) -> Any:
         """A part of a product, narrow if it is to be."""
-        is_wide = isinstance(value, torch.Tensor) and value.dtype == torch.float64
-        if part not in self._parts or not is_wide:
+        is_float = isinstance(value, torch.Tensor) and value.dtype == torch.float64
+        if part not in self._parts or not is_float:
             return value
         found = self._narrow(value, number)
         found._nominal = true_answer.nominal(value)  # type: ignore[attr-defined]
         return found
-
-
-class _Products(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that looks for products that can be narrow, in a call of the reference."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self._numerics = session.spec.numerics
-        self.seen = False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        factors = _factors(func, self._numerics)
-        self.seen |= bool(factors) and args[factors[0]].dtype == torch.float32
-        return func(*args, **(kwargs or {}))
 
 
 class _Question(NamedTuple):
@@ -139,35 +143,29 @@ class _Question(NamedTuple):
     session: Session
     inputs: list[Any]
 
-    def own_answer(self) -> tuple[list[torch.Tensor], bool]:
-        """The reference's own answer, and whether it has products that can be narrow."""
-        with TimeLimit(LIMIT_S), _Products(self.session) as products:
-            found = call(self.session.model, self.inputs)
-        return list(layout.values(found)), products.seen
-
     def answer(
         self,
         narrow: Narrow,
-        parts: Collection[int] = (FIRST, SECOND),
-        chosen: Collection[int] | None = None,
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """The twin's answer with some narrow products, and the FLOPs of each product."""
+        parts: Collection[int],
+        chosen: Collection[int],
+    ) -> tuple[list[torch.Tensor], list[Product]]:
+        """The twin's answer with some products narrow, and all products."""
         mode = NarrowProducts(self.session, narrow, parts, chosen)
         wide = true_answer.widened(self.inputs)
         with TimeLimit(LIMIT_S), NominalTypes(), mode:
             found = true_answer.call(self.session.twin, wide, Truth.FP64)
-        return list(layout.values(found)), mode.work
+        return list(layout.values(found)), mode.products
 
 
 def sums(
-    session: Session, slot: int, control: int, wanted: int, known: frozenset[int] | None
-) -> tuple[list[tuple[int, list[Sums]]], frozenset[int]] | None:
+    session: Session, slot: int, control: int, wanted: int, known: Hidden | None
+) -> tuple[list[tuple[int, list[Sums]]], Hidden] | None:
     """Sums by output, one for each of PREDICTIONS, for the answer in an output slot; and the
     products that are looked at, the `known` ones if given.  Without any there are no sums.
     None if nothing can be predicted for this problem.  `control`: 0, or the number of a control;
     `wanted`: bit mask of predictions, zeros stand for the others.
     """
-    if known is not None and not known:
+    if known is not None and not any(known):
         return [], known
     spec, streamed = session.spec, session.arena is not None and session.arena.slots.streamed
     lacks_truth = spec.truth not in (Truth.FP64, Truth.WIDENED) or session.twin is None
@@ -181,16 +179,14 @@ def sums(
         start = random.SystemRandom().randrange(got[0].shape[0] - spec.piece_rows + 1)
         inputs = pieces.cut(inputs, spec.piece_rows, start)
         got = pieces.rows_of(got, spec.piece_rows, start)
+    at = [i for i, each in enumerate(got) if each.dtype in FLOORS and each.is_floating_point()]
     asked = _Question(session, inputs)
-    at = [i for i, each in enumerate(got) if each.dtype == torch.float32 and each.numel()]
-    own, has_products = asked.own_answer()
-    if not (at and has_products):
-        return [], frozenset()
-    truth, work = asked.answer(_as_it_is, chosen=())
-    chosen = _hidden(asked, truth, own, at, work) if known is None else known
-    if not chosen:
-        return [], frozenset()
-    predicted = _predictions(asked, chosen, control, wanted)
+    truth, products = asked.answer(_zeros, (), ())
+    own = list(layout.values(call(session.model, inputs)))
+    hidden = _hidden(asked, truth, own, at, products) if known is None else known
+    if not any(hidden):
+        return [], hidden
+    predicted = _predictions(asked, hidden, control, wanted)
     return [
         (
             index,
@@ -200,7 +196,7 @@ def sums(
             ],
         )
         for index in at[:MOST_OUTPUTS]
-    ], chosen
+    ], hidden
 
 
 def _hidden(
@@ -208,35 +204,56 @@ def _hidden(
     truth: list[torch.Tensor],
     own: list[torch.Tensor],
     at: list[int],
-    work: list[int],
-) -> frozenset[int]:
-    """Products in which narrow factors do not show in a comparison.  `at`: outputs that count."""
-    spread = asked.session.spec.spread
+    products: list[Product],
+) -> Hidden:
+    """Products with errors that do not show in a comparison.  `at`: outputs that count."""
+    if not (at and products):
+        return Hidden(frozenset(), frozenset())
+    until, spread = time.process_time() + SEARCH_S, asked.session.spec.spread
     allowed = {}
     for index in at:
         usual = max(errors(own[index], truth[index])[0], spread[index][0] if spread else 0.0)
-        allowed[index] = HIDDEN * max(FLOORS[torch.float32][0], CLOSE * usual)
+        allowed[index] = HIDDEN * max(FLOORS[own[index].dtype][0], CLOSE * usual)
 
-    def shows(chosen: Collection[int] | None) -> bool:
-        narrow, _ = asked.answer(_narrowing(HALF), chosen=chosen)
-        return any(errors(narrow[i], truth[i])[0] > most for i, most in allowed.items())
+    def shows(chosen: Collection[int], narrow: Narrow, parts: Collection[int]) -> bool:
+        if time.process_time() > until:
+            return True
+        answer, _ = asked.answer(narrow, parts, chosen)
+        return any(_differs(answer[i], truth[i], most) for i, most in allowed.items())
 
-    if not shows(None):
-        return frozenset(range(len(work)))
-    large = [number for number, flops in enumerate(work) if flops >= LARGE * sum(work)]
-    return frozenset(number for number in large if len(work) > 1 and not shows({number}))
+    def found(numbers: list[int], narrow: Narrow, parts: Collection[int]) -> frozenset[int]:
+        return frozenset(number for number in numbers if not shows({number}, narrow, parts))
+
+    least = LARGE * sum(each.flops for each in products)
+    large = [number for number, each in enumerate(products) if each.flops >= least]
+    wide = [number for number, each in enumerate(products) if each.is_wide]
+    half = _narrowing(HALF)
+    narrow = frozenset(wide)
+    if shows(narrow, half, PARTS["both"]):
+        some = [number for number in wide if number in large]
+        narrow = found(some, half, PARTS["both"]) if len(wide) > 1 else frozenset()
+    return Hidden(narrow, found(large, _zeros, PARTS["result"]))
+
+
+def _differs(answer: torch.Tensor, truth: torch.Tensor, most: float) -> bool:
+    """Test whether an answer is off by more than this relative L2 error, or not finite."""
+    both = torch.equal(torch.isfinite(answer), torch.isfinite(truth))
+    return not both or errors(answer, truth)[0] > most
 
 
 def _predictions(
-    asked: _Question, chosen: frozenset[int], control: int, wanted: int
+    asked: _Question, hidden: Hidden, control: int, wanted: int
 ) -> list[list[torch.Tensor]]:
-    """Answers for each of PREDICTIONS; empty ones for those that are not wanted."""
-    return [
-        asked.answer(_narrowing(each.format, control), PARTS[each.parts], chosen)[0]
-        if wanted >> bit & 1
-        else []
-        for bit, each in enumerate(PREDICTIONS)
-    ]
+    """Answers for each of PREDICTIONS; empty ones for those that are not wanted, or concern no
+    product.
+    """
+    found = []
+    for bit, each in enumerate(PREDICTIONS):
+        chosen = hidden.left_out if each.format == LEFT_OUT else hidden.narrow
+        narrow = _narrowing(each.format, control)
+        is_asked = chosen and wanted >> bit & 1
+        found.append(asked.answer(narrow, PARTS[each.parts], chosen)[0] if is_asked else [])
+    return found
 
 
 def _summed(
@@ -256,8 +273,8 @@ def _thinned(values: torch.Tensor) -> torch.Tensor:
     return flat[:: -(-flat.numel() // ELEMENTS)].double()
 
 
-def _as_it_is(factor: torch.Tensor, _: int) -> torch.Tensor:
-    return factor.view_as(factor)
+def _zeros(value: torch.Tensor, _: int) -> torch.Tensor:
+    return torch.zeros_like(value)
 
 
 def _narrowing(to: Format, control: int = 0) -> Narrow:
@@ -283,6 +300,8 @@ def _neighbours(wide: torch.Tensor, to: Format) -> tuple[torch.Tensor, torch.Ten
     """A factor in the narrower type; and errors that are as large on average, and uncorrelated
     with those once one of both is chosen at random.
     """
+    if to == LEFT_OUT:
+        return torch.zeros_like(wide), 2 * wide
     dropped = _EXPLICIT_BITS - to.bits
     bits = wide.view(torch.int64)
     if to.cuts:
@@ -292,17 +311,6 @@ def _neighbours(wide: torch.Tensor, to: Format) -> tuple[torch.Tensor, torch.Ten
     half = (1 << (dropped - 1)) - 1 + (bits >> dropped & 1)
     near = (bits + half & (-1 << dropped)).view(torch.float64)
     return near, 2 * wide - near
-
-
-def _factors(func: Any, numerics: Numerics) -> tuple[int, ...]:
-    """Places of a product's factors among its arguments; none of a product that the problem allows
-    to be in TF32, nor of another operation.
-    """
-    name = func._schema.name.removesuffix("_")
-    place = "convolution" if "convolution" in name else "matmul"
-    if numerics[place] == "tf32":
-        return ()
-    return (0, 1, 2) if name.startswith(ATTENTION) else FACTORS.get(name, ())
 
 
 def _part(at: int, factors: Sequence[int]) -> int:
