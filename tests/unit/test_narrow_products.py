@@ -291,3 +291,17 @@ def test_a_problem_without_such_products_is_answered_at_once(tmp_path: Path) -> 
     session = SimpleNamespace(spec=sides.spec)  # nothing is computed
     none = narrow_products.Hidden(frozenset(), frozenset())
     assert narrow_products.sums(cast("Any", session), 0, 0, 1, none) == ([], none)
+
+
+def test_few_predictions_are_made_where_each_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    narrowing = narrow_products._narrowing
+    monkeypatch.setattr(
+        narrow_products, "_narrowing", lambda *each: asked.append(each) or narrowing(*each)
+    )
+    monkeypatch.setattr(narrow_products, "SLOW_S", 0.0)
+    found = looked_at(tmp_path, *NARROW["library in half"])
+    assert found is not None
+    assert (found.found, found.parts) == (True, "both")

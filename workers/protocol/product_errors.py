@@ -59,7 +59,7 @@ PREDICTIONS = (
 
 ALL = (1 << len(PREDICTIONS)) - 1
 FEW = sum(1 << bit for bit, each in enumerate(PREDICTIONS) if each.parts in ("both", "result"))
-"""Bit masks of all predictions, and of those for problems of which each takes long."""
+"""Bit masks of all predictions, and of those that are made where each takes long."""
 
 MOST_OUTPUTS = 6
 """Most outputs that are looked at: their sums are sent as text."""

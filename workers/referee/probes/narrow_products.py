@@ -114,8 +114,7 @@ def check(context: EvaluationContext) -> NarrowProducts | None:
 
 
 def _checked(context: EvaluationContext) -> NarrowProducts | None:
-    runner, tally, seen = context.runner, _Tally(), list[Delivery]()
-    wanted = product_errors.FEW if runner.are_costly else product_errors.ALL
+    tally, wanted, seen = _Tally(), product_errors.ALL, list[Delivery]()
     while wanted and tally.calls < CALLS and tally.busy_s < SECONDS:
         deliveries = _calls(context, 1 if not seen else AT_ONCE)
         if not deliveries:

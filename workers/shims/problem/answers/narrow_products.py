@@ -23,6 +23,7 @@ from torch.utils.flop_counter import flop_registry
 from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout
 from workers.protocol.product_errors import (
+    FEW,
     HALF,
     LEFT_OUT,
     MOST_OUTPUTS,
@@ -44,6 +45,9 @@ that.
 
 LARGE = 0.05
 """Least share of a product in the FLOPs of all: there is little to gain by the others."""
+
+SLOW_S = 0.1
+"""Processor seconds of one answer from which on few predictions are made."""
 
 SEARCH_S = 3.0
 """Processor seconds after which no further product is tried."""
@@ -180,8 +184,10 @@ def sums(
         inputs = pieces.cut(inputs, spec.piece_rows, start)
         got = pieces.rows_of(got, spec.piece_rows, start)
     at = [i for i, each in enumerate(got) if each.dtype in FLOORS and each.is_floating_point()]
-    asked = _Question(session, inputs)
+    asked, began = _Question(session, inputs), time.process_time()
     truth, products = asked.answer(_zeros, (), ())
+    if time.process_time() - began > SLOW_S:
+        wanted &= FEW
     own = list(layout.values(call(session.model, inputs)))
     hidden = _hidden(asked, truth, own, at, products) if known is None else known
     if not any(hidden):
