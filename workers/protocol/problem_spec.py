@@ -168,8 +168,7 @@ class ProblemSpec:
     """Work of one call of the reference."""
     spread: Spread = ()
     """Errors that the reference's own answer may have at least, if the order of its sums varies or
-    its convolutions may be in TF32 (workers/shims/problem/answers/tf32_convolutions.py); else
-    empty.
+    its products may be in TF32 (workers/shims/problem/answers/tf32_products.py); else empty.
     """
     usual_norms: tuple[float, ...] = ()
     """Per output, the L2 norm that it has on most of the problem's own inputs, if it has fewer than

@@ -33,7 +33,7 @@ from workers.shims.problem.answers import (
     changed_inputs,
     pieces,
     plain_convolutions,
-    tf32_convolutions,
+    tf32_products,
     true_answer,
 )
 from workers.shims.problem.answers.true_answer import Truth
@@ -196,9 +196,8 @@ class Problem:
         first = pieces.first(before, outputs, rows) if rows else (before, outputs)
         best, truth_bytes = self._truth(compared, model, *first, nodes=parameters, size=given_bytes)
         del outputs, first
-        watched, convolves, uses = self._watched(model, given())
-        if convolves:
-            spread = tf32_convolutions.widest(spread, self._error_in_tf32(model, given, rows))
+        watched, places, uses = self._watched(model, given())
+        spread = tf32_products.widest(spread, self._error_in_tf32(model, given, rows, places))
         return problem_spec.ProblemSpec(
             inputs=described,
             outputs=outputs_node,
@@ -260,9 +259,9 @@ class Problem:
 
     def _watched(
         self, model: Any, inputs: list[Any]
-    ) -> tuple[dict[str, Any], bool, constant_parameters.Uses]:
+    ) -> tuple[dict[str, Any], set[str], constant_parameters.Uses]:
         """`work`, `operators` and `recurrent` of one call, empty if the model does not run under
-        dispatch modes; whether it has a convolution; and the uses of weights that do not show.
+        dispatch modes; places of its products; and the uses of weights that do not show.
         """
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
         weights = WeightWork(model, layout.values(inputs))
@@ -277,7 +276,7 @@ class Problem:
             ):
                 outputs = call(model, inputs)
         except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
-            return {}, False, constant_parameters.Uses()
+            return {}, set(), constant_parameters.Uses()
         looked_up = self.by_cases
         operators = None if looked_up else trace.key(layout.values(outputs))
         on_weights = weights.names(counter.bytes)
@@ -285,25 +284,25 @@ class Problem:
         recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
         return (
             {"work": work, "operators": operators, "recurrent": recurrent},
-            counter.convolves,
+            counter.places,
             constant_parameters.Uses(recurrent, gates.found, on_weights),
         )
 
     def _error_in_tf32(
-        self, model: Any, given: Callable[[], list[Any]], rows: int | None
+        self, model: Any, given: Callable[[], list[Any]], rows: int | None, places: set[str]
     ) -> problem_spec.Spread:
-        """Error of the model's answer if its convolutions are in TF32, where the problem allows
-        that.  The CPU device says what a GPU would: there, too, a candidate's own products are
-        in TF32 (workers/backends/interpreter/concurrent_programs.py).
+        """Error of the model's answer if its products in these places are in TF32, where the
+        problem allows that.  The CPU device says what a GPU would: there, too, a candidate's own
+        products are in TF32 (workers/backends/interpreter/concurrent_programs.py).
         """
-        if precision_flags.chosen()["convolution"] != "tf32":
+        allowed = {place for place, kind in precision_flags.chosen().items() if kind == "tf32"}
+        if not places & allowed:
             return ()
-        return self.if_it_fits(
-            lambda: tf32_convolutions.error(
-                lambda: call(model, pieces.cut(given(), rows, 0) if rows else given())
-            ),
-            (),
-        )
+
+        def ask() -> Any:
+            return call(model, pieces.cut(given(), rows, 0) if rows else given())
+
+        return self.if_it_fits(lambda: tf32_products.error(ask, places & allowed), ())
 
     def if_it_fits(self, find: Callable[[], Found], otherwise: Found) -> Found:
         """The result of a look at the reference, or `otherwise` if memory runs out

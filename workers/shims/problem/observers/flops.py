@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 from workers.backends.recording import library_work, products
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol.reference_work import MOST_PRODUCTS, ReferenceWork
-from workers.shims.problem.answers.tf32_convolutions import is_convolution
+from workers.shims.problem.answers.tf32_products import place_of
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
@@ -28,8 +28,8 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         self.total = 0
         self.bytes = 0
         """Work of all operators, products included, in modelled bytes."""
-        self.convolves = False
-        """True after a convolution."""
+        self.places: set[str] = set()
+        """Those of all products (tf32_products.place_of)."""
         self._products: list[int] = []
         self._rest_bytes = 0
         self._rest_operators = 0
@@ -46,7 +46,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.convolves |= is_convolution(func)
+        self.places |= {place_of(func)}
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
             self.total += int(formula(*args, **(kwargs or {}), out_val=result))
