@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain import source_text
 from app.domain.filter_fields import Value
 
 MAX_LENGTH = 4_000
@@ -88,11 +89,12 @@ def tokens(text: str) -> Iterator[Token]:
                 "a closing quote (with \\ only before a quote or \\)",
                 repr(text[index:][:20]),
             )
-        for offset, character in enumerate(match.group()):
-            if character == "\0" or "\ud800" <= character <= "\udfff":
-                raise WhereError(
-                    index + offset + 1, "text without NUL and lone surrogates", repr(character)
-                )
+        if (offset := source_text.unstorable(match.group())) is not None:
+            raise WhereError(
+                index + offset + 1,
+                "text without NUL and lone surrogates",
+                repr(match.group()[offset]),
+            )
         kind = str(match.lastgroup)
         content = _ESCAPE.sub(r"\1", match.group()[1:-1]) if kind == "string" else match.group()
         yield Token(kind=kind, text=content, position=index + 1)

@@ -11,7 +11,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from app.domain.request import RequestError
+from app.domain.request import RequestError, check_text
 
 MOST_DEPTH = 32
 """Lists and objects inside each other in one free-form field.  Settings of published
@@ -84,10 +84,8 @@ def _items(value: object) -> list[object]:
 
 
 def _check_values(value: object, where: str) -> None:
-    if isinstance(value, str) and any(
-        each == "\0" or "\ud800" <= each <= "\udfff" for each in value
-    ):
-        raise RequestError(f"{where}: expected text without NUL and lone surrogates, got {value!r}")
+    if isinstance(value, str):
+        check_text(where, value)
     if isinstance(value, float) and not math.isfinite(value):
         raise RequestError(f"{where}: expected a finite number, got {value!r}")
     if isinstance(value, dict):

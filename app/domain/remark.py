@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from app.domain import source_text
+
 LONGEST_COMMENT = 10_000
 """Characters of a comment at most: a page of text, and more than a review needs."""
 _TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -30,9 +32,9 @@ def comment(text: str) -> str:
         raise AnnotationError(
             f"comment: expected 1 to {LONGEST_COMMENT} characters, got {len(text)}"
         )
-    if "\x00" in text:
+    if (at := source_text.unstorable(text)) is not None:
         raise AnnotationError(
-            f"comment: expected text without NUL, got one at position {text.index(chr(0)) + 1}"
+            f"comment: expected text without NUL and lone surrogates, got one at position {at + 1}"
         )
     return text
 

@@ -35,12 +35,17 @@ class MissingError(RequestError):
     """A request that names something that is not there: a stored problem, a device."""
 
 
+def check_text(what: str, text: str) -> None:
+    """Raise RequestError for text that PostgreSQL does not keep; `what` names it."""
+    if source_text.unstorable(text) is not None:
+        raise RequestError(
+            f"{what}: expected text without NUL and lone surrogates, got {text!r:.200}"
+        )
+
+
 def check_name(what: str, name: str) -> None:
     """Raise RequestError for a name that cannot be stored."""
-    if source_text.printable(name) != name:
-        raise RequestError(
-            f"{what}: expected text without NUL and lone surrogates, got {name!r:.200}"
-        )
+    check_text(what, name)
     if len(name) > LONGEST_NAME:
         raise RequestError(f"{what}: expected at most {LONGEST_NAME} characters, got {len(name)}")
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
 
 def encode(text: str) -> bytes:
     """UTF-8 that survives lone surrogates (which PostgreSQL and strict encoders refuse)."""
@@ -16,6 +20,14 @@ def display(data: bytes) -> str:
 def printable(text: str) -> str:
     """The same safety for text that is already decoded."""
     return display(encode(text))
+
+
+def unstorable(text: str) -> int | None:
+    """Index of the first character that PostgreSQL keeps in no column of type text: NUL, or a lone
+    surrogate.  None without any.
+    """
+    found = _UNSTORABLE.search(text)
+    return None if found is None else found.start()
 
 
 def decode(data: bytes) -> str:

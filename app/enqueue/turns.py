@@ -9,7 +9,7 @@ from uuid import UUID
 from celery import Celery
 
 from app.domain import freeform, source_text
-from app.domain.request import Request, RequestError
+from app.domain.request import Request, check_text
 from app.domain.trajectory import Run, Turn
 from app.enqueue.job_rows import Receipt, add_jobs, check_devices, new_job, planned, to_send
 from app.enqueue.requests import check
@@ -34,8 +34,8 @@ def enqueue_trajectory(
     With a `trajectory_id` of the sender's the same again is the one that there is.  Raises
     RequestError, also where no turn has a candidate as yet and none could be evaluated.
     """
-    if label is not None and "\x00" in label:
-        raise RequestError(f"label: expected text without NUL, got {label!r}")
+    if label is not None:
+        check_text("label", label)
     if run is not None:
         freeform.check(run.settings, "run.settings")
     request = replace(request, of_turn=True)

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from app.domain.request import RequestError
+from app.domain.request import RequestError, check_text
 
 T = TypeVar("T")
 MOST_INT = (1 << 63) - 1
@@ -91,10 +91,8 @@ def _as(kind: Any, value: object, where: str) -> Any:
         raise RequestError(f"{where}: expected a whole number of 64 bits, got {_shown(value)}")
     if kind is float and not math.isfinite(value):
         raise RequestError(f"{where}: expected a finite number, got {_shown(value)}")
-    if kind is str and ("\x00" in value or any("\ud800" <= each <= "\udfff" for each in value)):
-        raise RequestError(
-            f"{where}: expected text without NUL and lone surrogates, got {_shown(value)}"
-        )
+    if kind is str:
+        check_text(where, value)
     return value
 
 

@@ -14,7 +14,7 @@ from app.domain import freeform, source_text
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.prompt_templates import fence
-from app.domain.request import Request, RequestError
+from app.domain.request import Request, RequestError, check_text
 from app.domain.rollout import Rollout, as_json
 from app.domain.trajectory import Run
 from app.web.compat.kernelgym import cases
@@ -91,9 +91,7 @@ class EvaluationRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("task_id", "entry_point", "uuid", "device_preference"):
-            text = getattr(self, name) or ""
-            if source_text.printable(text) != text:
-                raise ValueError(f"{name}: expected text without NUL and lone surrogates")
+            check_text(name, getattr(self, name) or "")
         self._check_problem()
         if len(self.kernel_code.strip()) < 10:
             raise ValueError("kernel_code: expected at least 10 characters")
