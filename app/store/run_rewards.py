@@ -33,7 +33,7 @@ class KeptMean:
     turns: int
     """Turns with a reward that the mean is over."""
     revision: tuple[int, ...]
-    """Counts of the run that it is of (`app.store.browse.runs`)."""
+    """Counts of the run that it is of (`app.store.browse.runs`), and the version of the rule."""
 
 
 def read(connection: sa.Connection, run_ids: Iterable[UUID], reward: str) -> dict[UUID, KeptMean]:

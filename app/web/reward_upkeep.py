@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 BUDGET_S = 0.05
 """Seconds that one view spends on means that are not kept."""
+RULE = 2
+"""Version of the rule of `reward_figures`, with which kept means become old."""
 
 
 class Upkeep:
@@ -84,10 +86,15 @@ def compute(database: Database, row: RunRow, reward: str) -> KeptMean:
             best=figures.best.value,
             last=figures.last.value,
             turns=turn.of,
-            revision=row.counts.revision,
+            revision=_revision(row),
         )
         run_rewards.keep(connection, row.run_id, reward, found)
     return found
+
+
+def _revision(row: RunRow) -> tuple[int, ...]:
+    """Numbers that a kept mean is of: the run's counts, and the rule."""
+    return (*row.counts.revision, RULE)
 
 
 def means(rows: Sequence[RunRow], reward: str) -> tuple[dict[UUID, KeptMean], int]:
@@ -101,7 +108,7 @@ def means(rows: Sequence[RunRow], reward: str) -> tuple[dict[UUID, KeptMean], in
     late = []
     for row in rows:
         if row.counts.attempts and (
-            row.run_id not in found or found[row.run_id].revision != row.counts.revision
+            row.run_id not in found or found[row.run_id].revision != _revision(row)
         ):
             if time.monotonic() < end:
                 found[row.run_id] = compute(database, row, reward)

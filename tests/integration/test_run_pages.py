@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from app.domain import ids
 from app.store import tables
@@ -170,6 +171,24 @@ def test_mean_rewards_are_listed_and_kept_until_an_attempt_changes(
         == found[str(two_runs.runs[0])]["reward_turns"] + 1
     )
     assert again[str(two_runs.runs[1])] == found[str(two_runs.runs[1])]
+
+
+def test_rewards_kept_by_an_earlier_rule_are_computed_again(
+    two_runs: TwoRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def best() -> list[float | None]:
+        two_runs.site.get("/runs.json")
+        with database.begin() as connection:
+            return list(connection.scalars(sa.select(tables.run_rewards.c.best)))
+
+    database = Database(two_runs.settings.database_url or "")
+    with database.begin() as connection:
+        connection.execute(tables.run_rewards.update().values(best=-1.0))
+    assert -1.0 in best()
+    monkeypatch.setattr(reward_upkeep, "RULE", 99)
+    monkeypatch.setattr(reward_upkeep, "BUDGET_S", 60.0)
+    assert -1.0 not in best()
+    database.dispose()
 
 
 def test_rewards_that_a_view_has_no_time_for_are_there_soon(
