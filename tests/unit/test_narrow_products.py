@@ -18,7 +18,9 @@ from tests.unit.two_sides import APART, STREAMED, TOGETHER, TwoSides, here
 from workers.protocol import problem_spec, product_errors
 from workers.protocol.layout import UnsupportedError
 from workers.protocol.product_errors import BRAIN, CUT, HALF, LEFT_OUT, PREDICTIONS, Sums
+from workers.referee import candidate_stages
 from workers.referee.probes import narrow_products as probe
+from workers.referee.session.stage_timer import Stages
 from workers.shims.problem.answers import narrow_products, pieces
 
 HEAD = """
@@ -305,3 +307,35 @@ def test_few_predictions_are_made_where_each_takes_long(
     found = looked_at(tmp_path, *NARROW["library in half"])
     assert found is not None
     assert (found.found, found.parts) == (True, "both")
+
+
+@pytest.mark.parametrize(
+    ("speedup", "low", "interprets", "is_asked"),
+    [
+        (1.2, 0.9, False, True),
+        (1.02, 1.01, False, True),
+        (1.02, 0.98, False, False),
+        (0.1, 0.1, True, True),
+        (None, None, False, True),
+    ],
+)
+def test_only_who_gains_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    speedup: float | None,
+    low: float | None,
+    interprets: bool,
+    is_asked: bool,
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(probe, "applies", lambda _: True)
+    monkeypatch.setattr(probe, "check", asked.append)
+    monkeypatch.setattr(candidate_stages, "_require_correct", lambda _: None)
+    timing = None if speedup is None else SimpleNamespace(speedup=speedup, ci_low=low)
+    device = SimpleNamespace(precompiles=interprets)
+    context = SimpleNamespace(resources=SimpleNamespace(device=device), spec=None)
+    progress = SimpleNamespace(
+        timing=timing, cancellation=SimpleNamespace(requested=False), stages=Stages()
+    )
+    candidate_stages._compare_products(cast("Any", context), cast("Any", progress))
+    assert bool(asked) == is_asked

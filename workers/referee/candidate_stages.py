@@ -219,11 +219,12 @@ def _make_first_calls(
 
 
 def _compare_products(context: EvaluationContext, progress: Progress) -> None:
-    """Look at the errors of a candidate that may be faster for those of narrow products.  On the
-    CPU device times say nothing of a GPU.  Raises Fault.
+    """Look at the errors of a candidate that gains for those of narrow products.  On the CPU device
+    times say nothing of a GPU.  Raises Fault.
     """
     timing = progress.timing
-    at_stake = context.resources.device.precompiles or timing is None or timing.ci_high > 1
+    gains = timing is None or timing.ci_low > 1 or timing.speedup >= narrow_products.GAIN
+    at_stake = gains or context.resources.device.precompiles
     asked = at_stake and not progress.cancellation.requested
     if not asked or not narrow_products.applies(context.spec):
         return

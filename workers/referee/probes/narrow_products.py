@@ -27,7 +27,12 @@ from workers.protocol.product_errors import PREDICTIONS, Sums
 from workers.referee.session.batches import Delivery
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.questions import PredictedErrors
-from workers.referee.session.reference_side import give_back
+from workers.referee.session.reference_side import give_back, make_room
+
+GAIN = 1.05
+"""Speedup from which on a candidate is looked at, or once it is certainly above 1: a look takes
+eleven answers of the reference in fp64, and of a problem that is new a second more.
+"""
 
 SHARE = 0.25
 """Least share of the predicted errors in an answer's: if the products of one layer in two have one
@@ -62,7 +67,9 @@ ones are made.
 """
 
 LARGE_BYTES = 1 << 30
-"""Memory for expected outputs from which on the reference gives back what it took."""
+"""Memory for expected outputs from which on room is made, and the reference gives back what it
+took.
+"""
 
 
 @dataclass(kw_only=True)
@@ -104,13 +111,16 @@ def check(context: EvaluationContext) -> NarrowProducts | None:
     """Make further calls, verify them, and look at their errors.  None if the reference's process
     cannot predict any, or a comparison shows them.  Wrong calls are recorded like others.
     """
+    runner = context.runner
+    need_bytes = context.spec.twin_bytes + context.spec.peaks.truth_bytes
+    if need_bytes <= LARGE_BYTES:
+        return _checked(context)
+    make_room(runner.reference, need_bytes, runner.device_lock.uncharged)
     try:
         return _checked(context)
     finally:
-        if context.spec.twin_bytes + context.spec.peaks.truth_bytes > LARGE_BYTES:
-            # Narrow factors took memory that nothing has reserved.
-            runner = context.runner
-            give_back(runner.reference, runner.device_lock.uncharged)
+        # Narrow factors took memory that nothing has reserved.
+        give_back(runner.reference, runner.device_lock.uncharged)
 
 
 def _checked(context: EvaluationContext) -> NarrowProducts | None:

@@ -49,8 +49,8 @@ LARGE = 0.05
 SLOW_S = 0.1
 """Processor seconds of one answer from which on few predictions are made."""
 
-SEARCH_S = 3.0
-"""Processor seconds after which no further product is tried."""
+SEARCH_S = 1.0
+"""Processor seconds after which no further product is tried: timers wait meanwhile."""
 
 LIMIT_S = 4.0
 """Limit of processor seconds for one answer."""
