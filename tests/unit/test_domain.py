@@ -91,6 +91,26 @@ def test_places_among_equal_rows_are_ties_and_places_within_rows_are_not(
     assert not input_domain.objection(input_domain.moved(best, inputs, best(inputs)), (0.0, 0.0))
 
 
+def test_a_load_that_is_counted_over_tied_choices_is_not_in_the_domain() -> None:
+    def load(inputs: list[Any]) -> torch.Tensor:
+        shares = inputs[0].softmax(-1)
+        chosen = torch.zeros_like(shares).scatter(1, shares.topk(4, -1).indices, 1.0)
+        return (chosen.mean(0) * shares.mean(0)).sum()
+
+    usual = [torch.randn(64, 24)]
+    sparse = [applied(Variant.SPARSE, usual[0])]
+    assert _objection(load, usual, sparse).startswith("roundings of")
+    assert not _objection(load, usual, [usual[0] * 2])
+
+
+def test_the_largest_of_many_zeros_are_zeros() -> None:
+    def largest(inputs: list[Any]) -> torch.Tensor:
+        return inputs[0].topk(4, -1).values
+
+    usual = [torch.randn(64, 24)]
+    assert not _objection(largest, usual, [applied(Variant.SPARSE, usual[0])])
+
+
 def test_a_complex_number_is_finite_in_both_of_its_parts() -> None:
     assert output_errors.is_finite(torch.tensor([[1 + 2j]]))
     assert not output_errors.is_finite(torch.tensor([[complex(1, float("nan"))]]))

@@ -105,6 +105,7 @@ def test_most_classes_are_empty_in_resampled_inputs(classes: torch.Tensor) -> No
         [torch.randint(0, 4, (64,)).sort().values],  # segments
         [torch.tensor([5, 3, 3, 5] * 4)],  # sizes of groups of 64 rows
         [torch.randint(-1, 4, (64,))],  # negative for none
+        [torch.arange(16).repeat(4)[torch.randperm(64)]],  # each for four rows
         [torch.randint(0, 4, (64,)), torch.randint(0, 4, (64,))],  # may belong together
         [torch.rand(64) < 0.5],
     ],

@@ -3,8 +3,8 @@ a problem's domain.
 
 The structure of the problem's own inputs must be preserved: edges stay sorted, a covariance
 positive definite, a probability normalised.  And the reference must be well conditioned on the
-changed inputs: rounding them must not change its answer by more than a few times the rounding, or
-by more than rounding the problem's own inputs changes theirs.
+changed inputs: rounding them, and choosing otherwise among equal values, must not change its answer
+by more than a few times the rounding, or by more than the same with the problem's own inputs does.
 
 This does not recognise a domain that depends on several tensors (an index limited by another
 tensor's values).  There the reference fails, or its answer is not finite, vanishes or explodes
@@ -22,11 +22,15 @@ import torch
 from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors, is_inexact, unit
 from workers.shims.problem.answers.true_answer import nominal
+from workers.shims.problem.inputs.broken_ties import BrokenTies
 
 AMPLIFIES = 4.0
 """Largest change of an answer, in multiples of the change of its inputs, or of that of the
 answer to the problem's own inputs.
 """
+
+BREAKS = 4
+"""Times that ties are broken, if there are any: one may move an answer little by chance."""
 
 QUIET = 2e-3
 """Change of an answer that is always allowed, in relative L2: a tenth of GROSS_L2, the limit
@@ -220,7 +224,8 @@ def _matrices(x: torch.Tensor) -> torch.Tensor:
 def moved(
     call: Callable[[list[Any]], Any], inputs: list[Any], answer: Any, *, places: bool = False
 ) -> tuple[float, float]:
-    """Changes of inputs and answer if the inputs are rounded, in relative L2: (inputs, answer).
+    """Changes of inputs and answer if the inputs are rounded, and ties are broken at random, in
+    relative L2: (inputs, answer).
 
     `call(inputs)`: the answer to widened inputs; `inputs`: widened copies with their
     nominal types (true_answer.py), which the call may change; `answer`: the
@@ -234,16 +239,27 @@ def moved(
     ]
     if not sizes:
         return 0.0, 0.0
-    after = call(with_roundings(inputs))
+    far = [0.0]
+    for _ in range(BREAKS):
+        with BrokenTies() as ties:
+            after = call(with_roundings(inputs))
+        far.append(_change(after, answer, places=places))
+        if not ties.were_met:
+            break
+    return max(sizes), max(far)
+
+
+def _change(after: Any, answer: Any, *, places: bool) -> float:
+    """Largest change of an answer's parts, as `moved` measures it."""
     pairs = list(zip(layout.values(after), layout.values(answer), strict=True))
     if places and not all(layout.same(*pair) for pair in pairs if _are_integers(pair[0])):
-        return max(sizes), math.inf
+        return math.inf
     far = [
         errors(*each)[0]
         for each in pairs
         if isinstance(each[0], torch.Tensor) and is_inexact(each[0].dtype)
     ]
-    return max(sizes), max(far, default=0.0)
+    return max(far, default=0.0)
 
 
 def _are_integers(value: Any) -> bool:

@@ -221,15 +221,16 @@ def _is_integer(x: Any) -> bool:
 
 def _are_classes(x: torch.Tensor, sizes: Collection[int]) -> bool:
     """Test for integers of which each may occur any number of times, at every place along the first
-    dimension: most occur several times, in no order, and their sum is no input's length.
+    dimension: most occur several times, not all equally often, in no order, and their sum is no
+    input's length.
     """
     rows = x.shape[0]
     if x.numel() > input_domain.LOOKED_AT or rows * rows < x.numel() or int(x.min()) < 0:
         return False
     if bool((x.diff(dim=0) >= 0).all()) or int(x.sum()) in sizes:
         return False
-    values: torch.Tensor = x.unique()  # type: ignore[no-untyped-call]
-    return 2 * len(values) <= x.numel()
+    values, counts = x.unique(return_counts=True)  # type: ignore[no-untyped-call]
+    return 2 * len(values) <= x.numel() and not bool((counts == counts[0]).all())
 
 
 def _with_edges(x: torch.Tensor) -> torch.Tensor:

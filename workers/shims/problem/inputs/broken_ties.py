@@ -1,0 +1,60 @@
+"""Equal values among which a reference chooses, told apart at random.
+
+Which of several equal values is among the largest is not defined, and kernels choose another one
+than the library does.  Rounding the inputs parts equal ones, but not zeros, and not those that are
+made of equal ones; so what an operator chooses from is rounded, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from workers.backends.support.dispatch_mode import Watching
+from workers.protocol import layout
+from workers.protocol.roundoff import unit
+
+CHOICES = frozenset(
+    f"aten::{name}" for name in ("argmax", "argmin", "kthvalue", "max", "min", "sort", "topk")
+)
+"""Operators that tell the places of some of many values."""
+
+
+class BrokenTies(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode with random errors of a rounding in what operators choose from."""
+
+    def __init__(self) -> None:
+        """Of one call of a model."""
+        super().__init__()
+        self.were_met = False
+        """True if an operator has chosen otherwise for these errors."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        found = func(*args, **kwargs)
+        if func._schema.name not in CHOICES or not _may_be_parted(args[0]):
+            return found
+        parted = func(_parted(args[0]), *args[1:], **kwargs)
+        self.were_met |= not all(map(torch.equal, _places(found), _places(parted)))
+        return parted
+
+
+def _may_be_parted(x: Any) -> bool:
+    return (
+        isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 1
+    )
+
+
+def _places(found: Any) -> list[torch.Tensor]:
+    every = layout.values([*found] if isinstance(found, tuple) else [found])
+    return [x for x in every if isinstance(x, torch.Tensor) and not x.is_floating_point()]
+
+
+def _parted(x: torch.Tensor) -> torch.Tensor:
+    """The values with errors of a rounding of fp32 at most; zeros become less than others."""
+    rounding = max(unit(x.dtype), unit(torch.float32))
+    errors = rounding * (2 * torch.rand_like(x) - 1)
+    sizes = torch.where((x != 0) & x.isfinite(), x.abs(), torch.inf)
+    least = sizes.amin().clamp(max=1.0)
+    return torch.where(x == 0, least * errors, x * (1 + errors))
