@@ -36,6 +36,7 @@ PARTS = {
     "first": "the first factor",
     "second": "the second factor",
     "both": "both factors",
+    "largest": "both factors of the largest one",
     "all": "factors, what is added, and results",
 }
 """Names of the narrow parts of products."""

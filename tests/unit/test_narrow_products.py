@@ -166,6 +166,18 @@ def test_products_of_which_an_answer_has_a_faint_part(
     assert not is_left_out or (found.format, round(found.share, 2)) == (LEFT_OUT.name, 1.0)
 
 
+def test_the_largest_product_alone_beside_a_smaller_one_that_errs_more(tmp_path: Path) -> None:
+    problem = lines(
+        "y = self.first(x).sigmoid().mean(1, keepdim=True)",
+        "z = (x[:, :100] @ self.second.weight[:, :100].T).sigmoid().mean(1, keepdim=True)",
+        "return 1 + y * 0.01 + z * 0.1",
+    )
+    narrow = "F.linear(x.half().float(), self.first.weight.half().float(), self.first.bias)"
+    found = looked_at(tmp_path, problem, problem.replace("self.first(x)", narrow), rows=2000)
+    assert found is not None
+    assert (found.found, found.parts) == (True, "largest")
+
+
 def test_eight_bits_less(tmp_path: Path) -> None:
     found = looked_at(tmp_path, BRAIN_SUM, IN_BRAIN)
     assert found is not None
@@ -291,7 +303,7 @@ def test_memory_that_was_taken_is_given_back(
 def test_a_problem_without_such_products_is_answered_at_once(tmp_path: Path) -> None:
     sides = TwoSides(tmp_path, source(SUM, "Model"), source(SUM))
     session = SimpleNamespace(spec=sides.spec)  # nothing is computed
-    none = narrow_products.Hidden(frozenset(), frozenset())
+    none = narrow_products.NONE
     assert narrow_products.sums(cast("Any", session), 0, 0, 1, none) == ([], none)
 
 

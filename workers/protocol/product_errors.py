@@ -39,7 +39,7 @@ class Prediction(NamedTuple):
     format: Format
     parts: str
     """`first`, `second` or `both` factors, or `all`: what is added to it and the result, too; the
-    `result` alone of a product that is left out.
+    `result` alone of a product that is left out; `largest`: both factors of one product only.
     """
 
 
@@ -48,10 +48,12 @@ PREDICTIONS = (
     Prediction(HALF, "second"),
     Prediction(HALF, "both"),
     Prediction(HALF, "all"),
+    Prediction(HALF, "largest"),
     Prediction(BRAIN, "first"),
     Prediction(BRAIN, "second"),
     Prediction(BRAIN, "both"),
     Prediction(BRAIN, "all"),
+    Prediction(BRAIN, "largest"),
     Prediction(CUT, "both"),
     Prediction(LEFT_OUT, "result"),
 )
@@ -61,7 +63,7 @@ ALL = (1 << len(PREDICTIONS)) - 1
 FEW = sum(1 << bit for bit, each in enumerate(PREDICTIONS) if each.parts in ("both", "result"))
 """Bit masks of all predictions, and of those that are made where each takes long."""
 
-MOST_OUTPUTS = 6
+MOST_OUTPUTS = 5
 """Most outputs that are looked at: their sums are sent as text."""
 
 

@@ -29,6 +29,7 @@ from workers.protocol.product_errors import (
     MOST_OUTPUTS,
     PREDICTIONS,
     Format,
+    Prediction,
     Sums,
 )
 from workers.protocol.roundoff import FLOORS, errors
@@ -72,6 +73,7 @@ PARTS = {
     "second": (SECOND,),
     "both": (FIRST, SECOND),
     "all": (FIRST, SECOND, ADDED, RESULT),
+    "largest": (FIRST, SECOND),
     "result": (RESULT,),
 }
 """Parts that are narrow, by Prediction.parts."""
@@ -95,7 +97,18 @@ class Hidden(NamedTuple):
     """Numbers of the products, in the order of a call, whose errors do not show."""
 
     narrow: frozenset[int]
+    largest: frozenset[int]
+    """The largest one of several."""
     left_out: frozenset[int]
+
+    def of(self, prediction: Prediction) -> frozenset[int]:
+        """Those that a prediction concerns."""
+        if prediction.format == LEFT_OUT:
+            return self.left_out
+        return self.largest if prediction.parts == "largest" else self.narrow
+
+
+NONE = Hidden(frozenset(), frozenset(), frozenset())
 
 
 class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
@@ -214,7 +227,7 @@ def _hidden(
 ) -> Hidden:
     """Products with errors that do not show in a comparison.  `at`: outputs that count."""
     if not (at and products):
-        return Hidden(frozenset(), frozenset())
+        return NONE
     until, spread = time.process_time() + SEARCH_S, asked.session.spec.spread
     allowed = {}
     for index in at:
@@ -232,13 +245,14 @@ def _hidden(
 
     least = LARGE * sum(each.flops for each in products)
     large = [number for number, each in enumerate(products) if each.flops >= least]
-    wide = [number for number, each in enumerate(products) if each.is_wide]
+    wide = [number for number in large if products[number].is_wide]
     half = _narrowing(HALF)
     narrow = frozenset(wide)
-    if shows(narrow, half, PARTS["both"]):
-        some = [number for number in wide if number in large]
-        narrow = found(some, half, PARTS["both"]) if len(wide) > 1 else frozenset()
-    return Hidden(narrow, found(large, _zeros, PARTS["result"]))
+    if shows(wide, half, PARTS["both"]):
+        narrow = found(wide, half, PARTS["both"]) if len(wide) > 1 else frozenset()
+    by_work = sorted(narrow, key=lambda number: products[number].flops)
+    largest = frozenset(by_work[-1:] if len(by_work) > 1 else ())
+    return Hidden(narrow, largest, found(large, _zeros, PARTS["result"]))
 
 
 def _differs(answer: torch.Tensor, truth: torch.Tensor, most: float) -> bool:
@@ -255,7 +269,7 @@ def _predictions(
     """
     found = []
     for bit, each in enumerate(PREDICTIONS):
-        chosen = hidden.left_out if each.format == LEFT_OUT else hidden.narrow
+        chosen = hidden.of(each)
         narrow = _narrowing(each.format, control)
         is_asked = chosen and wanted >> bit & 1
         found.append(asked.answer(narrow, PARTS[each.parts], chosen)[0] if is_asked else [])
