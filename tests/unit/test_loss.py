@@ -291,10 +291,14 @@ def four_turns(kind: Kind, quoting: int = 0, quoted: str = QUOTED) -> examples.E
     )
 
 
+MARKS = ("train", "weight", "step_loss_mask", "loss", "trainable")
+"""Keys under which trainers read whether a message bears loss."""
+
+
 def learnt(name: str, row: Mapping[str, Any]) -> list[str]:
     """Answers of a row that its trainer puts loss on, told by the rules of `Learns`."""
     messages = row.get("messages") or row.get("dialogue") or []
-    marks = [one.get("train", one.get("weight")) for one in messages]
+    marks = [any(value for key, value in one.items() if key in MARKS) for one in messages]
     match formats.find(name).learns:
         case Learns.MARKED:
             return [one["content"] for one, mark in zip(messages, marks, strict=True) if mark]
