@@ -170,7 +170,7 @@ def test_the_largest_product_alone_beside_a_smaller_one_that_errs_more(tmp_path:
     problem = lines(
         "y = self.first(x).sigmoid().mean(1, keepdim=True)",
         "z = (x[:, :100] @ self.second.weight[:, :100].T).sigmoid().mean(1, keepdim=True)",
-        "return 1 + y * 0.01 + z * 0.1",
+        "return y * 0.1 + z",
     )
     narrow = "F.linear(x.half().float(), self.first.weight.half().float(), self.first.bias)"
     found = looked_at(tmp_path, problem, problem.replace("self.first(x)", narrow), rows=2000)
@@ -274,6 +274,19 @@ def test_sums_of_another_form() -> None:
     for wrong in ([[0, [row]]], [[0, [[float("nan"), *row[1:]]] * len(PREDICTIONS)]]):
         with pytest.raises(UnsupportedError):
             product_errors.checked(wrong)
+
+
+def test_errors_below_rounding_are_no_loss(tmp_path: Path) -> None:
+    problem = "return x + 1e-6 * self.first.weight.sum(1)[:256] * self.second(self.first(x))[:, :1]"
+    narrow = problem.replace("self.first(x)", f"{HALVED}")
+    found = looked_at(tmp_path, problem, narrow, rows=1000)
+    assert found is not None
+    assert not found.found
+    sums = Sums(
+        elements=1e6, error_squares=1, own_squares=1, predicted_squares=0.1, error_predicted=0.05
+    )
+    assert not probe._is_found(sums)
+    assert probe._is_found(sums._replace(own_squares=0.2))
 
 
 def test_a_share_of_few_elements_or_of_the_reference_is_none() -> None:

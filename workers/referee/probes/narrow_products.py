@@ -50,6 +50,11 @@ OWN_SHARE = 0.5
 nothing.
 """
 
+BELOW_ROUNDING = 0.5
+"""Size of predicted errors, relative to the errors of the reference in its own precision, below
+which they are no loss: a branch in half precision that a constant scales to a millionth.
+"""
+
 CERTAIN = 3.0
 """Standard deviations by which a share below SHARE is certainly below."""
 
@@ -254,9 +259,14 @@ def _varying(sums: Sums) -> Sums:
 
 def _is_found(sums: Sums) -> bool:
     found = share(sums)
-    return (
-        found >= SHARE and significance(sums) >= SIGNIFICANT and own_share(sums) < OWN_SHARE * found
-    )
+    is_certain = found >= SHARE and significance(sums) >= SIGNIFICANT
+    return is_certain and own_share(sums) < OWN_SHARE * found and _matters(sums)
+
+
+def _matters(sums: Sums) -> bool:
+    """Test whether the predicted errors are as large as rounding."""
+    own = _varying(_of_reference(sums)).error_squares
+    return _varying(sums).predicted_squares >= BELOW_ROUNDING**2 * own
 
 
 def _may_be_found(sums: Sums) -> bool:
@@ -272,6 +282,8 @@ def _may_be_found(sums: Sums) -> bool:
         return False  # they are too small to hold the share
     if sums.elements <= FEWEST:
         return True
+    if not _matters(sums):
+        return False
     if own_share(sums) >= SHARE and significance(_of_reference(sums)) >= SIGNIFICANT:
         return False  # the reference itself has narrow factors
     unexplained = varying.error_squares - share(sums) ** 2 * varying.predicted_squares
