@@ -12,10 +12,11 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from workers.backends.interpreter import concurrent_programs
+from workers.backends.interpreter import concurrent_programs, tf32_products
 
 concurrent_programs.TRACKED = 1
 concurrent_programs.install()
+tf32_products.install()
 
 @triton.jit
 def arrivals(out_ptr, count_ptr):

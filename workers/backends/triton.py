@@ -40,6 +40,7 @@ if knobs.runtime.interpret:  # only then, because a GPU's zygote needs none of t
         narrow_floats,
         no_gpu,
         reductions,
+        tf32_products,
         typed_results,
         written_annotations,
     )
@@ -88,6 +89,7 @@ class TritonBackend:
             reductions.install()
             typed_results.install()
             concurrent_programs.install()
+            tf32_products.install()
             no_gpu.install()
             claimed_gpu.install(path)
             enclosing_names.install()

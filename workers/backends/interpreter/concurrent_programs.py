@@ -1,4 +1,4 @@
-"""Concurrency of a GPU's programs, and TF32 products, in Triton's interpreter.
+"""Concurrency of a GPU's programs, in Triton's interpreter.
 
 * The programs of a launch run in no defined order on a GPU.  The interpreter runs them from first
   to last, so that a kernel which depends on that order (a carry left in memory by the previous
@@ -8,7 +8,6 @@
 * A program does not see the stores of others in the same launch until it executes an atomic
   operation, by which programs synchronise: if two programs add to one element by a load and a
   store, one addition is lost.
-* Products of fp32 are in TF32 unless `input_precision` is given.
 
 This does not guard against lanes of one program that read what other lanes have just stored.
 """
@@ -23,13 +22,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import triton.language as tl
 from triton._C.libtriton import interpreter as native
-from triton._C.libtriton import ir
-from triton.runtime.interpreter import GridExecutor, InterpreterBuilder, TensorHandle
-
-DROPPED_BITS = 13
-"""Bits of the significand of fp32 that TF32 lacks."""
+from triton.runtime.interpreter import GridExecutor, InterpreterBuilder
 
 _random = random.SystemRandom()
 
@@ -106,7 +100,6 @@ def install() -> None:
     """Install these properties in the interpreter."""
     _shuffle_programs()
     _hide_stores()
-    _round_products()
 
 
 def _shuffle_programs() -> None:
@@ -216,26 +209,3 @@ def _reads(call: ast.Call, *, in_condition: bool) -> bool:
     return call.func.attr.startswith("atomic") or (
         call.func.attr == "load" and (in_condition or is_volatile)
     )
-
-
-def _round_products() -> None:
-    builder: Any = InterpreterBuilder
-    product = builder.create_dot
-
-    def rounding(self: Any, a: Any, b: Any, d: Any, precision: Any, *args: Any) -> Any:
-        if precision == ir.INPUT_PRECISION.TF32:
-            a, b = in_tf32(a), in_tf32(b)
-        return product(self, a, b, d, precision, *args)
-
-    builder.create_dot = rounding
-
-
-def in_tf32(block: Any) -> Any:
-    """The block rounded to TF32, with ten bits of significand."""
-    if block.data.dtype != np.float32:
-        return block
-    bits = np.ascontiguousarray(block.data).view(np.uint32)
-    half = np.uint32(1 << (DROPPED_BITS - 1))
-    mask = np.uint32(0xFFFFFFFF << DROPPED_BITS & 0xFFFFFFFF)
-    rounded = np.where(np.isfinite(block.data), (bits + half) & mask, bits).view(np.float32)
-    return TensorHandle(rounded, tl.float32)

@@ -293,7 +293,7 @@ class Problem:
     ) -> problem_spec.Spread:
         """Error of the model's answer if its products in these places are in TF32, where the
         problem allows that.  The CPU device says what a GPU would: there, too, a candidate's own
-        products are in TF32 (workers/backends/interpreter/concurrent_programs.py).
+        products are in TF32 (workers/backends/interpreter/tf32_products.py).
         """
         allowed = {place for place, kind in precision_flags.chosen().items() if kind == "tf32"}
         if not places & allowed:
