@@ -27,6 +27,8 @@ def test_structure_is_kept(variant: Variant) -> None:
     changed = applied(variant, _covariance())
     assert not torch.linalg.cholesky_ex(changed).info.any()
     assert torch.allclose(changed, changed.mT)
+    turns = applied(variant, torch.linalg.qr(torch.randn(5, 16, 16)).Q)
+    assert torch.allclose(turns @ turns.mT, torch.eye(16).expand(5, 16, 16), atol=1e-2)
     edges = applied(variant, torch.randn(63).sort().values)
     assert (edges[1:] >= edges[:-1]).all()
     shares = applied(variant, torch.randn(30, 40).softmax(-1))

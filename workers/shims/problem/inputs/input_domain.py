@@ -2,9 +2,10 @@
 a problem's domain.
 
 The structure of the problem's own inputs must be preserved: edges stay sorted, a covariance
-positive definite, a probability normalised.  And the reference must be well conditioned on the
-changed inputs: rounding them, and choosing otherwise among equal values, must not change its answer
-by more than a few times the rounding, or by more than the same with the problem's own inputs does.
+positive definite, a rotation orthogonal, a probability normalised.  And the reference must be well
+conditioned on the changed inputs: rounding them, and choosing otherwise among equal values, must
+not change its answer by more than a few times the rounding, or by more than the same with the
+problem's own inputs does.
 
 This does not recognise a domain that depends on several tensors (an index limited by another
 tensor's values).  There the reference fails, or its answer is not finite, vanishes or explodes
@@ -40,7 +41,7 @@ for answers to changed inputs.
 BOUND_REACHED = 0.95
 
 LARGEST_MATRIX = 2048
-"""Most rows of a matrix that is tested for positive definiteness, which takes a factorisation."""
+"""Most rows of a matrix that is factorised, or multiplied by itself, to test it."""
 
 LOOKED_AT = 1 << 24
 """Elements of a tensor for which the structure is checked."""
@@ -114,6 +115,14 @@ def _is_upper(x: torch.Tensor) -> torch.Tensor:
     return ~x.tril(-1).any()
 
 
+def _is_orthogonal(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[-1] > LARGEST_MATRIX:
+        return _no(x)
+    wide = x.double()
+    unit_matrix = torch.eye(x.shape[-1], dtype=wide.dtype, device=x.device)
+    return ((wide.mT @ wide - unit_matrix).abs() < 1e-2).all()
+
+
 def _are_shares(x: torch.Tensor) -> torch.Tensor:
     if not x.dim() or x.shape[-1] < 2:
         return _no(x)
@@ -175,7 +184,13 @@ OF_ROWS: tuple[Trait, ...] = (
     _is_whole,
     bounded,
 )
-OF_MATRICES: tuple[Trait, ...] = (_is_symmetric, _is_positive_definite, _is_lower, _is_upper)
+OF_MATRICES: tuple[Trait, ...] = (
+    _is_symmetric,
+    _is_positive_definite,
+    _is_lower,
+    _is_upper,
+    _is_orthogonal,
+)
 """Traits that a change must preserve.  Zeros among positive numbers are allowed: a kernel must not
 divide by them if the reference does not, and if the reference does, its answer is not finite.
 """
