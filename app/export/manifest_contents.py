@@ -106,10 +106,10 @@ REASONS_SHOWN = 3
 
 
 def _require_rows(funnel: list[Stage], dropped: Mapping[str, int]) -> None:
-    """Raise ExportError that names the stage where the last attempt is dropped.  `dropped`: reason
-    why a row could not be shown → rows.
+    """Raise ExportError that names the stage where the last attempt is dropped, and earlier ones that
+    a setting would open.  `dropped`: reason why a row could not be shown → rows.
     """
-    before = None
+    before, earlier = None, ""
     for stage in funnel:
         if stage.rows == 0:
             came = (
@@ -120,7 +120,12 @@ def _require_rows(funnel: list[Stage], dropped: Mapping[str, int]) -> None:
                 most = Counter(dropped).most_common(REASONS_SHOWN)
                 hint = ": " + "; ".join(f"{count} × {reason}" for reason, count in most)
             raise ExportError(
-                f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}{hint}"
+                f"nothing to export: stage {stage.stage!r} ({stage.rule}): {came}{hint}{earlier}"
+            )
+        if before is not None and stage.rows < before and stage.stage in _ADMITTED:
+            earlier += (
+                f"; before it, stage {stage.stage!r} left {stage.rows} of {before} rows:"
+                f" {_ADMITTED[stage.stage]}"
             )
         before = stage.rows
 
