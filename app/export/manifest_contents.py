@@ -106,8 +106,8 @@ REASONS_SHOWN = 3
 
 
 def _require_rows(funnel: list[Stage], dropped: Mapping[str, int]) -> None:
-    """Raise ExportError that names the stage where the last attempt is dropped, and earlier ones that
-    a setting would open.  `dropped`: reason why a row could not be shown → rows.
+    """Raise ExportError that names the stage where the last attempt is dropped, and earlier stages
+    that a setting would open.  `dropped`: reason why a row could not be shown → rows.
     """
     before, earlier = None, ""
     for stage in funnel:
