@@ -92,3 +92,4 @@ def test_answers_that_nobody_computed() -> None:
     assert right(torch.zeros(4, 0)) == ()
     assert right(torch.full((1, 10), 2.0)) == ("mean",)
     assert right(torch.rand(4, 1)) == ()  # the mean of one number is itself
+    assert right(torch.rand(4, 1).expand(4, 1000).contiguous()) == ()  # and that of its copies
