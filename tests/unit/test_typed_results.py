@@ -1,4 +1,4 @@
-"""Types of comparisons and addresses in Triton's interpreter."""
+"""Types of comparisons, inverted numbers and addresses in Triton's interpreter."""
 
 import json
 import subprocess
@@ -21,6 +21,12 @@ def compare(x_ptr, out_ptr, count, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def invert(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, (~tl.load(x_ptr + at).to(tl.uint32)).to(tl.int64))
+
+
+@triton.jit
 def fill(address, BLOCK: tl.constexpr):
     tl.store(address.to(tl.pointer_type(tl.float32)) + tl.arange(0, BLOCK), 2.0)
 
@@ -28,6 +34,12 @@ def fill(address, BLOCK: tl.constexpr):
 def compared():
     out = torch.zeros(4, dtype=torch.int64)
     compare[(2,)](torch.ones(4), out, 3, BLOCK=4)
+    return out.tolist()
+
+
+def inverted():
+    out = torch.zeros(4, dtype=torch.int64)
+    invert[(1,)](torch.arange(4), out, BLOCK=4)
     return out.tolist()
 
 
@@ -44,11 +56,11 @@ from workers.backends.recording.recorder import Recorder
 from workers.backends.triton import TritonBackend
 concurrent_programs.TRACKED = 1.0
 module = TritonBackend().build(Path(sys.argv[1]), Recorder())
-print(json.dumps([module.compared(), module.filled()]))
+print(json.dumps([module.compared(), module.inverted(), module.filled()]))
 """
 
 
-def test_comparisons_give_bits_and_addresses_have_64(tmp_path: Path) -> None:
+def test_results_have_the_types_of_compiled_code(tmp_path: Path) -> None:
     path = tmp_path / "source.py"
     path.write_text(KERNELS)
     ran = subprocess.run(
@@ -59,4 +71,8 @@ def test_comparisons_give_bits_and_addresses_have_64(tmp_path: Path) -> None:
         env={"TRITON_INTERPRET": "1", "PATH": "/usr/bin:/bin"},
         cwd=Path(__file__).parents[2],
     )
-    assert json.loads(ran.stdout) == [[0, 1, 2, 0], [2.0] * 4]
+    assert json.loads(ran.stdout) == [
+        [0, 1, 2, 0],
+        [2**32 - 1 - number for number in range(4)],
+        [2.0] * 4,
+    ]
