@@ -166,6 +166,20 @@ def test_products_of_which_an_answer_has_a_faint_part(
     assert not is_left_out or (found.format, round(found.share, 2)) == (LEFT_OUT.name, 1.0)
 
 
+@pytest.mark.parametrize("is_left_out", [True, False])
+def test_a_faint_part_of_which_the_reference_rounds_a_good_part_away(
+    tmp_path: Path, *, is_left_out: bool
+) -> None:
+    rest = "torch.sigmoid(x)"
+    problem = lines(
+        "x, w = x.bfloat16(), self.first.weight[:256].bfloat16()", f"return {rest} + 4e-3 * (x @ w)"
+    )
+    candidate = f"return {rest}.bfloat16()" if is_left_out else problem
+    found = looked_at(tmp_path, problem, candidate)
+    assert found is not None
+    assert found.found == is_left_out
+
+
 def test_the_largest_product_alone_beside_a_smaller_one_that_errs_more(tmp_path: Path) -> None:
     problem = lines(
         "y = self.first(x).sigmoid().mean(1, keepdim=True)",

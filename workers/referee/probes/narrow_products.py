@@ -45,9 +45,9 @@ SIGNIFICANT = 5.0
 BEYOND_CONTROLS = 3.0
 """Least significance in multiples of that of the controls (root mean square)."""
 
-OWN_SHARE = 0.5
+OWN_SHARE = 0.75
 """Share of the reference's own answer, relative to the candidate's, from which on it proves
-nothing.
+nothing.  In bf16 the sum with a faint term rounds half of that away.
 """
 
 BELOW_ROUNDING = 0.5
