@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
-from app.domain import imports_by_name, stand_ins, syntax_tree
+from app.domain import evaluated_texts, imports_by_name, stand_ins, syntax_tree
 from app.domain.process_reach_names import (
     ABSENT,
     ATTRIBUTES,
@@ -86,11 +86,14 @@ def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
 
 def _loaded(tree: ast.Module) -> ast.Module:
     """The module without `if __name__ == "__main__":`, which a module that is loaded does not run,
-    and with the values alone of members that it gives to older releases of a library, or to modules
-    of its own in place of a library that is missing; each only where the names in these statements
-    have no other meaning.
+    with expressions in place of their texts, and with the values alone of members that it gives to
+    older releases of a library, or to modules of its own in place of a library that is missing;
+    each only where the names in these statements have no other meaning.
     """
     bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
+    if "eval" not in bound:
+        tree = evaluated_texts.written_out(tree)
+        bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
     body = [each for statement in tree.body for each in _run_when_loaded(statement, bound)]
     if stand_ins.makes_modules(tree):
         body = [stand_ins.without_members(each) for each in body]

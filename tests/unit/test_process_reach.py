@@ -159,3 +159,22 @@ def test_a_number_that_cannot_be_written_hides_no_way() -> None:
     hidden = f"import torch\ndef unused():\n    torch.matmul[0x{'f' * 5_000}].x = 1\n{way}"
     assert process_reach.ways(hidden.encode()) == (process_reach.TOO_LONG,)
     assert "sys._getframe" in process_reach.ways(f"N = 0x{'f' * 5_000}\n{way}".encode())
+
+
+@pytest.mark.parametrize(
+    ("source", "ways"),
+    [
+        ("@eval('''triton.heuristics({'B': lambda a: min(4, a['n'])})''')\ndef f(): pass", ()),
+        ("x = eval(' eval(\"1 + 1\") ')", ()),
+        ("x = eval('sys._getframe()')", ("sys._getframe",)),
+        ("x = eval('eval(\"sys._getframe()\")')", ("sys._getframe",)),
+        ("x = eval('tl.__dict__')", ("tl.__dict__",)),
+        ("x = eval('a; b')", ("eval()",)),
+        ("x = eval('1', {})", ("eval()",)),
+        ("x = eval(text)", ("eval()",)),
+        ("def eval(text): pass\nx = eval('1')", ("eval()",)),
+        ("setattr(b, 'eval', f)\nx = eval('1')", ("eval()",)),
+    ],
+)
+def test_a_text_that_is_an_expression_is_read_as_one(source: str, ways: tuple[str, ...]) -> None:
+    assert process_reach.ways((HEAD + source).encode()) == ways

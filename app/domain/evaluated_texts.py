@@ -1,0 +1,32 @@
+"""Expressions that a source holds as texts: `eval("…")` of a constant is that expression.
+
+Published kernels write decorators so, which Triton's own reader of sources does not accept.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from app.domain import syntax_tree
+
+
+def written_out(tree: ast.Module) -> ast.Module:
+    """The module, changed in place, with such calls replaced by their expressions.  The caller has
+    made sure that `eval` is Python's.
+    """
+    written: ast.Module = _WrittenOut().visit(tree)
+    return written
+
+
+class _WrittenOut(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(
+                func=ast.Name(id="eval"), args=[ast.Constant(value=str(text))], keywords=[]
+            ):
+                try:
+                    written = syntax_tree.parse_expression(text.strip())
+                except (SyntaxError, ValueError):
+                    return node  # it raises, or is judged as a text
+                return self.visit(written)  # type: ignore[no-any-return]
+        return self.generic_visit(node)
