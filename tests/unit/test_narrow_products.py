@@ -303,6 +303,14 @@ def test_errors_below_rounding_are_no_loss(tmp_path: Path) -> None:
     assert probe._is_found(sums._replace(own_squares=0.2))
 
 
+def test_sums_that_overflow_say_nothing() -> None:
+    huge, zeros = torch.full((4,), 1e200, dtype=torch.float64), torch.zeros(4).double()
+    assert narrow_products._summed(huge, zeros, zeros, zeros) == Sums()
+    mixed = torch.tensor([1.0, float("nan"), float("inf"), 2.0])
+    found = narrow_products._summed(mixed, zeros.float(), zeros, zeros)
+    assert (found.elements, found.error) == (2, 3)
+
+
 def test_a_share_of_few_elements_or_of_the_reference_is_none() -> None:
     sums = Sums(
         elements=100, error_squares=1, own_squares=1, predicted_squares=1, error_predicted=0.9

@@ -279,13 +279,15 @@ def _predictions(
 def _summed(
     got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor, narrow: torch.Tensor
 ) -> Sums:
+    """Sums over the elements that are finite in all; zeros if squares overflow."""
     exact = _thinned(truth)
     e, o, d = (_thinned(each) - exact for each in (got, own, narrow))
     finite = torch.isfinite(e) & torch.isfinite(o) & torch.isfinite(d)
     e, o, d = (torch.where(finite, each, 0.0) for each in (e, o, d))
     found = [finite.sum().double(), e.sum(), e.dot(e), o.sum(), o.dot(o)]
     found += [d.sum(), d.dot(d), e.dot(d), o.dot(d)]
-    return Sums(*torch.stack(found).tolist())
+    numbers = torch.stack(found)
+    return Sums(*numbers.tolist()) if bool(torch.isfinite(numbers).all()) else Sums()
 
 
 def _thinned(values: torch.Tensor) -> torch.Tensor:
