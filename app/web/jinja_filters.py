@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import flask
 from markupsafe import Markup
 
 from app.domain.filter_language import Compare, unparse
@@ -175,6 +176,13 @@ def share_note(share: Share) -> str:
     return f"{share_ends(share)}, {counts}" if share.of else counts
 
 
+def document(value: object) -> Markup:
+    """A value as indented JSON for people: quotes and letters as they are, where `tojson` escapes
+    them for scripts.
+    """
+    return safe_text.log(flask.json.dumps(value, indent=1, ensure_ascii=False, sort_keys=False))
+
+
 def signed(value: float) -> str:
     """A number with its sign and one decimal."""
     return f"{value:+.1f}".replace("-", "−")
@@ -191,6 +199,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "breakable": safe_text.breakable,
     "clock": clock,
     "conditions": conditions,
+    "document": document,
     "count": formatting.count,
     "detector_title": explained_findings.title,
     "error_lines": finding_lines.error_lines,

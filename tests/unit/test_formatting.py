@@ -4,9 +4,10 @@ import csv
 import json
 from datetime import UTC, datetime, timedelta
 
+import flask
 import pytest
 
-from app.web import formatting, table_export
+from app.web import formatting, jinja_filters, table_export
 
 
 @pytest.mark.parametrize(
@@ -115,3 +116,13 @@ def test_cells_with_parts_are_json() -> None:
 )
 def test_dollars(value: float | None, shown: str) -> None:
     assert formatting.usd(value) == shown
+
+
+def test_a_document_shows_quotes_and_letters_as_they_are() -> None:
+    with flask.Flask(__name__).app_context():
+        shown = jinja_filters.document({"role": "user", "content": "the model's <ü> \ud800"})
+    assert shown.splitlines()[1:] == [
+        " &#34;role&#34;: &#34;user&#34;,",
+        " &#34;content&#34;: &#34;the model&#39;s &lt;ü&gt; \ufffd\ufffd\ufffd&#34;",
+        "}",
+    ]
