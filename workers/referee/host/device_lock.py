@@ -150,7 +150,7 @@ class DeviceLock:
     @property
     def obstructed(self) -> bool:
         """True while this thread checks and a timer of another thread waits that goes first."""
-        return threading.get_ident() in self._checking and self._comes_later()
+        return threading.get_ident() in self._checking and self._comes_later(timing=False)
 
     def yield_to_timers(self) -> None:
         """Let waiting timers go first if this thread checks.  The caller holds no other lock that a
@@ -239,7 +239,7 @@ class DeviceLock:
             self._waiting_timers.add(threading.get_ident())
             try:
                 self._changed.wait_for(
-                    lambda: not (self._timing or self._checking or self._favoured_one_waits())
+                    lambda: not (self._timing or self._checking or self._comes_later(timing=True))
                 )
             finally:
                 self._waiting_timers.remove(threading.get_ident())
@@ -281,20 +281,18 @@ class DeviceLock:
         return bool(self._paused)
 
     def _enter(self) -> None:
-        self._changed.wait_for(lambda: not self._timing and not self._comes_later())
+        self._changed.wait_for(lambda: not self._timing and not self._comes_later(timing=False))
         self._begin_checking()
 
-    def _comes_later(self) -> bool:
-        """Test whether a timer waits that goes before this thread's checks."""
-        if threading.get_ident() in self._favoured:
-            return bool(self._waiting_timers & self._favoured)
-        return bool(self._waiting_timers)
-
-    def _favoured_one_waits(self) -> bool:
-        """Test whether a favoured timer waits while this thread, which is not favoured, does."""
-        return threading.get_ident() not in self._favoured and bool(
-            self._waiting_timers & self._favoured
-        )
+    def _comes_later(self, *, timing: bool) -> bool:
+        """Test whether a timer waits that goes before this thread, which times or checks: favoured
+        threads go before others, and timers before checks of their kind.
+        """
+        favoured = threading.get_ident() in self._favoured
+        if timing and favoured:
+            return False
+        ahead = self._waiting_timers  # read at once: `obstructed` holds no lock
+        return bool(ahead & self._favoured if timing or favoured else ahead)
 
     def _begin_checking(self) -> None:
         if not self._checking:
