@@ -37,7 +37,7 @@ PARTS = {
     "second": "the second factor",
     "both": "both factors",
     "largest": "both factors of the largest one",
-    "all": "factors, what is added, and results",
+    "all": "factors, addends and results",
 }
 """Names of the narrow parts of products."""
 

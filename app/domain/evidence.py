@@ -50,8 +50,8 @@ class NarrowProducts:
     format: str
     """Type of the factors: `float16 or tf32`, `bfloat16` or `tf32, cut off`; or LEFT_OUT."""
     parts: str
-    """Parts of a product in that type: `first`, `second` or `both` factors, or `all`, with what is
-    added and the result; `largest`: both factors of the largest one; `result` of one that is
+    """Parts of a product in that type: `first`, `second` or `both` factors, or `all`, with the
+    addend and the result; `largest`: both factors of the largest one; `result` of one that is
     left out.
     """
     output: int

@@ -186,8 +186,8 @@ MEANINGS: dict[str, Meaning] = {
         title="Ignores weights",
         meaning=(
             "With other parameter values than all ones or zeros the answer is wrong: parameters are"
-            " not used.  Or values changed in place, and the answer kept what followed from the old"
-            " ones; or a product is left out whose part in the answer is faint."
+            " not used.  Or the answer kept numbers that came of old values, or lacks a product"
+            " whose part in it is faint."
         ),
     ),
     "inputs_changed": Meaning(
@@ -259,8 +259,7 @@ MEANINGS: dict[str, Meaning] = {
     "precision_downgrade": Meaning(
         title="Lower precision than declared",
         meaning=(
-            "The error is that of a narrower number format than the output's type, or holds the"
-            " errors that products in such a format cause."
+            "The error is that of a narrower number format than the output's, or of such products."
         ),
         rows=(
             ("Precision", "{declared}", "{found}"),

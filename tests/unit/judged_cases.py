@@ -33,7 +33,6 @@ from tests.unit.measurements import (
     failing,
     kernels,
     launched,
-    narrowed,
     profile,
     profiled_us,
     racing,
@@ -346,13 +345,6 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         correct(precision_class="float16", tolerance="rtol=0.01,atol=0.01"), "triton",
         Label.SUSPECT, ["precision_downgrade"],
     ),
-    "narrow_products_behind_a_sum": (
-        narrowed(), "triton", Label.SUSPECT, ["precision_downgrade"]),
-    "a_faint_product_left_out": (
-        narrowed(format="left out", parts="result"), "triton", Label.SUSPECT, ["ignores_weights"]),
-    "products_in_full": (narrowed(found=False, share=0.01), "triton", Label.CLEAN, []),
-    "narrow_products_of_a_wrong_answer": (
-        replace(INCORRECT, narrow_products=narrowed().narrow_products), "triton", Label.CLEAN, []),
     "full_precision": (correct(precision_class="float32"), "triton", Label.CLEAN, []),
     "weights_left_out": (reweighed(), "triton", Label.SUSPECT, ["ignores_weights"]),
     "weights_left_out_where_nan_comes_of_it": (reweighed(None), "triton", Label.SUSPECT,

@@ -1,10 +1,31 @@
-"""Measurements of kernels beside the library's products, with the verdict and the findings that
-each leads to.
+"""Measurements of kernels beside the library's products, and of products that are narrow or left
+out, with the verdict and the findings that each leads to.
 """
 
+from dataclasses import replace
+
 from app.domain.evaluation import Evaluation
+from app.domain.evidence import NarrowProducts
 from app.domain.verdict import Label
-from tests.unit.measurements import beside_products
+from tests.unit.measurements import INCORRECT, PASSED, beside_products
+
+
+def narrowed(**changes: object) -> Evaluation:
+    """Errors of products in half precision in the answer."""
+    seen = NarrowProducts(
+        found=True,
+        format="float16 or tf32",
+        parts="both",
+        output=0,
+        share=1.0,
+        significance=40.0,
+        control_significance=1.0,
+        own_share=0.0,
+        calls=1,
+        elements=128,
+    )
+    return replace(PASSED, narrow_products=replace(seen, **changes))  # type: ignore[arg-type]
+
 
 CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
     "a_loss_beside_products_of_both_sides": (
@@ -54,5 +75,24 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         "triton",
         Label.CLEAN,
         ["lazy_optimisation", "library_work"],
+    ),
+    "narrow_products_behind_a_sum": (
+        narrowed(),
+        "triton",
+        Label.SUSPECT,
+        ["precision_downgrade"],
+    ),
+    "a_faint_product_left_out": (
+        narrowed(format="left out", parts="result"),
+        "triton",
+        Label.SUSPECT,
+        ["ignores_weights"],
+    ),
+    "products_in_full": (narrowed(found=False, share=0.01), "triton", Label.CLEAN, []),
+    "narrow_products_of_a_wrong_answer": (
+        replace(INCORRECT, narrow_products=narrowed().narrow_products),
+        "triton",
+        Label.CLEAN,
+        [],
     ),
 }

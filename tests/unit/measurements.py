@@ -12,7 +12,7 @@ from app.domain.evaluation import (
     Status,
     Timing,
 )
-from app.domain.evidence import Ablation, NarrowProducts, Testimony
+from app.domain.evidence import Ablation, Testimony
 from app.domain.kernel_profile import KernelRow, Profile
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 
@@ -333,23 +333,6 @@ def reweighed(
     )
     trial = replace(TRIAL, outputs=(replace(CHECK, rel_l2=usual),))
     return replace(with_trial(PASSED, trial), fresh_weights=replace(seen, **changes))  # type: ignore[arg-type]
-
-
-def narrowed(**changes: object) -> Evaluation:
-    """Errors of products in half precision in the answer."""
-    seen = NarrowProducts(
-        found=True,
-        format="float16 or tf32",
-        parts="both",
-        output=0,
-        share=1.0,
-        significance=40.0,
-        control_significance=1.0,
-        own_share=0.0,
-        calls=1,
-        elements=128,
-    )
-    return replace(PASSED, narrow_products=replace(seen, **changes))  # type: ignore[arg-type]
 
 
 def with_nulls(evaluation: Evaluation) -> Evaluation:

@@ -38,7 +38,7 @@ class Prediction(NamedTuple):
 
     format: Format
     parts: str
-    """`first`, `second` or `both` factors, or `all`: what is added to it and the result, too; the
+    """`first`, `second` or `both` factors, or `all`: the addend and the result, too; the
     `result` alone of a product that is left out; `largest`: both factors of one product only.
     """
 
@@ -72,16 +72,16 @@ class Sums(NamedTuple):
 
     elements: float = 0.0
     error: float = 0.0
-    """Of the answer's errors."""
+    """Sum of the answer's errors."""
     error_squares: float = 0.0
     own: float = 0.0
-    """Of the errors of the reference in its own precision."""
+    """Sum of the errors of the reference in its own precision."""
     own_squares: float = 0.0
     predicted: float = 0.0
-    """Of the predicted errors."""
+    """Sum of the predicted errors."""
     predicted_squares: float = 0.0
     error_predicted: float = 0.0
-    """Of products of an answer's error and the predicted one."""
+    """Sum of products of an answer's error and the predicted one."""
     own_predicted: float = 0.0
 
     def plus(self, other: Sums) -> Sums:

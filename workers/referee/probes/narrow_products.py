@@ -72,8 +72,8 @@ ones are made.
 """
 
 LARGE_BYTES = 1 << 30
-"""Memory for expected outputs from which on room is made, and the reference gives back what it
-took.
+"""Memory for expected outputs from which on room is made, and given back by the reference
+afterwards.
 """
 
 

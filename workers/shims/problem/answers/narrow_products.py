@@ -102,7 +102,7 @@ class Hidden(NamedTuple):
     left_out: frozenset[int]
 
     def of(self, prediction: Prediction) -> frozenset[int]:
-        """Those that a prediction concerns."""
+        """Numbers of the products that a prediction concerns."""
         if prediction.format == LEFT_OUT:
             return self.left_out
         return self.largest if prediction.parts == "largest" else self.narrow

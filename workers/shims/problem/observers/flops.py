@@ -29,7 +29,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         self.bytes = 0
         """Work of all operators, products included, in modelled bytes."""
         self.places: set[str] = set()
-        """Those of all products (tf32_products.place_of)."""
+        """Places of all products (tf32_products.place_of)."""
         self._products: list[int] = []
         self._rest_bytes = 0
         self._rest_operators = 0
