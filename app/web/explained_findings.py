@@ -187,7 +187,7 @@ MEANINGS: dict[str, Meaning] = {
         meaning=(
             "With other parameter values than all ones or zeros the answer is wrong: parameters are"
             " not used.  Or the answer kept numbers that came of old values, or lacks a product"
-            " whose part in it is faint."
+            " that has a faint part in it."
         ),
     ),
     "inputs_changed": Meaning(

@@ -6,7 +6,7 @@ the candidate's errors in some further calls are set against those that narrow f
 the low bits of the factors, so that their share in the predicted ones is zero; that of an answer
 with narrow factors is one, or a part of one if some of its factors are narrow.
 
-So is the share of errors that leaving a product out would cause, whose part in the answer is faint.
+So is the share of errors that leaving out a product with a faint part in the answer would cause.
 
 A share counts where it is hardly chance: by the number of elements, and by controls, in which the
 low bits have random signs.  It does not count where the reference in its own precision has it, too.

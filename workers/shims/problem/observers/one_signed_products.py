@@ -24,7 +24,7 @@ FACTORS = {
 """Places of the two factors among the arguments."""
 
 ATTENTION = "aten::_scaled_dot_product"
-"""Prefix of the names of attention, whose factors are its first three arguments."""
+"""Prefix of the names of attention: its factors are the first three arguments."""
 
 
 def count(name: str, args: Any) -> int:
