@@ -3,8 +3,8 @@
 Behind a sum or a mean the errors of products in 16 bits or TF32 average out, and an answer with
 them is as near to the true one as an answer in fp32 has to be.  It has their errors all the same:
 those of the low bits of each factor, which an answer in fp32 does not know.  So has an answer
-without a product that has a faint part in it: its errors are that part.  The twin computes them, for
-those products with errors that do not show in a comparison.
+without a product that has a faint part in it: its errors are that part.  The twin computes them,
+for those products with errors that do not show in a comparison.
 
 Controls tell chance from them: errors of the same size and in the same places, of random signs.
 """
