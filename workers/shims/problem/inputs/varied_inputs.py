@@ -238,7 +238,7 @@ def _with_edges(x: torch.Tensor) -> torch.Tensor:
     if not long:
         return x
     changed = x / 8
-    for dimension in long:  # of a dimension with one or two slices, the ends are all
+    for dimension in long:  # one or two slices are ends only
         for end in (0, x.shape[dimension] - 1):
             changed.select(dimension, end).copy_(x.select(dimension, end))
     return changed

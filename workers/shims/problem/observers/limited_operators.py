@@ -127,8 +127,8 @@ its place.
 """
 
 SAMPLERS = frozenset({"aten::grid_sampler_2d", "aten::grid_sampler_3d", "aten::cudnn_grid_sampler"})
-"""Operators that read an image at points between −1 and 1, their second argument; beyond lies what
-they are told to assume there.
+"""Operators that read an image at points between −1 and 1, their second argument; beyond, they
+assume zeros or repeat its edge.
 """
 
 CLAMPED_LOGARITHMS = frozenset({"aten::binary_cross_entropy"})
