@@ -3,7 +3,7 @@ a device that has none: `with torch.cuda.device(x.device)` around a launch, `siz
 `torch.cuda.get_device_properties(x.device).multi_processor_count`.
 
 On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for
-tensors of the CPU; and what is copied to the CPU is there already.  Grids of persistent kernels
+tensors of the CPU; and copies to the CPU are there already.  Grids of persistent kernels
 depend on the number of processors, which is that of the host's cores.  Anything that needs a GPU
 still raises, and the evaluation is `needs_gpu`.
 """
@@ -54,7 +54,7 @@ def _is_cpu(device: Any) -> bool:
 
 
 class _Cores:
-    """The number of the host's cores; other properties of a GPU raise what torch raises."""
+    """The number of the host's cores; other properties of a GPU raise torch's error."""
 
     def __init__(self, described: Any, device: Any) -> None:
         self.multi_processor_count = os.cpu_count() or 1

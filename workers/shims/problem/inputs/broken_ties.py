@@ -2,7 +2,7 @@
 
 Which of several equal values is among the largest is not defined, and kernels choose another one
 than the library does.  Rounding the inputs parts equal ones, but not zeros, and not those that are
-made of equal ones; so what an operator chooses from is rounded, too.
+made of equal ones; so the arguments of choosing operators are rounded, too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ CHOICES = frozenset(
 
 
 class BrokenTies(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode with random errors of a rounding in what operators choose from."""
+    """Dispatch mode with random errors of a rounding in the arguments of choosing operators."""
 
     def __init__(self) -> None:
-        """Of one call of a model."""
+        """A mode for one call of a model."""
         super().__init__()
         self.were_met = False
         """True if an operator has chosen otherwise for these errors."""
