@@ -265,6 +265,6 @@ def test_a_core_that_is_awake_tells_how_fast_it_is() -> None:
         assert set(found) == {core}
         assert 500 < found[core] < 10_000_000
         time.sleep(2 * FRESH_NS / 1e9)
-        assert core_waker.loop_ns() == {}  # what it did before it was stopped is old
+        assert core_waker.loop_ns() == {}  # its times from before it was stopped are old
     finally:
         core_waker.close()

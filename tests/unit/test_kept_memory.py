@@ -46,5 +46,5 @@ def _faults(environment: dict[str, str]) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limits are glibc's")
 def test_memory_of_freed_tensors_is_kept_from_the_first_call_on() -> None:
-    assert _faults({}) > 1000  # of a new process, by default
+    assert _faults({}) > 1000  # by default
     assert _faults(open_device("cpu", 0, 1).environment) < 50
