@@ -28,10 +28,10 @@ _KEPT_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
-"""Limits in bytes up to which glibc keeps the memory of a freed tensor, and all of it.  By default
-they follow what a process has freed so far: a reference, which has computed in fp64, kept memory
-that a candidate gave back after every call, and took a fifth of the time for the same code (a
-thousand page faults for 4 MB; malloc(3), mallopt(3): 32 MiB is the most for a tensor).
+"""Limits in bytes up to which glibc keeps the memory of a freed tensor, and all of it (mallopt(3);
+32 MiB is the most for a tensor).  By default they follow the sizes that a process has freed so far:
+a candidate gave tensors of 4 MB back after every call, with a thousand page faults, and a
+reference, after computing in fp64, kept them and took a fifth of the time for the same code.
 """
 
 _ON_GPU = {

@@ -48,7 +48,7 @@ of a second, on the host, while others are timed for a third of all time (small 
 
 
 _LATEST = sys.float_info.max
-"""Time by which everything is paused but what timers pause only on a device that does not rest."""
+"""Time by which everything is paused, except processes that only a restless device has paused."""
 
 
 class Pausable(Protocol):
