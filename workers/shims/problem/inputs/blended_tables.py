@@ -1,7 +1,7 @@
 """Tables with the structure of another: floating-point inputs of several rows and many values that
 are the same in every draw (a codebook, a rotation by position, a filter bank).
 
-A candidate may keep what follows from such a table, as long as a few of its numbers are the same.
+A candidate may keep results of such a table, as long as a few of its numbers are the same.
 Rows are therefore moved towards others: signs, zeros (a band, a triangle), order along rows, their
 sums and the bounds of all numbers stay, and the row with the largest number as a whole.  Vectors
 are left alone: evenly spaced positions are part of the problem.

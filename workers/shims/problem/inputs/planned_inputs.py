@@ -43,7 +43,7 @@ class Plan:
     deepened: frozenset[int] = frozenset()
     """Inputs of both signs, of which some slices are moved away from zero."""
     balanced: frozenset[int] = frozenset()
-    """Inputs of one sign, whose elements receive random ones."""
+    """Inputs of one sign; their elements receive random ones."""
     emptied: frozenset[int] = frozenset()
     """Inputs of which a few rows become zeros."""
     named: tuple[tuple[int, float], ...] = ()

@@ -1,6 +1,6 @@
 """Gates that are closed: single zeros by which a reference multiplies a tensor.
 
-A candidate may leave out what such a zero hides.  A single zero that is added, compared or a limit
+A candidate may leave out work that such a zero hides.  A single zero that is added, compared or a limit
 hides nothing.
 """
 

@@ -132,7 +132,7 @@ assume zeros or repeat its edge.
 """
 
 CLAMPED_LOGARITHMS = frozenset({"aten::binary_cross_entropy"})
-"""Operators whose logarithm of zero is finite."""
+"""Operators with a finite logarithm of zero."""
 
 LABELS = frozenset({"aten::nll_loss_forward", "aten::nll_loss2d_forward"})
 """Losses of labels, their second argument, without those that equal the last one."""

@@ -293,7 +293,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
 
 
 def _is_odd_norm(name: str, args: Any) -> bool:
-    """Test for a norm whose absolute values count: that of an even order has none."""
+    """Test for a norm that takes absolute values: of an even order none does."""
     order = next(iter(args[1:2]), None) if name in limited_operators.NORMS else None
     return order is not None and bool(order % 2)
 
