@@ -1,7 +1,7 @@
 """Gates that are closed: single zeros by which a reference multiplies a tensor.
 
-A candidate may leave out work that such a zero hides.  A single zero that is added, compared or a limit
-hides nothing.
+A candidate may leave out work that such a zero hides.  A single zero that is added, compared or a
+limit hides nothing.
 """
 
 from __future__ import annotations
