@@ -264,11 +264,6 @@ def dtype_of(leaf: Node) -> torch.dtype:
     return DTYPES[leaf["dtype"]] if leaf["kind"] == "tensor" else _SCALARS[leaf["kind"]]
 
 
-def is_integer(dtype: torch.dtype) -> bool:
-    """Test for whole numbers of more than two values."""
-    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-
-
 def nelements(leaf: Node) -> int:
     """Number of elements of a leaf."""
     count = 1

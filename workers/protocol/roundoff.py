@@ -31,6 +31,11 @@ AT_ONCE = 1 << 26
 """Elements compared at once: the arithmetic copies them in fp64."""
 
 
+def is_integer(dtype: torch.dtype) -> bool:
+    """Test for whole numbers of more than two values."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
 def is_inexact(dtype: torch.dtype) -> bool:
     """Test whether values of this type are rounded."""
     return dtype.is_floating_point or dtype.is_complex

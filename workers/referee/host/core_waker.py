@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 import time
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,10 @@ REMEMBERED = 64
 
 _ROW = RECENT + 1
 """Numbers of a core: nanoseconds of its last loops, and the time at which the last one ended."""
+
+
+_UNKNOWN = memoryview(array("Q", [2**64 - 1] * RECENT))
+"""Times of loops before the first."""
 
 
 class CoreClaim:
@@ -96,6 +101,9 @@ class CoreWaker:
         try:
             os.ftruncate(fd, len(cores) * _ROW * 8)
             self._times = mmap.mmap(fd, 0)
+            with memoryview(self._times).cast("Q") as times:
+                for row in self._rows.values():
+                    times[row : row + RECENT] = _UNKNOWN
             self._process = helper_process.start(
                 "workers.referee.host.core_waker",
                 os.getpid(),

@@ -13,6 +13,7 @@ import torch
 from workers.protocol import layout, shared_memory
 from workers.protocol.control_channel import AblationMode, Delivering
 from workers.protocol.input_variants import CHECKED, CLOSER, REACHED, TIED, Variant
+from workers.protocol.roundoff import is_integer
 from workers.referee.comparison import output_errors, usual_answers
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
 from workers.referee.session.batches import Batch, Truth, leaf_views
@@ -183,7 +184,7 @@ def _try_some(
 def _try_drawn(runner: CallRunner, batch: Batch, before: list[usual_answers.AnswerSize]) -> None:
     """Make calls on these inputs: of one kind, or of kinds that have the same limits."""
     ceiling = UNLIMITED.isdisjoint(batch.variants)
-    ordered = not any(map(layout.is_integer, map(layout.dtype_of, runner.arena.outputs.leaves)))
+    ordered = not any(map(is_integer, map(layout.dtype_of, runner.arena.outputs.leaves)))
     is_close = not CLOSE.isdisjoint(batch.variants)
     if ordered and not is_close and _are_near(runner, batch, before, ceiling=ceiling):
         return

@@ -14,6 +14,7 @@ import torch
 
 from workers.protocol import input_variants, layout
 from workers.protocol.input_variants import Variant
+from workers.protocol.roundoff import is_integer
 from workers.shims import call_errors
 from workers.shims.problem.answers import changed_inputs, pieces, true_answer
 from workers.shims.problem.inputs import (
@@ -221,7 +222,7 @@ class InputSlots:
         """
         spec, best = session.spec, true_answer.Truth(session.spec.truth)
         inputs = layout.rebuild(spec.inputs, iter(session.inputs[slot]))
-        places &= any(map(layout.is_integer, map(layout.dtype_of, layout.leaves(spec.outputs))))
+        places &= any(map(is_integer, map(layout.dtype_of, layout.leaves(spec.outputs))))
         unknown = 0.0, math.inf if places else 0.0
         if spec.piece_rows is not None:
             inputs = pieces.cut(inputs, spec.piece_rows, 0)

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.protocol.roundoff import computable, errors, is_inexact, unit
+from workers.protocol.roundoff import computable, errors, is_inexact, is_integer, unit
 from workers.shims.problem.answers.true_answer import nominal
 from workers.shims.problem.inputs.broken_ties import BrokenTies
 
@@ -278,7 +278,7 @@ def _change(after: Any, answer: Any, *, places: bool) -> float:
 
 
 def _are_integers(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and layout.is_integer(value.dtype)
+    return isinstance(value, torch.Tensor) and is_integer(value.dtype)
 
 
 def with_roundings(value: Any) -> Any:
