@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from tests.unit.two_sides import TwoSides, here
+from workers.protocol.reference_work import ReferenceWork
 from workers.referee.session import call_runner, idle_probe
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.idle_probe import IDLE_US, RESTING_S
+from workers.referee.session.warmed_calls import is_warmed
 
 
 class Device(CallRunner):
@@ -96,3 +98,34 @@ def test_a_warming_call_takes_the_inputs_of_an_earlier_one(
             runner.warm(session)
             assert torch.equal(slot, other) is (number == 2 and not rewritten)
     assert runner.warmed == 2
+
+
+@pytest.mark.parametrize(
+    ("call_s", "operators", "warmed"),
+    [
+        (0.0005, 1, True),
+        (0.0035, 1, False),  # a large kernel
+        (0.0035, 240, True),  # a network of small ones
+        (0.03, 4000, False),  # too long to be made for nothing
+    ],
+)
+def test_calls_of_which_launching_is_a_part_are_warmed(
+    call_s: float, operators: int, warmed: bool
+) -> None:
+    work = ReferenceWork(
+        products=(1,) * (operators // 4), rest_operators=operators - operators // 4
+    )
+    assert is_warmed(call_s, work) is warmed
+
+
+def test_a_candidate_of_long_calls_is_not_warmed(tmp_path: Path) -> None:
+    problem = ADDS.replace("CALL", "x + y")
+    with here():
+        sides = TwoSides(tmp_path, problem, problem.replace("class Model(", "class ModelNew("))
+        runner = sides.runner
+        runner.try_calls(runner.draw(1))
+        assert runner._seen is not None
+        runner.warm(runner.candidate)
+        runner.quickest_s = 0.03
+        runner.warm(runner.candidate)
+    assert runner.warmed == 1

@@ -28,6 +28,7 @@ from workers.referee.session.idle_probe import IDLE_US, RESTING_S, IdleProbe
 from workers.referee.session.reference_side import ReferenceFailedError, reference_side
 from workers.referee.session.unchanged_inputs import require_changed
 from workers.referee.session.varying_outputs import compared_with_reference
+from workers.referee.session.warmed_calls import is_warmed
 from workers.sandbox.confined_process import StopwatchInterface
 
 LATER_S = 10.0
@@ -56,11 +57,6 @@ QUEUED_S = 2.0
 APART_S, YIELDS = 40.0, 3
 """Seconds for which a timer that finds the device busy waits for work that runs apart, and how
 often it does that.
-"""
-
-WARMED_NS = 2_000_000
-"""Time per call below which a warm-up call precedes each block; launches of longer
-calls do not matter.
 """
 
 
@@ -100,6 +96,7 @@ class CallRunner(Draws):
         self.probe = IdleProbe(self._device)
         """Requests of the referee's own to the device."""
         self._mutates = bool(spec.mutated_inputs)
+        self._work = spec.work
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
         self._begun: set[Session] = set()
@@ -207,7 +204,7 @@ class CallRunner(Draws):
         """
         if self.core is not None:
             self.core.choose()
-        if self._seen is None:
+        if self._seen is None or not is_warmed(self.quickest_s or 0.0, self._work):
             self.hand_over(session)  # the reference's process may have answered others
             return
         with self.side_of(session), session.handle.lock:
@@ -318,7 +315,8 @@ class CallRunner(Draws):
     def try_calls(self, batch: Batch) -> Delivery:
         """Make one call of the candidate on each input set in a row, and verify them together."""
         delivery = self.run_candidate(batch, 0, min(batch.slots, self.in_block))
-        if batch.inputs is not None and delivery.times.wall_ns < WARMED_NS * delivery.count:
+        call_s = min(self.call_us / 1e6, self.quickest_s or 0.0)  # others prolong the calls
+        if batch.inputs is not None and is_warmed(call_s, self._work):
             self._seen = batch.inputs[:1].clone()
         self.verify(delivery)
         return delivery

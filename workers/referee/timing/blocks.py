@@ -3,9 +3,10 @@
 A process that has been idle for some milliseconds, or that follows the other side, needs up to 100
 µs more for its next operation, and 600 µs more for a block of short calls after the referee has
 read the outputs of the last one (H200).  So a hand-over of the same process precedes every block;
-hand-overs have to be measured anyway.  If calls are short, a call that does not count, on inputs of
-an earlier one, precedes the hand-over: the first launch of a Triton kernel takes 15 to 65 µs more
-once the other side has run on the same core, and a hand-over has no such launch (H200).
+hand-overs have to be measured anyway.  If launching is a part of the calls' time, a call that does
+not count, on inputs of an earlier one, precedes the hand-over (warmed_calls.py): the first launch
+of a Triton kernel takes 15 to 65 µs more once the other side has run on the same core, and a
+hand-over has no such launch (H200).
 
 The second of two consecutive blocks of one side is faster because of its core's caches: by 2
 to 7 % if calls are mostly launches, and less after a longer pause.  Between the candidate's
