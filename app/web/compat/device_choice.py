@@ -1,4 +1,4 @@
-"""BROWSE: device of a request whose protocol knows of one kind only: KernelGYM's tasks, rewards
+"""BROWSE: device of a request by a protocol that knows one kind only: KernelGYM's tasks, rewards
 of OpenRLHF and slime.  Pure.
 """
 

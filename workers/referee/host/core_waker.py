@@ -38,7 +38,7 @@ SPINS = 500
 """Iterations of an empty loop between two yields: some 10 µs."""
 
 RECENT = 8
-"""Loops of a core whose times are kept."""
+"""Kept times of loops, for each core."""
 
 FRESH_NS = 1_000_000
 """Nanoseconds since the last loop of a core beyond which its speed is unknown: another process has

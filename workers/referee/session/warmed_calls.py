@@ -1,9 +1,9 @@
-"""Calls before whose blocks an uncounted one is made, because launching is a part of their time.
+"""Blocks that an uncounted call precedes, because launching is a part of their calls' time.
 
 The first launches after the other side's block take longer, while the core's caches have none of a
-side's code and data; the second of two consecutive blocks of one side does not.  Without an
-uncounted call networks of some hundred operators seemed 1 to 6 % faster as candidates, of whose two
-blocks the second is always such a one (KernelBench's level 3, calls of 3 to 10 ms, H200).
+side's code and data.  The second of two consecutive blocks of one side has no such launches, and in
+each group that is the candidate's.  Without an uncounted call networks of some hundred operators
+seemed 1 to 6 % faster as candidates (KernelBench's level 3, calls of 3 to 10 ms, H200).
 """
 
 from __future__ import annotations
