@@ -181,14 +181,19 @@ def test_rewards_kept_by_an_earlier_rule_are_computed_again(
         with database.begin() as connection:
             return list(connection.scalars(sa.select(tables.run_rewards.c.best)))
 
-    database = Database(two_runs.settings.database_url or "")
-    with database.begin() as connection:
-        connection.execute(tables.run_rewards.update().values(best=-1.0))
-    assert -1.0 in best()
-    monkeypatch.setattr(reward_upkeep, "RULE", 99)
     monkeypatch.setattr(reward_upkeep, "BUDGET_S", 60.0)
-    assert -1.0 not in best()
-    database.dispose()
+    database = Database(two_runs.settings.database_url or "")
+    try:
+        with database.begin() as connection:
+            connection.execute(tables.run_rewards.delete())  # those of other rewards, too
+        best()
+        with database.begin() as connection:
+            connection.execute(tables.run_rewards.update().values(best=-1.0))
+        assert -1.0 in best()
+        monkeypatch.setattr(reward_upkeep, "RULE", 99)
+        assert -1.0 not in best()
+    finally:
+        database.dispose()
 
 
 def test_rewards_that_a_view_has_no_time_for_are_there_soon(
