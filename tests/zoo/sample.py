@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 
 from app.domain.zoo import Case
 
-SHARE, HONEST_SHARE, LEAST = 8, 5, 2
+SHARE, HONEST_SHARE, LEAST = 12, 8, 2
 """One in SHARE candidates of each kind is in the sample, of honest ones one in HONEST_SHARE, and
 LEAST of them or all that there are.
 """
