@@ -185,7 +185,7 @@ def test_rewards_kept_by_an_earlier_rule_are_computed_again(
     database = Database(two_runs.settings.database_url or "")
     try:
         with database.begin() as connection:
-            connection.execute(tables.run_rewards.delete())  # those of other rewards, too
+            connection.execute(tables.run_rewards.delete())  # rows of other rewards are among them
         best()
         with database.begin() as connection:
             connection.execute(tables.run_rewards.update().values(best=-1.0))
