@@ -27,6 +27,9 @@ operands rounded to bf16 errs by 1.8e-3 to 2.1e-3 (measured): refused for fp16. 
 errs by 2.6e-2, to e5m2 by 5.3e-2, and cutting off by twice as much.
 """
 
+TF32_DROPPED_BITS = 13
+"""Bits of the significand of fp32 that TF32 lacks."""
+
 AT_ONCE = 1 << 26
 """Elements compared at once: the arithmetic copies them in fp64."""
 
@@ -34,6 +37,11 @@ AT_ONCE = 1 << 26
 def is_integer(dtype: torch.dtype) -> bool:
     """Test for whole numbers of more than two values."""
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def are_integers(value: object) -> bool:
+    """Test for a tensor of such numbers."""
+    return isinstance(value, torch.Tensor) and is_integer(value.dtype)
 
 
 def is_inexact(dtype: torch.dtype) -> bool:

@@ -11,8 +11,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-DROPPED_BITS = 13
-"""Bits of the significand of fp32 that TF32 lacks."""
+from workers.protocol.roundoff import TF32_DROPPED_BITS
 
 
 def install() -> None:
@@ -33,7 +32,7 @@ def in_tf32(block: Any) -> Any:
     if block.data.dtype != np.float32:
         return block
     bits = np.ascontiguousarray(block.data).view(np.uint32)
-    half = np.uint32(1 << (DROPPED_BITS - 1))
-    mask = np.uint32(0xFFFFFFFF << DROPPED_BITS & 0xFFFFFFFF)
+    half = np.uint32(1 << (TF32_DROPPED_BITS - 1))
+    mask = np.uint32(0xFFFFFFFF << TF32_DROPPED_BITS & 0xFFFFFFFF)
     rounded = np.where(np.isfinite(block.data), (bits + half) & mask, bits).view(np.float32)
     return TensorHandle(rounded, tl.float32)

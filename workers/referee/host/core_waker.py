@@ -51,7 +51,6 @@ REMEMBERED = 64
 _ROW = RECENT + 1
 """Numbers of a core: nanoseconds of its last loops, and the time at which the last one ended."""
 
-
 _UNKNOWN = memoryview(array("Q", [2**64 - 1] * RECENT))
 """Times of loops before the first."""
 

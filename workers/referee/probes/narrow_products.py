@@ -66,6 +66,12 @@ FEW, FEWEST, MOST = 4, 8, 1 << 22
 correlation does, and both say enough.
 """
 
+LARGEST = 1 - 1e-9
+"""Largest correlation: that of errors without any other has no transformation."""
+
+VARYING = 1e-20
+"""Least share of the squares that varies between elements: less is rounding of the sums."""
+
 CALLS, AT_ONCE, SECONDS = 96, 12, 10.0
 """Most calls, most of them in a row, and processor seconds of the reference after which no further
 ones are made.
@@ -232,13 +238,6 @@ def _of_reference(sums: Sums) -> Sums:
     return sums._replace(
         error=sums.own, error_squares=sums.own_squares, error_predicted=sums.own_predicted
     )
-
-
-LARGEST = 1 - 1e-9
-"""Largest correlation: that of errors without any other has no transformation."""
-
-VARYING = 1e-20
-"""Least share of the squares that varies between elements: less is rounding of the sums."""
 
 
 def _is_predicted(sums: Sums) -> bool:

@@ -34,6 +34,7 @@ from workers.protocol.product_errors import (
 )
 from workers.protocol.roundoff import FLOORS, errors
 from workers.shims.problem.answers import pieces, true_answer
+from workers.shims.problem.answers.tf32_products import place_of
 from workers.shims.problem.answers.true_answer import NominalTypes, Truth, Widened
 from workers.shims.problem.observers.one_signed_products import ATTENTION, FACTORS
 from workers.shims.problem.reference_session import Session, call
@@ -136,7 +137,7 @@ class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
                 for at, each in enumerate(args)
             ]
         result = super().compute(func, called, args, kwargs)
-        place = "convolution" if "convolution" in name else "matmul"
+        place = place_of(func) or "matmul"  # the products of attention have no setting of their own
         is_wide = called == torch.float32 and self._numerics[place] != "tf32"
         self.products.append(Product(_flops(func, args, kwargs, result), is_wide))
         if number in self._chosen:

@@ -21,11 +21,8 @@ import torch
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
 from workers.protocol.problem_spec import Spread
-from workers.protocol.roundoff import errors, is_inexact
+from workers.protocol.roundoff import TF32_DROPPED_BITS, errors, is_inexact
 from workers.shims.problem.observers.one_signed_products import FACTORS
-
-DROPPED_BITS = 13
-"""Bits of the significand of fp32 that TF32 lacks."""
 
 CUT_SHARE = 0.4
 """Part of the error of operands that are cut off which counts: of a product without a sum behind it
@@ -70,13 +67,13 @@ def _is_single(x: Any) -> bool:
 
 def _rounded(x: torch.Tensor) -> torch.Tensor:
     """A tensor of fp32 rounded to TF32, to nearest."""
-    bits = x.clone().view(torch.int32)
-    return bits.add_(1 << (DROPPED_BITS - 1)).bitwise_and_(-1 << DROPPED_BITS).view(torch.float32)
+    bits = x.clone().view(torch.int32).add_(1 << (TF32_DROPPED_BITS - 1))
+    return bits.bitwise_and_(-1 << TF32_DROPPED_BITS).view(torch.float32)
 
 
 def _cut(x: torch.Tensor) -> torch.Tensor:
     """A tensor of fp32 with the bits cut off that TF32 lacks."""
-    return x.clone().view(torch.int32).bitwise_and_(-1 << DROPPED_BITS).view(torch.float32)
+    return x.clone().view(torch.int32).bitwise_and_(-1 << TF32_DROPPED_BITS).view(torch.float32)
 
 
 def error(call: Callable[[], Any], places: Collection[str]) -> Spread:

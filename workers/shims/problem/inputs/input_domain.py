@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
-from workers.protocol.roundoff import computable, errors, is_inexact, is_integer, unit
+from workers.protocol.roundoff import are_integers, computable, errors, is_inexact, unit
 from workers.shims.problem.answers.true_answer import nominal
 from workers.shims.problem.inputs.broken_ties import BrokenTies
 
@@ -267,7 +267,7 @@ def moved(
 def _change(after: Any, answer: Any, *, places: bool) -> float:
     """Largest change of an answer's parts, as `moved` measures it."""
     pairs = list(zip(layout.values(after), layout.values(answer), strict=True))
-    if places and not all(layout.same(*pair) for pair in pairs if _are_integers(pair[0])):
+    if places and not all(layout.same(*pair) for pair in pairs if are_integers(pair[0])):
         return math.inf
     far = [
         errors(*each)[0]
@@ -275,10 +275,6 @@ def _change(after: Any, answer: Any, *, places: bool) -> float:
         if isinstance(each[0], torch.Tensor) and is_inexact(each[0].dtype)
     ]
     return max(far, default=0.0)
-
-
-def _are_integers(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and is_integer(value.dtype)
 
 
 def with_roundings(value: Any) -> Any:

@@ -27,6 +27,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.reference_work import ReferenceWork
+from workers.protocol.roundoff import are_integers
 from workers.shims.problem import memory_estimate
 from workers.shims.problem.inputs import blended_tables, input_domain, local_changes
 from workers.shims.problem.reference_session import call
@@ -152,7 +153,7 @@ def _adds_up(x: torch.Tensor, sizes: Collection[int]) -> bool:
     """Test for several equal integers above one with the length of an input as their sum: sizes of
     groups, which no change of a single one may leave behind.
     """
-    if not _is_integer(x) or x.dim() != 1 or len(x) < 2 or not _is_uniform(x):
+    if not are_integers(x) or x.dim() != 1 or len(x) < 2 or not _is_uniform(x):
         return False
     return int(x[0]) > 1 and int(x.sum()) in sizes
 
@@ -194,7 +195,7 @@ def _room(x: torch.Tensor) -> int:
 
 def _is_gapless(x: torch.Tensor) -> bool:
     """Test for sorted integers between whose ends there are no others."""
-    return _is_integer(x) and _is_sorted(x) and not _room(x) and not _is_uniform(x)
+    return are_integers(x) and _is_sorted(x) and not _room(x) and not _is_uniform(x)
 
 
 def _redrawn(x: Any, sizes: Collection[int], *, turned: float = TURNED) -> Any:
@@ -290,11 +291,7 @@ def _related(before: list[Any], after: list[Any]) -> list[Any]:
 
 
 def _is_list(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.dim() == 1 and len(x) > 1 and _is_integer(x)
-
-
-def _is_integer(x: torch.Tensor) -> bool:
-    return not x.is_floating_point() and not x.is_complex() and x.dtype != torch.bool
+    return are_integers(x) and x.dim() == 1 and len(x) > 1
 
 
 def _are_apart(starts: torch.Tensor, lengths: torch.Tensor) -> bool:

@@ -17,7 +17,7 @@ import torch
 
 from workers.protocol import layout
 from workers.protocol.input_variants import CHECKED, Variant
-from workers.protocol.roundoff import computable
+from workers.protocol.roundoff import are_integers, computable
 from workers.shims.problem.inputs import input_domain, local_changes, redrawn_inputs
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
@@ -205,18 +205,12 @@ def _with_crowded_classes(inputs: Any) -> Any:
     integers among the inputs: several may belong together (ends of an edge, sizes of groups).
     """
     leaves = list(layout.values(inputs))
-    places = [at for at, x in enumerate(leaves) if _is_integer(x)]
+    places = [at for at, x in enumerate(leaves) if are_integers(x) and x.numel() > 1]
     sizes = {size for x in leaves if isinstance(x, torch.Tensor) for size in x.shape}
     if len(places) != 1 or not _are_classes(leaves[places[0]], sizes):
         return inputs
     leaves[places[0]] = _resampled(leaves[places[0]], crowded=1)
     return redrawn_inputs.with_leaves(inputs, leaves)
-
-
-def _is_integer(x: Any) -> bool:
-    if not isinstance(x, torch.Tensor) or x.dtype == torch.bool:
-        return False
-    return not x.is_floating_point() and not x.is_complex() and x.numel() > 1
 
 
 def _are_classes(x: torch.Tensor, sizes: Collection[int]) -> bool:

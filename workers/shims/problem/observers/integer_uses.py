@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout
+from workers.protocol.roundoff import are_integers
 
 WIDENED, WIDENED_LONG = 8, 1024
 """Multiple of the largest integer that is put in; of 64 bits, where sums and products have room."""
@@ -80,7 +81,7 @@ class IntegerUses:
     def __init__(self, leaves: Iterable[Any]) -> None:
         """`leaves`: the inputs of the call, in the order of layout.values."""
         self._leaves = {
-            identity(x): at for at, x in enumerate(leaves) if _is_integer(x) and x.numel()
+            identity(x): at for at, x in enumerate(leaves) if are_integers(x) and x.numel()
         }
         self._computes = True
         """False once the call has done anything else with integers than compute."""
@@ -107,9 +108,9 @@ class IntegerUses:
             self._others.add(leaf)
         if name in _VIEWS or name in _ALLOCATES:
             return
-        takes_integers = any(map(_is_integer, _tensors([*args, *kwargs.values()])))
+        takes_integers = any(map(are_integers, _tensors([*args, *kwargs.values()])))
         if takes_integers:
-            self._computes &= name in _COMPUTING and all(map(_is_integer, _tensors([found])))
+            self._computes &= name in _COMPUTING and all(map(are_integers, _tensors([found])))
 
     @property
     def positions(self) -> frozenset[int]:
@@ -146,12 +147,6 @@ def _beyond(x: torch.Tensor) -> list[float]:
 
 def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     return [x for x in layout.values(list(values)) if isinstance(x, torch.Tensor)]
-
-
-def _is_integer(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and not (
-        x.is_floating_point() or x.is_complex() or x.dtype == torch.bool
-    )
 
 
 def identity(x: torch.Tensor) -> tuple[int, int, torch.dtype]:
