@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from app.cli import credit_options, errors, output, services
+from app.cli.output_path import OutputPath
 from app.domain import credit
 from app.domain.credit import Credit
 from app.export import turn_credits
@@ -35,7 +36,7 @@ from app.store.turn_rewards import StoredTurn
 @click.option(
     "--out",
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(),
     help="Write every turn to FILE.parquet or FILE.jsonl.",
 )
 @click.option(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import UUID
 
 import click
@@ -101,6 +101,7 @@ def run(settings: Settings, cases_path: Path, out: Path, options: Mapping[str, A
     stays.  Raises BadInputError where `out` holds something else's results.
     """
     tally = Tally()
+    out.parent.mkdir(parents=True, exist_ok=True)
     cases = list(read(cases_path, options, tally))
     done = existing(out, set(tally.ids))
     kept = (
@@ -112,7 +113,7 @@ def run(settings: Settings, cases_path: Path, out: Path, options: Mapping[str, A
     missing = [case for case in cases if case.case_id not in kept]
     rows = dict(kept)
     if missing:
-        with _appending(out) as file:
+        with out.open("a", encoding="utf-8") as file:
             for row in evaluated(settings, missing, tally):
                 rows[row["id"]] = row
                 file.write(line(row))
@@ -303,8 +304,3 @@ def _is_result(done: Mapping[str, Row], case: Case) -> bool:
 
 def _changed(given: Row, usual: Row) -> Row:
     return {name: value for name, value in given.items() if value != usual[name]}
-
-
-def _appending(out: Path) -> IO[str]:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    return out.open("a", encoding="utf-8")

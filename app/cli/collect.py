@@ -21,6 +21,7 @@ from app.cli import collection_tables as tables
 from app.cli import credit_options, endpoint_workers, output, services
 from app.cli import errors as failures
 from app.cli.group import Group
+from app.cli.output_path import OutputPath
 from app.client import Client
 from app.domain import atif as documents
 from app.domain.collection import spec as specs
@@ -176,9 +177,7 @@ def cost(settings: Settings, name: str, as_json: bool) -> None:
 
 @command.command("tokens")
 @click.argument("name", metavar="COLLECTION")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="JSON lines."
-)
+@click.option("--out", type=OutputPath(), required=True, help="JSON lines.")
 @click.option(
     "--unfinished", is_flag=True, help="Also rollouts that a fault, a budget or a user ended."
 )
@@ -236,9 +235,7 @@ def tokens(
 
 @command.command("atif")
 @click.argument("name", metavar="RUN")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to make."
-)
+@click.option("--out", type=OutputPath(folder=True), required=True, help="Folder to make.")
 @output.json_option()
 @click.pass_obj
 def atif(settings: Settings, name: str, out: Path, as_json: bool) -> None:

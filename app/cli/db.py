@@ -9,6 +9,7 @@ import click
 
 from app.cli import errors, output, services
 from app.cli.group import Group
+from app.cli.output_path import OutputPath
 from app.embedded import database_dump
 from app.settings import Settings
 from app.store import foreign_jobs, idempotency, migrate, retention, rollups
@@ -184,7 +185,7 @@ def prune(settings: Settings, older_than_s: float, dry_run: bool, as_json: bool)
 
 
 @command.command("backup")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=OutputPath())
 @output.json_option()
 @click.pass_obj
 def backup(settings: Settings, file: Path, as_json: bool) -> None:

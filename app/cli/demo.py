@@ -29,6 +29,7 @@ from app.cli import (
     up,
     zoo,
 )
+from app.cli.output_path import OutputPath
 from app.client import Client, Result, Submission
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
@@ -96,7 +97,7 @@ class Tally:
 @click.option("--all", "everything", is_flag=True, help="Evaluate all samples; takes some minutes.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutputPath(folder=True),
     help="Folder of the dataset; in the state folder if left out.",
 )
 @click.option(

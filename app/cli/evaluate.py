@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from app.cli import batch, errors, output, pending_jobs, result_text, services, submit_options
+from app.cli.output_path import OutputPath
 from app.client import Result
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.verdict import Label
@@ -34,7 +35,7 @@ from app.settings import Settings, expects_web
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(),
     help="File for the results of --batch.",
 )
 @output.json_option("Print the whole result (of --batch: the counts) as JSON.")

@@ -14,6 +14,7 @@ from app import export, formats
 from app.cli import credit_options, errors, output, services, where_option
 from app.cli.group import Renamed
 from app.cli.number_range import NumberRange
+from app.cli.output_path import OutputPath
 from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
@@ -60,7 +61,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.command("export")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutputPath(folder=True),
     help="Folder to make; it must not exist. Not read with --dry-run.",
 )
 @click.option("--format", "format", help="Format, by default trl_sft: see --formats.")

@@ -10,6 +10,7 @@ import click
 from app import export
 from app.cli import errors, output, services
 from app.cli.export import Watched
+from app.cli.output_path import OutputPath
 from app.settings import Settings
 
 
@@ -18,7 +19,7 @@ from app.settings import Settings
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path),
+    type=OutputPath(folder=True),
     help="Folder to make; it must not exist.",
 )
 @output.json_option("Print the differences as JSON.")

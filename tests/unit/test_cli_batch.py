@@ -341,3 +341,13 @@ def test_cases_without_a_worker_hold_up_no_others(
     assert batch.run().exit_code == 0
     assert batch.client.asked == ["b.py"]
     assert [row["id"] for row in batch.rows] == ["a", "b", "c"]
+
+
+def test_a_batch_of_bad_lines_alone_names_them_and_makes_the_folder_of_its_results(
+    batch: Batch,
+) -> None:
+    batch.out = batch.folder / "new" / "results.jsonl"
+    batch.write("{")
+    ran = batch.run()
+    assert (ran.exit_code, batch.rows) == (errors.USAGE, [])
+    assert "1 bad lines" in ran.stdout
