@@ -1,9 +1,10 @@
 """EXPORT: mismatch rejection (MRS, Dr. Kernel eq. 6) of stored turns: log probabilities that are
 stored of the rollout engine against the trainer's in a file.
 
-A ratio of a trajectory is over all of its turns; where one of them lacks log
-probabilities of either side, the whole trajectory has no ratio.  Turns without a ratio
-are an error, or stay where `partial` says so.
+A ratio of a trajectory is over all turns of its line of attempts (app.store.attempt_lines): of a
+collection's sample, whatever its prompts show.  Where one of them lacks log probabilities of either
+side, none of the line has a ratio.  Turns without a ratio are an error, or stay where `partial`
+says so.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def read(connection: Connection, declared: MismatchRejection, as_of: datetime | 
                 found.modes[call.mode or "not known"] += 1
                 touched.add(call.trajectory_id)
     places = logprobs.places(connection, sorted(touched), as_of)
-    for _, turns in groupby(places, key=attrgetter("trajectory_id")):
+    for _, turns in groupby(places, key=attrgetter("line")):
         found.outcomes |= _decided(list(turns), found.by_turn, declared)
     return found
 
@@ -143,7 +144,9 @@ def require(connection: Connection, found: Ratios | None, as_of: datetime | None
         "have no stored log probabilities of the rollout engine"
         " (sampling.token_ids asks for them)": (lambda at: at[1] is not None and at not in stored),
         f"are not in {file}": lambda at: at in stored and at not in given,
-        "have turns beside them in their trajectory that lack either": lambda at: at in given,
+        "have turns beside them in their trajectory or sample that lack either": (
+            lambda at: at in given
+        ),
     }
     told = "; ".join(
         f"{len(named)} {reason}: {_named(named)}"
@@ -208,7 +211,7 @@ def _calls(
 def _decided(
     turns: list[TurnKey], ratios: dict[str, TokenRatios], declared: MismatchRejection
 ) -> dict[At, TurnDecision]:
-    """Decisions on the turns of a trajectory that have a ratio."""
+    """Decisions on the turns of a line that have a ratio."""
     mismatch = declared.mismatch
     known = [one for one in turns if one.turn_id in ratios]
     if mismatch.level in OF_TRAJECTORY and len(known) < len(turns) and not declared.partial:
@@ -216,8 +219,8 @@ def _decided(
     members = [
         Turn(
             group="",
-            trajectory=one.trajectory_id,
-            index=one.turn + 1,
+            trajectory=one.line,
+            index=one.step + 1,
             reward=None,
             ratios=ratios[one.turn_id],
         )

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.domain.collection.strategies import LINEAR
-from app.store.tables import attempts, collections, nodes
+from app.store.tables import attempts, collections, nodes, turns
 
 SAMPLE: sa.ColumnElement[str] = (
     sa.cast(nodes.c.rollout_id, sa.Text) + "/" + sa.cast(nodes.c.sample, sa.Text)
@@ -45,4 +45,35 @@ def joined(
     ).outerjoin(
         nodes,
         sa.and_(nodes.c.turn_id == turn_id, nodes.c.collection_id == collections.c.collection_id),
+    )
+
+
+def trajectories_beside(given: sa.ColumnElement[bool]) -> sa.Select[tuple[Any]]:
+    """Ids of the trajectories that hold turns of the same samples as those turns which the
+    condition selects, these turns' own among them.
+    """
+    samples = (
+        sa.select(nodes.c.rollout_id, nodes.c.sample)
+        .select_from(
+            turns.join(nodes, nodes.c.turn_id == turns.c.turn_id).join(
+                collections, collections.c.collection_id == nodes.c.collection_id
+            )
+        )
+        .where(given, collections.c.spec["strategy"]["name"].astext.in_(LINEAR))
+        .distinct()
+        .cte("samples")
+    )
+    others, members = nodes.alias("others"), turns.alias("members")
+    return (
+        sa.select(members.c.trajectory_id)
+        .distinct()
+        .select_from(
+            samples.join(
+                others,
+                sa.and_(
+                    others.c.rollout_id == samples.c.rollout_id,
+                    others.c.sample == samples.c.sample,
+                ),
+            ).join(members, members.c.turn_id == others.c.turn_id)
+        )
     )

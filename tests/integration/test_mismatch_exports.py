@@ -237,7 +237,7 @@ def test_missing_log_probabilities_are_named(settings: Settings, tmp_path: Path)
     said = " ".join(ran.output.split())
     assert "for all 4 turns, got them for 2" in said
     assert f"1 are not in {file}: trajectory {second['trajectory_id']} turn 1" in said
-    assert "1 have turns beside them in their trajectory that lack either" in said
+    assert "1 have turns beside them in their trajectory or sample that lack either" in said
     assert not (tmp_path / "sft").exists()
     rows, manifest = made(settings, tmp_path / "sft", "--mrs", file, "--mrs-partial")
     assert len(rows) == 4

@@ -11,7 +11,10 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from app.domain.collection.states import CallState
+from app.store import attempt_lines
 from app.store.collection.calls import unpacked
+from app.store.tables import model_calls, nodes, trajectories, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +50,15 @@ def of_keys(
 
 @dataclass(frozen=True, kw_only=True)
 class TurnKey:
-    """A turn that a trajectory has."""
+    """A turn and its line of attempts (app.store.attempt_lines)."""
 
+    line: str
+    step: int
+    """Position in the line, from 0."""
     trajectory_id: str
     turn_id: str
     turn: int
+    """Position in the trajectory, from 0."""
     sampled: bool
     """True if log probabilities of the rollout engine are stored."""
 
@@ -59,12 +66,19 @@ class TurnKey:
 def places(
     connection: sa.Connection, trajectory_ids: Collection[str], as_of: datetime | None
 ) -> Iterator[TurnKey]:
-    """Every turn of these trajectories, by trajectory and turn; with `as_of`, those older than
-    that.
+    """Every turn of the lines that have turns in these trajectories, by line and step; with
+    `as_of`, those older than that.
     """
-    wanted = [UUID(one) for one in trajectory_ids]
-    for row in connection.execute(_PLACES, {"ids": wanted, "as_of": as_of}):
+    ids = sa.literal(list(map(UUID, trajectory_ids)), ARRAY(sa.Uuid))
+    given = turns.c.trajectory_id == sa.any_(ids)
+    beside = turns.c.trajectory_id.in_(attempt_lines.trajectories_beside(given))
+    query = _PLACES.where(sa.or_(given, beside))
+    if as_of is not None:
+        query = query.where(turns.c.created_at < as_of)
+    for row in connection.execute(query):
         yield TurnKey(
+            line=row.line,
+            step=row.step,
             trajectory_id=str(row.trajectory_id),
             turn_id=str(row.turn_id),
             turn=row.turn_index,
@@ -106,10 +120,31 @@ WHERE {column} = ANY (:ids) AND {_OLDER} AND k.state = 'answered' AND k.logprobs
 """).bindparams(_IDS)
     for kind, column in KINDS.items()
 }
-_PLACES = sa.text(f"""
-SELECT t.trajectory_id, t.turn_id, t.turn_index, EXISTS (
-  SELECT FROM nodes n JOIN model_calls k USING (node_id)
-  WHERE n.turn_id = t.turn_id AND k.state = 'answered' AND k.logprobs IS NOT NULL
-) AS sampled
-FROM turns t WHERE t.trajectory_id = ANY (:ids) AND {_OLDER} ORDER BY t.trajectory_id, t.turn_index
-""").bindparams(_IDS)  # noqa: S608 (a condition of our own)
+_calling = nodes.alias("calling")
+_PLACES = (
+    sa.select(
+        sa.func.coalesce(attempt_lines.SAMPLE, sa.cast(turns.c.trajectory_id, sa.Text)).label(
+            "line"
+        ),
+        sa.func.coalesce(nodes.c.turn, turns.c.turn_index).label("step"),
+        turns.c.trajectory_id,
+        turns.c.turn_id,
+        turns.c.turn_index,
+        sa.exists()
+        .where(
+            _calling.c.turn_id == turns.c.turn_id,
+            model_calls.c.node_id == _calling.c.node_id,
+            model_calls.c.state == CallState.ANSWERED,
+            model_calls.c.logprobs.is_not(None),
+        )
+        .label("sampled"),
+    )
+    .select_from(
+        attempt_lines.joined(
+            turns.join(trajectories, trajectories.c.trajectory_id == turns.c.trajectory_id),
+            trajectories.c.run_id,
+            turns.c.turn_id,
+        )
+    )
+    .order_by("line", "step", turns.c.turn_index)
+)
