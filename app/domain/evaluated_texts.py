@@ -18,15 +18,20 @@ def written_out(tree: ast.Module) -> ast.Module:
     return written
 
 
+def text_of(node: ast.AST) -> str | None:
+    """The text of a call that evaluates a constant one; None of every other node."""
+    match node:
+        case ast.Call(func=ast.Name(id="eval"), args=[ast.Constant(value=str(text))], keywords=[]):
+            return text
+    return None
+
+
 class _WrittenOut(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        match node:
-            case ast.Call(
-                func=ast.Name(id="eval"), args=[ast.Constant(value=str(text))], keywords=[]
-            ):
-                try:
-                    written = syntax_tree.parse_expression(text.strip())
-                except (SyntaxError, ValueError):
-                    return node  # it raises, or is judged as a text
-                return self.visit(written)  # type: ignore[no-any-return]
-        return self.generic_visit(node)
+        if (text := text_of(node)) is None:
+            return self.generic_visit(node)
+        try:
+            written = syntax_tree.parse_expression(text.strip())
+        except (SyntaxError, ValueError):
+            return node  # it raises, or is judged as a text
+        return self.visit(written)  # type: ignore[no-any-return]

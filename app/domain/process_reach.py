@@ -90,8 +90,9 @@ def _loaded(tree: ast.Module) -> ast.Module:
     older releases of a library, or to modules of its own in place of a library that is missing;
     each only where the names in these statements have no other meaning.
     """
-    bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
-    if "eval" not in bound:
+    nodes = list(ast.walk(tree))
+    bound = frozenset(chain.from_iterable(map(_bound, nodes)))
+    if "eval" not in bound and any(evaluated_texts.text_of(node) is not None for node in nodes):
         tree = evaluated_texts.written_out(tree)
         bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
     body = [each for statement in tree.body for each in _run_when_loaded(statement, bound)]
