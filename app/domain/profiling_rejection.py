@@ -38,7 +38,9 @@ class Ratio(StrEnum):
     TURN = "turn"
     """Its own."""
     GEOMETRIC = "geometric"
-    """The geometric mean over all turns of its trajectory, wrong ones included."""
+    """The geometric mean over all turns of its trajectory, or of its sample of a collection, wrong
+    ones included.
+    """
 
 
 class Coverage(StrEnum):
@@ -58,8 +60,8 @@ class Draw(StrEnum):
 
     TURN = "turn"
     TRAJECTORY = "trajectory"
-    """One number for all turns of a trajectory, so that turns of equal coverage stay
-    or go together.
+    """One number for all turns of a trajectory, or of a sample of a collection, so that turns of
+    equal coverage stay or go together.
     """
 
 

@@ -37,9 +37,9 @@ def ranked(attempts: Iterable[Attempt], key: Key) -> list[Attempt]:
     )
 
 
-def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> bool:
-    """True if profiling-based rejection sampling keeps it; `dialogue`: all turns of
-    its trajectory.
+def survives_prs(attempt: Attempt, spec: Spec, line: Sequence[Attempt]) -> bool:
+    """True if profiling-based rejection sampling keeps it; `line`: all turns of its trajectory, or
+    of its sample of a collection.
     """
     if spec.prs is None or not attempt.succeeded:
         return True
@@ -47,7 +47,7 @@ def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> b
         return True
     if spec.prs_ratio is profiling_rejection.Ratio.GEOMETRIC:
         coverage: float | None = profiling_rejection.geometric(
-            [_coverage(one, spec) for one in dialogue]
+            [_coverage(one, spec) for one in line]
         )
     else:
         coverage = _coverage(attempt, spec)
@@ -55,7 +55,7 @@ def survives_prs(attempt: Attempt, spec: Spec, dialogue: Sequence[Attempt]) -> b
     key = (
         f"{attempt.trajectory_id}:{attempt.turn}:{attempt.evaluation_id}"
         if alone
-        else attempt.trajectory_id
+        else attempt.line or attempt.trajectory_id
     )
     return profiling_rejection.keeps(
         coverage,

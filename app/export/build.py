@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from app import formats
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.decontamination import HeldOut, Index, Match
+from app.domain.profiling_rejection import Draw, Ratio
 from app.domain.selection import Kind, Source, Spec, Stale, Turns
 from app.export import (
     funnel_stages,
@@ -234,10 +235,19 @@ def attempts(
         chosen.conditions,
         as_of=draft.as_of,
         signatures=draft.spec.similarity == "minhash" and not draft.kind.takes_all,
-        ends=draft.kind is Kind.REWARDS or draft.spec.turns in (Turns.FINAL, Turns.RETURN_TO_GO),
+        ends=draft.kind is Kind.REWARDS or _goes_by_lines(draft.spec),
         prompts=draft.kind in (Kind.PAIRS, Kind.RL_PROMPTS),
         replay=draft.replay,
         only=only,
+    )
+
+
+def _goes_by_lines(spec: Spec) -> bool:
+    """True if a decision depends on the line of attempts of a turn (app.store.attempt_lines)."""
+    return (
+        spec.turns in (Turns.FINAL, Turns.RETURN_TO_GO)
+        or spec.prs_draw is Draw.TRAJECTORY
+        or spec.prs_ratio is Ratio.GEOMETRIC
     )
 
 

@@ -207,7 +207,7 @@ class Selector:
             return unchosen_rows.rewards(attempts, survivors, self.spec)
         dialogues = trajectories(attempts)
         survivors = self._agreed(survivors, decisions)
-        kept = self._sampled(dialogues, survivors)
+        kept = self._sampled(attempts, survivors)
         decisions.drop(without(survivors, kept), PRS, None)
         fit = self._fit(dialogues, kept)
         shown = [one for one in kept if one.place in fit]
@@ -231,12 +231,11 @@ class Selector:
                 decisions.drop([one], MRS, f"{outcome.dropped}: {outcome.detail}")
         return kept
 
-    def _sampled(self, dialogues: list[list[Attempt]], survivors: list[Attempt]) -> list[Attempt]:
+    def _sampled(self, attempts: list[Attempt], survivors: list[Attempt]) -> list[Attempt]:
         if self.spec.prs is None:
             return survivors
-        alive = {one.place for one in survivors}
-        told = ((one, turns) for turns in dialogues for one in turns if one.place in alive)
-        return [one for one, turns in told if sampling.survives_prs(one, self.spec, turns)]
+        of = {one.place: line for line in lines(attempts) for one in line}
+        return [one for one in survivors if sampling.survives_prs(one, self.spec, of[one.place])]
 
     @property
     def _context(self) -> str:

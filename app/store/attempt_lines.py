@@ -9,9 +9,12 @@ rollouts) take returns and baselines over such samples, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain.collection.strategies import LINEAR
 from app.store.tables import attempts, collections, nodes, turns
@@ -48,32 +51,25 @@ def joined(
     )
 
 
-def trajectories_beside(given: sa.ColumnElement[bool]) -> sa.Select[tuple[Any]]:
-    """Ids of the trajectories that hold turns of the same samples as those turns which the
-    condition selects, these turns' own among them.
-    """
-    samples = (
-        sa.select(nodes.c.rollout_id, nodes.c.sample)
-        .select_from(
-            turns.join(nodes, nodes.c.turn_id == turns.c.turn_id).join(
-                collections, collections.c.collection_id == nodes.c.collection_id
-            )
+def with_lines(connection: sa.Connection, trajectory_ids: Iterable[UUID]) -> list[UUID]:
+    """These trajectories, and all others with turns of the same samples of collections."""
+    own = set(trajectory_ids)
+    one, other = nodes.alias("one"), nodes.alias("other")
+    mine, theirs = turns.alias("mine"), turns.alias("theirs")
+    same = sa.and_(other.c.rollout_id == one.c.rollout_id, other.c.sample == one.c.sample)
+    beside = (
+        sa.select(theirs.c.trajectory_id)
+        .select_from(mine)
+        .join(one, one.c.turn_id == mine.c.turn_id)
+        .join(
+            collections,
+            sa.and_(
+                collections.c.collection_id == one.c.collection_id,
+                collections.c.spec["strategy"]["name"].astext.in_(LINEAR),
+            ),
         )
-        .where(given, collections.c.spec["strategy"]["name"].astext.in_(LINEAR))
-        .distinct()
-        .cte("samples")
+        .join(other, same)
+        .join(theirs, theirs.c.turn_id == other.c.turn_id)
+        .where(mine.c.trajectory_id == sa.any_(sa.literal(list(own), ARRAY(sa.Uuid))))
     )
-    others, members = nodes.alias("others"), turns.alias("members")
-    return (
-        sa.select(members.c.trajectory_id)
-        .distinct()
-        .select_from(
-            samples.join(
-                others,
-                sa.and_(
-                    others.c.rollout_id == samples.c.rollout_id,
-                    others.c.sample == samples.c.sample,
-                ),
-            ).join(members, members.c.turn_id == others.c.turn_id)
-        )
-    )
+    return sorted(own.union(connection.scalars(beside.distinct())))

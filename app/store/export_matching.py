@@ -16,11 +16,11 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from app.domain import filter_fields
 from app.domain import filter_language as filters
 from app.domain.selection import Spec
-from app.store import answers_without_code, evaluation_rows, filter_sql
+from app.store import answers_without_code, attempt_lines, evaluation_rows, filter_sql
 from app.store.database import APPLICATION, Database
 from app.store.export_conditions import EXTRACTION, TOKENS, Condition
 from app.store.tables import attempts as attempts_table
-from app.store.tables import evaluations, jobs, nodes, turns
+from app.store.tables import evaluations, jobs, turns
 
 MOST_MATCHING = 30_000
 """Evaluations up to which a selection reads the matches of its filter by key."""
@@ -129,7 +129,7 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
     of_codeless = connection.scalars(codeless.limit(MOST_MATCHING + 1)).all()
     if max(len(found), len(of_codeless)) > MOST_MATCHING:
         return None
-    trajectory_ids = _with_lines(
+    trajectory_ids = attempt_lines.with_lines(
         connection,
         {*of_codeless, *(row.trajectory_id for row in found if row.trajectory_id is not None)},
     )
@@ -184,7 +184,7 @@ def with_trajectories(connection: sa.Connection, evaluation_ids: Sequence[UUID])
     """These evaluations with everything else of their trajectories and samples."""
     c = attempts_table.c
     asked = c.evaluation_id == sa.any_(sa.literal(list(evaluation_ids), ARRAY(sa.Uuid)))
-    trajectory_ids = _with_lines(
+    trajectory_ids = attempt_lines.with_lines(
         connection,
         connection.scalars(sa.select(c.trajectory_id).where(asked, c.trajectory_id.is_not(None))),
     )
@@ -195,25 +195,6 @@ def with_trajectories(connection: sa.Connection, evaluation_ids: Sequence[UUID])
     return Matching(
         evaluation_ids=sorted({*evaluation_ids, *others}), trajectory_ids=trajectory_ids
     )
-
-
-def _with_lines(connection: sa.Connection, trajectory_ids: Iterable[UUID]) -> list[UUID]:
-    """These trajectories, and all others of the same samples of collections: a return needs the
-    later turns of its line (app.store.attempt_lines).
-    """
-    own = set(trajectory_ids)
-    one, other = nodes.alias("one"), nodes.alias("other")
-    mine, theirs = turns.alias("mine"), turns.alias("theirs")
-    same = sa.and_(other.c.rollout_id == one.c.rollout_id, other.c.sample == one.c.sample)
-    beside = (
-        sa.select(theirs.c.trajectory_id)
-        .select_from(mine)
-        .join(one, one.c.turn_id == mine.c.turn_id)
-        .join(other, same)
-        .join(theirs, theirs.c.turn_id == other.c.turn_id)
-        .where(mine.c.trajectory_id == sa.any_(sa.literal(list(own), ARRAY(sa.Uuid))))
-    )
-    return sorted(own.union(connection.scalars(beside.distinct())))
 
 
 def problems_of(connection: sa.Connection, evaluation_ids: Sequence[UUID]) -> set[UUID]:

@@ -1,10 +1,11 @@
-"""Mismatch rejection goes by the samples of a collection, whatever their prompts show: of rows and
-of advantages alike.
+"""Mismatch and profiling-based rejection go by the samples of a collection, whatever their prompts
+show: of rows and of advantages alike.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -101,3 +102,16 @@ def test_a_turn_of_another_window_without_log_probabilities_is_told(
     assert len(rows_of(settings, out, "--mrs", file, "--mrs-partial")) == 6
     [decided] = out.glob("decisions-*.parquet")
     assert "mrs" not in set(pq.read_table(decided)["stage"].to_pylist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sample_has_one_draw_and_one_mean_coverage(
+    settings: Settings, tmp_path: Path, seed: int
+) -> None:
+    """Every turn covers 0.9 of its time: half of the samples stay, whole."""
+    options = ("--prs", "soft", "--prs-tau", 0.85, "--prs-scale", 0.1, "--seed", seed)
+    together = ("--prs-draw", "trajectory", "--prs-ratio", "geometric")
+    rows = rows_of(settings, tmp_path / "sft", *options, *together)
+    lines = {one["evaluation_id"]: one["line"] for one in turns_of(settings)}
+    kept = Counter(lines[evaluation] for evaluation in rows)
+    assert set(kept.values()) <= {3}

@@ -162,6 +162,9 @@ def test_prs_draws_by_seed_and_spares_failures() -> None:
     }
     apart = {sampling.survives_prs(one, Spec(prs=Ramp.SOFT), turns) for one in turns}
     assert (len(together), len(apart)) == (1, 2)
+    windows = [one._replace(trajectory_id=f"window {one.place}", line="sample") for one in turns]
+    spec = Spec(prs=Ramp.SOFT, prs_draw=Draw.TRAJECTORY)
+    assert len({sampling.survives_prs(one, spec, windows) for one in windows}) == 1
 
 
 def kept_by_prs(turns: list[Attempt], **options: Any) -> list[int]:

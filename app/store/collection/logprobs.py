@@ -69,10 +69,8 @@ def places(
     """Every turn of the lines that have turns in these trajectories, by line and step; with
     `as_of`, those older than that.
     """
-    ids = sa.literal(list(map(UUID, trajectory_ids)), ARRAY(sa.Uuid))
-    given = turns.c.trajectory_id == sa.any_(ids)
-    beside = turns.c.trajectory_id.in_(attempt_lines.trajectories_beside(given))
-    query = _PLACES.where(sa.or_(given, beside))
+    ids = attempt_lines.with_lines(connection, map(UUID, trajectory_ids))
+    query = _PLACES.where(turns.c.trajectory_id == sa.any_(sa.literal(ids, ARRAY(sa.Uuid))))
     if as_of is not None:
         query = query.where(turns.c.created_at < as_of)
     for row in connection.execute(query):
