@@ -152,7 +152,8 @@ class Correctness:
     excused: tuple[str, ...] = ()
     """Variants of the inputs on which no answer had to be right, because the reference shows that
     they are outside the problem's domain: `scaled: the reference's answer is 7.0e+17 times as large
-    as on the problem's own inputs`.
+    as on the problem's own inputs`.  With `planned`: errors while inputs for this reference were
+    sought, and the size of inputs that are too large for that.
     """
     null_answers: tuple[str, ...] = ()
     """Trivial answers within tolerance: `zeros`, `mean`, `another_call`."""

@@ -102,12 +102,12 @@ class InputSlots:
         problem's domain.  Returns the bit mask of those, and a line of text with the
         reason for each other one.
         """
-        slot, made, refused = first, 0, []
-        missing = (
-            set(input_variants.REACHED) - set(self._planned(session).all_kinds)
-            if wanted >> min(input_variants.REACHED)
-            else set()
-        )
+        slot, made = first, 0
+        refused, missing = list[str](), set[Variant]()
+        if any(wanted >> variant & 1 for variant in input_variants.REACHED):
+            how = self._planned(session)
+            missing = set(input_variants.REACHED) - set(how.all_kinds)
+            refused += (f"planned: {fault}\n" for fault in how.faults)
         unknown = (
             {*input_variants.CHECKED, *input_variants.REACHED} - missing - self._objections.keys()
         )
@@ -136,12 +136,12 @@ class InputSlots:
         """
         if self._plan is None:
             self._plan = self._problem.if_it_fits(
-                lambda: self._made_plan(session), planned_inputs.Plan()
+                lambda: self._made_plan(session), planned_inputs.Plan(faults=(NO_MEMORY,))
             )
         return self._plan
 
     def _made_plan(self, session: Session) -> planned_inputs.Plan:
-        """The plan; an empty one for a problem by cases, or one that cannot be watched."""
+        """The plan; an empty one for a problem by cases."""
         if self._problem.by_cases:
             return planned_inputs.Plan()
         try:
@@ -153,8 +153,8 @@ class InputSlots:
             )
         except torch.OutOfMemoryError:
             raise
-        except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
-            return planned_inputs.Plan()
+        except Exception as error:  # noqa: BLE001 (inputs of any kind, which need not be copied)
+            return planned_inputs.Plan(faults=(type(error).__name__,))
 
     def _examined(self, session: Session) -> list[Any]:
         """New inputs for the plan: those of the first piece, if the problem is computed in pieces.

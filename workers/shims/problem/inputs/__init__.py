@@ -2,6 +2,7 @@
 
 varied_inputs.py    variants that depend on the inputs alone
 reaching_inputs.py  plan of those that depend on the reference, made once for the problem
+improving_changes.py  changes with which a call misses fewer limits
 planned_inputs.py   inputs changed by the plan
 input_changes.py    scaled, negated, shuffled, with values that the reference names
 redrawn_inputs.py   those that are the same in every draw, drawn anew (blended_tables.py)

@@ -64,6 +64,8 @@ class Plan:
     """Names of changes with which the last steps of an iteration tell (telling_inputs.py)."""
     is_partial: bool = field(default=False, compare=False)
     """True if the reference runs with all changes of PARTLY."""
+    faults: tuple[str, ...] = field(default=(), compare=False)
+    """Errors of observers and parts of the plan, which may lack changes."""
 
     @property
     def kinds(self) -> tuple[Variant, ...]:

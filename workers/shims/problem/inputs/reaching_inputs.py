@@ -35,9 +35,10 @@ bounded inputs that must not grow (a probability).
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -48,6 +49,7 @@ from workers.shims.problem import memory_estimate
 from workers.shims.problem.answers import pieces
 from workers.shims.problem.inputs import (
     aligned_inputs,
+    improving_changes,
     input_changes,
     input_domain,
     iterated_inputs,
@@ -62,6 +64,8 @@ from workers.shims.problem.observers.reference_limits import Limits
 from workers.shims.problem.reference_session import call
 
 NO_WORK = ReferenceWork()
+
+Found = TypeVar("Found")
 
 ATTEMPTS = 3
 """Factors that are tried, each four times as large as the one before."""
@@ -82,9 +86,6 @@ LARGEST_PRODUCTS = 1 << 31
 ONE_SIDED_FACTORS = (8.0, 64.0)
 """Factors that are tried for operators that treat both signs differently, on values of one sign."""
 
-MOST_EMPTIED = 4
-"""Most inputs of which it is tried whether the reference is finite with rows of zeros."""
-
 UNANIMOUS_FACTORS = (64.0, 4096.0)
 """Factors that are tried for comparisons of two tensors of which one is larger everywhere."""
 
@@ -101,51 +102,92 @@ def plan(
     inputs = draw()
     size = memory_estimate.tensor_bytes(inputs)
     if size > LARGEST_PRODUCTS:
-        return Plan()
+        return Plan(faults=(f"{size >> 20} MB of inputs",))
+    faults = Faults()
     if size > LARGEST_BYTES:
-        return Plan(balanced=_balanced(model, inputs, _missed(model, copy.deepcopy(inputs))[0]))
+        look = functools.partial(improving_changes.balanced_by_signs, model, inputs)
+        signs = faults.found("products", look, frozenset[int]())
+        return Plan(balanced=signs, faults=(*faults, f"{size >> 20} MB of inputs, but for signs"))
     given = copy.deepcopy(inputs)
-    with iterated_inputs.Iterations(model, layout.values(given)) as iterations:
-        missed, _ = _missed(model, given)
+    iterations = iterated_inputs.Iterations(model, layout.values(given))
+    missed = faults.found("limits", lambda: _limits(model, given, iterations), Limits(given))
+    faults += sorted(missed.faults)
     others = draw()
-    same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
-    fixed = redrawn_inputs.standing(model, inputs, same, device, work)
-    scaling = _scaling(model, inputs, missed)
+
+    def fixed() -> frozenset[int]:
+        same = redrawn_inputs.fixed(inputs, others, missed.integers.positions)
+        return redrawn_inputs.standing(model, inputs, same, device, work)
+
+    def named() -> tuple[tuple[int, float], ...]:
+        return _named(model, inputs, others, missed, device)
+
+    nothing, some = frozenset[int](), (model, inputs, missed)
     found = Plan(
-        scaling=scaling,
-        fixed=fixed,
-        signed=_signed(model, inputs, missed),
-        named=_named(model, inputs, others, missed, device),
-        unsorted=_unsorted(model, inputs, missed),
-        deepened=_deepened(model, inputs, missed),
-        balanced=_balanced(model, inputs, missed),
-        emptied=_emptied(model, inputs, missed),
-        aligned=_aligned(model, inputs, missed),
+        scaling=faults.found("scaling", lambda: _scaling(*some), None),
+        fixed=faults.found("redrawn", fixed, nothing),
+        signed=faults.found("signed", lambda: improving_changes.signed(*some), nothing),
+        named=faults.found("named", named, ()),
+        unsorted=faults.found("unsorted", lambda: improving_changes.unsorted(*some), nothing),
+        deepened=faults.found("deepened", lambda: improving_changes.deepened(*some), nothing),
+        balanced=faults.found("balanced", lambda: improving_changes.balanced(*some), nothing),
+        emptied=faults.found("emptied", lambda: improving_changes.emptied(*some), nothing),
+        aligned=faults.found("aligned", lambda: _aligned(*some), ()),
         multiplies=iterations.multiplies,
     )
-    beyond: Collection[Variant] = ()
-    if iterations.found:
-        beyond = ITERATED
-    elif missed.computes_elements and not (scaling and scaling.leaves_bounds):
-        beyond = (Variant.STRETCHED,)
-    if beyond and not missed.needs_range:
-        found = replace(found, iterated=_iterated(model, inputs, found, beyond))
-    if iterations.found and Variant.STRETCHED in found.iterated:
+    if not missed.needs_range:
+        whole = found
+        found = faults.found("iterated", lambda: _beyond(*some, whole, iterations), found)
+    partly = found
+    is_partial = faults.found("partly", lambda: _runs_partly(model, inputs, partly), False)
+    return replace(found, is_partial=is_partial, faults=tuple(faults))
+
+
+class Faults(list[str]):
+    """Errors of parts of a plan: each part is found without the others."""
+
+    def found(self, part: str, find: Callable[[], Found], otherwise: Found) -> Found:
+        """A part of the plan, or `otherwise` if finding it raises: the problem's code may raise
+        anything under a dispatch mode.
+        """
+        try:
+            return find()
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 (see above)
+            self.append(f"{type(error).__name__} in {part}")
+            return otherwise
+
+
+def _limits(model: Any, inputs: list[Any], iterations: iterated_inputs.Iterations) -> Limits:
+    with iterations:
+        return improving_changes.missed_by(model, inputs)[0]
+
+
+def _beyond(
+    model: Any,
+    inputs: list[Any],
+    missed: Limits,
+    found: Plan,
+    iterations: iterated_inputs.Iterations,
+) -> Plan:
+    """The plan with changes for a reference that iterates, or computes functions of elements."""
+    if not iterations.found:
+        is_beyond = found.scaling is not None and found.scaling.leaves_bounds
+        kinds = (Variant.STRETCHED,) if missed.computes_elements and not is_beyond else ()
+        return replace(found, iterated=_iterated(model, inputs, found, kinds))
+    found = replace(found, iterated=_iterated(model, inputs, found, ITERATED))
+    if Variant.STRETCHED in found.iterated:
         found = replace(found, stretch=_stretch(model, inputs))
-    if iterations.found and not missed.needs_range:
-        found = replace(found, telling=telling_inputs.find(model, inputs))
-    is_partial = found.has_parts and _reaches(
+    return replace(found, telling=telling_inputs.find(model, inputs))
+
+
+def _runs_partly(model: Any, inputs: list[Any], found: Plan) -> bool:
+    """Test whether the reference runs with all changes in a few places, if there are any."""
+    if not found.has_parts:
+        return False
+    return improving_changes.reaches(
         model, planned_inputs.applied(Variant.PARTLY, found, inputs), lambda _: True
     )
-    return replace(found, is_partial=is_partial)
-
-
-def _missed(model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
-    """Values that a call misses, and its answer.  The call may change the inputs."""
-    limits = Limits(layout.values(inputs))
-    with limits:
-        answer = call(model, inputs)
-    return limits, answer
 
 
 def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
@@ -156,7 +198,7 @@ def _scaling(model: Any, inputs: list[Any], missed: Limits) -> Scaling | None:
         missed, (False, True) if has_bounds and not missed.needs_range else (False,)
     ):
         scaled = input_changes.scaled(inputs, how)
-        if _are_changed(scaled, inputs) and _reaches(
+        if improving_changes.are_changed(scaled, inputs) and improving_changes.reaches(
             model, scaled, lambda now: _reach_more(now, missed)
         ):
             return how
@@ -229,13 +271,9 @@ def _iterated(
     return tuple(
         kind
         for kind, given in changed.items()
-        if _are_changed(given, inputs) and _reaches(model, given, lambda _: True)
+        if improving_changes.are_changed(given, inputs)
+        and improving_changes.reaches(model, given, lambda _: True)
     )
-
-
-def _are_changed(given: list[Any], inputs: list[Any]) -> bool:
-    pairs = zip(layout.values(given), layout.values(inputs), strict=True)
-    return any(one is not other for one, other in pairs)
 
 
 def _stretch(model: Any, inputs: list[Any]) -> float:
@@ -252,56 +290,6 @@ def _stretch(model: Any, inputs: list[Any]) -> float:
         return iterated_inputs.FACTOR
     is_far = iterated_inputs.are_well_behaved(usual, here, nearby)
     return iterated_inputs.FAR_FACTOR if is_far else iterated_inputs.FACTOR
-
-
-def _signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
-    answer finite: all, or the first of them that does alone.
-    """
-    return _first_with_fewer(
-        model,
-        inputs,
-        input_changes.has_one_sign,
-        input_changes.negated,
-        lambda limits: limits.one_sided,
-        missed,
-    )
-
-
-def _balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of one sign with whose signs at random fewer products have factors of one sign."""
-    return _first_with_fewer(
-        model,
-        inputs,
-        input_changes.has_one_sign,
-        input_changes.balanced,
-        lambda limits: limits.averaging,
-        missed,
-    )
-
-
-def _emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of which some rows may be empty: the reference stays finite."""
-    found: frozenset[int] = frozenset()
-    leaves = enumerate(layout.values(inputs))
-    some = [at for at, x in leaves if input_changes.may_be_emptied(x, divides=missed.divides)]
-    for at in some[:MOST_EMPTIED]:
-        changed = input_changes.changed(inputs, found | {at}, input_changes.emptied)
-        if _are_changed(changed, inputs) and _reaches(model, changed, lambda _: True):
-            found |= {at}
-    return found
-
-
-def _deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of both signs; far slices of them give one more operator far extremes."""
-    return _first_with_fewer(
-        model,
-        inputs,
-        input_changes.is_float,
-        input_changes.deepened,
-        lambda limits: limits.shallow,
-        missed,
-    )
 
 
 def _aligned(
@@ -321,58 +309,10 @@ def _aligned(
     if not found:
         return ()
     changed = planned_inputs.applied(Variant.ALIGNED, Plan(aligned=found), inputs, model)
-    tells = _reaches(model, changed, lambda now: missed.chooses or _reach_more(now, missed))
+    tells = improving_changes.reaches(
+        model, changed, lambda now: missed.chooses or _reach_more(now, missed)
+    )
     return found if tells else ()
-
-
-def _unsorted(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Sorted inputs that the reference sorts itself."""
-    return _first_with_fewer(
-        model,
-        inputs,
-        lambda x: input_changes.is_float(x) and input_domain.is_sorted(x),
-        input_changes.shuffled,
-        lambda limits: limits.already_sorted,
-        missed,
-        without=missed.searched,
-    )
-
-
-def _first_with_fewer(
-    model: Any,
-    inputs: list[Any],
-    may_change: Callable[[Any], bool],
-    change: Callable[[torch.Tensor], torch.Tensor],
-    number: Callable[[Limits], int],
-    missed: Limits,
-    *,
-    without: Collection[int] = (),
-) -> frozenset[int]:
-    """All inputs that `may_change` and do, or the first of them alone, whose `change` makes a
-    `number` of missed limits smaller; none if it is zero.  `without`: indices of inputs left out.
-    """
-    if not number(missed):
-        return frozenset()
-    some = frozenset(
-        at
-        for at, x in enumerate(layout.values(inputs))
-        if at not in without and may_change(x) and change(x) is not x
-    )
-    alone = [frozenset({at}) for at in sorted(some)] if len(some) > 1 else []
-    for these in (some, *alone) if some else ():
-        changed = input_changes.changed(inputs, these, change)
-        if _reaches(model, changed, lambda now: number(now) < number(missed)):
-            return these
-    return frozenset()
-
-
-def _reaches(model: Any, inputs: list[Any], is_better: Callable[[Limits], bool]) -> bool:
-    try:
-        now, answer = _missed(model, copy.deepcopy(inputs))
-    except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
-        return False
-    is_defined = all(map(input_changes.is_finite, layout.values(answer))) and not now.invents
-    return is_defined and is_better(now)
 
 
 def _named(
@@ -393,6 +333,6 @@ def _named(
     twin, leaves = redrawn_inputs.on_host(model, inputs, device)
     given = redrawn_inputs.with_leaves(inputs, leaves)
     for these in (named, *((each,) for each in named if len(named) > 1)):
-        if _reaches(twin, input_changes.with_named(given, these), lambda _: True):
+        if improving_changes.reaches(twin, input_changes.with_named(given, these), lambda _: True):
             return these
     return ()

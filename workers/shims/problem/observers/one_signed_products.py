@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from workers.backends.support.dispatch_mode import Watching
+
 FACTORS = {
     "aten::addbmm": (1, 2),
     "aten::addmm": (1, 2),
@@ -25,6 +27,21 @@ FACTORS = {
 
 ATTENTION = "aten::_scaled_dot_product"
 """Prefix of the names of attention: its factors are the first three arguments."""
+
+
+class OneSignedProducts(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that counts them in a call, and looks at nothing else."""
+
+    def __init__(self) -> None:
+        """None so far."""
+        super().__init__()
+        self.averaging = 0
+        self.invents = False
+        """False: of conversions to integers nothing is known."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.averaging += count(func._schema.name, args)
+        return func(*args, **(kwargs or {}))
 
 
 def count(name: str, args: Any) -> int:

@@ -22,7 +22,7 @@ only once it is computed with.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -99,6 +99,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Products of matrices of one sign each."""
         self.named: set[tuple[int, float]] = set()
         """Index of an input, and a value that it is compared with and does not hold."""
+        self.faults: set[str] = set()
+        """Errors of observers, and the operators at which they were raised."""
         leaves = list(leaves)
         self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
         self._leaves = {
@@ -117,26 +119,59 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name
-        self._look_at_limits(name, args, kwargs)
-        self._look_at_values(name, args)
+        for look in (
+            self._look_at_limits,
+            self._look_at_values,
+            self._look_at_exponentials,
+            self._look_at_products,
+        ):
+            self._guarded(look, name, args, kwargs)
+        found = func(*args, **kwargs)
+        for note in (
+            self.integers.note,
+            self._note_shifts,
+            self._note_integers,
+            self._note_extremes,
+            self._note_choices,
+        ):
+            self._guarded(note, name, args, kwargs, found)
+        return found
+
+    def _guarded(self, look: Callable[..., None], name: str, *more: Any) -> None:
+        """Let one observer look at an operator; note its error, so that the others go on."""
+        try:
+            look(name, *more)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 (operators of any kind, with any arguments)
+            self.faults.add(f"{type(error).__name__} at {name}")
+
+    def _look_at_exponentials(self, name: str, args: Any, kwargs: Any) -> None:
         factors = softmax_arguments.missed(name, args, kwargs), self._shifts.missed(name, args)
         self.overflows += [factor for factor in factors if factor is not None]
+
+    def _look_at_products(self, name: str, args: Any, _: Any) -> None:
         self.divides |= divisions.divides(name, args)
         self.averaging += one_signed_products.count(name, args)
-        found = func(*args, **kwargs)
-        self.integers.note(name, args, kwargs, found)
+
+    def _note_shifts(self, name: str, args: Any, _: Any, found: Any) -> None:
         self._shifts.note(name, args, found)
+
+    def _note_integers(self, name: str, args: Any, _: Any, found: Any) -> None:
         is_index = name in limited_operators.INTO_INTEGERS and _is_index_of(found, args)
         self.needs_range |= name in limited_operators.INTO_RANGE or is_index
         self.invents |= is_index and not bool(computable(_source(args)).isfinite().all())
+
+    def _note_extremes(self, name: str, args: Any, _: Any, found: Any) -> None:
         self.shallow += extremes.are_shallow(name, args[0] if args else None, found)
+
+    def _note_choices(self, name: str, args: Any, _: Any, found: Any) -> None:
         self.computes_elements |= (
             name in limited_operators.FUNCTIONS and args[0].shape in self._bounded
         )
         self.chooses |= name in limited_operators.CHOICES
         if name == "aten::sort" and args[0].numel() > 1:
             self.already_sorted += torch.equal(found[0], args[0])
-        return found
 
     def _look_at_limits(self, name: str, args: Any, kwargs: Any) -> None:
         """Look at the limits of an operator that has some."""
@@ -178,7 +213,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         for other in numbers:
             self._look_at_both(values, other)
 
-    def _look_at_values(self, name: str, args: Any) -> None:
+    def _look_at_values(self, name: str, args: Any, _: Any) -> None:
         """Look for the values that an operator treats differently."""
         if name in limited_operators.NAN or (
             name in limited_operators.EQUALITIES and args[1] is args[0]

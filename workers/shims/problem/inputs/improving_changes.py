@@ -1,0 +1,163 @@
+"""Inputs changed so that a reference's call misses fewer of the limits that it missed before.
+
+Each change is made to all inputs that it fits, or to the first alone, and counts where the
+reference's answer stays finite.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+from workers.protocol import layout
+from workers.shims.problem.inputs import input_changes, input_domain
+from workers.shims.problem.observers.one_signed_products import OneSignedProducts
+from workers.shims.problem.observers.reference_limits import Limits
+from workers.shims.problem.reference_session import call
+
+Look = Callable[[Any, list[Any]], tuple[Any, Any]]
+"""A call under an observer: gives the observer, and the call's answer."""
+
+MOST_EMPTIED = 4
+"""Most inputs of which it is tried whether the reference is finite with rows of zeros."""
+
+
+def missed_by(model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
+    """Values that a call misses, and its answer.  The call may change the inputs."""
+    limits = Limits(layout.values(inputs))
+    with limits:
+        answer = call(model, inputs)
+    return limits, answer
+
+
+def are_changed(given: list[Any], inputs: list[Any]) -> bool:
+    """Test whether a change made any new tensor of these inputs."""
+    pairs = zip(layout.values(given), layout.values(inputs), strict=True)
+    return any(one is not other for one, other in pairs)
+
+
+def signed(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of one sign whose negation lets one more operator see both signs, and leaves the
+    answer finite: all, or the first of them that does alone.
+    """
+    return _first_with_fewer(
+        model,
+        inputs,
+        input_changes.has_one_sign,
+        input_changes.negated,
+        lambda limits: limits.one_sided,
+        missed,
+    )
+
+
+def balanced(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of one sign with whose signs at random fewer products have factors of one sign."""
+    return _first_with_fewer(
+        model,
+        inputs,
+        input_changes.has_one_sign,
+        input_changes.balanced,
+        lambda limits: limits.averaging,
+        missed,
+    )
+
+
+def balanced_by_signs(model: Any, inputs: list[Any]) -> frozenset[int]:
+    """The same with a look at products alone, which reads no other operator's values."""
+
+    def products(model: Any, inputs: list[Any]) -> tuple[OneSignedProducts, Any]:
+        with OneSignedProducts() as found:
+            return found, call(model, inputs)
+
+    return _first_with_fewer(
+        model,
+        inputs,
+        input_changes.has_one_sign,
+        input_changes.balanced,
+        lambda found: found.averaging,
+        products(model, copy.deepcopy(inputs))[0],
+        look=products,
+    )
+
+
+def emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of which some rows may be empty: the reference stays finite."""
+    found: frozenset[int] = frozenset()
+    leaves = enumerate(layout.values(inputs))
+    some = [at for at, x in leaves if input_changes.may_be_emptied(x, divides=missed.divides)]
+    for at in some[:MOST_EMPTIED]:
+        changed = input_changes.changed(inputs, found | {at}, input_changes.emptied)
+        if are_changed(changed, inputs) and reaches(model, changed, lambda _: True):
+            found |= {at}
+    return found
+
+
+def deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs of both signs; far slices of them give one more operator far extremes."""
+    return _first_with_fewer(
+        model,
+        inputs,
+        input_changes.is_float,
+        input_changes.deepened,
+        lambda limits: limits.shallow,
+        missed,
+    )
+
+
+def unsorted(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Sorted inputs that the reference sorts itself."""
+    return _first_with_fewer(
+        model,
+        inputs,
+        lambda x: input_changes.is_float(x) and input_domain.is_sorted(x),
+        input_changes.shuffled,
+        lambda limits: limits.already_sorted,
+        missed,
+        without=missed.searched,
+    )
+
+
+def _first_with_fewer(
+    model: Any,
+    inputs: list[Any],
+    may_change: Callable[[Any], bool],
+    change: Callable[[torch.Tensor], torch.Tensor],
+    number: Callable[[Any], int],
+    missed: Limits | OneSignedProducts,
+    *,
+    without: Collection[int] = (),
+    look: Look = missed_by,
+) -> frozenset[int]:
+    """All inputs that `may_change` and do, or the first of them alone, whose `change` makes a
+    `number` of missed limits smaller; none if it is zero.  `without`: indices of inputs left out.
+    """
+    if not number(missed):
+        return frozenset()
+    some = frozenset(
+        at
+        for at, x in enumerate(layout.values(inputs))
+        if at not in without and may_change(x) and change(x) is not x
+    )
+    alone = [frozenset({at}) for at in sorted(some)] if len(some) > 1 else []
+    for these in (some, *alone) if some else ():
+        changed = input_changes.changed(inputs, these, change)
+        if reaches(model, changed, lambda now: number(now) < number(missed), look):
+            return these
+    return frozenset()
+
+
+def reaches(
+    model: Any, inputs: list[Any], is_better: Callable[[Any], bool], look: Look = missed_by
+) -> bool:
+    """Test whether the reference has a finite answer to these inputs, and what a call with them
+    misses `is_better`.
+    """
+    try:
+        now, answer = look(model, copy.deepcopy(inputs))
+    except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
+        return False
+    is_defined = all(map(input_changes.is_finite, layout.values(answer))) and not now.invents
+    return is_defined and is_better(now)
