@@ -142,14 +142,17 @@ def _evaluate(resources: Any, gpu: _Gpu, model: str) -> bool:
     """
     job = replace(JOB, entry_point=model)
     progress = Progress(
-        seed=bytes(32), stages=Stages(), cancellation=Cancellation(), shares_memory=True
+        job=job,
+        resources=resources,
+        seed=bytes(32),
+        stages=Stages(),
+        cancellation=Cancellation(),
+        shares_memory=True,
     )
     with ExitStack() as memory, ExitStack() as sessions:
         reference: Any
-        reference, spec = evaluate._prepared(
-            job, resources, progress, memory, sessions, evaluate.ONCE
-        )
-        _, need_bytes = evaluate._planned(job, resources, spec)
+        reference, spec = evaluate._prepared(progress, memory, sessions, evaluate.ONCE)
+        _, need_bytes = evaluate._planned(progress, spec)
         more = min(need_bytes, resources.device.room_bytes) - memory_needs.resident(spec)
         there = gpu.take(f"more of {reference.name}", more)
         time.sleep(RUNNING_S)

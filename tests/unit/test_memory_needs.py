@@ -157,7 +157,7 @@ def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again(
     """With more memory if not the candidate lacked it, and at last with all of the device's."""
     seen: list[int] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: int) -> None:
         seen.append(room)
         progress.shares_memory = among_others and room != ALONE
         if room != ALONE:
@@ -167,7 +167,7 @@ def test_an_evaluation_out_of_memory_or_disturbed_among_others_is_tried_again(
         timing = None
 
     monkeypatch.setattr(evaluate, "_run_stages", measure)
-    monkeypatch.setattr(evaluate, "conclude", lambda host, progress, fault: Concluded())
+    monkeypatch.setattr(evaluate, "conclude", lambda progress, fault: Concluded())
     evaluate.evaluate(JOB, HOST)
     assert seen == tries
 
@@ -177,7 +177,7 @@ def test_an_evaluation_that_has_enough_memory_among_others_is_not_tried_alone(
 ) -> None:
     seen: list[int] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: int) -> None:
         seen.append(room)
         if room == ONCE:
             raise torch.OutOfMemoryError("no memory")
@@ -187,7 +187,7 @@ def test_an_evaluation_that_has_enough_memory_among_others_is_not_tried_alone(
     monkeypatch.setattr(
         evaluate,
         "conclude",
-        lambda host, progress, fault: concluded.append(fault) or SimpleNamespace(timing=None),
+        lambda progress, fault: concluded.append(fault) or SimpleNamespace(timing=None),
     )
     evaluate.evaluate(JOB, HOST)
     assert seen == [ONCE, TWICE]
@@ -199,7 +199,7 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(
 ) -> None:
     found: list[Fault | None] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: int) -> None:
         progress.shares_memory = room != ALONE
         raise torch.OutOfMemoryError("tried to allocate 4.00 GiB")
 
@@ -208,7 +208,7 @@ def test_what_does_not_fit_with_the_device_to_itself_is_too_large_for_it(
 
     monkeypatch.setattr(evaluate, "_run_stages", measure)
     monkeypatch.setattr(
-        evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded()
+        evaluate, "conclude", lambda progress, fault: found.append(fault) or Concluded()
     )
     evaluate.evaluate(JOB, HOST)
     [fault] = found
@@ -245,7 +245,7 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
 ) -> None:
     found: list[Fault | None] = []
 
-    def measure(job: object, host: object, progress: progress.Progress, room: int) -> None:
+    def measure(progress: progress.Progress, room: int) -> None:
         progress.spec = replace(spec(1), peaks=problem_spec.Peaks(call_bytes=call_bytes << 20))
         progress.available_bytes = available_bytes and available_bytes << 20
         raise Fault(Status.OUT_OF_MEMORY, "out_of_memory", "no memory", out_of_memory=True)
@@ -258,7 +258,7 @@ def test_a_candidate_is_blamed_where_it_had_more_memory_than_the_reference_needs
     )
     monkeypatch.setattr(evaluate, "_run_stages", measure)
     monkeypatch.setattr(
-        evaluate, "conclude", lambda host, progress, fault: found.append(fault) or Concluded()
+        evaluate, "conclude", lambda progress, fault: found.append(fault) or Concluded()
     )
     evaluate.evaluate(JOB, host)  # type: ignore[arg-type]
     [fault] = found
@@ -316,7 +316,7 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
     """
     found: list[int] = []
     monkeypatch.setattr(
-        admission, "reserve_memory", lambda host, progress, memory, need: found.append(need)
+        admission, "reserve_memory", lambda progress, memory, need: found.append(need)
     )
     asked: list[bytes] = []
     reference = SimpleNamespace(
@@ -330,11 +330,16 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
         device=None,
         device_lock=SimpleNamespace(shared_at_first=nullcontext),
     )
-    measured: Any = SimpleNamespace(
-        seed=bytes(32), stages=SimpleNamespace(stage=nullcontext), shares_memory=True, spec=None
+    attempt: Any = SimpleNamespace(
+        job=JOB,
+        resources=host,
+        seed=bytes(32),
+        stages=SimpleNamespace(stage=nullcontext),
+        shares_memory=True,
+        spec=None,
     )
     for _ in range(2):
-        admission.describe(JOB, host, measured, reference, 1)  # type: ignore[arg-type]
+        admission.describe(attempt, reference, 1)  # type: ignore[arg-type]
     assert found == reserved * 2
     assert len(asked) == 1
 

@@ -21,7 +21,7 @@ From a job to an evaluation
     candidate_stages.py            the stages with the candidate, in order: benchmark, products,
                                    profile, ablation, weights
     evaluate_cases.py              the stages for each case of a problem by cases, merged
-    progress.py                    measurements while a job is evaluated
+    progress.py                    one attempt to evaluate a job, with its measurements
     session/setup.py               loads both sides; parameters and arenas
     session/memory_needs.py        device memory that an evaluation takes, to be reserved beforehand
     session/context.py             everything that belongs to one evaluation from then on

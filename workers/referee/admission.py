@@ -66,9 +66,7 @@ def refuse_unfit(job: Job, resources: Resources) -> None:
         )
 
 
-def describe(
-    job: Job, resources: Resources, progress: Progress, reference: Session, room: int
-) -> problem_spec.ProblemSpec:
+def describe(progress: Progress, reference: Session, room: int) -> problem_spec.ProblemSpec:
     """The specification of the problem's inputs and outputs, from its reference.  Raises Fault.
 
     Describing a problem takes memory for some copies of its inputs and outputs, and each
@@ -76,39 +74,38 @@ def describe(
     later sessions if it is large.  `room`: multiple of the estimate to be reserved; 0 where the
     evaluation has reserved memory.
     """
+    case, resources = progress.job.case, progress.resources
     seed = setup.init_seed(progress.seed)
     with ExitStack() as memory:
         if room and resources.memory_budget.total_bytes is not None:
-            need = _estimate(job, resources, progress, reference, seed) * room
-            if job.case not in reference.handle.described or need > LARGE_BYTES:
-                reserve_memory(resources, progress, memory, need)
+            need = _estimate(progress, reference, seed) * room
+            if case not in reference.handle.described or need > LARGE_BYTES:
+                reserve_memory(progress, memory, need)
         with (
             progress.stages.stage("reference"),
             resources.device_lock.shared_at_first() as slow,
             AttributeToProblem(resources.references, reference, resources.device),
         ):
             sole = not progress.shares_memory
-            spec = reference.describe(seed, REFERENCE_TIMEOUT_S, job.case, sole=sole, slow=slow)
+            spec = reference.describe(seed, REFERENCE_TIMEOUT_S, case, sole=sole, slow=slow)
     progress.spec = spec
     _require_fitting(resources, reference, memory_needs.least(spec))
     return spec
 
 
-def _estimate(
-    job: Job, resources: Resources, progress: Progress, reference: Session, seed: bytes
-) -> int:
+def _estimate(progress: Progress, reference: Session, seed: bytes) -> int:
     """The reference's estimate of the memory to describe the case, asked for once.  Raises
     Fault if the device is too small.
     """
-    known = reference.handle.estimates
-    if job.case not in known:
+    case, resources, known = progress.job.case, progress.resources, reference.handle.estimates
+    if case not in known:
         with (
             progress.stages.stage("reference"),
             AttributeToProblem(resources.references, reference, resources.device),
         ):
-            known[job.case] = reference.estimate_bytes(seed, REFERENCE_TIMEOUT_S)
-        _require_fitting(resources, reference, known[job.case] // control_channel.ESTIMATED_INPUTS)
-    return known[job.case]
+            known[case] = reference.estimate_bytes(seed, REFERENCE_TIMEOUT_S)
+        _require_fitting(resources, reference, known[case] // control_channel.ESTIMATED_INPUTS)
+    return known[case]
 
 
 def _require_fitting(resources: Resources, reference: Session, need_bytes: int) -> None:
@@ -120,11 +117,7 @@ def _require_fitting(resources: Resources, reference: Session, need_bytes: int) 
 
 
 def reserve_beside_model(
-    resources: Resources,
-    progress: Progress,
-    memory: ExitStack,
-    need_bytes: int,
-    resident_bytes: int,
+    progress: Progress, memory: ExitStack, need_bytes: int, resident_bytes: int
 ) -> bool:
     """Reserve memory for an evaluation whose reference has its model already; False, without any,
     if it would have to wait and the model is too large to stay.
@@ -132,17 +125,16 @@ def reserve_beside_model(
     Models of evaluations that wait for each other's memory, of 30 GB with their twins, would fill
     the device without any of them running (level 4 of KernelBench).
     """
-    total_bytes = resources.memory_budget.total_bytes or math.inf
+    total_bytes = progress.resources.memory_budget.total_bytes or math.inf
     waits = resident_bytes <= KEPT_MODEL_SHARE * total_bytes
     try:
-        reserve_memory(resources, progress, memory, need_bytes, resident_bytes, waits=waits)
+        reserve_memory(progress, memory, need_bytes, resident_bytes, waits=waits)
     except NotAtOnceError:
         return False
     return True
 
 
 def reserve_memory(
-    resources: Resources,
     progress: Progress,
     memory: ExitStack,
     need_bytes: int,
@@ -153,6 +145,7 @@ def reserve_memory(
     """Wait until so much device memory is free and reserve it until `memory` is closed.
     `resident_bytes`, `waits`: see MemoryBudget.hold.  Raises Fault if cancelled.
     """
+    resources = progress.resources
     with progress.stages.stage("room"), resources.device_lock.uncharged.waiting():
         hold = resources.memory_budget.hold(
             need_bytes, progress.cancellation, resident_bytes, waits=waits

@@ -55,8 +55,6 @@ trials).  Timed calls are verified as well.
 
 
 def run(
-    job: Job,
-    resources: Resources,
     progress: Progress,
     reference: Session,
     candidate: ProcessHandle,
@@ -66,18 +64,18 @@ def run(
     """Run all stages that involve the candidate.  Its process ends afterwards in
     every case.  Raises Fault.
     """
-    session = Session(candidate)
+    resources, session = progress.resources, Session(candidate)
     progress.cancellation.set_process(candidate.process)
     try:
-        with AttributeToCandidate(job, resources.device) as attribution:
-            context = _load(job, resources, progress, reference, session, spec, deadline)
+        with AttributeToCandidate(progress.job, resources.device) as attribution:
+            context = _load(progress, reference, session, spec, deadline)
             attribution.note_loaded()
             _benchmark(context, progress)
             _compare_products(context, progress)
             _profile(context, progress)
             _require_correct(context)
             _refuse_gpu_branch(context, progress)
-            progress.note_launch_bound(resources)
+            progress.note_launch_bound()
         _ablate(context, progress)
         progress.testimony = _without_warmup_launches(progress.testimony, context.runner.warmed)
         _perturb_weights(context, progress)
@@ -92,8 +90,6 @@ def run(
 
 
 def _load(
-    job: Job,
-    resources: Resources,
     progress: Progress,
     reference: Session,
     session: Session,
@@ -101,6 +97,7 @@ def _load(
     deadline: Deadline,
 ) -> EvaluationContext:
     """Load the candidate into its process; returns the context of all further stages."""
+    job, resources = progress.job, progress.resources
     with progress.stages.stage("compile"):
         setup.load(session, job, reference, spec, progress.seed, deadline, resources.device_lock)
     runner = progress.runner = CallRunner(

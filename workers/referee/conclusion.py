@@ -8,20 +8,20 @@ from app.domain.evaluation import CaseOutcome, Environment, Evaluation, ProblemM
 from app.domain.output_checks import FP64_RULE
 from workers.protocol import precision_flags, problem_spec
 from workers.referee.progress import Progress
-from workers.referee.resources import Resources
 from workers.referee.session.fault_attribution import Fault
 
 
-def conclude(resources: Resources, progress: Progress, fault: Fault | None) -> Evaluation:
+def conclude(progress: Progress, fault: Fault | None) -> Evaluation:
     """The evaluation.  If a fault ended the job, the evaluation has the fault and
     everything measured before it.
     """
-    assert resources.environment is not None
+    environment = progress.resources.environment
+    assert environment is not None
     passed = fault is None
     return Evaluation(
         status=fault.status if fault else Status.PASSED,
         error=fault.error if fault else None,
-        environment=_environment(resources.environment, progress),
+        environment=_environment(environment, progress),
         seed=progress.seed.hex(),
         correctness=(
             progress.runner.record.correctness()

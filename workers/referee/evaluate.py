@@ -81,8 +81,8 @@ def evaluate(
         del progress, fault  # frees the tensors of this attempt for the next one
         progress, fault = _attempt(job, resources, cancellation, seed, room=room)
     if fault is not None and fault.out_of_memory:
-        fault = _attribute_exhausted_memory(fault, resources, progress)
-    evaluation = conclude(resources, progress, fault)
+        fault = _attribute_exhausted_memory(fault, progress)
+    evaluation = conclude(progress, fault)
     blocks = evaluation.timing.blocks if evaluation.timing else ()
     timeline = progress.stages.chrome_trace(blocks, progress.launches)
     return evaluation, Traces(timeline=timeline, codes=progress.codes)
@@ -101,13 +101,14 @@ def _room_to_repeat(room: int, progress: Progress, fault: Fault) -> int:
     return TWICE if room == ONCE and is_others else ALONE
 
 
-def _attribute_exhausted_memory(fault: Fault, resources: Resources, progress: Progress) -> Fault:
+def _attribute_exhausted_memory(fault: Fault, progress: Progress) -> Fault:
     """The fault of an evaluation that ran out of memory with the device to itself.  It is the
     candidate's if the candidate had more memory than the reference needs; otherwise the
     problem is too large for this device, unless references of waiting evaluations, or other
     programs, had much of the memory.
     """
-    spec, total_bytes = progress.spec, resources.memory_budget.total_bytes
+    spec, resources = progress.spec, progress.resources
+    total_bytes = resources.memory_budget.total_bytes
     if total_bytes is None:
         return fault
     available_bytes = (
@@ -132,13 +133,15 @@ def _attempt(
     """Progress of one attempt, and the fault that ended it.  `room`: see ONCE."""
     shares_memory = resources.memory_budget.total_bytes is not None and room != ALONE
     progress = Progress(
+        job=job,
+        resources=resources,
         seed=seed or os.urandom(32),
         stages=Stages(),
         cancellation=cancellation,
         shares_memory=shares_memory,
     )
     try:
-        _run_stages(job, resources, progress, room)
+        _run_stages(progress, room)
     except Fault as fault:
         return progress, _without_traceback(fault)
     except RuntimeError as error:
@@ -160,31 +163,25 @@ def _without_traceback(fault: Fault) -> Fault:
 
 
 def _prepared(
-    job: Job,
-    resources: Resources,
-    progress: Progress,
-    memory: ExitStack,
-    sessions: ExitStack,
-    room: int,
+    progress: Progress, memory: ExitStack, sessions: ExitStack, room: int
 ) -> tuple[Session, ProblemSpec]:
     """The session with the reference, which has its arena, and the specification.  Raises Fault.
 
     `memory` and `sessions` release reservations and sessions.  `room`: see ONCE.
     """
+    resources = progress.resources
     if room == ALONE:
-        admission.reserve_memory(
-            resources, progress, memory, resources.memory_budget.total_bytes or 0
-        )
-    reference, spec = _described(job, resources, progress, sessions, room)
-    arena, need_bytes = _planned(job, resources, spec)
+        admission.reserve_memory(progress, memory, resources.memory_budget.total_bytes or 0)
+    reference, spec = _described(progress, sessions, room)
+    arena, need_bytes = _planned(progress, spec)
     need_bytes *= room
     if room != ALONE and not admission.reserve_beside_model(
-        resources, progress, memory, need_bytes, memory_needs.resident(spec)
+        progress, memory, need_bytes, memory_needs.resident(spec)
     ):
         sessions.close()
-        admission.reserve_memory(resources, progress, memory, need_bytes)
-        reference, spec = _described(job, resources, progress, sessions, ALONE)
-        arena, _ = _planned(job, resources, spec)
+        admission.reserve_memory(progress, memory, need_bytes)
+        reference, spec = _described(progress, sessions, ALONE)
+        arena, _ = _planned(progress, spec)
     with (
         progress.stages.stage("arena"),
         resources.device_lock.shared(),
@@ -194,34 +191,33 @@ def _prepared(
     return reference, spec
 
 
-def _described(
-    job: Job, resources: Resources, progress: Progress, sessions: ExitStack, room: int
-) -> tuple[Session, ProblemSpec]:
+def _described(progress: Progress, sessions: ExitStack, room: int) -> tuple[Session, ProblemSpec]:
     """A session with the reference, and the specification.  `room`: see ONCE; ALONE where memory
     for it has been reserved.
     """
     with progress.stages.stage("reference"):
-        reference = setup.open_reference_session(job, resources)
-    sessions.callback(setup.close_reference_session, resources, reference)
-    spec = admission.describe(job, resources, progress, reference, room)
-    return reference, spec
+        reference = setup.open_reference_session(progress.job, progress.resources)
+    sessions.callback(setup.close_reference_session, progress.resources, reference)
+    return reference, admission.describe(progress, reference, room)
 
 
-def _planned(job: Job, resources: Resources, spec: ProblemSpec) -> tuple[Arena, int]:
+def _planned(progress: Progress, spec: ProblemSpec) -> tuple[Arena, int]:
     """The memory layout, and the bytes of device memory that the evaluation takes."""
-    has_graphs = job.options.device_time and not resources.device.precompiles
+    options, resources = progress.job.options, progress.resources
+    has_graphs = options.device_time and not resources.device.precompiles
     least_slots = device_time.SLOTS if has_graphs else 2
-    arena = setup.lay_out(resources, spec, job.options.timing_budget_s, least_slots)
+    arena = setup.lay_out(resources, spec, options.timing_budget_s, least_slots)
     need_bytes = memory_needs.of_evaluation(spec, arena, resources.device.round_bytes, CHECK_BYTES)
     return arena, need_bytes + (device_time.extra_bytes(spec, arena) if has_graphs else 0)
 
 
-def _run_stages(job: Job, resources: Resources, progress: Progress, room: int) -> None:
+def _run_stages(progress: Progress, room: int) -> None:
     """Run all stages in order.  `room`: see ONCE.  Raises Fault."""
+    job, resources = progress.job, progress.resources
     admission.refuse_unfit(job, resources)
     with ExitStack() as memory, ExitStack() as sessions:  # sessions end before memory is released
         with resources.device_lock.uncharged.working():
-            reference, spec = _prepared(job, resources, progress, memory, sessions, room)
+            reference, spec = _prepared(progress, memory, sessions, room)
             with progress.stages.stage("spawn"):
                 candidate = resources.candidate(job.options.memory_bytes)
         deadline = Deadline(
@@ -232,7 +228,7 @@ def _run_stages(job: Job, resources: Resources, progress: Progress, room: int) -
             work_s=job.options.deadline_s,
         )
         try:
-            candidate_stages.run(job, resources, progress, reference, candidate, spec, deadline)
+            candidate_stages.run(progress, reference, candidate, spec, deadline)
         except ReferenceFailedError as error:
             resources.references.discard(reference.handle)
             message, cause = f"the reference failed: {error}", error.__cause__

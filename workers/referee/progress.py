@@ -1,4 +1,4 @@
-"""EVALUATE: measurements of a job while it is being evaluated."""
+"""EVALUATE: one attempt to evaluate a job, with its measurements so far."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from app.domain.evaluation import FreshWeights, Timing
 from app.domain.evidence import Ablation, KernelCode, NarrowProducts, Testimony
+from app.domain.job import Job
 from app.domain.kernel_profile import Profile
 from workers.protocol import problem_spec
 from workers.protocol.launch_records import Launch
@@ -19,11 +20,13 @@ from workers.referee.timing import unpaired
 
 @dataclass(kw_only=True)
 class Progress:
-    """Measurements so far.  An evaluation can end at any point; those fields that
-    are set then become its result.
-    """
+    """An attempt.  It can end at any point; measurements that are set then become its result."""
 
+    job: Job
+    resources: Resources
+    """Those of the device."""
     seed: bytes
+    """The master seed, 32 bytes."""
     stages: Stages
     cancellation: Cancellation
     spec: problem_spec.ProblemSpec | None = None
@@ -49,10 +52,10 @@ class Progress:
     device to itself; None for one that shares the device.
     """
 
-    def note_launch_bound(self, resources: Resources) -> None:
+    def note_launch_bound(self) -> None:
         """Note in the timing whether calls wait for the host.  Applies on a GPU, once
         there are a timing and a profile.
         """
-        if self.timing is None or self.profile is None or resources.device.precompiles:
-            return
-        self.timing = call_profile.marked_if_launch_bound(self.timing, self.profile)
+        on_gpu = not self.resources.device.precompiles
+        if self.timing is not None and self.profile is not None and on_gpu:
+            self.timing = call_profile.marked_if_launch_bound(self.timing, self.profile)
