@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,11 +19,13 @@ from uuid import UUID
 
 import click
 
+from app import enqueue
 from app.cli import errors, output, services, submit_options
-from app.client import Submission
+from app.client import Client, Submission
 from app.client.submission import as_options
 from app.domain import bounded_lines, ids
 from app.domain.job import JobOptions, JobState
+from app.domain.request import MissingError
 from app.settings import Settings
 
 REQUIRED = ("id", "reference", "candidate")
@@ -43,6 +45,8 @@ _USUAL: Row = {"workflow": Submission.workflow, "device": None, "options": {}}
 class Case:
     """A valid line of a batch."""
 
+    place: str
+    """File and line, for messages."""
     case_id: str
     submission: Submission
 
@@ -89,6 +93,11 @@ class Tally:
             return errors.USAGE
         return errors.INFRASTRUCTURE if self.failed or self.unserved else errors.OK
 
+    def refuse(self, place: str, error: Exception) -> None:
+        """Report a bad line, and count it."""
+        self.bad_lines.append(f"{place}: {output.safe(str(error)[:500])}")
+        click.echo(f"error: {self.bad_lines[-1]}", err=True)
+
     def count(self, row: Row) -> None:
         """Take a result into account."""
         self.failed += row["state"] == JobState.FAILED
@@ -134,16 +143,16 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
             if text is not None and not text.strip():
                 continue
             fields: object = None
+            place = f"{path}:{number}"
             try:
                 fields = _json(text)
-                found = case(fields, path.parent, options)
+                found = case(fields, place, path.parent, options)
                 if found.case_id in seen:
                     raise ValueError(
                         f"id {found.case_id!r} was already on line {seen[found.case_id]}"
                     )
             except (ValueError, OSError) as error:
-                tally.bad_lines.append(f"{path}:{number}: {output.safe(str(error)[:500])}")
-                click.echo(f"error: {tally.bad_lines[-1]}", err=True)
+                tally.refuse(place, error)
                 if isinstance(fields, dict):
                     tally.ids[str(fields.get("id"))] = None
             else:
@@ -152,7 +161,7 @@ def read(path: Path, options: Mapping[str, Any], tally: Tally) -> Iterator[Case]
                 yield found
 
 
-def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
+def case(fields: object, place: str, folder: Path, options: Mapping[str, Any]) -> Case:
     """A case from one line's JSON.  Raises ValueError or OSError with expected and
     actual values.
     """
@@ -178,7 +187,8 @@ def case(fields: object, folder: Path, options: Mapping[str, Any]) -> Case:
         if not path.is_file():
             raise ValueError(f"{name}: expected a file, found none at {path}")
     submission = submit_options.submission(**paths, **chosen)
-    return Case(case_id=str(fields["id"]), submission=submit_options.checked(submission))
+    checked = submit_options.checked(submission)
+    return Case(place=place, case_id=str(fields["id"]), submission=checked)
 
 
 def existing(out: Path, known: set[str]) -> dict[str, Row]:
@@ -221,7 +231,8 @@ def evaluated(settings: Settings, cases: list[Case], tally: Tally) -> Iterator[R
             except services.NoWorkerError as error:
                 tally.unserved[name] = number
                 click.echo(f"error: {number} cases: {error}", err=True)
-        cases = [case for case in cases if case.submission.gpu not in tally.unserved]
+        served = [case for case in cases if case.submission.gpu not in tally.unserved]
+        cases = list(_on_known_devices(client, served, tally))
         bar = stack.enter_context(output.progress("evaluating"))
         total = tally.cases - tally.unserved.total()
         task = bar.add_task("cases", total=total, completed=tally.reused)
@@ -242,6 +253,29 @@ def evaluated(settings: Settings, cases: list[Case], tally: Tally) -> Iterator[R
             while at < len(cases) and job_ids[at] in done:
                 yield cases[at].key | done[job_ids[at]]
                 at += 1
+
+
+def _on_known_devices(client: Client, cases: Iterable[Case], tally: Tally) -> Iterator[Case]:
+    """The cases without those for a device that was never there, which are bad lines."""
+    unknown: dict[tuple[str, str], MissingError | None] = {}
+    for case in cases:
+        of_class, name = case.submission.gpu, case.submission.device
+        if name is not None and (of_class, name) not in unknown:
+            unknown[of_class, name] = _missing_device(client, case)
+        error = None if name is None else unknown[of_class, name]
+        if error is None:
+            yield case
+        else:
+            tally.cases -= 1
+            tally.refuse(case.place, error)
+
+
+def _missing_device(client: Client, case: Case) -> MissingError | None:
+    try:
+        enqueue.check(client.database, [case.submission.request()])
+    except MissingError as error:
+        return error
+    return None
 
 
 def put_in_order(out: Path, rows: list[Row]) -> None:

@@ -12,16 +12,19 @@ from uuid import UUID, uuid4
 import pytest
 from click.testing import CliRunner, Result
 
-from app import cli
+from app import cli, enqueue
 from app.cli import batch as batch_file
 from app.cli import errors, services
 from app.client import Submission
+from app.domain.request import MissingError, Request
 
 
 class FakeClient:
     """Evaluates nothing; jobs end in the reverse order of their submission, which is
     the worst for a file in order.
     """
+
+    database = None
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -104,7 +107,13 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
         return nullcontext(type("Worker", (), {"check": staticmethod(lambda: None)}))
 
     monkeypatch.setattr(services, "client", lambda _: nullcontext(client))
+
+    def check(_: object, requests: list[Request]) -> None:
+        if requests[0].device == "absent":
+            raise MissingError("unknown device 'absent'")
+
     monkeypatch.setattr(services, "Worker", worker)
+    monkeypatch.setattr(enqueue, "check", check)
     return Batch(tmp_path, client)
 
 
@@ -351,3 +360,12 @@ def test_a_batch_of_bad_lines_alone_names_them_and_makes_the_folder_of_its_resul
     ran = batch.run()
     assert (ran.exit_code, batch.rows) == (errors.USAGE, [])
     assert "1 bad lines" in ran.stdout
+
+
+def test_an_unknown_device_is_the_fault_of_its_line(batch: Batch) -> None:
+    batch.write(case("a"), case("b", device="absent"), case("c", device="here"))
+    ran = batch.run()
+    assert ran.exit_code == errors.USAGE
+    assert "cases.jsonl:2: unknown device 'absent'" in ran.stderr
+    assert [row["id"] for row in batch.rows] == ["a", "c"]
+    assert "2 cases (0 there already): 2 passed; 1 bad lines" in ran.stdout
