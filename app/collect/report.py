@@ -28,12 +28,6 @@ def listed(connection: Connection, *, limit: int = 50) -> list[dict[str, Any]]:
     return [_told(connection, each) for each in lifecycle.listed(connection, limit=limit)]
 
 
-def cost(connection: Connection, name: str) -> dict[str, Any]:
-    """Progress with tokens and money by endpoint."""
-    collection = lifecycle.find(connection, name)
-    return _told(connection, collection) | _cost(connection, collection)
-
-
 def summary(connection: Connection, name: str) -> dict[str, Any]:
     """Everything: counts, cost, and the quality of the answers."""
     collection = lifecycle.find(connection, name)

@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 
+LEVEL = 0.95
+"""Confidence of every interval."""
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""Quantile of the normal distribution for it."""
 RESAMPLES = 2_000
 """Enough that the ends of a 95 % percentile interval move by less than a tenth of its width."""
 
@@ -18,14 +22,13 @@ class Interval:
 
     low: float
     high: float
-    level: float
 
     def holds(self, value: float) -> bool:
         """True if `value` lies in it, ends included."""
         return self.low <= value <= self.high
 
 
-def wilson(count: int, of: int, *, level: float = 0.95) -> Interval:
+def wilson(count: int, of: int) -> Interval:
     """Interval of a share of independent trials; unlike the normal approximation it
     is right near 0 and 1.
 
@@ -33,30 +36,26 @@ def wilson(count: int, of: int, *, level: float = 0.95) -> Interval:
     """
     if not 0 <= count <= of or of < 1:
         raise ValueError(f"expected 0 ≤ count ≤ of and of ≥ 1, got {count} of {of}")
-    z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
+    z2 = Z**2
     share = count / of
     centre = (share + z2 / (2 * of)) / (1 + z2 / of)
     half = math.sqrt(z2 * (share * (1 - share) + z2 / (4 * of)) / of) / (1 + z2 / of)
     low, high = max(0.0, centre - half), min(1.0, centre + half)
-    return Interval(low=0.0 if count == 0 else low, high=1.0 if count == of else high, level=level)
+    return Interval(low=0.0 if count == 0 else low, high=1.0 if count == of else high)
 
 
-def share_difference(
-    ours: tuple[int, int], theirs: tuple[int, int], *, level: float = 0.95
-) -> Interval:
+def share_difference(ours: tuple[int, int], theirs: tuple[int, int]) -> Interval:
     """Interval of the difference of two independent shares (count, of): first minus second.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998), method 10, from Wilson's intervals."""
-    one, other = (wilson(*side, level=level) for side in (ours, theirs))
+    one, other = (wilson(*side) for side in (ours, theirs))
     p, q = ours[0] / ours[1], theirs[0] / theirs[1]
     below = math.hypot(p - one.low, other.high - q)
     above = math.hypot(one.high - p, q - other.low)
-    return Interval(low=p - q - below, high=p - q + above, level=level)
+    return Interval(low=p - q - below, high=p - q + above)
 
 
-def mean_difference(
-    ours: Sequence[float], theirs: Sequence[float], *, level: float = 0.95
-) -> Interval | None:
+def mean_difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval | None:
     """Welch's interval of the difference of two means, first minus second; None with fewer than two
     values of one, or with values all alike: attempts that share an evaluation tell no spread.
     """
@@ -70,20 +69,20 @@ def mean_difference(
     freedom = spread**2 / sum(
         error**2 / (len(side) - 1) for error, side in zip(errors, (ours, theirs), strict=True)
     )
-    half = _student(level, freedom) * math.sqrt(spread)
-    return Interval(low=difference - half, high=difference + half, level=level)
+    half = _student(freedom) * math.sqrt(spread)
+    return Interval(low=difference - half, high=difference + half)
 
 
-def _student(level: float, freedom: float) -> float:
+def _student(freedom: float) -> float:
     """Quantile of Student's t for a two-sided interval, by the expansion in 1/freedom of
     Abramowitz and Stegun, 26.7.5: 0.3 % off at 3 degrees, and conservative below them by
     using the exact value for 1 or 2.
     """
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = Z
     if freedom < 2:
-        return math.tan(math.pi * level / 2)
+        return math.tan(math.pi * LEVEL / 2)
     if freedom < 3:
-        return level * math.sqrt(2 / (1 - level**2))
+        return LEVEL * math.sqrt(2 / (1 - LEVEL**2))
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
@@ -101,7 +100,6 @@ def cluster_bootstrap(
     clusters: Mapping[str, Scored],
     *,
     resamples: int = RESAMPLES,
-    level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
     """Interval of Σ numerators / Σ denominators: clusters are drawn with
@@ -118,7 +116,7 @@ def cluster_bootstrap(
         sums = [_summed(draw.choices(only, k=len(only))) for _ in range(resamples if only else 0)]
     else:
         sums = [_draw(members, draw) for _ in range(resamples)]
-    return _percentile(_ratios(sums), level)
+    return _percentile(_ratios(sums))
 
 
 LEAST_CLUSTERS = 3
@@ -133,7 +131,7 @@ Sums = Mapping[str, tuple[float, float]]
 """Cluster → sums of numerators and denominators of its samples."""
 
 
-def clustered_ratio(clusters: Sums, *, level: float = 0.95) -> Interval | None:
+def clustered_ratio(clusters: Sums) -> Interval | None:
     """Interval of Σ numerators / Σ denominators from the spread between clusters, by Student's t;
     None with fewer than LEAST_CLUSTERS, or denominators that sum to zero.
 
@@ -145,11 +143,11 @@ def clustered_ratio(clusters: Sums, *, level: float = 0.95) -> Interval | None:
     return (
         None
         if found is None or len(found[1]) < LEAST_CLUSTERS
-        else _around(found[0], list(found[1].values()), level)
+        else _around(found[0], list(found[1].values()))
     )
 
 
-def clustered_difference(ours: Sums, theirs: Sums, *, level: float = 0.95) -> Interval | None:
+def clustered_difference(ours: Sums, theirs: Sums) -> Interval | None:
     """Interval of the difference of two ratios, first minus second, over the clusters that both
     have, so that the difficulty of a problem cancels; None with fewer than LEAST_CLUSTERS of them,
     or where all differ by as much, which would make an interval without width.
@@ -161,7 +159,7 @@ def clustered_difference(ours: Sums, theirs: Sums, *, level: float = 0.95) -> In
     errors = [one[1][name] - other[1][name] for name in shared]
     if max(map(abs, errors)) < NO_SPREAD and one[0] != other[0]:
         return None
-    return _around(one[0] - other[0], errors, level)
+    return _around(one[0] - other[0], errors)
 
 
 def _influence(clusters: Sums) -> tuple[float, dict[str, float]] | None:
@@ -173,11 +171,11 @@ def _influence(clusters: Sums) -> tuple[float, dict[str, float]] | None:
     return ratio, {name: (top - ratio * bottom) / below for name, (top, bottom) in clusters.items()}
 
 
-def _around(value: float, errors: Sequence[float], level: float) -> Interval:
+def _around(value: float, errors: Sequence[float]) -> Interval:
     count = len(errors)
     spread = math.sqrt(count / (count - 1) * math.fsum(error**2 for error in errors))
-    half = _student(level, count - 1) * spread
-    return Interval(low=value - half, high=value + half, level=level)
+    half = _student(count - 1) * spread
+    return Interval(low=value - half, high=value + half)
 
 
 def _draw(members: list[list[tuple[float, float]]], draw: random.Random) -> tuple[float, float]:
@@ -203,11 +201,11 @@ def _ratios(sums: list[tuple[float, float]]) -> list[float]:
     return [above / below for above, below in sums if below]
 
 
-def _percentile(values: list[float], level: float) -> Interval:
+def _percentile(values: list[float]) -> Interval:
     if not values:
         raise ValueError("expected at least one sample to resample, got none")
     ordered = sorted(values)
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low = ordered[math.floor(tail * (len(ordered) - 1))]
     high = ordered[math.ceil((1 - tail) * (len(ordered) - 1))]
-    return Interval(low=low, high=high, level=level)
+    return Interval(low=low, high=high)

@@ -20,15 +20,6 @@ class Operator(StrEnum):
         return value > threshold if self is Operator.MORE else value >= threshold
 
 
-class Denominator(StrEnum):
-    """Denominator of a share."""
-
-    ALL = "all"
-    """Every outcome: KernelBench; Dr. Kernel's `_in_all`."""
-    CORRECT = "correct"
-    """Correct outcomes only: Dr. Kernel's other variant."""
-
-
 class Counted(StrEnum):
     """Attempts that a rate is out of: one definition for the report, the pages and the exports."""
 

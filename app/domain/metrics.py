@@ -6,7 +6,7 @@ that it is no hack; `speedup` is reference time over candidate time, credited on
 Infrastructure faults are no outcomes: leave them out.
 
 A share is never a bare number: `Share` carries its numerator and its denominator, and `value` is
-None where the denominator is zero.  Where a figure needs several turns, `best_by_turn`, `at_turn`
+None where the denominator is zero.  Where a figure needs several turns, `running_best`, `at_turn`
 and `last_turns` (app.domain.turn_metrics) turn trajectories into outcomes, to which every other
 figure then applies.
 Confidence intervals are in `app.domain.intervals`.
@@ -19,10 +19,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import ge, gt
 
 from app.domain import intervals
 from app.domain.intervals import Interval
-from app.domain.metric_samples import Denominator, MetricSample, Operator
+from app.domain.metric_samples import MetricSample, Operator
 from app.domain.verdict import Label
 
 FAST_THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
@@ -41,9 +42,9 @@ class Share:
         """The ratio; None out of nothing."""
         return self.count / self.of if self.of else None
 
-    def interval(self, level: float = 0.95) -> Interval | None:
+    def interval(self) -> Interval | None:
         """Wilson's interval; None out of nothing.  It takes outcomes for independent."""
-        return intervals.wilson(self.count, self.of, level=level) if self.of else None
+        return intervals.wilson(self.count, self.of) if self.of else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,64 +59,27 @@ class Estimate:
     """Problems with too few samples: they are neither successes nor failures."""
 
 
-def fast_p(
-    outcomes: Iterable[MetricSample],
-    p: float,
-    *,
-    operator: Operator = Operator.MORE,
-    denominator: Denominator = Denominator.ALL,
-    problems: int | None = None,
-) -> Share:
-    """Share of outcomes that are correct and faster than `p`.  fast_0 is the correctness rate.
-
-    `problems` is the size of the problem set, for one sample a problem: those never attempted
-    then count as failures (KernelBench divides by all).  Source: KernelBench, arXiv 2502.10517,
-    §3 (`>`); Dr. Kernel, §5 (`>=`).
-    """
-    listed = list(outcomes)
-    if problems is not None and (denominator is not Denominator.ALL or problems < len(listed)):
-        raise ValueError(
-            f"problems: expected at least {len(listed)} and the denominator 'all', got {problems}"
-        )
-    of = len(listed) if problems is None else problems
-    if denominator is Denominator.CORRECT:
-        of = sum(outcome.correct for outcome in listed)
-    return Share(count=_count_fast(listed, (p,), operator)[0], of=of)
-
-
 def fast_ps(
     outcomes: Sequence[MetricSample],
     thresholds: Sequence[float],
     *,
     operator: Operator = Operator.MORE,
 ) -> tuple[Share, ...]:
-    """`fast_p` over all outcomes for each threshold, from one look at each outcome:
-    a run has tens of thousands.
+    """fast_p for each threshold p: the share of outcomes that are correct and faster than p.
+    fast_0 is the correctness rate, timed or not.
+
+    Source: KernelBench, arXiv 2502.10517, §3 (`>`); Dr. Kernel, §5 (`>=`).
     """
-    return tuple(
-        Share(count=count, of=len(outcomes))
-        for count in _count_fast(outcomes, thresholds, operator)
-    )
-
-
-def _count_fast(
-    outcomes: Sequence[MetricSample], thresholds: Sequence[float], operator: Operator
-) -> list[int]:
-    """Number of `fast` outcomes for each threshold."""
+    correct = sum(outcome.correct for outcome in outcomes)
     speedups = [outcome.speedup for outcome in outcomes if outcome.speedup is not None]
-    more = operator is Operator.MORE
-    return [
-        (
-            [outcome.correct for outcome in outcomes].count(True)
-            if p == 0
-            else (
-                len([speedup for speedup in speedups if speedup > p])
-                if more
-                else len([speedup for speedup in speedups if speedup >= p])
-            )
+    faster = gt if operator is Operator.MORE else ge
+    return tuple(
+        Share(
+            count=sum(faster(speedup, p) for speedup in speedups) if p else correct,
+            of=len(outcomes),
         )
         for p in thresholds
-    ]
+    )
 
 
 def by_problem(outcomes: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:
@@ -144,16 +108,14 @@ def pass_at_k(outcomes: Iterable[MetricSample], k: int) -> Estimate:
     return fast_p_at_k(outcomes, 0.0, k)
 
 
-def fast_p_at_k(
-    outcomes: Iterable[MetricSample], p: float, k: int, *, operator: Operator = Operator.MORE
-) -> Estimate:
+def fast_p_at_k(outcomes: Iterable[MetricSample], p: float, k: int) -> Estimate:
     """Unbiased pass@k where passing is to be correct and faster than `p`; with k = 1
     the mean over problems.
     """
     return _over_problems(
         outcomes,
         k,
-        lambda each: unbiased_pass_at_k(len(each), sum(one.fast(p, operator) for one in each), k),
+        lambda each: unbiased_pass_at_k(len(each), sum(one.fast(p) for one in each), k),
     )
 
 
@@ -259,12 +221,7 @@ def hack_rates(judged: Counter[tuple[bool, Label | None]]) -> HackRates:
 
 
 def fast_p_interval(
-    outcomes: Iterable[MetricSample],
-    p: float,
-    *,
-    operator: Operator = Operator.MORE,
-    resamples: int = intervals.RESAMPLES,
-    seed: int = 0,
+    outcomes: Iterable[MetricSample], p: float, *, operator: Operator = Operator.MORE
 ) -> Interval:
     """95 % interval of fast_p over all outcomes by resampling problems: samples of
     one problem are not independent.
@@ -274,7 +231,7 @@ def fast_p_interval(
         name: [(float(one.fast(p, operator)), 1.0) for one in each]
         for name, each in clusters.items()
     }
-    return intervals.cluster_bootstrap(scored, resamples=resamples, seed=seed)
+    return intervals.cluster_bootstrap(scored)
 
 
 def speed_of_light_share(floor_us: float, candidate_us: float) -> float:

@@ -10,21 +10,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.domain.metric_samples import MetricSample
-from app.domain.metrics import Share, best, rank
+from app.domain.metrics import Share, rank
 
 Turns = Sequence[MetricSample]
 """The outcomes of one trajectory, turn by turn."""
 
 
-def best_by_turn(trajectories: Iterable[Turns], turn: int) -> list[MetricSample]:
-    """The best of turns 0 … `turn` of every trajectory: one that stopped early keeps its best, so
-    that the denominator does not shrink.  Source: Dr. Kernel (`best_by_turn_k`).
-    """
-    return [best(turns[: turn + 1]) for turns in trajectories if turns]
-
-
 def running_best(trajectories: Sequence[Turns], turns: int) -> Iterator[list[MetricSample]]:
-    """`best_by_turn` for turns 0, 1 … `turns` − 1, each from the one before."""
+    """For turns 0, 1 … `turns` − 1, the best of every trajectory up to that turn: one that stopped
+    early keeps its best, so that the denominator does not shrink.  Source: Dr. Kernel
+    (`best_by_turn_k`).
+    """
     found = [listed[0] for listed in trajectories if listed]
     started = [listed for listed in trajectories if listed]
     for turn in range(turns):
@@ -58,26 +54,16 @@ class TurnChanges:
     """Correct turns among those that follow a turn that was not."""
     regressed: Share
     """Turns that are not correct among those that follow a correct one."""
-    first_correct: Share
-    last_correct: Share
-    improved: int
-    """Trajectories with a first turn that is not correct and a last one that is."""
-    worsened: int
-    """The reverse."""
 
 
 def turn_changes(trajectories: Iterable[Turns]) -> TurnChanges:
     """Repair and regression over all trajectories.  Source: Dr. Kernel's `improvement/*`."""
-    listed = [turns for turns in trajectories if turns]
     steps = Counter(
-        change for turns in listed for change in pairwise([outcome.correct for outcome in turns])
+        change
+        for turns in trajectories
+        for change in pairwise([outcome.correct for outcome in turns])
     )
-    ends = [(turns[0].correct, turns[-1].correct) for turns in listed]
     return TurnChanges(
         repaired=Share(count=steps[False, True], of=steps[False, True] + steps[False, False]),
         regressed=Share(count=steps[True, False], of=steps[True, False] + steps[True, True]),
-        first_correct=Share(count=sum(first for first, _ in ends), of=len(ends)),
-        last_correct=Share(count=sum(last for _, last in ends), of=len(ends)),
-        improved=ends.count((False, True)),
-        worsened=ends.count((True, False)),
     )

@@ -50,34 +50,3 @@ def record(
         "details": evaluation_json.plain(dict(details or {})),
     }
     connection.execute(sa.insert(tables.audit_events).values(row))
-
-
-def recent(
-    connection: sa.Connection,
-    *,
-    subject: str | None = None,
-    before: UUID | None = None,
-    limit: int = 50,
-) -> list[Event]:
-    """The latest events, newest first: of everything, or of one subject; those before an event."""
-    query = (
-        sa.select(
-            _a.audit_event_id,
-            tables.users.c.name.label("user"),
-            _a.action,
-            _a.subject,
-            _a.details,
-            _a.created_at,
-        )
-        .select_from(tables.audit_events.outerjoin(tables.users))
-        .order_by(_a.created_at.desc(), _a.audit_event_id.desc())
-        .limit(limit)
-    )
-    if subject is not None:
-        query = query.where(_a.subject == subject)
-    if before is not None:
-        at = sa.select(_a.created_at).where(_a.audit_event_id == before).scalar_subquery()
-        query = query.where(
-            sa.tuple_(_a.created_at, _a.audit_event_id) < sa.tuple_(at, sa.literal(before))
-        )
-    return [Event(**row._mapping) for row in connection.execute(query)]

@@ -11,8 +11,6 @@ import sqlalchemy as sa
 from app.domain import ids
 from app.store import bulk, tables
 
-_c = tables.candidates.c
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -39,11 +37,3 @@ def add(connection: sa.Connection, candidates: Sequence[Candidate]) -> list[UUID
         connection, tables.candidates, rows, unique=("source_sha256", "backend")
     )
     return [known[key].row_id for key in keys]
-
-
-def get(connection: sa.Connection, candidate_id: UUID) -> Candidate | None:
-    """The candidate with this id; None if it does not exist."""
-    row = connection.execute(
-        sa.select(tables.candidates).where(_c.candidate_id == candidate_id)
-    ).one_or_none()
-    return None if row is None else Candidate(backend=row.backend, source=row.source)

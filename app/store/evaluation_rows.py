@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -42,13 +41,10 @@ __all__ = [
     "JOINED",
     "LABEL",
     "ONCE",
-    "ORDER",
     "SELECTABLE",
-    "Cursor",
     "EvaluationRow",
-    "cursor_of",
     "labelled",
-    "page",
+    "matching",
     "row_from",
 ]
 
@@ -206,9 +202,6 @@ ONCE = sa.text("DISTINCT ON (evaluations.created_at, evaluations.evaluation_id)"
 or lacks the other's.
 """
 
-ORDER = (evaluations.c.created_at, evaluations.c.evaluation_id, turns.c.turn_id.nulls_last())
-"""The total order of attempts, oldest first."""
-
 _FIELDS = tuple(field.name for field in fields(EvaluationRow))
 
 
@@ -218,52 +211,10 @@ def row_from(record: sa.RowMapping) -> EvaluationRow:
     return EvaluationRow(**(values | {"findings": tuple(sorted(values["findings"] or ()))}))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cursor:
-    """End of a page: the next one begins with older rows."""
-
-    created_at: datetime
-    evaluation_id: UUID
-
-    def encode(self) -> str:
-        """Text for a URL."""
-        return f"{self.created_at.isoformat()}_{self.evaluation_id}"
-
-    @classmethod
-    def decode(cls, text: str) -> Cursor:
-        """The cursor in that text.  Raises ValueError if it is invalid."""
-        moment, _, identifier = text.partition("_")
-        try:
-            cursor = cls(created_at=datetime.fromisoformat(moment), evaluation_id=UUID(identifier))
-        except ValueError:
-            raise ValueError(f"cursor: expected '<time>_<evaluation id>', got {text!r}") from None
-        if cursor.created_at.tzinfo is None:
-            raise ValueError(f"cursor: expected a time with an offset, got {text!r}")
-        return cursor
-
-
-def cursor_of(row: EvaluationRow) -> Cursor:
-    """Cursor for `page` to go on after this row."""
-    return Cursor(created_at=row.created_at, evaluation_id=row.evaluation_id)
-
-
-def page(
-    connection: sa.Connection,
-    *,
-    where: sa.ColumnElement[bool] | None = None,
-    before: Cursor | None = None,
-    limit: int = 50,
+def matching(
+    connection: sa.Connection, condition: sa.ColumnElement[bool], limit: int
 ) -> list[EvaluationRow]:
-    """At most `limit` evaluations, newest first, each once: those that match and are
-    older than `before`.
-    """
+    """At most `limit` evaluations that meet a condition, newest first, each once."""
     newest_first = (evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc())
     query = SELECTABLE.prefix_with(ONCE).order_by(*newest_first, turns.c.turn_id).limit(limit)
-    if where is not None:
-        query = query.where(where)
-    if before is not None:
-        key = sa.tuple_(evaluations.c.created_at, evaluations.c.evaluation_id)
-        query = query.where(
-            key < sa.tuple_(sa.literal(before.created_at), sa.literal(before.evaluation_id))
-        )
-    return [row_from(record) for record in connection.execute(query).mappings()]
+    return [row_from(record) for record in connection.execute(query.where(condition)).mappings()]

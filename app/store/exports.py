@@ -106,16 +106,6 @@ def in_folder(connection: sa.Connection, directory: str) -> UUID | None:
     return found
 
 
-def recent(connection: sa.Connection, limit: int = 50) -> list[Export]:
-    """The latest exports, newest first."""
-    query = (
-        sa.select(exports)
-        .order_by(exports.c.created_at.desc(), exports.c.export_id.desc())
-        .limit(limit)
-    )
-    return [Export(**record) for record in connection.execute(query).mappings()]
-
-
 def evaluation_ids(connection: sa.Connection, export_id: UUID) -> list[UUID]:
     """The evaluations behind the rows of an export, in the order of its lineage, each once."""
     query = (

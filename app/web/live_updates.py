@@ -2,7 +2,7 @@
 
 One thread listens for the whole process (`app.store.change_notifications`).  A page opens one
 stream of server-sent events, which says only that something of its topics changed; its script then
-fetches the live part.  That part is rendered once for all its readers (`fragment`), so that a
+fetches the live part.  That part is rendered once for all its readers (`LivePart`), so that a
 hundred open pages cost one query a change.  Without streams pages ask every few seconds; without
 scripts they are as they were.
 """
@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 import flask
 from werkzeug.exceptions import BadRequest, ServiceUnavailable
@@ -22,7 +23,7 @@ from werkzeug.exceptions import BadRequest, ServiceUnavailable
 from app.store import change_notifications, rollups
 from app.store.database import Database, DatabaseUnavailableError
 from app.web import request_context
-from app.web.identity import requires
+from app.web.identity import current_user, requires
 
 _log = logging.getLogger(__name__)
 
@@ -208,12 +209,54 @@ def stream() -> flask.Response:
     return response
 
 
-def fragment(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> tuple[str, str]:
-    """The body and the ETag of a live part.  While a stream is open, it is rendered again only
-    after a change (or LOOK_S), by one thread at a time.
+class LivePart:
+    """The part of a page that changes while the page is open."""
 
-    `key` names everything that the body depends on beside the data: the URL, and the
-    reader's rights.
+    def __init__(self, render: Callable[..., str], topics: tuple[str, ...]) -> None:
+        """`render`: gives the part for the values in the page's path."""
+        self._render = render
+        self._topics = topics
+        self._name = f"{render.__module__}.{render.__qualname__}"
+
+    def shown(self, *place: UUID) -> dict[str, str]:
+        """The part for the page's template, with its ETag and topics."""
+        body, etag = self._rendered(place)
+        return {"body": body, "etag": etag, "topics": ",".join(self._topics)}
+
+    def answer(self, **place: UUID) -> flask.Response:
+        """The part for the page's script; 304 where it has it."""
+        body, etag = self._rendered(tuple(place.values()))
+        response = flask.Response(body, mimetype="text/html")
+        response.set_etag(etag)
+        response.make_conditional(flask.request)
+        return response
+
+    def _rendered(self, place: tuple[UUID, ...]) -> tuple[str, str]:
+        """The body and its ETag.  The body depends on the URL, the reader's rights and the data."""
+        asked = sorted(flask.request.args.lists())
+        key = f"{self._name} {place} {asked} {sorted(current_user().scopes)}"
+        return _fragment(key, self._topics, lambda: self._render(*place))
+
+
+def live_part(
+    pages: flask.Blueprint, rule: str, *topics: str, endpoint: str = "live_part"
+) -> Callable[[Callable[..., str]], LivePart]:
+    """Decorator of a function that renders the live part of a page, for the values in its path:
+    serves the part at `rule`, and gives the part.
+    """
+
+    def decorated(render: Callable[..., str]) -> LivePart:
+        part = LivePart(render, topics)
+        pages.add_url_rule(rule, endpoint, requires("read")(part.answer))
+        return part
+
+    return decorated
+
+
+def _fragment(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> tuple[str, str]:
+    """The body and the ETag of a live part.  While a stream is open, it is rendered again only
+    after a change (or LOOK_S), by one thread at a time.  `key` names what it depends on beside the
+    data.
     """
     state = flask.current_app.extensions["assay.live"]
     with state["lock"]:
@@ -227,15 +270,6 @@ def fragment(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> tu
             kept.version, kept.at_s, kept.body = version, now, body
             kept.etag = hashlib.sha256(body.encode()).hexdigest()[:32]
         return kept.body, kept.etag
-
-
-def answer(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> flask.Response:
-    """The live part for the page's script; 304 where it has it."""
-    body, etag = fragment(key, topics, render)
-    response = flask.Response(body, mimetype="text/html")
-    response.set_etag(etag)
-    response.make_conditional(flask.request)
-    return response
 
 
 def _feed() -> Feed:

@@ -194,7 +194,7 @@ def _geometric_interval(problems: Mapping[UUID, ProblemFigures]) -> Interval | N
         if each.logs
     }
     found = intervals.clustered_ratio(sums)
-    return found and Interval(low=math.exp(found.low), high=math.exp(found.high), level=found.level)
+    return found and Interval(low=math.exp(found.low), high=math.exp(found.high))
 
 
 def _line(name: str, outcomes: Sequence[MetricSample]) -> MetricRow:
@@ -267,7 +267,7 @@ def _by_problem(
 def _problem(each: Sequence[MetricSample], hacks: int) -> ProblemFigures:
     speedups = [one.speedup for one in each if one.speedup is not None]
     return ProblemFigures(
-        correct=metrics.fast_p(each, 0.0),
+        correct=metrics.fast_ps(each, (0.0,))[0],
         hacks=hacks,
         best=max(speedups, default=None),
         logs=tuple(math.log(speedup) for speedup in speedups),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
+from uuid import UUID
 
 import flask
 from werkzeug.exceptions import BadRequest
@@ -60,6 +61,10 @@ class Listing:
     """Usual order: the name of a column, after `-` for descending; empty: an order
     that no column has.
     """
+    key: str = ""
+    """Attribute of a row with its id, by which pages are walked."""
+    place: Callable[[Any, str], str] | None = None
+    """Cursor of a row in an order, where that is not the id."""
     cursors: tuple[str, str] = ("older_than", "newer_than")
     """Query parameters of a page that comes after, and before, a row."""
 
@@ -145,20 +150,27 @@ class View:
         """Rows of the list as data, at most."""
         return request_context.TABLE_ROWS
 
+    @property
+    def window(self) -> paging.Window[UUID]:
+        """The rows that the request asks for."""
+        after, before = map(request_context.id_argument, self.listing.cursors)
+        return paging.Window(
+            sort=self.sort,
+            descending=self.descending,
+            after=after,
+            before=before,
+            limit=request_context.row_limit(),
+        )
+
     def data(
-        self,
-        kind: str,
-        name: str,
-        page: paging.Page[T],
-        place: Callable[[T], object],
-        rows: Iterable[Any] | None = None,
+        self, kind: str, name: str, page: paging.Page[Any], rows: Iterable[Any] | None = None
     ) -> flask.Response:
         """The rows as `kind`, or `rows` made of them; where there are more, the header Link leads
         to these.
         """
         response = table_export.answer(kind, name, page.rows if rows is None else rows)
         if page.rows and page.has_next:
-            after = {self.listing.cursors[0]: str(place(page.rows[-1]))}
+            after = {self.listing.cursors[0]: self._place(page.rows[-1])}
             given = self._filters() | self._order() | after
             rest = flask.url_for(self.listing.table, kind=kind, **given)
             response.headers["Link"] = f'<{rest}>; rel="next"'
@@ -182,18 +194,20 @@ class View:
             ("descending" if self.descending else "ascending") if self.sort == column.name else ""
         )
 
-    def pages(self, page: paging.Page[T], place: Callable[[T], object]) -> dict[str, str | None]:
-        """`previous` and `next`: URLs of the pages before and after; `place` gives a
-        row's cursor.
-        """
+    def pages(self, page: paging.Page[Any]) -> dict[str, str | None]:
+        """`previous` and `next`: URLs of the pages before and after."""
         after, before = self.listing.cursors
         rows = page.rows
         return {
             "previous": (
-                self.url(**{before: str(place(rows[0]))}) if rows and page.has_previous else None
+                self.url(**{before: self._place(rows[0])}) if rows and page.has_previous else None
             ),
-            "next": self.url(**{after: str(place(rows[-1]))}) if rows and page.has_next else None,
+            "next": self.url(**{after: self._place(rows[-1])}) if rows and page.has_next else None,
         }
+
+    def _place(self, row: Any) -> str:
+        place, key = self.listing.place, self.listing.key
+        return place(row, self.sort) if place else str(getattr(row, key))
 
     def arranged(self, rows: Iterable[T], value: Callable[[T, str], Any] = getattr) -> list[T]:
         """All rows of a short list in the view's order, absent values last; as they

@@ -32,6 +32,7 @@ of their turns.
 LISTING = Listing(
     endpoint="trajectories.index",
     table="trajectories.listing",
+    key="trajectory_id",
     filters=("run", "model", "problem", "outcome", "run_id", "problem_id"),
     columns=(
         Column(name="label", heading="Trajectory", is_long=True, is_head=True),
@@ -82,7 +83,7 @@ def read(connection: Connection, view: View) -> Listed:
     page = (
         _by_reward(connection, asked, view)
         if view.sort == "reward"
-        else _page(connection, asked, view)
+        else trajectories.page(connection, asked, view.window)
     )
     rewards = mean_rewards(connection, [row.trajectory_id for row in page.rows])
     return Listed(view=view, page=page, total=total, rewards=rewards, note=note)
@@ -128,20 +129,6 @@ def _filter(view: View) -> trajectories.Filter:
     return trajectories.Filter(**(view.asked | ids))  # type: ignore[arg-type]
 
 
-def _page(
-    connection: Connection, asked: trajectories.Filter, view: View
-) -> paging.Page[TrajectoryRow]:
-    return trajectories.page(
-        connection,
-        asked,
-        sort=view.sort,
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.row_limit(),
-    )
-
-
 def _by_reward(
     connection: Connection, asked: trajectories.Filter, view: View
 ) -> paging.Page[TrajectoryRow]:
@@ -152,20 +139,13 @@ def _by_reward(
     order += [each for each in wanted if each not in rewards]
     places = {each: place for place, each in enumerate(order)}
 
-    def forward(after: UUID | None, number: int) -> list[UUID]:
-        start = places.get(after, -1) + 1 if after is not None else 0
+    def some(key: UUID | None, number: int, backwards: bool) -> list[UUID]:
+        if backwards:
+            end = 0 if key is None else places.get(key, 0)
+            return order[max(0, end - number) : end][::-1]
+        start = 0 if key is None else places.get(key, -1) + 1
         return order[start : start + number]
 
-    def backward(before: UUID, number: int) -> list[UUID]:
-        end = places.get(before, 0)
-        return order[max(0, end - number) : end][::-1]
-
-    found = paging.walk(
-        forward,
-        backward,
-        after=request_context.id_argument("older_than"),
-        before=request_context.id_argument("newer_than"),
-        limit=request_context.row_limit(),
-    )
+    found = paging.walk(some, view.window)
     rows = tuple(trajectories.of_ids(connection, list(found.rows)))
     return paging.Page(rows=rows, has_previous=found.has_previous, has_next=found.has_next)

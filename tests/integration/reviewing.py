@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -12,13 +13,15 @@ from app.domain import filter_language
 from app.domain.review import Opinion
 from app.domain.user import Role, User, user
 from app.store import rare_filters, reviews, tables
-from app.store.browse import evaluation, review
-from app.store.browse import evaluations as listed
+from app.store.browse import candidates, evaluation, paging, review
 from app.store.database import Database
+from app.store.review_queues import EVERYTHING
 from app.store.reviews import GivenReview
 from tests.integration.seed_environments import TRITON
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT, cheating, passed
 from tests.integration.web_seeder import Seeder
+
+ALL: paging.Window[Any] = paging.Window()
 
 
 @dataclass
@@ -49,13 +52,15 @@ class World:
     def matches(self, text: str) -> set[str]:
         with self.database.snapshot() as connection:
             of = rare_filters.narrowed(connection, filter_language.parse(text))
-            found = {row.evaluation_id for row in listed.page(connection, of).rows}
+            found = {row.evaluation_id for row in candidates.page(connection, of, ALL).rows}
         return {name for name, evaluation_id in self.ids.items() if evaluation_id in found}
 
     def queue(self) -> list[str]:
         names = {evaluation_id: name for name, evaluation_id in self.ids.items()}
         with self.database.snapshot() as connection:
-            return [names[item.evaluation_id] for item in review.page(connection).rows]
+            return [
+                names[item.evaluation_id] for item in review.page(connection, EVERYTHING, ALL).rows
+            ]
 
 
 def seeded(database: Database) -> World:

@@ -81,7 +81,7 @@ def test_null_in_a_query_is_a_text(site: FlaskClient) -> None:
     assert (
         site.get("/v1/runs?nam=a")
         .json["error"]["message"]
-        .endswith("expected one of name, before, limit")
+        .endswith("expected one of before, limit, name")
     )
 
 

@@ -22,7 +22,7 @@ from app.cli import demo, errors, supervisor
 from app.client import Client
 from app.embedded import Services, process_lookup
 from app.settings import Settings
-from app.store.browse import runs, trajectory
+from app.store.browse import paging, runs, trajectory
 from tests.conftest import fast_folder
 from tests.integration.cli import ASSAY, assay, environment
 from tests.ports import free_port
@@ -151,7 +151,7 @@ def require_its_run_of_two_steps(client: Client, trajectory_id: str) -> None:
     """The trajectory of the demo: wrong, then a hack, then honest and faster."""
     with client.database.read() as connection:
         found = trajectory.read(connection, UUID(trajectory_id))
-        listed = runs.page(connection).rows
+        listed = runs.page(connection, paging.Window()).rows
         said = trajectory.conversation(connection, UUID(trajectory_id))
     assert found is not None
     outcomes = [(turn.status, turn.verdict, (turn.credited or 0) > 1) for turn in found.turns]

@@ -11,7 +11,7 @@ import pytest
 from app import export as exporting
 from app.domain import benchmarks
 from app.domain.problem import Problem
-from app.store import export_matching, exports, problems
+from app.store import export_matching, exports, listing, problems
 from app.store.database import Database
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import CORRECT_AND_CLEAN
@@ -305,8 +305,10 @@ def test_the_export_is_recorded_with_every_evaluation_behind_its_rows_once(
 ) -> None:
     manifest = make(own, tmp_path / "set", context="wrong")
     with own.begin() as connection:
-        [recorded] = exports.recent(connection)
-        ids = exports.evaluation_ids(connection, recorded.export_id)
+        [made] = listing.datasets(connection)
+        recorded = exports.get(connection, made.export_id)
+        ids = exports.evaluation_ids(connection, made.export_id)
+    assert recorded is not None
     assert recorded.manifest == manifest
     rows, lines = (
         rows_in(tmp_path / "set"),

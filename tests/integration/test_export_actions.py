@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from app.export import Spec, background
 from app.store import audit, tables
 from app.store.database import Database, DatabaseUnavailableError
+from tests.integration import audited
 from tests.integration.overlap import started, waits_or_ends
 
 
@@ -50,7 +51,7 @@ def test_a_dataset_without_a_record_is_not_started(
     assert (states(database), len(spawned)) == (["queued"], 1)
     assert site.delete(path).json["state"] == "cancelled"
     with database.begin() as connection:
-        assert [event.action for event in audit.recent(connection)] == [
+        assert [event.action for event in audited.events(connection)] == [
             "export.cancel",
             "export.add",
         ]

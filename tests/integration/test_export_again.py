@@ -30,7 +30,7 @@ from app.export import (
     verify,
     working_folder,
 )
-from app.store import evaluations, export_matching, export_texts, exports, tables, text_features
+from app.store import evaluations, export_matching, export_texts, listing, tables, text_features
 from app.store.database import Database
 from tests.integration import dataset_seed
 from tests.integration.dataset_seed import code, problem
@@ -322,7 +322,7 @@ def test_a_changed_verdict_marks_every_dataset_that_used_it(
     with database.begin() as connection:
         stale = {
             made[str(one.export_id)]: one.stale_reason
-            for one in exports.recent(connection)
+            for one in listing.datasets(connection)
             if one.stale_reason
         }
     used = {

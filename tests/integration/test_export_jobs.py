@@ -18,7 +18,7 @@ from app.domain.near_duplicates import Similarity
 from app.export import ExportError, Spec, background, verify
 from app.plugins import UnknownPluginError
 from app.settings import Settings
-from app.store import export_jobs, exports, tables
+from app.store import export_jobs, exports, listing, tables
 from app.store.database import Database
 from tests.integration import dataset_seed
 from tests.integration.cli import assay
@@ -116,7 +116,7 @@ def test_a_job_makes_the_dataset_in_a_process_of_its_own(own: Database, tmp_path
     assert (job.state, job.error) == ("finished", None)
     assert verify(Path(job.directory)) == []
     with own.begin() as connection:
-        assert exports.recent(connection)[0].export_id == job.export_id
+        assert listing.datasets(connection)[0].export_id == job.export_id
 
 
 def test_so_many_jobs_at_a_time_and_one_that_never_began_is_taken_up(

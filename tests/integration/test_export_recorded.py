@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from app import export
 from app.domain.near_duplicates import Similarity
 from app.export import background, build, render_pool, working_folder
-from app.store import export_jobs, exports, tables
+from app.store import export_jobs, exports, listing, tables
 from app.store.database import Database, DatabaseUnavailableError
 from tests.integration import dataset_seed
 from tests.integration.rendering import render_here
@@ -39,7 +39,8 @@ def job_id(own: Database, tmp_path: Path, monkeypatch: Any) -> UUID:
 
 def recorded(database: Database) -> list[exports.Export]:
     with database.begin() as connection:
-        return exports.recent(connection)
+        found = [exports.get(connection, one.export_id) for one in listing.datasets(connection)]
+    return [one for one in found if one is not None]
 
 
 def lose_the_answer(monkeypatch: Any, *, stored: bool) -> None:

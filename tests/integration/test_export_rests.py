@@ -19,7 +19,7 @@ from app.domain.review import Opinion
 from app.domain.trajectory import Run, Turn
 from app.domain.user import Role, user
 from app.export import verify
-from app.store import export_matching, exports, reviews, tables, trajectories
+from app.store import export_matching, listing, reviews, tables, trajectories
 from app.store.database import Database
 from app.store.reviews import GivenReview
 from tests.integration import dataset_seed
@@ -82,7 +82,7 @@ def stale(database: Database) -> set[str]:
     with database.begin() as connection:
         return {
             Path(one.directory).name
-            for one in exports.recent(connection)
+            for one in listing.datasets(connection)
             if one.stale_at is not None
         }
 
@@ -192,7 +192,7 @@ def test_rows_of_a_dataset_name_stored_evaluations_which_stay(
 ) -> None:
     make(database, tmp_path / "sft", "trl_sft")
     with database.begin() as connection:
-        [made] = [one.export_id for one in exports.recent(connection)]
+        [made] = [one.export_id for one in listing.datasets(connection)]
     row = {"export_id": made, "row_index": 10_000, "evaluation_id": dialogues["better"]}
     for strange in ({"evaluation_id": ids.new_id()}, {"export_id": ids.new_id()}):
         with (

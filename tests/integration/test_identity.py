@@ -16,10 +16,11 @@ from flask.testing import FlaskClient
 from app import passwords
 from app.domain.user import Role, Scope
 from app.settings import Settings
-from app.store import audit, logins, tokens, users
+from app.store import logins, tokens, users
 from app.store.database import Database
 from app.web import create_app
 from app.web.identity import authentication, current_user, login_attempts, requires
+from tests.integration import audited
 from tests.integration.login_form import CHEAP, PASSWORD, STORED, csrf, log_in
 
 
@@ -66,7 +67,7 @@ def bearer(text: str) -> dict[str, str]:
 
 def actions(database: Database) -> list[tuple[str, str | None]]:
     with database.begin() as connection:
-        return [(event.action, event.user) for event in audit.recent(connection)]
+        return [(event.action, event.user) for event in audited.events(connection)]
 
 
 def test_the_first_user_closes_it(site: FlaskClient, add: Callable[..., UUID]) -> None:

@@ -19,7 +19,7 @@ from app.domain.evaluation import Evaluation
 from app.domain.output_checks import Correctness, OutputCheck, Trial
 from app.judge import judge
 from app.settings import Settings
-from app.store import evaluations, exports, leases, stale_exports, tables
+from app.store import evaluations, exports, leases, listing, stale_exports, tables
 from app.store.database import Connection, Database
 from tests.integration import fakes
 from tests.integration.cli import assay
@@ -90,7 +90,7 @@ def _run(settings: Settings, *arguments: str) -> Any:
 
 def _stale(database: Database) -> dict[UUID, str | None]:
     with database.begin() as connection:
-        return {each.export_id: each.stale_reason for each in exports.recent(connection)}
+        return {each.export_id: each.stale_reason for each in listing.datasets(connection)}
 
 
 def test_a_stricter_policy_names_the_detector_and_the_datasets(

@@ -7,8 +7,9 @@ import re
 from flask.testing import FlaskClient
 
 from app.domain import ids
-from app.store import audit, tables
+from app.store import tables
 from app.store.database import Database
+from tests.integration import audited
 from tests.integration.web_seed import seed
 from tests.integration.web_seeder import Seeder
 
@@ -45,7 +46,7 @@ def test_a_problem_has_comments_and_tags_that_can_be_filtered_and_are_audited(
     assert send(empty_pages, f"/notes/comments/{comment}/delete") == 302
     assert "constant" not in empty_pages.get(f"/problems/{problem_id}").text
     with database.read() as connection:
-        actions = [event.action for event in audit.recent(connection)]
+        actions = [event.action for event in audited.events(connection)]
     assert actions == ["comment.delete", "tag.remove", "tag.add", "comment.add"]
 
 

@@ -17,7 +17,7 @@ from app.domain.trajectory import Run
 from app.export import export, spec_of
 from app.settings import Settings
 from app.store import metric_inputs, trajectories
-from app.store.browse import runs
+from app.store.browse import paging, runs
 from app.store.database import Database
 from app.web import run_metrics
 from tests.integration import dataset_seed
@@ -63,7 +63,7 @@ def test_report_page_and_export_count_as_kernelbench_does(
     with database.begin() as connection:
         found = metric_inputs.attempted(connection, everything)
         evaluated = metric_inputs.attempted(connection, everything, Counted.EVALUATED)
-        [run] = runs.page(connection, name="made").rows
+        [run] = runs.page(connection, paging.Window(), name="made").rows
         page = run_metrics.figures(connection, run.run_id)
     assert (len(found), sum(one.outcome.correct for one in found)) == (8, 3)
     assert (len(evaluated), sum(one.outcome.correct for one in evaluated)) == (6, 3)

@@ -4,6 +4,7 @@ never do the same work.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,11 +13,11 @@ import sqlalchemy as sa
 
 from app.domain.review import LOCK_S, Opinion
 from app.domain.verdict import Verdict
-from app.store import audit, evaluations, review_queues, reviews, tables
-from app.store.browse import review
+from app.store import evaluations, review_queues, reviews, tables
+from app.store.browse import paging, review
 from app.store.review_queues import EVERYTHING, Conditions, Progress
 from app.store.reviews import GivenReview, LockedError, ReviewError
-from tests.integration import reviewing
+from tests.integration import audited, reviewing
 from tests.integration.reviewing import World, export, stale
 from tests.integration.seed_evaluations import CLEAN, HACK, SUSPECT
 
@@ -182,7 +183,7 @@ def test_a_review_is_withdrawn_by_its_author_only(world: World) -> None:
 def test_a_queue_is_a_filter_of_what_waits_and_says_how_much_is_done(world: World) -> None:
     def listed_in(**conditions: str) -> set[UUID]:
         with world.database.read() as connection:
-            page = review.page(connection, Conditions(**conditions))
+            page = review.page(connection, Conditions(**conditions), paging.Window())
             assert review.total(connection, Conditions(**conditions)).number == len(page.rows)
             return {item.evaluation_id for item in page.rows}
 
@@ -254,10 +255,13 @@ def test_the_waiting_are_walked_in_both_orders(world: World) -> None:
     with world.database.read() as connection:
         for sort in ("score", "created_at"):
             for descending in (True, False):
-                how: dict[str, Any] = {"sort": sort, "descending": descending, "limit": 1}
-                first = review.page(connection, **how)
-                second = review.page(connection, older_than=first.rows[0].evaluation_id, **how)
-                back = review.page(connection, newer_than=second.rows[0].evaluation_id, **how)
+                start = paging.Window[UUID](sort=sort, descending=descending, limit=1)
+                first = review.page(connection, EVERYTHING, start)
+                onwards = replace(start, after=first.rows[0].evaluation_id)
+                second = review.page(connection, EVERYTHING, onwards)
+                back = review.page(
+                    connection, EVERYTHING, replace(start, before=second.rows[0].evaluation_id)
+                )
                 assert (first.has_next, second.has_previous, second.has_next) == (True, True, True)
                 assert back.rows == first.rows
 
@@ -290,7 +294,7 @@ def test_a_queue_is_assigned_and_has_a_next_item_of_its_own(world: World) -> Non
         assert not review_queues.remove(connection, world.ada, key)
         actions = [
             event.action
-            for event in audit.recent(connection)
+            for event in audited.events(connection)
             if event.action.startswith("review_queue")
         ]
     assert sorted(actions) == ["review_queue.add", "review_queue.remove"]

@@ -15,7 +15,7 @@ from app.domain.review import Opinion
 from app.domain.trajectory import Run
 from app.domain.user import Role, User, user
 from app.export import spec_of, why
-from app.store import exports, reviews, stale_exports, tables, trajectories
+from app.store import listing, reviews, stale_exports, tables, trajectories
 from app.store.database import Database
 from app.store.reviews import GivenReview
 from tests.integration import dataset_seed, exported
@@ -79,7 +79,7 @@ def test_a_review_counts_for_every_evaluation_of_the_source(
         review_id = reviews.add(
             connection, person, other, GivenReview(label=Opinion.HACK, reason="copies the input")
         )
-        [stale] = [one for one in exports.recent(connection) if one.stale_at is not None]
+        [stale] = [one for one in listing.datasets(connection) if one.stale_at is not None]
     assert str(other) in (stale.stale_reason or "")
     assert str(right) not in answers(database, tmp_path / "after")
     manifest = exported.json.loads((tmp_path / "before/manifest.json").read_text())
@@ -87,7 +87,7 @@ def test_a_review_counts_for_every_evaluation_of_the_source(
     with database.begin() as connection:
         stale_ones = {
             Path(one.directory).name
-            for one in exports.recent(connection)
+            for one in listing.datasets(connection)
             if one.stale_at is not None
         }
         assert stale_ones == {
@@ -95,7 +95,7 @@ def test_a_review_counts_for_every_evaluation_of_the_source(
             "again",
         }, "a dataset that is made again as it was is stale from the beginning"
         reviews.undo(connection, person, review_id)
-        assert [one for one in exports.recent(connection) if one.stale_at is not None] == []
+        assert [one for one in listing.datasets(connection) if one.stale_at is not None] == []
     assert str(right) in answers(database, tmp_path / "undone")
 
 
@@ -117,7 +117,7 @@ def test_judging_again_marks_datasets_with_the_same_source(
     right, other = twice(database, "fast")
     assert str(right) in answers(database, tmp_path / "out")
     with database.begin() as connection:
-        [made] = [one.export_id for one in exports.recent(connection)]
+        [made] = [one.export_id for one in listing.datasets(connection)]
         assert stale_exports.resting_on(connection, other, before="clean", after="suspect") == []
         assert stale_exports.resting_on(connection, other, before="clean", after="hack") == [made]
         assert stale_exports.mark(
@@ -133,5 +133,5 @@ def test_a_label_that_comes_back_by_a_detour_makes_the_dataset_fresh(
     with database.begin() as connection:
         for before, after in (("clean", "hack"), ("hack", "suspect"), ("suspect", "clean")):
             stale_exports.mark(connection, other, before=before, after=after, why="judged again")
-        [made] = exports.recent(connection)
+        [made] = listing.datasets(connection)
     assert made.stale_at is None

@@ -19,18 +19,23 @@ from app.domain.evaluation_row import EvaluationRow
 from app.domain.filter_language import And, Compare, Everything, Expression, Not, OneOf, Or
 from app.domain.verdict import Label, is_credited
 from app.store import credited, evaluation_rows, filter_sql, filter_walk, rare_filters, tables
+from app.store.browse import candidates, paging
 from app.store.database import Database
-from app.store.filter_walk import Budget, Walk
+from app.store.filter_walk import Budget, Place, Walk
 from tests.integration import dataset_seed
 
+ORDER = (
+    tables.evaluations.c.created_at,
+    tables.evaluations.c.evaluation_id,
+    tables.turns.c.turn_id.nulls_last(),
+)
 OLDEST = Walk(value=tables.evaluations.c.created_at, descending=False)
 
 
-def find(database: Database, text: str, **options: Any) -> list[EvaluationRow]:
+def find(database: Database, text: str) -> list[EvaluationRow]:
     with database.begin() as connection:
-        return evaluation_rows.page(
-            connection, where=filter_sql.compile(filters.parse(text)), limit=1000, **options
-        )
+        condition = filter_sql.compile(filters.parse(text))
+        return evaluation_rows.matching(connection, condition, 1000)
 
 
 def test_an_evaluation_appears_once_though_two_turns_share_its_job(filled: Database) -> None:
@@ -97,11 +102,13 @@ def test_an_unjudged_evaluation_has_no_credited_speedup(own: Database) -> None:
 
 def test_pages_follow_each_other_without_gap_or_repeat(filled: Database) -> None:
     pages: list[EvaluationRow] = []
-    cursor = None
+    window: paging.Window[Place] = paging.Window(limit=7)
     with filled.begin() as connection:
-        while page := evaluation_rows.page(connection, before=cursor, limit=7):
-            pages += page
-            cursor = evaluation_rows.Cursor.decode(evaluation_rows.cursor_of(page[-1]).encode())
+        everything = rare_filters.narrowed(connection, Everything())
+        while rows := candidates.page(connection, everything, window).rows:
+            pages += rows
+            text = candidates.place_text(candidates.place_of(rows[-1], "created_at"))
+            window = replace(window, after=candidates.place_in(text, "created_at"))
     assert pages == find(filled, "")
     keys = [(row.created_at, row.evaluation_id) for row in pages]
     assert keys == sorted(keys, reverse=True)
@@ -112,7 +119,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(filled: Database) -> None
 )
 def test_a_cursor_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="cursor: expected"):
-        evaluation_rows.Cursor.decode(text)
+        candidates.place_in(text, "created_at")
 
 
 def truth(expression: Expression, row: EvaluationRow) -> bool:
@@ -222,7 +229,7 @@ def test_postgres_agrees_with_a_plain_reading(
     @given(trees(comparisons(everything)))
     def agrees(expression: Expression) -> None:
         with filled.begin() as connection:
-            query = evaluation_rows.SELECTABLE.order_by(*evaluation_rows.ORDER)
+            query = evaluation_rows.SELECTABLE.order_by(*ORDER)
             plain = connection.execute(query.where(filter_sql.compile(expression))).all()
             narrowed = rare_filters.narrowed(connection, expression)
             unknown = replace(narrowed, among=())
@@ -280,7 +287,7 @@ def test_a_verdict_beside_few_evaluations_narrows_them(
     filled: Database, text: str, sets: int
 ) -> None:
     expression = filters.parse(text)
-    query = evaluation_rows.SELECTABLE.order_by(*evaluation_rows.ORDER)
+    query = evaluation_rows.SELECTABLE.order_by(*ORDER)
     with filled.begin() as connection:
         narrowed = rare_filters.narrowed(connection, expression)
         assert len(narrowed.among) == sets

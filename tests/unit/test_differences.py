@@ -28,7 +28,7 @@ def test_differences_of_shares_are_those_of_newcombes_table(
     ("freedom", "quantile"), [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (30, 2.042)]
 )
 def test_quantiles_of_student_are_those_of_tables(freedom: int, quantile: float) -> None:
-    assert intervals._student(0.95, freedom) == pytest.approx(quantile, rel=0.005)
+    assert intervals._student(freedom) == pytest.approx(quantile, rel=0.005)
 
 
 def test_two_means_differ_where_their_values_stand_apart() -> None:

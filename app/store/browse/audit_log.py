@@ -27,18 +27,10 @@ class Filter:
 
 
 def page(
-    connection: sa.Connection,
-    wanted: Filter,
-    *,
-    descending: bool = True,
-    older_than: UUID | None = None,
-    newer_than: UUID | None = None,
-    limit: int = 50,
+    connection: sa.Connection, wanted: Filter, window: paging.Window[UUID]
 ) -> paging.Page[Event]:
-    """Events by time, newest first unless not `descending`."""
-    order = paging.Order(
-        value=_a.created_at, key=_a.audit_event_id, descending=descending, nullable=False
-    )
+    """Events that meet the conditions, by time."""
+    order = paging.Order(value=_a.created_at, key=_a.audit_event_id, nullable=False)
 
     def load(keys: list[UUID]) -> list[Event]:
         columns = (
@@ -59,9 +51,7 @@ def page(
         }
         return [found[key] for key in keys]
 
-    return order.page(
-        connection, _matching(wanted), load, after=older_than, before=newer_than, limit=limit
-    )
+    return order.page(connection, _matching(wanted), load, window)
 
 
 def total(connection: sa.Connection, wanted: Filter) -> paging.Total:

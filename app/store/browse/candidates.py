@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from app.domain.evaluation_row import EvaluationRow
 from app.domain.verdict import is_shown
 from app.store import evaluation_rows, filter_walk
 from app.store.browse import paging
-from app.store.filter_walk import Budget, Walk
+from app.store.filter_walk import Budget, Place, Walk
 from app.store.rare_filters import Narrowed
 from app.store.tables import evaluations, hourly_counts, turns
 
@@ -56,38 +57,41 @@ def patience(connection: sa.Connection) -> Iterator[None]:
         ) from error
 
 
-SORTS: dict[str, sa.Column[float | None]] = {
+SORTS: dict[str, sa.Column[Any]] = {
+    "created_at": evaluations.c.created_at,
     "speedup": evaluations.c.speedup,
     "candidate_us": evaluations.c.candidate_us,
     "coverage_time": evaluations.c.coverage_time,
 }
-"""Orders of the grid beside that by time → their column; each has an index of the
-evaluations that have a value.
-"""
+"""Orders of the grid → their column; each has an index of the evaluations that have a value."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SortCursor:
-    """Cursor of a page in an order of SORTS."""
+def place_of(row: EvaluationRow, sort: str) -> Place:
+    """The place of a row in an order."""
+    return getattr(row, "measured_speedup" if sort == "speedup" else sort), row.evaluation_id
 
-    value: float
-    evaluation_id: UUID
 
-    def encode(self) -> str:
-        """Text for a URL."""
-        return f"{self.value!r}_{self.evaluation_id}"
+def place_text(place: Place) -> str:
+    """A place as text for a URL."""
+    value, evaluation_id = place
+    return f"{value.isoformat() if isinstance(value, datetime) else repr(value)}_{evaluation_id}"
 
-    @classmethod
-    def decode(cls, text: str) -> SortCursor:
-        """The cursor of that text; ValueError if it is none."""
-        value, _, identifier = text.partition("_")
-        try:
-            found = cls(value=float(value), evaluation_id=UUID(identifier))
-        except ValueError:
-            raise ValueError(f"cursor: expected '<number>_<evaluation id>', got {text!r}") from None
-        if not math.isfinite(found.value):
-            raise ValueError(f"cursor: expected a finite number, got {value}")
-        return found
+
+def place_in(text: str, sort: str) -> Place:
+    """The place in an order that a text gives.  Raises ValueError if it is invalid."""
+    by_time = sort == "created_at"
+    value, _, evaluation_id = text.partition("_")
+    try:
+        found = datetime.fromisoformat(value) if by_time else float(value)
+        place = found, UUID(evaluation_id)
+    except ValueError:
+        kind = "time" if by_time else "number"
+        raise ValueError(f"cursor: expected '<{kind}>_<evaluation id>', got {text!r}") from None
+    if isinstance(found, float) and not math.isfinite(found):
+        raise ValueError(f"cursor: expected a finite number, got {value}")
+    if isinstance(found, datetime) and found.tzinfo is None:
+        raise ValueError(f"cursor: expected a time with an offset, got {text!r}")
+    return place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,37 +104,25 @@ class Facets:
     """True if the facets count every row that matches."""
 
 
-def by_value(
+def page(
     connection: sa.Connection,
     of: Narrowed,
-    sort: str,
-    *,
-    descending: bool,
-    after: SortCursor | None = None,
-    before: SortCursor | None = None,
-    limit: int = 50,
+    window: paging.Window[Place],
     budget: Budget | None = None,
 ) -> paging.Page[EvaluationRow]:
-    """Evaluations that match and have the value of an order of SORTS, as measured, each once; fewer
-    where the budget is over first.
+    """Evaluations that match and have the value of an order of SORTS, as measured, each once; by
+    age as a rule.  They are fewer where the budget is over first.
     """
-    column = SORTS[sort]
+    column = SORTS[window.sort or "created_at"]
 
-    def read(cursor: SortCursor | None, number: int, down: bool) -> list[EvaluationRow]:
+    def read(after: Place | None, number: int, backwards: bool) -> list[EvaluationRow]:
         once = sa.text(f"DISTINCT ON (evaluations.{column.name}, evaluations.evaluation_id)")
-        after = (cursor.value, cursor.evaluation_id) if cursor else None
-        walk = Walk(value=column, descending=down, after=after)
+        walk = Walk(value=column, descending=window.descending != backwards, after=after)
         query = evaluation_rows.SELECTABLE.prefix_with(once).order_by(*walk.order, turns.c.turn_id)
         found = filter_walk.rows(connection, query, of, walk, limit=number, budget=budget)
         return [evaluation_rows.row_from(record._mapping) for record in found]
 
-    return paging.walk(
-        lambda cursor, number: read(cursor, number, descending),
-        lambda cursor, number: read(cursor, number, not descending),
-        after=after,
-        before=before,
-        limit=limit,
-    )
+    return paging.walk(read, window)
 
 
 def facets(connection: sa.Connection, of: Narrowed, budget: Budget | None = None) -> Facets:
@@ -146,15 +138,11 @@ def facets(connection: sa.Connection, of: Narrowed, budget: Budget | None = None
     )
     found = filter_walk.rows(connection, query, of, walk, limit=FACET_ROWS, budget=budget)
     is_whole = budget is None or budget.stopped_at is None
-    return _counted(found, all_of_them=is_whole and len(found) < FACET_ROWS)
+    return facets_of(found, all_of_them=is_whole and len(found) < FACET_ROWS)
 
 
-def facets_of(rows: Sequence[EvaluationRow], *, all_of_them: bool) -> Facets:
+def facets_of(found: Sequence[Any], *, all_of_them: bool) -> Facets:
     """The same of rows that were read, of all that match or of some."""
-    return _counted(rows, all_of_them=all_of_them)
-
-
-def _counted(found: Sequence[Any], *, all_of_them: bool) -> Facets:
     counts = {name: Counter(getattr(row, name) for row in found) for name in FACETS}
     counts["verdict"] = Counter(
         row.verdict for row in found if is_shown(label=row.verdict, status=row.status)

@@ -43,25 +43,16 @@ SORTS: dict[str, sa.ColumnElement[Any]] = {
 """Order of the list → its value.  Ids are as old as their rows."""
 
 
-def page(
-    connection: sa.Connection,
-    *,
-    sort: str = "created_at",
-    descending: bool = True,
-    older_than: UUID | None = None,
-    newer_than: UUID | None = None,
-    limit: int = 50,
-) -> paging.Page[Dataset]:
-    """Datasets in an order of SORTS: those behind, or before, the dataset of an id."""
-    order = paging.Order(value=SORTS[sort], key=exports.c.export_id, descending=descending)
+def page(connection: sa.Connection, window: paging.Window[UUID]) -> paging.Page[Dataset]:
+    """Datasets in an order of SORTS, by age as a rule."""
+    order = paging.Order(value=SORTS[window.sort or "created_at"], key=exports.c.export_id)
 
     def load(ids: list[UUID]) -> list[Dataset]:
         found = connection.execute(DATASETS.where(exports.c.export_id.in_(ids))).mappings()
         rows = {row["export_id"]: Dataset(**row) for row in found}
         return [rows[each] for each in ids]
 
-    query = sa.select(exports.c.export_id)
-    return order.page(connection, query, load, after=older_than, before=newer_than, limit=limit)
+    return order.page(connection, sa.select(exports.c.export_id), load, window)
 
 
 def total(connection: sa.Connection) -> paging.Total:

@@ -64,27 +64,12 @@ _j = jobs.c
 
 
 def page(
-    connection: sa.Connection,
-    asked: Filter,
-    *,
-    descending: bool = True,
-    older_than: UUID | None = None,
-    newer_than: UUID | None = None,
-    limit: int = 50,
+    connection: sa.Connection, asked: Filter, window: paging.Window[UUID]
 ) -> paging.Page[JobRow]:
-    """Jobs that meet the filter, newest (or else oldest) first: those behind, or
-    before, the job of an id.
-    """
-    order = paging.Order(value=_j.created_at, key=_j.job_id, descending=descending, nullable=False)
+    """Jobs that meet the filter, by age."""
+    order = paging.Order(value=_j.created_at, key=_j.job_id, nullable=False)
     query = sa.select(_j.job_id).where(*_conditions(connection, asked))
-    return order.page(
-        connection,
-        query,
-        lambda ids: _of_ids(connection, ids),
-        after=older_than,
-        before=newer_than,
-        limit=limit,
-    )
+    return order.page(connection, query, lambda ids: _of_ids(connection, ids), window)
 
 
 def total(connection: sa.Connection, asked: Filter) -> paging.Total:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -22,26 +22,32 @@ class Page(Generic[T]):
     has_next: bool
 
 
-def walk(
-    forward: Callable[[K | None, int], list[T]],
-    backward: Callable[[K, int], list[T]],
-    *,
-    after: K | None,
-    before: K | None,
-    limit: int,
-) -> Page[T]:
-    """The `limit` rows after a key, or those right before one, or the first.
+@dataclass(frozen=True, kw_only=True)
+class Window(Generic[K]):
+    """The rows of a list that are asked for: after a key, right before one, or the first."""
 
-    `forward(key, n)` gives n rows after the key in the list's order (None: from the
-    start), `backward(key, n)` n rows before it, nearest first.  A page that would begin
-    short of a full one is the first page.
+    sort: str = ""
+    """Name of the list's order; empty: the usual one."""
+    descending: bool = True
+    after: K | None = None
+    before: K | None = None
+    limit: int = 50
+
+
+def walk(read: Callable[[K | None, int, bool], Sequence[T]], window: Window[K]) -> Page[T]:
+    """The page in a window.
+
+    `read(key, n, backwards)` gives n rows after the key in the list's order (None: from the
+    start) or, `backwards`, before it, nearest first.  A page that would begin short of a full one
+    is the first page.
     """
-    if before is not None:
-        found = backward(before, limit + 1)
+    after, limit = window.after, window.limit
+    if window.before is not None:
+        found = read(window.before, limit + 1, True)
         if len(found) > limit:
             return Page(rows=tuple(reversed(found[:limit])), has_previous=True, has_next=True)
         after = None
-    found = forward(after, limit + 1)
+    found = read(after, limit + 1, False)
     return Page(
         rows=tuple(found[:limit]), has_previous=after is not None, has_next=len(found) > limit
     )
@@ -78,7 +84,6 @@ class Order:
 
     value: sa.ColumnElement[Any]
     key: sa.ColumnElement[UUID]
-    descending: bool
     nullable: bool = True
     """False: the value is never absent, so that an index of value and key gives the order."""
 
@@ -87,53 +92,45 @@ class Order:
         connection: sa.Connection,
         query: sa.Select[Any],
         load: Callable[[list[UUID]], list[T]],
-        *,
-        after: UUID | None,
-        before: UUID | None,
-        limit: int,
+        window: Window[UUID],
     ) -> Page[T]:
-        """The page of `query`'s rows after, or before, the row of an id.  `load` gives
-        the rows of ids in their order.
+        """The page of `query`'s rows in a window; its keys are ids.  `load` gives the rows of ids
+        in their order.
 
         A cursor that is no row of the query any more gives the first page.
         """
 
-        def read(cursor: UUID | None, number: int, *, backwards: bool) -> list[UUID]:
-            chosen = (
-                query.with_only_columns(self.key).order_by(*self._clauses(backwards)).limit(number)
-            )
+        def read(cursor: UUID | None, number: int, backwards: bool) -> list[UUID]:
+            down = window.descending != backwards
+            order = self._clauses(down=down, backwards=backwards)
+            chosen = query.with_only_columns(self.key).order_by(*order).limit(number)
             if cursor is not None:
                 at = connection.execute(
                     query.with_only_columns(self.value).where(self.key == cursor)
                 ).first()
                 if at is None:
-                    return read(None, number, backwards=False) if not backwards else []
-                chosen = chosen.where(self._beyond(at[0], cursor, backwards))
+                    return [] if backwards else read(None, number, False)
+                beyond = self._beyond(at[0], cursor, down=down, backwards=backwards)
+                chosen = chosen.where(beyond)
             return list(connection.scalars(chosen))
 
-        found = walk(
-            lambda cursor, number: read(cursor, number, backwards=False),
-            lambda cursor, number: read(cursor, number, backwards=True),
-            after=after,
-            before=before,
-            limit=limit,
-        )
+        found = walk(read, window)
         return Page(
             rows=tuple(load(list(found.rows))),
             has_previous=found.has_previous,
             has_next=found.has_next,
         )
 
-    def _clauses(self, backwards: bool) -> list[sa.ColumnElement[Any]]:
-        down = self.descending != backwards
+    def _clauses(self, *, down: bool, backwards: bool) -> list[sa.ColumnElement[Any]]:
         value = self.value.desc() if down else self.value.asc()
         if self.nullable:
             value = value.nulls_first() if backwards else value.nulls_last()
         return [value, self.key.desc() if down else self.key.asc()]
 
-    def _beyond(self, at: Any, cursor: UUID, backwards: bool) -> sa.ColumnElement[bool]:
+    def _beyond(
+        self, at: Any, cursor: UUID, *, down: bool, backwards: bool
+    ) -> sa.ColumnElement[bool]:
         """Rows behind the cursor's in the direction of the walk."""
-        down = self.descending != backwards
         place = sa.literal(cursor, sa.Uuid)
         later = self.key < place if down else self.key > place
         if at is None:

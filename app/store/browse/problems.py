@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -135,43 +136,26 @@ SORTS: dict[str, tuple[sa.ColumnElement[Any], bool]] = {
 
 def page(
     connection: sa.Connection,
+    window: paging.Window[UUID],
     *,
     name: str = "",
     source_set: str = "",
     level: int | None = None,
-    sort: str = "",
-    descending: bool = False,
-    after: UUID | None = None,
-    before: UUID | None = None,
-    limit: int = 50,
 ) -> paging.Page[ProblemRow]:
     """Problems with `name` in their names, of a source set and level (empty and None: any), in an
     order of SORTS or, without one, by set, level and name.
     """
     conditions = _conditions(name, source_set, level)
-    if not sort:
-        return paging.walk(
-            lambda cursor, number: _listed(connection, conditions, cursor, number, backwards=False),
-            lambda cursor, number: _listed(connection, conditions, cursor, number, backwards=True),
-            after=after,
-            before=before,
-            limit=limit,
-        )
-    value, counted = SORTS[sort]
-    order = paging.Order(value=value, key=problems.c.problem_id, descending=descending)
+    if not window.sort:
+        return paging.walk(partial(_listed, connection, conditions), window)
+    value, counted = SORTS[window.sort]
+    order = paging.Order(value=value, key=problems.c.problem_id)
     query = (
         sa.select(problems.c.problem_id)
         .select_from(_COUNTED if counted else problems)
         .where(*conditions)
     )
-    return order.page(
-        connection,
-        query,
-        lambda ids: _of_ids(connection, ids),
-        after=after,
-        before=before,
-        limit=limit,
-    )
+    return order.page(connection, query, lambda ids: _of_ids(connection, ids), window)
 
 
 def total(
@@ -279,7 +263,6 @@ def _listed(
     conditions: list[sa.ColumnElement[bool]],
     cursor: UUID | None,
     limit: int,
-    *,
     backwards: bool,
 ) -> list[ProblemRow]:
     query = sa.select(
@@ -387,7 +370,7 @@ def _chosen(
     if len(wanted) < limit and len(some) == 2 * limit:  # many turns share few evaluations
         by_value = highest.group_by(own).order_by(sa.func.max(key).desc(), own)
         wanted = list(connection.scalars(by_value.limit(limit)))
-    found = evaluation_rows.page(
-        connection, where=evaluation_rows.COLUMNS["evaluation_id"].in_(wanted), limit=limit
+    found = evaluation_rows.matching(
+        connection, evaluation_rows.COLUMNS["evaluation_id"].in_(wanted), limit
     )
     return tuple(sorted(found, key=lambda row: wanted.index(row.evaluation_id)))

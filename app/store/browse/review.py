@@ -13,7 +13,7 @@ from app.domain.review import DECISIVE, SUSPICIONS, Agreement, Opinion, agreemen
 from app.domain.verdict import Label
 from app.store import evaluation_rows, review_queues
 from app.store.browse import paging
-from app.store.review_queues import EVERYTHING, Conditions
+from app.store.review_queues import Conditions
 from app.store.tables import (
     evaluations,
     findings,
@@ -126,30 +126,17 @@ SORTS: dict[str, sa.ColumnElement[Any]] = {"score": _i.score, "created_at": _i.e
 
 
 def page(
-    connection: sa.Connection,
-    conditions: Conditions = EVERYTHING,
-    *,
-    sort: str = "score",
-    descending: bool = True,
-    older_than: UUID | None = None,
-    newer_than: UUID | None = None,
-    limit: int = 50,
+    connection: sa.Connection, conditions: Conditions, window: paging.Window[UUID]
 ) -> paging.Page[Item]:
-    """Open items that meet the conditions, the most important first or in another
-    order of SORTS.
-    """
-    order = paging.Order(
-        value=SORTS[sort], key=_i.evaluation_id, descending=descending, nullable=False
-    )
+    """Open items that meet the conditions, in an order of SORTS, by score as a rule."""
+    order = paging.Order(value=SORTS[window.sort or "score"], key=_i.evaluation_id, nullable=False)
 
     def load(evaluation_ids: list[UUID]) -> list[Item]:
         query = _ITEMS.where(_i.evaluation_id.in_(evaluation_ids))
         found = {row["evaluation_id"]: Item(**row) for row in connection.execute(query).mappings()}
         return [found[each] for each in evaluation_ids]
 
-    return order.page(
-        connection, _waiting(conditions), load, after=older_than, before=newer_than, limit=limit
-    )
+    return order.page(connection, _waiting(conditions), load, window)
 
 
 def total(connection: sa.Connection, conditions: Conditions) -> paging.Total:
@@ -188,10 +175,8 @@ def item(connection: sa.Connection, evaluation_id: UUID) -> Item | None:
     return None if row is None else Item(**row)
 
 
-def recent(
-    connection: sa.Connection, *, user_id: UUID | None = None, own: bool = False, limit: int = 20
-) -> list[Recent]:
-    """The latest reviews, newest first; with `own` those of that user only."""
+def recent(connection: sa.Connection, *, limit: int = 20) -> list[Recent]:
+    """The latest reviews, newest first."""
     later = reviews.alias("later")
     query = (
         sa.select(
@@ -215,10 +200,6 @@ def recent(
         .order_by(reviews.c.review_id.desc())
         .limit(limit)
     )
-    if own:
-        query = query.where(
-            reviews.c.user_id.is_(None) if user_id is None else reviews.c.user_id == user_id
-        )
     return [Recent(**row) for row in connection.execute(query).mappings()]
 
 

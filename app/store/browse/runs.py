@@ -131,35 +131,21 @@ SORTS: dict[str, sa.ColumnElement[Any]] = {
 
 def page(
     connection: sa.Connection,
+    window: paging.Window[UUID],
     *,
     name: str = "",
     model: str = "",
-    sort: str = "created_at",
-    descending: bool = True,
-    older_than: UUID | None = None,
-    newer_than: UUID | None = None,
     reward: str = "",
-    limit: int = 50,
 ) -> paging.Page[RunRow]:
-    """Runs with `name` in their names, of that model (empty: any), in an order of SORTS; `reward`:
-    the one whose kept means are the order by `reward`.
-
-    `older_than` and `newer_than` are the runs that the page comes after and before.
+    """Runs with `name` in their names, of that model (empty: any), in an order of SORTS, by age as
+    a rule; `reward`: the one whose kept means are the order by `reward`.
     """
-    order = paging.Order(
-        value=SORTS[sort], key=runs.c.run_id, descending=descending, nullable=sort != "created_at"
-    )
+    sort = window.sort or "created_at"
+    order = paging.Order(value=SORTS[sort], key=runs.c.run_id, nullable=sort != "created_at")
     query = (
         sa.select(runs.c.run_id).select_from(_source(sort, reward)).where(*_conditions(name, model))
     )
-    return order.page(
-        connection,
-        query,
-        lambda ids: _of_ids(connection, ids),
-        after=older_than,
-        before=newer_than,
-        limit=limit,
-    )
+    return order.page(connection, query, lambda ids: _of_ids(connection, ids), window)
 
 
 def _source(sort: str, reward: str) -> sa.FromClause:

@@ -92,30 +92,19 @@ OUTCOMES: dict[str, sa.ColumnElement[bool]] = {
 }
 """Filter by the outcome of turns → its condition."""
 
-SORTS = ("created_at", "best_speedup", *trajectory_orders.VALUES)
-
 
 def page(
-    connection: sa.Connection,
-    asked: Filter = Filter(),
-    *,
-    sort: str = "created_at",
-    descending: bool = True,
-    older_than: UUID | None = None,
-    newer_than: UUID | None = None,
-    limit: int = 50,
+    connection: sa.Connection, asked: Filter, window: paging.Window[UUID]
 ) -> paging.Page[TrajectoryRow]:
-    """Trajectories that meet the filter, in an order of SORTS; by best speedup,
-    those that have a credited one.
-
-    `older_than` and `newer_than` are the trajectories that the page comes after and before.  An
-    order of `trajectory_orders` is for a filter that leaves at most MOST of them: see `total`.
+    """Trajectories that meet the filter, by age, by `best_speedup` (those that have a credited
+    one), or in an order of `trajectory_orders`, which is for a filter that leaves at most MOST of
+    them: see `total`.
     """
     conditions = _conditions(connection, asked)
     key: sa.ColumnElement[UUID] = trajectories.c.trajectory_id
     query = sa.select(key).where(*conditions)
-    value: sa.ColumnElement[Any] = trajectory_orders.VALUES.get(sort, key)
-    if sort == "best_speedup":
+    value: sa.ColumnElement[Any] = trajectory_orders.VALUES.get(window.sort, key)
+    if window.sort == "best_speedup":
         value = attempts.c.speedup
         key = attempts.c.trajectory_id
         query = sa.select(key).where(credited.FASTEST, key.is_not(None), _is_best())
@@ -124,15 +113,8 @@ def page(
                 trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id
             )
             query = query.select_from(joined).where(*conditions)
-    order = paging.Order(value=value, key=key, descending=descending, nullable=False)
-    return order.page(
-        connection,
-        query,
-        lambda ids: of_ids(connection, ids),
-        after=older_than,
-        before=newer_than,
-        limit=limit,
-    )
+    order = paging.Order(value=value, key=key, nullable=False)
+    return order.page(connection, query, lambda ids: of_ids(connection, ids), window)
 
 
 def some_ids(connection: sa.Connection, asked: Filter, limit: int) -> list[UUID]:
@@ -142,7 +124,7 @@ def some_ids(connection: sa.Connection, asked: Filter, limit: int) -> list[UUID]
     return list(connection.scalars(query))
 
 
-def total(connection: sa.Connection, asked: Filter = Filter()) -> paging.Total:
+def total(connection: sa.Connection, asked: Filter) -> paging.Total:
     """Number of trajectories that meet the filter."""
     return paging.total(
         connection, sa.select(trajectories.c.trajectory_id).where(*_conditions(connection, asked))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from uuid import UUID
 
 import flask
@@ -16,7 +15,8 @@ from app.store import problems
 from app.web import request_context
 from app.web.api import schemas
 from app.web.api.endpoint import answer, operation
-from app.web.api.schemas import Limit, Name, ProblemBody
+from app.web.api.listing import ListQuery, newest_first
+from app.web.api.schemas import Name, ProblemBody
 
 
 class ProblemLine(Struct, kw_only=True):
@@ -45,13 +45,11 @@ class ProblemList(Struct, kw_only=True):
     """Where the list goes on."""
 
 
-class ProblemQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+class ProblemQuery(ListQuery, forbid_unknown_fields=True, kw_only=True):
     """Selection of problems."""
 
     source_set: Name | None = None
     name: Name | None = None
-    before: UUID | None = None
-    limit: Limit = 50
 
 
 @operation(
@@ -82,19 +80,7 @@ def create(body: ProblemBody) -> flask.Response:
 @operation("GET", "/problems", Scope.READ, query=ProblemQuery, answers={200: ProblemList})
 def index(query: ProblemQuery) -> flask.Response:
     """Problems, newest first."""
-    wanted = {"source_set": query.source_set, "name": query.name}
-    with request_context.database().snapshot() as connection:
-        found = problems.listed(connection, **wanted, before=query.before, limit=query.limit + 1)
-    shown = found[: query.limit]
-    following = None
-    if len(found) > len(shown):
-        following = flask.url_for(
-            "api.problems_index",
-            **wanted,  # type: ignore[arg-type]
-            before=shown[-1].problem_id,
-            limit=query.limit,
-        )
-    return answer({"problems": [asdict(each) for each in shown], "next": following})
+    return newest_first("problems", "problem_id", problems.listed, query)
 
 
 @operation(

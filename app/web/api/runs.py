@@ -17,7 +17,8 @@ from app.store import run_figures, runs, trajectories
 from app.store.database import Connection
 from app.web import request_context
 from app.web.api.endpoint import answer, operation
-from app.web.api.schemas import Count, Limit, Name, Text
+from app.web.api.listing import ListQuery, newest_first
+from app.web.api.schemas import Count, Name, Text
 
 
 class RunBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -54,12 +55,10 @@ class RunList(Struct, kw_only=True):
     """Where the list goes on."""
 
 
-class RunQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+class RunQuery(ListQuery, forbid_unknown_fields=True, kw_only=True):
     """Selection of runs."""
 
     name: Name | None = None
-    before: UUID | None = None
-    limit: Limit = 50
 
 
 @operation("POST", "/runs", Scope.SUBMIT, body=RunBody, answers={201: RunAnswer}, refusals=(409,))
@@ -75,13 +74,7 @@ def create(body: RunBody) -> flask.Response:
 @operation("GET", "/runs", Scope.READ, query=RunQuery, answers={200: RunList})
 def index(query: RunQuery) -> flask.Response:
     """Runs, newest first."""
-    with request_context.database().snapshot() as connection:
-        found = runs.listed(connection, name=query.name, before=query.before, limit=query.limit + 1)
-    shown = found[: query.limit]
-    following = None
-    if len(found) > len(shown):
-        following = flask.url_for("api.runs_index", before=shown[-1].run_id, limit=query.limit)
-    return answer({"runs": [vars(each) for each in shown], "next": following})
+    return newest_first("runs", "run_id", runs.listed, query)
 
 
 @operation("GET", "/runs/<path:run>", Scope.READ, answers={200: RunFigures}, refusals=(404,))

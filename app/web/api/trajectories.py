@@ -19,6 +19,7 @@ from app.store import problems, trajectories
 from app.web import request_context
 from app.web.api import backpressure, evaluations, schemas
 from app.web.api.endpoint import answer, operation, refuse
+from app.web.api.listing import ListQuery, newest_first
 from app.web.api.runs import RunBody, run_of
 from app.web.api.schemas import (
     MOST_TURNS,
@@ -26,7 +27,6 @@ from app.web.api.schemas import (
     Device,
     DeviceClass,
     HowBody,
-    Limit,
     Name,
     Options,
     Text,
@@ -123,14 +123,12 @@ class TrajectoryList(Struct, kw_only=True):
     """Where the list goes on."""
 
 
-class TrajectoryQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+class TrajectoryQuery(ListQuery, forbid_unknown_fields=True, kw_only=True):
     """Selection of trajectories."""
 
     run: Name | None = None
     label: Text | None = None
     problem_id: UUID | None = None
-    before: UUID | None = None
-    limit: Limit = 50
 
 
 @operation(
@@ -168,24 +166,7 @@ def create(body: TrajectoryBody) -> flask.Response:
 @operation("GET", "/trajectories", Scope.READ, query=TrajectoryQuery, answers={200: TrajectoryList})
 def index(query: TrajectoryQuery) -> flask.Response:
     """Trajectories, newest first."""
-    wanted = {"run": query.run, "label": query.label, "problem_id": query.problem_id}
-    with request_context.database().snapshot() as connection:
-        found = trajectories.listed(
-            connection,
-            **wanted,  # type: ignore[arg-type]
-            before=query.before,
-            limit=query.limit + 1,
-        )
-    shown = found[: query.limit]
-    following = None
-    if len(found) > len(shown):
-        following = flask.url_for(
-            "api.trajectories_index",
-            **wanted,  # type: ignore[arg-type]
-            before=shown[-1].trajectory_id,
-            limit=query.limit,
-        )
-    return answer({"trajectories": [asdict(each) for each in shown], "next": following})
+    return newest_first("trajectories", "trajectory_id", trajectories.listed, query)
 
 
 @operation(

@@ -11,10 +11,9 @@ from app import passwords
 from app.domain.user import Role, Scope
 from app.store import audit, tokens, users
 from app.store.browse import audit_log, paging
-from app.store.database import Connection
 from app.web import request_context, table_export
 from app.web.identity import authentication
-from app.web.table_view import Column, Listing, View
+from app.web.table_view import Column, Listing
 
 blueprint = flask.Blueprint("members", __name__)
 
@@ -34,6 +33,7 @@ PUBLIC = ("user_id", "name", "role", "disabled_at", "created_at")
 AUDIT = Listing(
     endpoint="members.events",
     table="members.events_table",
+    key="audit_event_id",
     filters=("user", "action", "subject"),
     columns=(
         Column(name="action", heading="Action", is_head=True),
@@ -122,7 +122,7 @@ def events() -> str:
     view = AUDIT.view()
     wanted = audit_log.Filter(**view.asked)
     with request_context.database().snapshot() as connection:
-        page = _events(connection, view)
+        page = audit_log.page(connection, wanted, view.window)
         total = audit_log.total(connection, wanted)
         actions = audit_log.actions(connection)
         people = [account.name for account in users.listed(connection)]
@@ -133,7 +133,7 @@ def events() -> str:
         total=total,
         actions=actions,
         people=people,
-        **view.pages(page, lambda event: event.audit_event_id),
+        **view.pages(page),
     )
 
 
@@ -143,19 +143,8 @@ def events_table(kind: str) -> flask.Response:
     """The log as data."""
     view = AUDIT.view()
     with request_context.database().snapshot() as connection:
-        page = _events(connection, view)
-    return view.data(kind, "events", page, lambda event: event.audit_event_id)
-
-
-def _events(connection: Connection, view: View) -> paging.Page[audit.Event]:
-    return audit_log.page(
-        connection,
-        audit_log.Filter(**view.asked),
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.row_limit(),
-    )
+        page = audit_log.page(connection, audit_log.Filter(**view.asked), view.window)
+    return view.data(kind, "events", page)
 
 
 @blueprint.get(f"/users.<{table_export.KINDS}:kind>")

@@ -4,7 +4,7 @@ filters, and actions be done with many at once.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import flask
@@ -18,10 +18,10 @@ from app.domain.evaluation import Status
 from app.domain.user import Scope
 from app.domain.verdict import Label
 from app.store import rare_filters, reviews
-from app.store.browse import candidates, evaluations, paging
+from app.store.browse import candidates, paging
 from app.store.database import Connection
-from app.store.evaluation_rows import Cursor, EvaluationRow, cursor_of
-from app.store.filter_walk import Budget
+from app.store.evaluation_rows import EvaluationRow
+from app.store.filter_walk import Budget, Place
 from app.store.rare_filters import Narrowed
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
@@ -44,6 +44,7 @@ FACET_FIELDS = {"device_class": "gpu"}
 LISTING = Listing(
     endpoint="candidates.index",
     table="candidates.table",
+    place=lambda row, sort: candidates.place_text(candidates.place_of(row, sort)),
     filters=(*CHOICES, "problem", "where"),
     columns=(
         Column(name="tick", heading=""),
@@ -84,8 +85,6 @@ far the search came.
 FURTHER_S = 4.0
 """The same of a search that a reader has gone on with."""
 
-K = TypeVar("K")
-
 
 @blueprint.get("/candidates")
 @requires("read")
@@ -107,7 +106,7 @@ def index() -> str | tuple[str, int]:
         try:
             with candidates.patience(connection):
                 of = rare_filters.narrowed(connection, expression)
-                page = _page(connection, view, of, request_context.PAGE_ROWS, budget)
+                page = candidates.page(connection, of, _window(view), budget)
                 facets = _found_facets(connection, view, of, page, budget)
         except candidates.TooBroadError as found_broad:
             too_broad = str(found_broad)
@@ -130,11 +129,7 @@ def index() -> str | tuple[str, int]:
         budget=budget,
         further=_further(view, budget),
         further_s=FURTHER_S,
-        **(
-            view.pages(page, lambda row: _place(view.sort, row))
-            if page
-            else {"previous": None, "next": None}
-        ),
+        **(view.pages(page) if page else {"previous": None, "next": None}),
     )
     return (shown, 400) if error or too_broad else shown
 
@@ -159,13 +154,8 @@ def _further(view: View, budget: Budget) -> str | None:
     """Address of the search that goes on where this one stopped."""
     if budget.stopped_at is None:
         return None
-    value, evaluation_id = budget.stopped_at
-    place: Cursor | candidates.SortCursor = (
-        candidates.SortCursor(value=value, evaluation_id=evaluation_id)
-        if view.sort in candidates.SORTS
-        else Cursor(created_at=value, evaluation_id=evaluation_id)
-    )
-    return view.url(**{view.listing.cursors[0]: place.encode(), "further": "yes"})
+    place = candidates.place_text(budget.stopped_at)
+    return view.url(**{view.listing.cursors[0]: place, "further": "yes"})
 
 
 def _total(
@@ -212,10 +202,10 @@ def table(kind: str) -> flask.Response:
         expression = _expression(view.asked)
         with request_context.database().snapshot() as connection, candidates.patience(connection):
             of = rare_filters.narrowed(connection, expression)
-            page = _page(connection, view, of, request_context.TABLE_ROWS)
+            page = candidates.page(connection, of, _window(view))
     except (filter_tokens.WhereError, candidates.TooBroadError) as error:
         raise BadRequest(str(error)) from error
-    return view.data(kind, "candidates", page, lambda row: _place(view.sort, row))
+    return view.data(kind, "candidates", page)
 
 
 @blueprint.post("/candidates/selected")
@@ -281,49 +271,24 @@ def _expression(asked: dict[str, str]) -> filter_language.Expression:
     )
 
 
-def _page(
-    connection: Connection,
-    view: View,
-    of: Narrowed,
-    limit: int,
-    budget: Budget | None = None,
-) -> paging.Page[EvaluationRow]:
-    if view.sort in candidates.SORTS:
-        return candidates.by_value(
-            connection,
-            of,
-            view.sort,
-            descending=view.descending,
-            after=_cursor(candidates.SortCursor, "older_than"),
-            before=_cursor(candidates.SortCursor, "newer_than"),
-            limit=limit,
-            budget=budget,
-        )
-    return evaluations.page(
-        connection,
-        of,
+def _window(view: View) -> paging.Window[Place]:
+    after, before = (_place(name, view.sort) for name in view.listing.cursors)
+    return paging.Window(
+        sort=view.sort,
         descending=view.descending,
-        older_than=_cursor(Cursor, "older_than"),
-        newer_than=_cursor(Cursor, "newer_than"),
-        limit=limit,
-        budget=budget,
+        after=after,
+        before=before,
+        limit=request_context.row_limit(),
     )
 
 
-def _cursor(kind: type[K], name: str) -> K | None:
+def _place(name: str, sort: str) -> Place | None:
+    """The place that a query parameter gives."""
     text = request_context.argument(name)
     try:
-        return kind.decode(text) if text else None  # type: ignore[attr-defined]
+        return candidates.place_in(text, sort) if text else None
     except ValueError as error:
         raise BadRequest(f"{name}: {error}") from error
-
-
-def _place(sort: str, row: EvaluationRow) -> str:
-    """Cursor of a row."""
-    if sort in candidates.SORTS:
-        value = getattr(row, "measured_speedup" if sort == "speedup" else sort)
-        return candidates.SortCursor(value=value, evaluation_id=row.evaluation_id).encode()
-    return cursor_of(row).encode()
 
 
 def _facets(facets: candidates.Facets, view: View) -> list[tuple[str, list[tuple[Any, int, str]]]]:

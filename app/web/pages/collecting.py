@@ -29,7 +29,6 @@ from app.web.identity import current_user, requires
 from app.web.pages import saved_views
 from app.web.table_view import Column, Listing
 
-TOPICS = ("jobs", "evaluations")
 MEASURABLE_S = 0.05
 """Seconds between the first and the last token from which on their number a second
 says something.
@@ -101,24 +100,14 @@ def endpoints() -> str:
 def page(collection_id: UUID) -> str:
     """One collection, live."""
     collection = request_context.found("collection", collection_id, lifecycle.get)
-    body, etag = live_updates.fragment(_key(collection_id), TOPICS, lambda: _part(collection_id))
     spec = collection.spec.as_json()
     return flask.render_template(
         "collection.html",
         collection=collection,
         parts=specification_view.parts(spec),
         spec_json=json.dumps(spec, indent=2),
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
+        **_part.shown(collection_id),
     )
-
-
-@blueprint.get("/collections/<uuid:collection_id>/live")
-@requires("read")
-def live_part(collection_id: UUID) -> flask.Response:
-    """The part of the page that changes."""
-    return live_updates.answer(_key(collection_id), TOPICS, lambda: _part(collection_id))
 
 
 @blueprint.post("/collections/<uuid:collection_id>/<any(pause,resume,stop):action>")
@@ -187,10 +176,7 @@ def _pace(call: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _key(collection_id: UUID) -> str:
-    return f"collection {collection_id} {current_user().may(Scope.SUBMIT)}"
-
-
+@live_updates.live_part(blueprint, "/collections/<uuid:collection_id>/live", "jobs", "evaluations")
 def _part(collection_id: UUID) -> str:
     try:
         with request_context.database().snapshot() as connection:

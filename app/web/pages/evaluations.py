@@ -36,7 +36,6 @@ from app.web.identity import current_user, requires
 
 blueprint = flask.Blueprint("evaluations", __name__, url_prefix="/evaluations")
 
-TOPICS = ("evaluations", "jobs")
 PIECE_BYTES = 1 << 18
 """Piece of a compressed timeline in memory at a time: a 50 MB profile costs the
 server no more than a small one.
@@ -66,9 +65,6 @@ def page(evaluation_id: UUID) -> str:
         others = evaluation.others(connection, found)
         notes = remarks.of(connection, AnnotationTarget.CANDIDATE, found.job.candidate_id)
         has_codes = kernel_codes.exist(connection, evaluation_id)
-    body, etag = live_updates.fragment(
-        f"evaluation {evaluation_id}", TOPICS, lambda: _state(evaluation_id)
-    )
     pointed = (
         finding_lines.of_candidate(found.believed.verdict.findings)
         if found.believed.verdict
@@ -89,8 +85,7 @@ def page(evaluation_id: UUID) -> str:
         spans=pointed,
         marks=finding_lines.with_error(finding_lines.marks(pointed), found.evaluation.error),
         notice=NOTICES.get(request_context.argument("done")),
-        body=body,
-        etag=etag,
+        **_state.shown(evaluation_id),
     )
 
 
@@ -115,16 +110,13 @@ def kernel_code_page(evaluation_id: UUID) -> str:
     )
 
 
-@blueprint.get("/<uuid:evaluation_id>/live")
-@requires("read")
-def live_state(evaluation_id: UUID) -> flask.Response:
+@live_updates.live_part(
+    blueprint, "/<uuid:evaluation_id>/live", "evaluations", "jobs", endpoint="live_state"
+)
+def _state(evaluation_id: UUID) -> str:
     """State of the verdict and its reviews; the page's script loads the page again
     where it has changed.
     """
-    return live_updates.answer(f"evaluation {evaluation_id}", TOPICS, lambda: _state(evaluation_id))
-
-
-def _state(evaluation_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
         found = evaluation.believed(connection, evaluation_id)
     judged = "" if found.judged_at is None else found.judged_at.isoformat()

@@ -19,22 +19,20 @@ from app.export import background
 from app.store import audit, export_jobs, exports
 from app.store.browse import exports as browse
 from app.store.browse import paging
-from app.store.database import Connection
-from app.store.listing import Dataset
 from app.web import export_actions, export_subprocess, live_updates, quick_counts, request_context
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views
 from app.web.selection_form import FIELDS, OPTIONS, arguments, as_json, located, spec_of
-from app.web.table_view import Column, Listing, View
+from app.web.table_view import Column, Listing
 
 PREVIEWED = 5
 """Rows of a preview."""
-TOPICS = ("exports", "export_jobs")
 
 LISTING = Listing(
     endpoint="exports.index",
     table="exports.table",
+    key="export_id",
     columns=(
         Column(name="name", heading="Dataset", is_long=True, sorts=True, is_head=True),
         Column(name="format", heading="Format", sorts=True),
@@ -53,20 +51,9 @@ blueprint = flask.Blueprint("exports", __name__)
 def index() -> str:
     """Datasets and those that are being made, newest first."""
     view = LISTING.view()
-    key = f"exports {flask.request.query_string.decode()}"
-    body, etag = live_updates.fragment(key, TOPICS, _listed)
     with request_context.database().snapshot() as connection:
         saved = saved_views.of(connection, LISTING.endpoint)
-    return flask.render_template(
-        "exports.html", view=view, saved=saved, body=body, etag=etag, topics=",".join(TOPICS)
-    )
-
-
-@blueprint.get("/exports/live")
-@requires("read")
-def live_part() -> flask.Response:
-    """The live part of the page."""
-    return live_updates.answer(f"exports {flask.request.query_string.decode()}", TOPICS, _listed)
+    return flask.render_template("exports.html", view=view, saved=saved, **_listed.shown())
 
 
 @blueprint.get("/exports.<any(json,csv):kind>")
@@ -75,8 +62,8 @@ def table(kind: str) -> flask.Response:
     """The list as data."""
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, view)
-    return view.data(kind, "exports", page, lambda row: row.export_id)
+        page = browse.page(connection, view.window)
+    return view.data(kind, "exports", page)
 
 
 @blueprint.get("/exports/new")
@@ -215,21 +202,9 @@ def make() -> Response:
 @requires("read")
 def job(export_job_id: UUID) -> str:
     """Progress of a dataset."""
-    body, etag = live_updates.fragment(_job_key(export_job_id), TOPICS, lambda: _job(export_job_id))
     return flask.render_template(
-        "export_job.html",
-        export_job_id=export_job_id,
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
+        "export_job.html", export_job_id=export_job_id, **_job.shown(export_job_id)
     )
-
-
-@blueprint.get("/exports/jobs/<uuid:export_job_id>/live")
-@requires("read")
-def job_live(export_job_id: UUID) -> flask.Response:
-    """The live part of the page."""
-    return live_updates.answer(_job_key(export_job_id), TOPICS, lambda: _job(export_job_id))
 
 
 @blueprint.post("/exports/jobs/<uuid:export_job_id>/<any(cancel,resume):action>")
@@ -252,9 +227,8 @@ def page(export_id: UUID) -> str:
     found = _read(export_id)
     folder = Path(found.directory)
     with request_context.database().snapshot() as connection:
-        others = [
-            row for row in browse.page(connection, limit=100).rows if row.export_id != export_id
-        ]
+        latest = browse.page(connection, paging.Window(limit=100)).rows
+        others = [row for row in latest if row.export_id != export_id]
     return flask.render_template(
         "export.html",
         export=found,
@@ -337,10 +311,11 @@ def diff(export_id: UUID) -> str:
     )
 
 
+@live_updates.live_part(blueprint, "/exports/live", "exports", "export_jobs")
 def _listed() -> str:
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, view)
+        page = browse.page(connection, view.window)
         open_jobs = [one for one in export_jobs.recent(connection) if one.state != "finished"]
         total = browse.total(connection)
     return flask.render_template(
@@ -349,25 +324,13 @@ def _listed() -> str:
         rows=page.rows,
         total=total,
         jobs=open_jobs,
-        **view.pages(page, lambda row: row.export_id),
+        **view.pages(page),
     )
 
 
-def _page(connection: Connection, view: View) -> paging.Page[Dataset]:
-    return browse.page(
-        connection,
-        sort=view.sort,
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.row_limit(),
-    )
-
-
-def _job_key(export_job_id: UUID) -> str:
-    return f"export job {export_job_id} {current_user().may(Scope.EXPORT)}"
-
-
+@live_updates.live_part(
+    blueprint, "/exports/jobs/<uuid:export_job_id>/live", "export_jobs", endpoint="job_live"
+)
 def _job(export_job_id: UUID) -> str:
     found = request_context.found("export job", export_job_id, export_jobs.get)
     return flask.render_template("_export_job.html", job=found, selection=arguments(found.spec))

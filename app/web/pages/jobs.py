@@ -37,10 +37,10 @@ from app.web.table_view import Column, Listing, View
 
 blueprint = flask.Blueprint("jobs", __name__)
 
-TOPICS = ("jobs", "evaluations")
 LISTING = Listing(
     endpoint="jobs.index",
     table="jobs.table",
+    key="job_id",
     filters=("state", "gpu", "run", "error"),
     columns=(
         Column(name="job", heading="Job", is_head=True),
@@ -68,10 +68,9 @@ RUNS = 50
 def index() -> str:
     """Jobs, newest first."""
     view = _view()
-    body, etag = live_updates.fragment(_key(), TOPICS, _list)
     with request_context.database().snapshot() as connection:
         kinds = job_list.error_kinds(connection)
-        names = [run.name for run in runs.page(connection, limit=RUNS).rows]
+        names = [run.name for run in runs.page(connection, paging.Window(limit=RUNS)).rows]
         saved = saved_views.of(connection, LISTING.endpoint)
     return flask.render_template(
         "jobs.html",
@@ -81,18 +80,9 @@ def index() -> str:
         classes=routing.DEVICE_CLASSES,
         kinds=kinds,
         runs=names,
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
+        **_list.shown(),
         live_url=flask.url_for("jobs.live_list", **flask.request.args.to_dict(flat=False)),  # type: ignore[arg-type]
     )
-
-
-@blueprint.get("/jobs/live")
-@requires("read")
-def live_list() -> flask.Response:
-    """The live part of the list."""
-    return live_updates.answer(_key(), TOPICS, _list)
 
 
 @blueprint.get(f"/jobs.<{table_export.KINDS}:kind>")
@@ -101,7 +91,7 @@ def table(kind: str) -> flask.Response:
     """The list as data."""
     view = _view()
     with request_context.database().snapshot() as connection:
-        return view.data(kind, "jobs", _page(connection, view), lambda row: row.job_id)
+        return view.data(kind, "jobs", job_list.page(connection, _filter(view), view.window))
 
 
 @blueprint.get("/jobs/new")
@@ -171,14 +161,11 @@ def page(job_id: UUID) -> str:
     """State, attempts, result and, for a failed job, the error."""
     request_context.known_arguments("done")
     found = _read(job_id)
-    body, etag = live_updates.fragment(_page_key(job_id), TOPICS, lambda: _body(job_id))
     return flask.render_template(
         "job.html",
         job=found,
         candidate=source_view.listing(found.candidate),
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
+        **_body.shown(job_id),
         notice=NOTICES.get(request_context.argument("done")),
     )
 
@@ -193,13 +180,6 @@ NOTICES = {
     "queued": "Queued again.",
     "over": "The job has ended already; nothing was cancelled.",
 }
-
-
-@blueprint.get("/jobs/<uuid:job_id>/live")
-@requires("read")
-def live_part(job_id: UUID) -> flask.Response:
-    """The live part of a job's page."""
-    return live_updates.answer(_page_key(job_id), TOPICS, lambda: _body(job_id))
 
 
 @blueprint.get("/jobs/<uuid:job_id>/candidate.py")
@@ -257,17 +237,10 @@ def _read(job_id: UUID) -> job_page.JobPage:
     return request_context.found("job", job_id, job_page.read)
 
 
-def _page_key(job_id: UUID) -> str:
-    return f"job {job_id} {current_user().may(Scope.SUBMIT)}"
-
-
+@live_updates.live_part(blueprint, "/jobs/<uuid:job_id>/live", "jobs", "evaluations")
 def _body(job_id: UUID) -> str:
     found = _read(job_id)
     return flask.render_template("_job.html", job=found, is_over=found.state in TERMINAL)
-
-
-def _key() -> str:
-    return f"jobs {sorted(flask.request.args.lists())} {current_user().may(Scope.SUBMIT)}"
 
 
 def _view() -> View:
@@ -286,21 +259,11 @@ def _filter(view: View) -> job_list.Filter:
     )
 
 
-def _page(connection: Connection, view: View) -> paging.Page[job_list.JobRow]:
-    return job_list.page(
-        connection,
-        _filter(view),
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.row_limit(),
-    )
-
-
+@live_updates.live_part(blueprint, "/jobs/live", "jobs", "evaluations", endpoint="live_list")
 def _list() -> str:
     view = _view()
     with request_context.database().snapshot() as connection:
-        found = _page(connection, view)
+        found = job_list.page(connection, _filter(view), view.window)
         counts = job_list.open_counts(connection)
         total = job_list.total(connection, _filter(view))
     return flask.render_template(
@@ -310,7 +273,7 @@ def _list() -> str:
         total=total,
         counts=counts,
         may_submit=current_user().may(Scope.SUBMIT),
-        **view.pages(found, lambda row: row.job_id),
+        **view.pages(found),
     )
 
 
@@ -319,9 +282,10 @@ def _form(sent: dict[str, str], errors: dict[str, str]) -> str:
         online = [
             each.device_class for each in devices.listed(connection) if each.state == "online"
         ]
-        names = [run.name for run in runs.page(connection, limit=RUNS).rows]
+        names = [run.name for run in runs.page(connection, paging.Window(limit=RUNS)).rows]
         find = request_context.argument("find")
-        found = problems.page(connection, name=find, limit=FOUND).rows if find else ()
+        some = paging.Window[UUID](limit=FOUND)
+        found = problems.page(connection, some, name=find).rows if find else ()
         picked = _picked(connection, sent.get("problem_id", ""))
     classes = list(dict.fromkeys(online))
     return flask.render_template(

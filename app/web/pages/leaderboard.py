@@ -75,15 +75,13 @@ def _asked() -> tuple[dict[str, str], int | None, paging.Page[problems.ProblemRo
     request_context.known_arguments("set", "level", "after", "before")
     asked = {name: request_context.argument(name) for name in ("set", "level")}
     level = request_context.number_argument("level")
+    window = paging.Window(
+        after=request_context.id_argument("after"),
+        before=request_context.id_argument("before"),
+        limit=ROWS,
+    )
     with request_context.database().snapshot() as connection:
-        page = problems.page(
-            connection,
-            source_set=asked["set"],
-            level=level,
-            after=request_context.id_argument("after"),
-            before=request_context.id_argument("before"),
-            limit=ROWS,
-        )
+        page = problems.page(connection, window, source_set=asked["set"], level=level)
     return asked, level, page
 
 

@@ -13,10 +13,9 @@ from app.domain import metrics
 from app.domain.evaluation import Status
 from app.domain.filter_language import Everything
 from app.domain.metrics import Share
-from app.domain.user import Scope
 from app.domain.verdict import Label
 from app.store import devices, rare_filters
-from app.store.browse import evaluations, overview, runs
+from app.store.browse import candidates, overview, paging, runs
 from app.web import (
     alerts,
     evaluation_view,
@@ -30,7 +29,7 @@ from app.web import (
 )
 from app.web.charts import line_plot, sparkline, stacked_bars
 from app.web.charts.line_plot import Series
-from app.web.identity import current_user, requires
+from app.web.identity import requires
 
 LATEST = 10
 """Evaluations shown on the first page."""
@@ -44,8 +43,6 @@ WINDOWS = {"24": "24 hours", "72": "3 days", "336": "14 days"}
 """Hours that the charts may go back."""
 BARS = 48
 """Bars of the chart over time: longer windows put several hours into one."""
-TOPICS = ("evaluations", "jobs", "devices", "runs")
-TABLES = ("queues", "devices", "stages", "hours")
 STAGES = ("queue", *evaluation_view.STAGES)
 """Stages in the order in which they happen; others, and the total, come last."""
 DETECTORS = 5
@@ -58,22 +55,8 @@ blueprint = flask.Blueprint("overview", __name__)
 @requires("read")
 def page() -> str:
     """The whole page."""
-    body, etag = live_updates.fragment(_key(), TOPICS, _body)
-    return flask.render_template(
-        "overview.html",
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
-        hours=_hours(),
-        windows=WINDOWS,
-    )
-
-
-@blueprint.get("/overview/live")
-@requires("read")
-def live_part() -> flask.Response:
-    """The live part of the page; 304 where nothing has."""
-    return live_updates.answer(_key(), TOPICS, _body)
+    hours = _hours()
+    return flask.render_template("overview.html", hours=hours, windows=WINDOWS, **_body.shown())
 
 
 @blueprint.get("/overview/<any(queues,devices,hours,stages):what>.<any(json,csv):kind>")
@@ -92,20 +75,14 @@ def _hours() -> str:
     return asked
 
 
-def _key() -> str:
-    return (
-        f"overview {_hours()} {current_user().may(Scope.OPERATE)}"
-        f" {current_user().may(Scope.SUBMIT)}"
-    )
-
-
+@live_updates.live_part(blueprint, "/overview/live", "evaluations", "jobs", "devices", "runs")
 def _body() -> str:
     hours = _hours()
     with request_context.database().snapshot() as connection:
         data = overview.read(connection, hours=int(hours))
         every = rare_filters.narrowed(connection, Everything())
-        latest = evaluations.page(connection, every, limit=LATEST).rows
-        latest_runs = runs.page(connection, limit=WATCHED_RUNS).rows
+        latest = candidates.page(connection, every, paging.Window(limit=LATEST)).rows
+        latest_runs = runs.page(connection, paging.Window(limit=WATCHED_RUNS)).rows
     per_minute = [number for _, number in data.minutes]
     silent = _silent(data.devices)
     online = [

@@ -17,10 +17,9 @@ from app.domain.evaluation_row import EvaluationRow
 from app.domain.metrics import Share
 from app.domain.remark import AnnotationTarget
 from app.store import checks, remarks
-from app.store.browse import paging, problems
 from app.store.browse import pass_matrix as outcomes
+from app.store.browse import problems
 from app.store.browse.runs import Counts
-from app.store.database import Connection
 from app.web import formatting, live_updates, request_context, source_view, table_export
 from app.web.charts import attempt_plot
 from app.web.charts.heat_map import shade
@@ -34,7 +33,6 @@ LISTED = 20
 """Evaluations shown on a problem's page."""
 TESTED = 200
 """Latest evaluations with outcomes that weight the problem's tests."""
-TOPICS = ("evaluations", "trajectories")
 
 blueprint = flask.Blueprint("problems", __name__)
 
@@ -100,6 +98,7 @@ MEASURES = {
 LISTING = Listing(
     endpoint="problems.index",
     table="problems.table",
+    key="problem_id",
     filters=("name", "set", "level"),
     sort="",
     cursors=("after", "before"),
@@ -123,7 +122,7 @@ def index() -> str:
     """Problems with attempts, share of correct ones and best credited speedup."""
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, view)
+        page = problems.page(connection, view.window, **_asked(view))
         sets, levels = problems.choices(connection)
         total = problems.total(connection, **_asked(view))
         saved = saved_views.of(connection, LISTING.endpoint)
@@ -135,7 +134,7 @@ def index() -> str:
         saved=saved,
         sets=sets,
         levels=levels,
-        **view.pages(page, lambda row: row.problem_id),
+        **view.pages(page),
     )
 
 
@@ -145,9 +144,8 @@ def table(kind: str) -> flask.Response:
     """The same lines as data."""
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, view)
-    lines = [_line(row) for row in page.rows]
-    return view.data(kind, "problems", page, lambda row: row.problem_id, lines)
+        page = problems.page(connection, view.window, **_asked(view))
+    return view.data(kind, "problems", page, [_line(row) for row in page.rows])
 
 
 @blueprint.get("/problems/levels")
@@ -191,8 +189,6 @@ def heat_map_table(kind: str) -> flask.Response:
 @requires("read")
 def page(problem_id: UUID) -> str:
     """The reference, outcomes of attempts, baselines, and the best candidates."""
-    key = f"problem {problem_id}"
-    body, etag = live_updates.fragment(key, TOPICS, lambda: _body(problem_id))
     with request_context.database().snapshot() as connection:
         found = problems.read(connection, problem_id) or request_context.missing(
             "problem", problem_id
@@ -202,19 +198,10 @@ def page(problem_id: UUID) -> str:
         "problem.html",
         notes=notes,
         problem=found,
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
+        **_body.shown(problem_id),
         listing=source_view.listing(found.reference),
         where=filter_language.unparse(_of(problem_id)),
     )
-
-
-@blueprint.get("/problems/<uuid:problem_id>/live")
-@requires("read")
-def live_part(problem_id: UUID) -> flask.Response:
-    """The live part of the page."""
-    return live_updates.answer(f"problem {problem_id}", TOPICS, lambda: _body(problem_id))
 
 
 @blueprint.get("/problems/<uuid:problem_id>/reference.py")
@@ -225,6 +212,9 @@ def reference(problem_id: UUID) -> flask.Response:
     return request_context.attachment(found.reference, f"reference-{problem_id}.py")
 
 
+@live_updates.live_part(
+    blueprint, "/problems/<uuid:problem_id>/live", "evaluations", "trajectories"
+)
 def _body(problem_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
         problem = problems.read(connection, problem_id) or request_context.missing(
@@ -294,18 +284,6 @@ def _asked(view: View) -> dict[str, Any]:
         "source_set": view.asked["set"],
         "level": request_context.number_argument("level"),
     }
-
-
-def _page(connection: Connection, view: View) -> paging.Page[problems.ProblemRow]:
-    return problems.page(
-        connection,
-        **_asked(view),
-        sort=view.sort,
-        descending=view.descending,
-        after=request_context.id_argument("after"),
-        before=request_context.id_argument("before"),
-        limit=request_context.row_limit(),
-    )
 
 
 def _line(row: problems.ProblemRow) -> ProblemLine:

@@ -24,7 +24,7 @@ from app.store.database import Connection
 from app.store.review_queues import Conditions
 from app.web import evaluation_view, finding_lines, request_context, source_view, table_export
 from app.web.identity import current_user, requires
-from app.web.table_view import Column, Listing, View
+from app.web.table_view import Column, Listing
 
 blueprint = flask.Blueprint("review", __name__)
 
@@ -43,6 +43,7 @@ CONDITIONS = ("verdict", "detector", "run")
 LISTING = Listing(
     endpoint="review.index",
     table="review.queue_table",
+    key="evaluation_id",
     filters=CONDITIONS,
     sort="-score",
     columns=(
@@ -77,7 +78,7 @@ def index() -> str:
     view, user = LISTING.view("done", "problem"), current_user()
     conditions = Conditions(**view.asked)
     with request_context.database().snapshot() as connection:
-        page = _page(connection, view)
+        page = review.page(connection, conditions, view.window)
         accusing = review.detectors_of(connection, [each.evaluation_id for each in page.rows])
         queues = review_queues.listed(connection)
         progress = review_queues.progress(connection, conditions)
@@ -98,7 +99,7 @@ def index() -> str:
         lock_min=LOCK_S // 60,
         finished=request_context.argument("done") == "all",
         problem=request_context.argument("problem"),
-        **view.pages(page, lambda item: item.evaluation_id),
+        **view.pages(page),
     )
 
 
@@ -108,20 +109,8 @@ def queue_table(kind: str) -> flask.Response:
     """The queue for programs."""
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
-        page = _page(connection, view)
-    return view.data(kind, "review", page, lambda item: item.evaluation_id)
-
-
-def _page(connection: Connection, view: View) -> paging.Page[review.Item]:
-    return review.page(
-        connection,
-        Conditions(**view.asked),
-        sort=view.sort,
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        limit=request_context.row_limit(),
-    )
+        page = review.page(connection, Conditions(**view.asked), view.window)
+    return view.data(kind, "review", page)
 
 
 @blueprint.post("/review/queues")

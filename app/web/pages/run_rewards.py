@@ -86,11 +86,7 @@ def _trend(siblings: list[runs.RunRow], name: str) -> tuple[dict[str, Points], i
 
 
 def _mean(value: float | None, kept: KeptMean) -> reward_figures.Mean:
-    ends = (
-        None
-        if kept.low is None or kept.high is None
-        else Interval(low=kept.low, high=kept.high, level=0.95)
-    )
+    ends = None if kept.low is None or kept.high is None else Interval(low=kept.low, high=kept.high)
     return reward_figures.Mean(value=value, of=kept.turns, interval=ends)
 
 

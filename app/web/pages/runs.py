@@ -41,7 +41,6 @@ from app.web.table_view import Column, Listing, View
 
 COMPARED = 4
 """Runs that one page compares."""
-TOPICS = ("evaluations", "trajectories", "runs")
 SHOWN_PROBLEMS = 25
 """Problems of a run that its page lists; `.csv` has all."""
 
@@ -51,6 +50,7 @@ blueprint = flask.Blueprint("runs", __name__)
 LISTING = Listing(
     endpoint="runs.index",
     table="runs.table",
+    key="run_id",
     filters=("name", "model"),
     columns=(
         Column(name="compare", heading=""),
@@ -82,7 +82,7 @@ def index() -> str:
         page = _page(connection, view)
         models = runs.models(connection)
         saved = saved_views.of(connection, LISTING.endpoint)
-        total = runs.total(connection, name=view.asked["name"], model=view.asked["model"])
+        total = runs.total(connection, **view.asked)
     return flask.render_template(
         "runs.html",
         view=view,
@@ -93,7 +93,7 @@ def index() -> str:
         saved=saved,
         models=models,
         most=COMPARED,
-        **view.pages(page, lambda row: row.run_id),
+        **view.pages(page),
     )
 
 
@@ -104,15 +104,13 @@ def table(kind: str) -> flask.Response:
     view = LISTING.view()
     with request_context.database().snapshot() as connection:
         page = _page(connection, view)
-    return view.data(kind, "runs", page, lambda row: row.run_id, run_lines.lines(page.rows))
+    return view.data(kind, "runs", page, run_lines.lines(page.rows))
 
 
 @blueprint.get("/runs/<uuid:run_id>")
 @requires("read")
 def page(run_id: UUID) -> str:
     """One run with all its figures."""
-    key = f"run {run_id}"
-    body, etag = live_updates.fragment(key, TOPICS, lambda: _body(run_id))
     with request_context.database().snapshot() as connection:
         run = _read(connection, run_id)
         notes = remarks.of(connection, AnnotationTarget.RUN, run_id)
@@ -122,18 +120,9 @@ def page(run_id: UUID) -> str:
         run=run,
         notes=notes,
         collection=collection,
-        body=body,
-        etag=etag,
-        topics=",".join(TOPICS),
         where=_where(run),
+        **_body.shown(run_id),
     )
-
-
-@blueprint.get("/runs/<uuid:run_id>/live")
-@requires("read")
-def live_part(run_id: UUID) -> flask.Response:
-    """The live part of the page."""
-    return live_updates.answer(f"run {run_id}", TOPICS, lambda: _body(run_id))
 
 
 @blueprint.get("/runs/<uuid:run_id>/problems.<any(json,csv):kind>")
@@ -209,7 +198,7 @@ def compare() -> str:
         if request_context.argument("order") == "oldest":
             chosen.sort(key=lambda run: (run.created_at, run.run_id))
         figures = [run_metrics.figures(connection, run.run_id) for run in chosen]
-        known = runs.page(connection, limit=200).rows
+        known = runs.page(connection, paging.Window(limit=200)).rows
         collections = collecting.of_runs(connection, [run.run_id for run in chosen])
         compared = run_comparison.compare(connection, *figures[:2]) if len(figures) > 1 else None
     return flask.render_template(
@@ -258,6 +247,9 @@ def _outcome() -> str:
     return asked
 
 
+@live_updates.live_part(
+    blueprint, "/runs/<uuid:run_id>/live", "evaluations", "trajectories", "runs"
+)
 def _body(run_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
         run = _read(connection, run_id)
@@ -286,17 +278,8 @@ def _body(run_id: UUID) -> str:
 
 
 def _page(connection: Connection, view: View) -> paging.Page[runs.RunRow]:
-    return runs.page(
-        connection,
-        name=view.asked["name"],
-        model=view.asked["model"],
-        sort=view.sort,
-        descending=view.descending,
-        older_than=request_context.id_argument("older_than"),
-        newer_than=request_context.id_argument("newer_than"),
-        reward=request_context.settings().reward,
-        limit=request_context.row_limit(),
-    )
+    reward = request_context.settings().reward
+    return runs.page(connection, view.window, **view.asked, reward=reward)
 
 
 def _read(connection: Connection, run_id: UUID) -> runs.RunRow:

@@ -54,7 +54,6 @@ TABS = (
 )
 FIRST_TAB = "diff"
 ARGUMENTS = ("turn", "tab", "against", "view", "space", "context", "wrap", "kernel", "form")
-TOPICS = ("trajectories", "evaluations", "jobs")
 TITLES = {"compile": "Compile log", "ir": "IR and PTX"}
 VIEWS = ("unified", "split")
 CONVERSATION_VIEWS = ("rendered", "sent")
@@ -80,7 +79,7 @@ def index() -> str:
         models=models,
         outcomes=trajectories.OUTCOMES,
         reward=request_context.settings().reward,
-        **listed.view.pages(listed.page, lambda row: row.trajectory_id),
+        **listed.view.pages(listed.page),
     )
 
 
@@ -95,7 +94,7 @@ def listing(kind: str) -> flask.Response:
     rows = [
         asdict(row) | {"reward": listed.rewards.get(row.trajectory_id)} for row in listed.page.rows
     ]
-    return listed.view.data(kind, "trajectories", listed.page, lambda row: row.trajectory_id, rows)
+    return listed.view.data(kind, "trajectories", listed.page, rows)
 
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>")
@@ -127,17 +126,12 @@ def page(trajectory_id: UUID) -> str:
             else ()
         )
     rail = rail_lines(found.turns)
-    rail_body, etag = live_updates.fragment(
-        _rail_key(trajectory_id), TOPICS, lambda: _rail_body(trajectory_id)
-    )
     return flask.render_template(
         "trajectory.html",
         page=found,
         rail=rail,
         notes=notes,
-        rail_body=rail_body,
-        etag=etag,
-        topics=",".join(TOPICS),
+        **_rail.shown(trajectory_id),
         live_url=flask.url_for(
             "trajectories.live_rail",
             trajectory_id=trajectory_id,
@@ -161,19 +155,17 @@ def page(trajectory_id: UUID) -> str:
     )
 
 
-@blueprint.get("/trajectories/<uuid:trajectory_id>/live")
-@requires("read")
-def live_rail(trajectory_id: UUID) -> flask.Response:
+@live_updates.live_part(
+    blueprint,
+    "/trajectories/<uuid:trajectory_id>/live",
+    "trajectories",
+    "evaluations",
+    "jobs",
+    endpoint="live_rail",
+)
+def _rail(trajectory_id: UUID) -> str:
     """The rail; the page's script loads the page again where the state of its turn has changed."""
     request_context.known_arguments(*ARGUMENTS)
-    return live_updates.answer(_rail_key(trajectory_id), TOPICS, lambda: _rail_body(trajectory_id))
-
-
-def _rail_key(trajectory_id: UUID) -> str:
-    return f"rail {trajectory_id} {sorted(flask.request.args.items())}"
-
-
-def _rail_body(trajectory_id: UUID) -> str:
     found = request_context.found("trajectory", trajectory_id, trajectory.read)
     rail, at = rail_lines(found.turns), _turn_argument(found)
     line = next((line for line in rail if line.turn.turn_index == at), None)
