@@ -1,7 +1,8 @@
 """Constants in Triton's interpreter.
 
 * `value` of a constant parameter: the interpreter passes constants as they are, compiled code has a
-  `tl.constexpr` there, and kernels ask it for its value (FlagGems).
+  `tl.constexpr` there, and kernels ask it for its value (FlagGems).  That of a parameter which is a
+  member of an enumeration is the member, not the member's value (apex).
 * Operators of a constant of the module (`alpha = tl.constexpr(0.8)`) and a block: the interpreter
   makes a constant of the result, which functions refuse (`tl.sigmoid(alpha * x)`).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import triton.language as tl
@@ -29,7 +31,8 @@ class _Transformer(loop_variables.Transformer):
         self.generic_visit(node)
         if node.attr != "value" or not isinstance(node.ctx, ast.Load):
             return node
-        return ast.Call(func=ast.Name(_VALUE, ast.Load()), args=[node.value], keywords=[])
+        named = ast.Constant(isinstance(node.value, ast.Name))
+        return ast.Call(func=ast.Name(_VALUE, ast.Load()), args=[node.value, named], keywords=[])
 
 
 def install() -> None:
@@ -43,7 +46,9 @@ def install() -> None:
     rewriter.ast_transformer = _Transformer()
 
 
-def _value(constant: Any) -> Any:
+def _value(constant: Any, named: bool) -> Any:
+    if named and isinstance(constant, Enum):
+        return constant
     return constant.value if hasattr(constant, "value") else constant
 
 
