@@ -187,7 +187,7 @@ def test_an_evaluation_that_has_enough_memory_among_others_is_not_tried_alone(
     monkeypatch.setattr(
         evaluate,
         "conclude",
-        lambda progress, fault: concluded.append(fault) or SimpleNamespace(timing=None),
+        lambda _, fault: concluded.append(fault) or SimpleNamespace(timing=None),
     )
     evaluate.evaluate(JOB, HOST)
     assert seen == [ONCE, TWICE]
@@ -330,15 +330,10 @@ def test_the_model_of_a_later_session_is_reserved_if_it_is_large(
         device=None,
         device_lock=SimpleNamespace(shared_at_first=nullcontext),
     )
-    attempt: Any = SimpleNamespace(
-        job=JOB,
-        resources=host,
-        seed=bytes(32),
-        stages=SimpleNamespace(stage=nullcontext),
-        shares_memory=True,
-        spec=None,
-    )
+    stages: Any = SimpleNamespace(stage=nullcontext)
+    given: dict[str, Any] = {"job": JOB, "resources": host, "stages": stages, "cancellation": None}
     for _ in range(2):
+        attempt = progress.Progress(**given, seed=bytes(32), shares_memory=True)
         admission.describe(attempt, reference, 1)  # type: ignore[arg-type]
     assert found == reserved * 2
     assert len(asked) == 1
