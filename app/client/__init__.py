@@ -307,7 +307,7 @@ class Client:
 
     def problem(self, problem_id: UUID | str) -> Problem:
         """The stored problem of that id, with its source.  Raises MissingError."""
-        return self._transport.problem(as_id(problem_id))
+        return self._transport.problem(as_id(problem_id, "problem"))
 
     def collect(self, spec: Mapping[str, Any], *, folder: Path | None = None) -> UUID:
         """Start a collection: models write kernels with feedback, as the
@@ -347,9 +347,9 @@ class Client:
         """
         return self._transport.change_collection(str(name), action, by)
 
-    def get_trajectory(self, trajectory_id: UUID) -> Trajectory:
+    def get_trajectory(self, trajectory_id: UUID | str) -> Trajectory:
         """The trajectory as it was submitted.  Raises LookupError."""
-        return self._transport.get_trajectory(trajectory_id)
+        return self._transport.get_trajectory(as_id(trajectory_id, "trajectory"))
 
     def _ended(
         self, jobs: Iterable[Job], timeout_s: float | None, *, shown: bool

@@ -107,10 +107,12 @@ class HasJobId(Protocol):
     job_id: UUID
 
 
-def as_id(given: HasJobId | UUID | str) -> UUID:
-    """The id of a job, of its handle too.  Raises RequestError for a text that is none."""
+def as_id(given: HasJobId | UUID | str, of: str = "job") -> UUID:
+    """The id of a job, of its handle too, or of another object.  Raises RequestError for a text
+    that is none.
+    """
     named: Any = getattr(given, "job_id", given)
     try:
         return named if isinstance(named, UUID) else UUID(named)
     except (ValueError, AttributeError, TypeError) as error:
-        raise RequestError(f"job id: expected a UUID, got {given!r}") from error
+        raise RequestError(f"{of} id: expected a UUID, got {given!r}") from error

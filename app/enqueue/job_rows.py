@@ -38,30 +38,33 @@ def planned(requests: Sequence[Request]) -> list[tuple[PlannedJob, ...]]:
             routing.queue_for(request.device_class, request.device)
             plans.append(workflows.plan(request))
         except ValueError as error:
-            where = f"request {position}: " if len(requests) > 1 else ""
-            raise RequestError(f"{where}{error}") from error
+            raise RequestError(f"{_place(requests, position)}{error}") from error
     return plans
+
+
+def _place(requests: Sequence[Request], position: int) -> str:
+    return f"request {position}: " if len(requests) > 1 else ""
 
 
 def check_devices(database: Database, requests: Sequence[Request]) -> None:
     """Raise MissingError for a device that was never there, or is of another class: its job would
-    wait for ever.
+    wait for ever.  With its position where there are several requests.
     """
-    wanted = {
-        (request.device_class, request.device) for request in requests if request.device is not None
-    }
-    if not wanted:
+    if all(request.device is None for request in requests):
         return
     with database.begin() as connection:
         listed = devices.listed(connection)
     known = {
         (device.device_class, name) for device in listed for name in (device.node, device.device)
     }
-    for device_class, name in wanted - known:
-        names = sorted(each for of_class, each in known if of_class == device_class)
-        raise MissingError(
-            f"unknown device {name!r} of class {device_class!r}; {choices.expected(names)}"
-        )
+    for position, request in enumerate(requests):
+        name = request.device
+        if name is not None and (request.device_class, name) not in known:
+            names = sorted(each for of_class, each in known if of_class == request.device_class)
+            raise MissingError(
+                f"{_place(requests, position)}unknown device {name!r} of class"
+                f" {request.device_class!r}; {choices.expected(names)}"
+            )
 
 
 def add_jobs(

@@ -59,6 +59,11 @@ def test_ids_may_be_texts() -> None:
     for bad in ("job", "", None, 3):
         with pytest.raises(RequestError, match="job id: expected a UUID"):
             as_id(bad)  # type: ignore[arg-type]
+    with Client(url="http://127.0.0.1:1") as client:
+        with pytest.raises(RequestError, match="trajectory id: expected a UUID, got '1'"):
+            client.get_trajectory("1")
+        with pytest.raises(RequestError, match="problem id: expected a UUID, got '1'"):
+            client.problem("1")
 
 
 def test_a_closed_client_does_nothing_more() -> None:
