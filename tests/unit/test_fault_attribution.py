@@ -165,6 +165,35 @@ def test_only_the_line_that_raised_is_a_check_for_a_gpu() -> None:
     assert not names_a_gpu(open_device("cpu", 0, 1), "AssertionError: ", log)
 
 
+RAISES = """def forward(x, n):
+    if {condition}:
+        raise ValueError("x must be on an accelerator")
+    return add(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "asks"),
+    [
+        ('x.device.type == "cpu"', True),
+        ("not (x.device.type in KINDS)", True),
+        ("n % 8", False),
+        ('n % 8:\n        pass\n    if x.device.type == "cpu"', False),
+    ],
+)
+def test_a_check_on_which_the_line_that_raised_depends_is_one_for_a_gpu(
+    condition: str, asks: bool
+) -> None:
+    source = RAISES.format(condition=condition)
+    log = (
+        'Traceback (most recent call last):\n  File "candidate.py", line 3, in forward\n'
+        '    raise ValueError("x must be on an accelerator")\nValueError: x must be ...\n'
+    )
+    cpu, message = open_device("cpu", 0, 1), "ValueError: x must be on an accelerator"
+    assert names_a_gpu(cpu, message, log, source.encode()) is asks
+    assert not names_a_gpu(cpu, message, log)
+
+
 SESSION: Any = SimpleNamespace(handle=None)
 REFERENCES: Any = SimpleNamespace(discard=lambda handle: None, end_stuck=lambda handle: None)
 

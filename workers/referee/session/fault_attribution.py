@@ -4,6 +4,7 @@ the problem, or to neither.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -92,7 +93,9 @@ _NO_DEVICE = "device type at start of device string"
 """Part of torch's message about a device that it does not know, which lists all that it knows."""
 
 _REQUIRES_GPU = re.compile(r"""\bis_cuda\b|["']cuda["']|\.device\.type\b""")
-"""Source text of a side's own check for a GPU, in the line of the traceback that raised."""
+"""Source text of a side's own check for a GPU, in the line of the traceback that raised or in the
+condition on which that line depends.
+"""
 
 
 class Fault(Exception):  # noqa: N818 (it is not an error of the referee)
@@ -179,26 +182,29 @@ def lacks_interpreter_support(job: Job, device: Device, message: str) -> bool:
     )
 
 
-def names_a_gpu(device: Device, message: str, log: str = "") -> bool:
+def names_a_gpu(device: Device, message: str, log: str = "", source: bytes = b"") -> bool:
     """Test whether a side failed because it names a GPU, or asserts that its inputs are on one, and
-    this device is none: on a GPU it may be right.  `log`: text with the traceback.
+    this device is none: on a GPU it may be right.  `log`: text with the traceback; `source`: the
+    side's own file, if known.
     """
     if device.torch_device.type != "cpu" or _NO_DEVICE in message:
         return False
     return (
         any(words in message for words in _NEEDS_GPU_SIGNS)
         or bool(_NO_KERNEL_FOR_CPU.search(message))
-        or _asserts_a_gpu(message, log)
+        or _asserts_a_gpu(message, log, source)
     )
 
 
-def _asserts_a_gpu(message: str, log: str) -> bool:
+def _asserts_a_gpu(message: str, log: str, source: bytes) -> bool:
     """Test whether the side's own check raised: its line of the traceback asks for
-    the device, or it says so.
+    the device, or depends on a condition that does, or it says so.
     """
     lines = log.rstrip().splitlines()
     frames = [number for number, line in enumerate(lines) if line.lstrip().startswith("File ")]
     raised = " ".join(lines[frames[-1] + 1 :]) if frames else ""
+    if frames and raised.lstrip().startswith("raise "):
+        raised += _condition(source, lines[frames[-1]], lines[frames[-1] + 1].strip())
     own_check = message.startswith(
         ("AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError")
     )
@@ -208,6 +214,26 @@ def _asserts_a_gpu(message: str, log: str) -> bool:
         re.IGNORECASE,
     )
     return own_check and bool(_REQUIRES_GPU.search(raised) or said)
+
+
+def _condition(source: bytes, frame: str, statement: str) -> str:
+    """The condition under which `source` executes the `raise` that a traceback shows, or ""."""
+    place = re.search(r", line (\d+)", frame)
+    try:
+        tree = ast.parse(source)
+        texts = source.decode().splitlines()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    line = int(place[1]) if place else 0
+    if not 0 < line <= len(texts) or texts[line - 1].strip() != statement:
+        return ""  # the traceback's line is another file's
+    branches = (
+        node.test
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If)
+        and any(isinstance(each, ast.Raise) and each.lineno == line for each in node.body)
+    )
+    return "".join(ast.unparse(test) for test in branches)
 
 
 def _is_interpreted(job: Job, device: Device) -> bool:
@@ -316,7 +342,7 @@ class AttributeToCandidate:
         ):
             message = f"{BEYOND_INTERPRETER} ({error.message})"
             return invalid("not_verifiable_on_cpu", message, error.log)
-        if names_a_gpu(self._device, error.message, error.log):
+        if names_a_gpu(self._device, error.message, error.log, self._job.candidate):
             return invalid("needs_gpu", f"{NEEDS_GPU} ({error.message})", error.log)
         return Fault(
             _STATUS[error.outcome],
