@@ -19,8 +19,9 @@ from app.domain.collection.call import ModelAnswer, ModelRequest
 from app.domain.selection import Turns
 from app.settings import Settings
 from app.store import reward_samples, tables
+from app.store.browse import trajectory
 from app.store.database import Database
-from app.web import reward_figures
+from app.web import create_app, reward_figures
 from tests.integration import exported
 from tests.integration.cli import assay
 from tests.integration.collecting import CODE, Site, said, specification
@@ -111,3 +112,22 @@ def test_rewards_of_a_run_are_of_its_samples(play: Play, database: Database) -> 
     assert cut
     assert len(few) == 3  # one sample whole; of the other one not all was read
     assert len({one.line for one in few}) == 1
+
+
+def test_a_window_leads_to_the_others_of_its_sample(
+    play: Play, settings: Settings, database: Database
+) -> None:
+    play({5})
+    with database.begin() as connection:
+        every = list(connection.scalars(sa.select(tables.trajectories.c.trajectory_id)))
+        pages = [trajectory.read(connection, one) for one in every]
+    app = create_app(settings)
+    for page in filter(None, pages):
+        places = [(one.first, one.last) for one in page.windows]
+        assert places in ([(0, 1), (2, 2)], [(0, 0), (1, 2)]), places
+        [other] = {one.trajectory_id for one in page.windows} - {page.trajectory_id}
+        shown = app.test_client().get(f"/trajectories/{page.trajectory_id}").text
+        assert f'href="/trajectories/{other}"' in shown
+        assert shown.count("in 2 windows") == 1
+    app.extensions["assay"]["watch"].close()
+    app.extensions["assay"]["database"].dispose()

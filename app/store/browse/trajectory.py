@@ -14,13 +14,14 @@ from app.domain import reward
 from app.domain.evaluation import Evaluation
 from app.domain.trajectory import Message
 from app.domain.verdict import is_credited
-from app.store import evaluation_json, evaluation_rows
+from app.store import attempt_lines, evaluation_json, evaluation_rows
 from app.store.browse.evaluation import NOTHING, Believed, believed
 from app.store.browse.trajectories import NAMED, SOURCE, Named
 from app.store.tables import (
     candidates,
     evaluations,
     jobs,
+    nodes,
     runs,
     trajectories,
     turns,
@@ -99,6 +100,16 @@ class TurnText:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Window:
+    """A trajectory that holds some turns of a collection's sample."""
+
+    trajectory_id: UUID
+    first: int
+    """Position in the sample of its first turn, from 0."""
+    last: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrajectoryPage(Named):
     """One trajectory with its rail; `turn` reads the texts of one turn."""
 
@@ -106,6 +117,10 @@ class TrajectoryPage(Named):
     claims: dict[str, Any] | None
     """Further fields of its source, unchecked."""
     turns: tuple[TurnLine, ...]
+    windows: tuple[Window, ...]
+    """All trajectories of its sample in the order of their turns, its own among them; empty where
+    it is the only one.
+    """
     newer: UUID | None
     """The trajectory stored after this one, of the same run if it has one."""
     older: UUID | None
@@ -127,7 +142,13 @@ def read(connection: sa.Connection, trajectory_id: UUID) -> TrajectoryPage | Non
         return None
     head = dict(row)
     newer, older = _neighbours(connection, trajectory_id, head["run_id"])
-    return TrajectoryPage(**head, turns=_turns(connection, trajectory_id), newer=newer, older=older)
+    return TrajectoryPage(
+        **head,
+        turns=_turns(connection, trajectory_id),
+        windows=_windows(connection, trajectory_id),
+        newer=newer,
+        older=older,
+    )
 
 
 def turn(connection: sa.Connection, trajectory_id: UUID, turn_index: int) -> TurnPage | None:
@@ -195,6 +216,23 @@ def _turn_text(row: sa.RowMapping) -> TurnText:
         response=bytes(row["response"]),
         response_bytes=row["response_bytes"],
     )
+
+
+def _windows(connection: sa.Connection, trajectory_id: UUID) -> tuple[Window, ...]:
+    ids = attempt_lines.with_lines(connection, [trajectory_id])
+    if len(ids) == 1:
+        return ()
+    first = sa.func.min(nodes.c.turn)
+    query = (
+        sa.select(
+            turns.c.trajectory_id, first.label("first"), sa.func.max(nodes.c.turn).label("last")
+        )
+        .join(nodes, nodes.c.turn_id == turns.c.turn_id)
+        .where(turns.c.trajectory_id.in_(ids))
+        .group_by(turns.c.trajectory_id)
+        .order_by(first, turns.c.trajectory_id)
+    )
+    return tuple(Window(**row) for row in connection.execute(query).mappings())
 
 
 def _neighbours(
