@@ -34,6 +34,7 @@ VARIANTS = {
     "shrunk": "much smaller, unless between -1 and 1",
     "balanced": "both signs, where the reference multiplies matrices of one sign",
     "emptied": "some rows of zeros, where the reference divides",
+    "loosened": "not quite normed or symmetric, where the reference makes them so",
 }
 """Changes made to the inputs of a call, in words."""
 

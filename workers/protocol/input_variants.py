@@ -93,8 +93,8 @@ class Variant(IntEnum):
     negative.
     """
     PARTLY = 20
-    """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED and STRETCHED that the
-    problem has, each in a few rows or in a box of a tensor
+    """All changes of the kinds REDRAWN, REACHING, SIGNED, NAMED, UNSORTED, STRETCHED and LOOSENED
+    that the problem has, each in a few rows or in a box of a tensor
     (workers/shims/problem/inputs/reaching_inputs.py).
     """
     ALIGNED = 21
@@ -119,6 +119,10 @@ class Variant(IntEnum):
     """A few rows and samples of zeros, or with a single other number, if the reference divides by
     tensors or takes their logarithms, and is finite there.
     """
+    LOOSENED = 28
+    """Each number off by up to a quarter, if the inputs have a trait that the reference restores:
+    it normalises rows of unit length, or symmetrises a symmetric matrix.
+    """
 
 
 REACHED = (
@@ -136,6 +140,7 @@ REACHED = (
     Variant.TELLING,
     Variant.BALANCED,
     Variant.EMPTIED,
+    Variant.LOOSENED,
 )
 """Variants on which an answer must be right, and which only some problems have."""
 

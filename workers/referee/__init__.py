@@ -48,6 +48,7 @@ From a job to an evaluation
     probes/narrow_products.py      are products in 16 bits or TF32 where a sum hides that?
     probes/ablation.py             does the answer depend on the candidate's kernels?
     probes/perturbed_weights.py    does it depend on weights that are constant before training?
+                                   (weight_values.py)
     probes/aot_compile.py          do the kernels compile for a GPU?  (CPU device)
     session/fault_attribution.py      fault attribution: candidate, problem or referee
     conclusion.py                  the evaluation, from all measurements

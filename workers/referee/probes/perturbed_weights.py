@@ -27,6 +27,7 @@ it, looks like one that leaves them out: this is a finding, not a failure.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -40,13 +41,14 @@ from app.domain.evaluation import FreshWeights
 from app.domain.evidence import Ablation
 from app.domain.output_checks import OutputCheck
 from app.domain.source_ablation import BY_SOURCE
-from workers.protocol import control_channel, layout, problem_spec
+from workers.protocol import control_channel, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.protocol.roundoff import computable, errors
 from workers.referee.comparison.correctness import Rule
+from workers.referee.probes import weight_values
 from workers.referee.probes.ablated_calls import COPIES, is_right
 from workers.referee.processes.process_handle import PROCESS_ERRORS, FailedError
-from workers.referee.processes.process_session import Session, synchronize
+from workers.referee.processes.process_session import Session
 from workers.referee.session import first_calls
 from workers.referee.session.batches import Batch
 from workers.referee.session.call_runner import CallRunner
@@ -54,33 +56,6 @@ from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.session.setup import fresh_session, init_seed
-
-SPREAD = 0.2
-"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on other
-values.  It moves a norm's answer by a fifth.
-"""
-
-SMALL = problem_spec.SMALL_CONSTANT
-"""Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
-
-FAR = 3.0
-"""Values beyond which a parameter is replaced by one between itself and zero: a saturated
-sigmoid hides the terms behind it.
-"""
-
-
-LASTING, ROOT = 4.0, 1 / 64
-"""Standard deviation of numbers added to the parameters from which a step finds its factors: a
-sigmoid of three is 0.95; and the power of factors themselves.
-"""
-
-BESIDE_A_STATE = 1 / 16
-"""Factor on the weights of an input that is joined with a state: a state of the size of many
-inputs saturates, and then forgets.
-"""
-
-LARGER = 1.5
-"""Factor on weights that are changed in place, besides SPREAD: a norm of the new ones differs."""
 
 STALE = "after its weights were changed in place, its answer was the one that they gave before"
 """Reason of a result that a second change of weights shows."""
@@ -181,18 +156,22 @@ def _extra_runner(context: EvaluationContext) -> CallRunner:
 
 
 def _kept_results(context: EvaluationContext, names: tuple[str, ...]) -> tuple[OutputCheck, ...]:
-    """Checks of a wrong call after these weights were changed in place; empty if it is right, or
-    there is no answer to compare.  Raises ReferenceFailedError.
+    """Checks of a wrong call after these weights were changed in place: all of them, and then a
+    few, which most samples of them miss.  Empty if both calls are right, or there is no answer to
+    compare.  Raises ReferenceFailedError.
     """
-    extra = _extra_runner(context)
-    with context.resources.device_lock.shared():
-        _redraw(context.runner, context.spec, names, os.urandom(32), larger=True)
-        try:
-            batch = _reference_answers(extra)
-        except _UnusableWeightsError:
-            return ()
-        outputs = _outputs(extra, lambda: extra.try_calls(batch))
-    return () if _are_right(outputs) else outputs
+    for change in (functools.partial(weight_values.redraw, larger=True), weight_values.exchange):
+        extra = _extra_runner(context)
+        with context.resources.device_lock.shared():
+            change(context.runner, context.spec, names, os.urandom(32))
+            try:
+                batch = _reference_answers(extra)
+            except _UnusableWeightsError:
+                return ()
+            outputs = _outputs(extra, functools.partial(extra.try_calls, batch))
+        if not _are_right(outputs):
+            return outputs
+    return ()
 
 
 def _suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
@@ -235,63 +214,6 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     return replace(unknown, still_correct=_are_right(outputs), outputs=outputs, second_process=True)
 
 
-def _redraw(
-    runner: CallRunner,
-    spec: problem_spec.ProblemSpec,
-    names: tuple[str, ...],
-    seed: bytes,
-    *,
-    larger: bool = False,
-    lasting: bool = False,
-) -> None:
-    """Write other values for these parameters into both arenas.  `larger`: values that differ in
-    size as well, and no orthogonal ones; `lasting`: factors with which a state lasts.
-    """
-    region = runner.arena.parameters
-    reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
-    generator = torch.Generator(reference_memory.device).manual_seed(
-        int.from_bytes(seed[:7], "little")
-    )
-    for name, offset, leaf in zip(spec.parameters, region.offsets, region.leaves, strict=True):
-        if name not in names:
-            continue
-        span = slice(region.start + offset, region.start + offset + layout.size_of(leaf))
-        values = reference_memory[span].view(layout.dtype_of(leaf))
-        noise = SPREAD * torch.randn(values.shape, generator=generator, device=values.device)
-        nearer = values * torch.rand(values.shape, generator=generator, device=values.device)
-        moved = torch.where(values.abs() > FAR, nearer, values * noise.exp())
-        redrawn = torch.where(values.abs() <= SMALL, noise, moved)
-        if larger:
-            redrawn *= LARGER
-        elif (place := spec.recurrent.get(name)) is not None:
-            redrawn = _orthogonal(values, leaf["shape"], place, generator)
-        elif name in spec.recurrent and lasting:
-            redrawn = _lasting(values, noise)
-        values.copy_(redrawn)
-        candidate_memory[span].copy_(reference_memory[span])
-    synchronize(reference_memory.device)
-
-
-def _orthogonal(
-    values: torch.Tensor, shape: list[int], place: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Elements of a matrix of this shape with a random orthogonal one in its rows or columns from
-    `place` on, and smaller elements than before in the others, so that a state outweighs inputs.
-    """
-    order, matrix = min(shape), values.view(shape) * BESIDE_A_STATE
-    drawn = torch.randn((order, order), generator=generator, device=values.device)
-    along = int(shape[0] < shape[1])
-    matrix.narrow(along, place, order).copy_(torch.linalg.qr(drawn).Q)
-    return matrix.reshape(-1)
-
-
-def _lasting(values: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Roots of factors between zero and one; other values moved far to either side."""
-    if bool(((values > 0) & (values < 1)).all()):
-        return values.pow(ROOT)
-    return values + noise * (LASTING / SPREAD)
-
-
 def _usable_answers(
     context: EvaluationContext, extra: CallRunner, names: tuple[str, ...], seed: bytes
 ) -> Batch:
@@ -304,11 +226,11 @@ def _usable_answers(
         region = runner.arena.parameters
         weights = runner.reference.prefix[region.start : region.stop]
         before = weights.clone()
-        _redraw(runner, spec, names, seed, lasting=True)
+        weight_values.redraw(runner, spec, names, seed, lasting=True)
         with suppress(_UnusableWeightsError):
             return _reference_answers(extra, most=MOST_SPREAD)
         weights.copy_(before)
-    _redraw(runner, spec, names, seed)
+    weight_values.redraw(runner, spec, names, seed)
     return _reference_answers(extra)
 
 

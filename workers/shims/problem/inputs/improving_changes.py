@@ -7,6 +7,7 @@ reference's answer stays finite.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -93,6 +94,30 @@ def emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
         if are_changed(changed, inputs) and reaches(model, changed, lambda _: True):
             found |= {at}
     return found
+
+
+def loosened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
+    """Inputs with a trait that the reference restores: without it fewer operators change nothing.
+    Rows of length or sum one count where any operator does; other traits where the input itself is
+    given back, because a kernel may read half of a symmetric matrix.
+    """
+    found: frozenset[int] = frozenset()
+    for at, x in enumerate(layout.values(inputs)):
+        if at in missed.searched or not input_changes.may_be_loosened(x):
+            continue
+        if not (missed.idle.restoring[at] or missed.idle.idle):
+            continue
+        is_better = functools.partial(
+            _is_loosened, before=missed, at=at, any_idle=input_domain.are_normed(x)
+        )
+        changed = input_changes.changed(inputs, {at}, input_changes.loosened)
+        if reaches(model, changed, is_better):
+            found |= {at}
+    return found
+
+
+def _is_loosened(now: Limits, *, before: Limits, at: int, any_idle: bool) -> bool:
+    return now.idle.fewer_than(before.idle, at, any_idle=any_idle)
 
 
 def deepened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:

@@ -81,6 +81,9 @@ def negated(x: torch.Tensor) -> torch.Tensor:
     return changed if input_domain.keeps_structure(x, changed, signs=False) else x
 
 
+LOOSE = 0.25
+"""Largest change of a number that loosens a tensor."""
+
 HIDDEN = 1 / 16
 """Share of the rows of a mask that hide everything, and of those that hide nothing."""
 
@@ -140,6 +143,25 @@ def balanced(x: torch.Tensor) -> torch.Tensor:
     """The tensor with a random sign for each element, if it keeps its structure."""
     changed = torch.where(torch.rand_like(x) < 0.5, x, -x)
     return changed if input_domain.keeps_structure(x, changed, signs=False) else x
+
+
+def loosened(x: torch.Tensor) -> torch.Tensor:
+    """The tensor with each number off by up to a quarter of its own size and of the usual size, on
+    the same side of zero if all are; within −1 and 1 if it is.  Whole numbers, such as a mask, are
+    smaller by up to a quarter of their own size: zeros stay.
+    """
+    if input_domain.is_whole(x):
+        return x * (1 - LOOSE * torch.rand_like(x))
+    low, high = torch.aminmax(x)
+    own, usual = (2 * torch.rand_like(x) - 1 for _ in range(2))
+    usual = torch.where(low >= 0, usual.abs(), torch.where(high <= 0, -usual.abs(), usual))
+    changed = x * (1 + LOOSE * own) + LOOSE * x.square().mean().sqrt() * usual
+    return changed.clamp(-1, 1) if input_domain.is_bounded(x) else changed
+
+
+def may_be_loosened(x: Any) -> bool:
+    """Test for floats of which no order and no equal parts are lost."""
+    return is_float(x) and x.numel() > 1 and not input_domain.has_order(x)
 
 
 def with_signs(x: torch.Tensor) -> torch.Tensor:

@@ -62,6 +62,11 @@ def are_normed(x: torch.Tensor) -> bool:
     return any(_answers(x, (_are_shares, _has_unit_rows)))
 
 
+def has_order(x: torch.Tensor) -> bool:
+    """Test for sorted rows, and for rows of equal halves or pairs."""
+    return any(_answers(_rows(x), (_is_sorted, _has_equal_halves, _has_equal_pairs)))
+
+
 def is_whole(x: torch.Tensor) -> bool:
     """Test whether all values are whole numbers, as in a mask."""
     return bool(_is_whole(x))

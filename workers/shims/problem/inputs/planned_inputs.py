@@ -46,6 +46,8 @@ class Plan:
     """Inputs of one sign; their elements receive random ones."""
     emptied: frozenset[int] = frozenset()
     """Inputs of which a few rows become zeros."""
+    loosened: frozenset[int] = frozenset()
+    """Inputs that lose a trait, which the reference restores."""
     named: tuple[tuple[int, float], ...] = ()
     """Inputs, and values that they receive."""
     unsorted: frozenset[int] = frozenset()
@@ -80,13 +82,14 @@ class Plan:
             (Variant.TELLING, bool(self.telling)),
             (Variant.BALANCED, bool(self.balanced)),
             (Variant.EMPTIED, bool(self.emptied)),
+            (Variant.LOOSENED, bool(self.loosened)),
         )
         return (*(kind for kind, there in wanted if there), *self.iterated)
 
     @property
     def has_parts(self) -> bool:
         """True if PARTLY would change anything; the other kinds are made as a whole."""
-        several = self.fixed or self.signed or self.named or self.unsorted
+        several = self.fixed or self.signed or self.named or self.unsorted or self.loosened
         return bool(several or self.scaling or Variant.STRETCHED in self.iterated)
 
     @property
@@ -114,6 +117,8 @@ def applied(kind: Variant, how: Plan, inputs: list[Any], model: Any = None) -> l
         return input_changes.changed(inputs, how.balanced, input_changes.balanced)
     if kind == Variant.EMPTIED:
         return input_changes.changed(inputs, how.emptied, input_changes.emptied)
+    if kind == Variant.LOOSENED:
+        return input_changes.changed(inputs, how.loosened, input_changes.loosened)
     if kind == Variant.NAMED:
         return input_changes.with_named(inputs, how.named)
     if kind == Variant.UNSORTED:
@@ -150,6 +155,7 @@ def _partly(how: Plan, inputs: list[Any]) -> list[Any]:
     some = [at for at, x in enumerate(layout.values(inputs)) if input_changes.is_float(x)]
     inputs = input_changes.changed(inputs, how.signed, _with_few_negated)
     inputs = input_changes.changed(inputs, how.unsorted, _with_few_shuffled)
+    inputs = input_changes.changed(inputs, how.loosened, _with_few_loosened)
     if Variant.STRETCHED in how.iterated:
         stretching = functools.partial(iterated_inputs.stretched_in_part, factor=how.stretch)
         inputs = input_changes.changed(inputs, some, stretching)
@@ -168,6 +174,10 @@ def _in_few_rows(x: torch.Tensor, change: local_changes.Change, *, whole: int) -
     """A tensor with a part changed (local_changes.in_few_rows), if it keeps its structure."""
     changed = local_changes.in_few_rows(x, change, whole=whole)
     return changed if input_domain.keeps_structure(x, changed, signs=False, bounds=False) else x
+
+
+def _with_few_loosened(x: torch.Tensor) -> torch.Tensor:
+    return local_changes.in_few_rows(x, input_changes.loosened)
 
 
 def _with_few_shuffled(x: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,8 @@ Kinds, in addition to those that only change a distribution (workers/protocol/in
   ones.
 * Emptied: if the reference divides by tensors, a few rows of those inputs are zeros with which its
   answer stays finite; so are rows of masks, and others hide nothing.
+* Loosened: if an operator gives an input back, or nothing but its argument, because the input has a
+  trait (rows of unit length, a symmetric matrix), numbers are moved so that it does not.
 * Named: a value that the reference compares an input with, and which never occurs, is
   put into some of its elements; into integers that are only computed with, some beyond their range.
 * Unsorted: if the reference sorts sorted inputs again, they are shuffled.
@@ -131,6 +133,7 @@ def plan(
         deepened=faults.found("deepened", lambda: improving_changes.deepened(*some), nothing),
         balanced=faults.found("balanced", lambda: improving_changes.balanced(*some), nothing),
         emptied=faults.found("emptied", lambda: improving_changes.emptied(*some), nothing),
+        loosened=faults.found("loosened", lambda: improving_changes.loosened(*some), nothing),
         aligned=faults.found("aligned", lambda: _aligned(*some), ()),
         multiplies=iterations.multiplies,
     )

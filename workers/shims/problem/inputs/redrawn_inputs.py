@@ -1,7 +1,9 @@
 """Inputs that are the same in every draw, drawn anew.
 
-* Sorted integers (offsets) stay sorted between the same ends; those without a gap (`arange`) are
-  permuted, if the reference only looks something up by them or computes with them.  Equal ones (the
+* Sorted integers (offsets) stay sorted between the same ends, and so do those of which some are
+  equal (numbers of segments), if no other input is of integers, which may count them; those without
+  a gap (`arange`) are permuted, if the reference only looks something up by them or computes with
+  them.  Equal ones (the
   length of every sequence) are drawn between half of the value and the value, or keep their sum if
   that is the length of an input (sizes of groups); other integers are permuted along a dimension.
   Segments described by two lists stay disjoint.
@@ -52,6 +54,11 @@ zero to a number between OPENED.
 
 OPENED = (0.1, 0.9)
 
+FAINT = 1e-3
+"""Largest size of equal values that are replaced as zeros are: they hide what they scale.  A number
+that Python holds stays near its value: kernels have an epsilon built in.
+"""
+
 LARGEST_VALUE = 1e6
 """Largest floating-point value that is redrawn; larger ones stand for infinity, such
 as a mask's −1e9.
@@ -95,7 +102,7 @@ def _redrawn_in_part(x: torch.Tensor, sizes: Collection[int]) -> torch.Tensor:
 
 def _changes(x: torch.Tensor, sizes: Collection[int]) -> local_changes.Change:
     """Change to a part of a tensor: values are drawn if all of the tensor are equal, else moved."""
-    if _is_gapless(x):
+    if _is_gapless(x) and not _repeats(x):
         return _resampled
     if _adds_up(x, sizes):
         return _traded
@@ -110,13 +117,17 @@ def fixed(inputs: list[Any], others: list[Any], positions: Collection[int] = ())
     """
     leaves = list(layout.values(inputs))
     pairs = enumerate(zip(leaves, layout.values(others), strict=True))
-    sizes = _sizes(leaves)
+    sizes, integers = _sizes(leaves), sum(map(are_integers, leaves))
     return frozenset(
         at
         for at, (x, y) in pairs
         if _is_choice(x)
         and layout.same(x, y)
-        and (_may_differ(x, sizes) or (at in positions and _is_gapless(x)))
+        and (
+            _may_differ(x, sizes)
+            or (at in positions and _is_gapless(x))
+            or (integers == 1 and _repeats(x))
+        )
     )
 
 
@@ -198,12 +209,18 @@ def _is_gapless(x: torch.Tensor) -> bool:
     return are_integers(x) and _is_sorted(x) and not _room(x) and not _is_uniform(x)
 
 
+def _repeats(x: Any) -> bool:
+    """Test for sorted integers of which some are equal, as the numbers of segments."""
+    is_list = are_integers(x) and _is_sorted(x) and not _is_uniform(x)
+    return is_list and bool((x[1:] == x[:-1]).any())
+
+
 def _redrawn(x: Any, sizes: Collection[int], *, turned: float = TURNED) -> Any:
     if isinstance(x, float):
-        return float(_moved_number(torch.tensor(x, dtype=torch.float64)))
+        return float(_moved_number(torch.tensor(x, dtype=torch.float64), faint=0.0))
     if _adds_up(x, sizes):
         return _traded(x)
-    if _is_gapless(x):
+    if _is_gapless(x) and not _repeats(x):
         return x[torch.randperm(len(x), device=x.device)]
     if x.is_floating_point() and _is_uniform(x):
         return _moved_number(x) if x.numel() == 1 else _about(x)
@@ -230,16 +247,20 @@ def _traded(x: torch.Tensor) -> torch.Tensor:
 
 
 def _about(x: torch.Tensor) -> torch.Tensor:
-    """Values around equal ones."""
+    """Values around equal ones; around zero in place of faint ones, with their sign."""
     noise = torch.randn_like(x)
-    return x * (ABOUT * noise).exp() if bool(x.flatten()[0]) else noise
+    if bool(x.flatten()[0].abs() > FAINT):
+        return x * (ABOUT * noise).exp()
+    return ABOUT * noise.abs().copysign(x) if bool(x.flatten()[0]) else noise
 
 
-def _moved_number(x: torch.Tensor) -> torch.Tensor:
-    """A number at some distance from this one; one between 0 and 1 stays there."""
+def _moved_number(x: torch.Tensor, faint: float = FAINT) -> torch.Tensor:
+    """A number at some distance from this one; one between 0 and 1 stays there.  `faint`: size up
+    to which it is replaced as zero is.
+    """
     before = float(x)
-    if not before:
-        return OPENED[0] + (OPENED[1] - OPENED[0]) * torch.rand_like(x)
+    if abs(before) <= faint:
+        return (OPENED[0] + (OPENED[1] - OPENED[0]) * torch.rand_like(x)).copysign(x)
     away = ABOUT * (1 + torch.randn_like(x).abs())
     falls = 0 < before <= 1 or bool(torch.rand(()) < 0.5)
     return x * (-away if falls else away).exp()

@@ -12,6 +12,7 @@ A dispatch mode that is active during a call of the reference:
 * sorts of values that are sorted already;
 * a softmax of numbers so small that exp of none overflows (softmax_arguments.py);
 * integers of one sign, if they are only computed with (integer_uses.py);
+* operators that change nothing (idle_operators.py);
 * maxima, or minima, of which none lies far on the other side of zero;
 * functions of the elements of a bounded input, and choices of the largest results.
 
@@ -33,6 +34,7 @@ from workers.shims.problem.inputs import input_domain
 from workers.shims.problem.observers import (
     divisions,
     extremes,
+    idle_operators,
     limited_operators,
     one_signed_products,
     softmax_arguments,
@@ -103,6 +105,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Errors of observers, and the operators at which they were raised."""
         leaves = list(leaves)
         self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
+        self.idle = idle_operators.IdleOperators(leaves)
         self._leaves = {
             identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
         }
@@ -129,6 +132,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         found = func(*args, **kwargs)
         for note in (
             self.integers.note,
+            self.idle.note,
             self._note_shifts,
             self._note_integers,
             self._note_extremes,

@@ -1,0 +1,49 @@
+"""Other values for weights: a few pairs of elements are exchanged in place."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from workers.protocol import layout
+from workers.referee.probes import weight_values
+
+
+def _bytes(values: torch.Tensor) -> torch.Tensor:
+    return values.clone().view(torch.uint8)
+
+
+@pytest.mark.parametrize("size", [2, 24, 1 << 16])
+def test_a_few_pairs_are_exchanged_on_both_sides(size: int) -> None:
+    torch.manual_seed(0)
+    values, (leaf,) = torch.randn(size), layout.leaves(layout.describe([torch.empty(size)]))
+    reference, candidate = _bytes(values), _bytes(torch.zeros(size))
+    region = SimpleNamespace(start=0, offsets=(0,), leaves=(leaf,))
+    runner: Any = SimpleNamespace(
+        arena=SimpleNamespace(parameters=region),
+        reference=SimpleNamespace(prefix=reference),
+        candidate=SimpleNamespace(prefix=candidate),
+    )
+    spec: Any = SimpleNamespace(parameters=("weight",))
+    weight_values.exchange(runner, spec, ("weight",), bytes(32))
+    changed = reference.view(torch.float32)
+    assert torch.equal(changed, candidate.view(torch.float32))
+    assert torch.equal(changed.sort().values, values.sort().values)
+    pairs = min(size // 2, max(weight_values.PAIRS, size // weight_values.PER_PAIR))
+    assert int((changed != values).sum()) == 2 * pairs
+
+
+def test_other_weights_stay() -> None:
+    region = SimpleNamespace(start=0, offsets=(0,), leaves=({},))
+    memory = torch.zeros(4, dtype=torch.uint8)
+    runner: Any = SimpleNamespace(
+        arena=SimpleNamespace(parameters=region),
+        reference=SimpleNamespace(prefix=memory),
+        candidate=SimpleNamespace(prefix=memory),
+    )
+    spec: Any = SimpleNamespace(parameters=("weight",))
+    weight_values.exchange(runner, spec, (), bytes(32))
+    assert not bool(memory.any())

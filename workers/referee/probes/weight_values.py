@@ -1,0 +1,124 @@
+"""Other values for parameters, written into the arenas of the reference and the candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from workers.protocol import layout, problem_spec
+from workers.referee.processes.process_session import synchronize
+from workers.referee.session.call_runner import CallRunner
+
+SPREAD = 0.2
+"""Standard deviation of the values that replace zeros, and of the logarithm of the factor on other
+values.  It moves a norm's answer by a fifth.
+"""
+
+SMALL = problem_spec.SMALL_CONSTANT
+"""Values up to which a parameter is replaced as zeros are: a scale of 1e-6 hides its layer."""
+
+FAR = 3.0
+"""Values beyond which a parameter is replaced by one between itself and zero: a saturated
+sigmoid hides the terms behind it.
+"""
+
+
+LASTING, ROOT = 4.0, 1 / 64
+"""Standard deviation of numbers added to the parameters from which a step finds its factors: a
+sigmoid of three is 0.95; and the power of factors themselves.
+"""
+
+BESIDE_A_STATE = 1 / 16
+"""Factor on the weights of an input that is joined with a state: a state of the size of many
+inputs saturates, and then forgets.
+"""
+
+LARGER = 1.5
+"""Factor on weights that are changed in place, besides SPREAD: a norm of the new ones differs."""
+
+PAIRS, PER_PAIR = 8, 4096
+"""Least number of pairs of elements that are exchanged, and elements for each pair."""
+
+
+def redraw(
+    runner: CallRunner,
+    spec: problem_spec.ProblemSpec,
+    names: tuple[str, ...],
+    seed: bytes,
+    *,
+    larger: bool = False,
+    lasting: bool = False,
+) -> None:
+    """Write other values for these parameters into both arenas.  `larger`: values that differ in
+    size as well, and no orthogonal ones; `lasting`: factors with which a state lasts.
+    """
+    reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
+    generator = _generator(reference_memory.device, seed)
+    for name, leaf, span in _spans(runner, spec, names):
+        values = reference_memory[span].view(layout.dtype_of(leaf))
+        noise = SPREAD * torch.randn(values.shape, generator=generator, device=values.device)
+        nearer = values * torch.rand(values.shape, generator=generator, device=values.device)
+        moved = torch.where(values.abs() > FAR, nearer, values * noise.exp())
+        redrawn = torch.where(values.abs() <= SMALL, noise, moved)
+        if larger:
+            redrawn *= LARGER
+        elif (place := spec.recurrent.get(name)) is not None:
+            redrawn = _orthogonal(values, leaf["shape"], place, generator)
+        elif name in spec.recurrent and lasting:
+            redrawn = _lasting(values, noise)
+        values.copy_(redrawn)
+        candidate_memory[span].copy_(reference_memory[span])
+    synchronize(reference_memory.device)
+
+
+def exchange(
+    runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes
+) -> None:
+    """Exchange a few pairs of elements of each of these parameters in both arenas: their sum and
+    size stay, and most samples.
+    """
+    reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
+    generator = _generator(reference_memory.device, seed)
+    for _, leaf, span in _spans(runner, spec, names):
+        values = reference_memory[span].view(layout.dtype_of(leaf))
+        pairs = min(len(values) // 2, max(PAIRS, len(values) // PER_PAIR))
+        drawn = torch.randperm(len(values), generator=generator, device=values.device)
+        values[drawn[: 2 * pairs]] = values[drawn[: 2 * pairs].roll(pairs)]
+        candidate_memory[span].copy_(reference_memory[span])
+    synchronize(reference_memory.device)
+
+
+def _spans(
+    runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...]
+) -> Iterator[tuple[str, layout.Node, slice]]:
+    """Name, layout and bytes in both arenas of each of these parameters."""
+    region = runner.arena.parameters
+    for name, offset, leaf in zip(spec.parameters, region.offsets, region.leaves, strict=True):
+        if name in names:
+            first = region.start + offset
+            yield name, leaf, slice(first, first + layout.size_of(leaf))
+
+
+def _generator(device: torch.device, seed: bytes) -> torch.Generator:
+    return torch.Generator(device).manual_seed(int.from_bytes(seed[:7], "little"))
+
+
+def _orthogonal(
+    values: torch.Tensor, shape: list[int], place: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Elements of a matrix of this shape with a random orthogonal one in its rows or columns from
+    `place` on, and smaller elements than before in the others, so that a state outweighs inputs.
+    """
+    order, matrix = min(shape), values.view(shape) * BESIDE_A_STATE
+    drawn = torch.randn((order, order), generator=generator, device=values.device)
+    along = int(shape[0] < shape[1])
+    matrix.narrow(along, place, order).copy_(torch.linalg.qr(drawn).Q)
+    return matrix.reshape(-1)
+
+
+def _lasting(values: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Roots of factors between zero and one; other values moved far to either side."""
+    if bool(((values > 0) & (values < 1)).all()):
+        return values.pow(ROOT)
+    return values + noise * (LASTING / SPREAD)

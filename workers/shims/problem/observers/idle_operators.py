@@ -1,0 +1,76 @@
+"""Operators of a reference's call that change nothing: they give back an input, or their own
+argument.
+
+Examples are the normalisation of rows of unit length, `(a + a.T) / 2` of a symmetric matrix, a
+division by a sum of one, `tril` of a triangular matrix.  A candidate that leaves them out is right
+while the inputs are as they are drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from workers.protocol import layout
+from workers.protocol.roundoff import unit
+
+ROUNDED, ROUNDINGS = 1e-5, 4
+"""Largest difference of tensors that count as equal, as a share of the largest number, and in
+roundings of their type.
+"""
+
+
+class IdleOperators:
+    """Counts of operators of one call."""
+
+    def __init__(self, leaves: Iterable[Any]) -> None:
+        """`leaves`: the inputs of the call, in the order of layout.values."""
+        self.restoring: Counter[int] = Counter()
+        """Operators that give back an input, by its index."""
+        self.idle = 0
+        """Operators that give back their first argument."""
+        self._leaves = [
+            (at, x) for at, x in enumerate(leaves) if isinstance(x, torch.Tensor) and _is_seen(x)
+        ]
+
+    def note(self, _name: str, args: Any, _kwargs: Any, found: Any) -> None:
+        """Look at the results of one operator."""
+        first = args[0] if args else None
+        for made in filter(_is_seen, layout.values(found)):
+            if made is first or any(_share_memory(made, x) for x in layout.values(args)):
+                continue
+            self.idle += isinstance(first, torch.Tensor) and _are_equal(made, first)
+            for at, leaf in self._leaves:
+                self.restoring[at] += _are_equal(made, leaf)
+
+    def fewer_than(self, before: IdleOperators, at: int, *, any_idle: bool) -> bool:
+        """Test whether fewer operators gave this input back than in the call `before`; `any_idle`:
+        or their own argument.
+        """
+        fewer = self.restoring[at] < before.restoring[at]
+        return fewer or (any_idle and self.idle < before.idle)
+
+
+def _is_seen(x: Any) -> bool:
+    return (
+        isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize > 1 and x.numel() > 1
+    )
+
+
+def _share_memory(one: torch.Tensor, other: Any) -> bool:
+    return (
+        isinstance(other, torch.Tensor)
+        and other.layout == one.layout == torch.strided
+        and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    )
+
+
+def _are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Test whether two tensors are equal but for rounding."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    allowed = max(ROUNDED, ROUNDINGS * unit(one.dtype)) * other.detach().abs().amax()
+    return bool(((one.detach() - other.detach()).abs().amax() <= allowed) & (allowed > 0))
