@@ -14,6 +14,10 @@ no_gpu.install()
 x = torch.ones(2)
 with torch.cuda.device(x.device), torch.cuda.device(x.device.index):
     copied = x.cuda(x.device, non_blocking=True).tolist()
+torch.cuda.set_device(x.device)
+torch.cuda.set_device(torch.cuda.current_device())
+torch.cuda.synchronize()
+torch.cuda.synchronize(device=x.device)
 properties = torch.cuda.get_device_properties(torch.cuda.current_device())
 raised = []
 for name, use in {
@@ -21,6 +25,7 @@ for name, use in {
     "memory": lambda: properties.total_memory,
     "capability": torch.cuda.get_device_capability,
     "tensor": lambda: torch.empty(1, device="cuda"),
+    "wait": lambda: torch.cuda.synchronize("cuda"),
 }.items():
     try:
         use()
@@ -38,5 +43,5 @@ def test_only_what_needs_no_gpu_is_done_without_one() -> None:
     assert json.loads(ran.stdout) == [
         [1.0, 1.0],
         os.cpu_count(),
-        ["copy", "memory", "capability", "tensor"],
+        ["copy", "memory", "capability", "tensor", "wait"],
     ]

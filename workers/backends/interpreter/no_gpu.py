@@ -1,11 +1,12 @@
-"""Guards of the current GPU, copies to the device of a tensor, and the number of its processors, on
-a device that has none: `with torch.cuda.device(x.device)` around a launch, `sizes.cuda(x.device)`,
+"""Guards of the current GPU, copies to the device of a tensor, waits, and the number of processors,
+on a device that has no GPU: `with torch.cuda.device(x.device)` around a launch,
+`torch.cuda.set_device(x.device)`, `sizes.cuda(x.device)`, `torch.cuda.synchronize()`,
 `torch.cuda.get_device_properties(x.device).multi_processor_count`.
 
 On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for
-tensors of the CPU; and copies to the CPU are there already.  Grids of persistent kernels
-depend on the number of processors, which is that of the host's cores.  Anything that needs a GPU
-still raises, and the evaluation is `needs_gpu`.
+tensors of the CPU; copies to the CPU are there already, and its work is done.  Grids of persistent
+kernels depend on the number of processors, which is that of the host's cores.  Anything that needs
+a GPU still raises, and the evaluation is `needs_gpu`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,18 @@ def install() -> None:
         moved: torch.Tensor = copied(self, device, *args, **kwargs)
         return moved
 
+    chosen: Any = torch.cuda.set_device
+
+    def choose(device: Any) -> None:
+        if not (_is_cpu(device) or device == torch.cuda.current_device()):
+            chosen(device)
+
+    waited: Any = torch.cuda.synchronize
+
+    def wait(device: Any = None) -> None:
+        if not _is_cpu(device):
+            waited(device)
+
     described: Any = torch.cuda.get_device_properties
 
     def describe(device: Any = None) -> Any:
@@ -43,6 +56,8 @@ def install() -> None:
 
     guard.__init__ = accept
     torch.Tensor.cuda = copy  # type: ignore[assignment]
+    torch.cuda.set_device = choose
+    torch.cuda.synchronize = wait
     torch.cuda.get_device_properties = describe
     torch.cuda.current_device = lambda: 0
 
