@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from app.domain import choices, ids
 from app.domain.device import CLOSED, DeviceId, DeviceState
 from app.domain.worker_instance import WorkerInstance
-from app.store import evaluation_json, leases, moments, tables
+from app.store import evaluation_json, leases, moments, row_columns, tables
 
 SILENT_S = 30.0
 """Seconds without a heartbeat after which a device is shown as offline."""
@@ -256,7 +256,7 @@ def events(connection: sa.Connection, limit: int = 100) -> list[Event]:
     """The latest changes, newest first."""
     e = tables.device_events.c
     device = _d.node + "." + sa.cast(_d.device_index, sa.Text)
-    columns = (e.device_id, device.label("device"), e.state, e.reason, e.changed_by, e.created_at)
+    columns = row_columns.of(Event, tables.device_events, device=device)
     query = sa.select(*columns).select_from(tables.device_events.join(tables.devices))
     rows = connection.execute(
         query.order_by(e.created_at.desc(), e.device_event_id.desc()).limit(limit)
@@ -275,24 +275,14 @@ def listed(connection: sa.Connection) -> list[Device]:
     """Every device that was ever registered, by class, node and index; the silent
     ones as offline.
     """
-    state = sa.case((sa.and_(_d.state == "online", silent()), "offline"), else_=_d.state).label(
-        "state"
+    columns = row_columns.of(
+        Device,
+        tables.devices,
+        state=sa.case((sa.and_(_d.state == "online", silent()), "offline"), else_=_d.state),
+        faults=sa.func.cardinality(_d.faults),
+        is_heard=~silent(),
     )
-    where = (_d.device_id, _d.node, _d.device_class, _d.device_index)
-    faults = sa.func.cardinality(_d.faults).label("faults")
-    instance = (_d.instance, _d.address, (~silent()).label("is_heard"))
-    heard = (
-        state,
-        _d.worker,
-        _d.fingerprint,
-        _d.heartbeat_at,
-        faults,
-        _d.refused_messages,
-        *instance,
-    )
-    query = sa.select(*where, *heard, _d.reason, _d.changed_by, _d.changed_at).order_by(
-        _d.device_class, _d.node, _d.device_index
-    )
+    query = sa.select(*columns).order_by(_d.device_class, _d.node, _d.device_index)
     return [Device(**row._mapping) for row in connection.execute(query)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain import ids
-from app.store import moments
+from app.store import moments, row_columns
 from app.store.tables import export_jobs
 
 SILENT_S = 60
@@ -150,9 +150,8 @@ def _changed(export_job_id: UUID) -> sa.Update:
 
 
 def _query() -> sa.Select[Any]:
-    names = [each.name for each in fields(ExportJob) if each.name != "state"]
-    state = sa.case((_LOST, "interrupted"), else_=export_jobs.c.state).label("state")
-    return sa.select(*(export_jobs.c[name] for name in names), state)
+    state = sa.case((_LOST, "interrupted"), else_=export_jobs.c.state)
+    return sa.select(*row_columns.of(ExportJob, export_jobs, state=state))
 
 
 def _read(connection: sa.Connection, query: sa.Select[Any]) -> list[ExportJob]:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from app.domain import ids
 from app.domain.collection.states import NodeState
 from app.domain.job import TERMINAL, JobOptions
-from app.store import jobs, tables
+from app.store import jobs, row_columns, tables
 from app.store.database import Database
 
 BATCH = 500
@@ -46,16 +46,17 @@ class ForeignJob:
 def listed(connection: sa.Connection) -> list[ForeignJob]:
     """Every pair of a turn's problem and its job's, the one with most turns first."""
     own, other = tables.problems.alias("own"), tables.problems.alias("other")
-    names = (
-        own.c.problem_id,
-        own.c.name.label("problem"),
-        own.c.source_set,
-        other.c.name.label("other_problem"),
-        other.c.source_set.label("other_source_set"),
+    number = sa.func.count()
+    columns = row_columns.of(
+        ForeignJob,
+        own,
+        problem=own.c.name,
+        other_problem=other.c.name,
+        other_source_set=other.c.source_set,
+        turns=number,
     )
-    number = sa.func.count().label("turns")
     query = (
-        _foreign(*names, number)
+        _foreign(*columns)
         .join(own, own.c.problem_id == _y.problem_id)
         .join(other, other.c.problem_id == _j.problem_id)
         .group_by(own.c.problem_id, other.c.problem_id)

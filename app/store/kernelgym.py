@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.job import JobState
-from app.store import evaluation_json, jobs, moments, tables
+from app.store import evaluation_json, jobs, moments, row_columns, tables
 
 RETRIES_LISTED = 10
 """Jobs that wait for another attempt: enough to see a pattern."""
@@ -54,7 +54,7 @@ class Retry:
 
 def get(connection: sa.Connection, owner: str, task_ids: Sequence[str]) -> dict[str, Task]:
     """The owner's tasks that exist, by name."""
-    columns = (_t.owner, _t.task_id, _t.job_id, _t.workflow, _t.asked, _t.withdrawn)
+    columns = row_columns.of(Task, tables.kernelgym_tasks)
     query = sa.select(*columns).where(_t.owner == owner, _t.task_id.in_(task_ids))
     return {row.task_id: Task(**row._mapping) for row in connection.execute(query)}
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.store import row_columns
 from app.store.tables import exports, reviews, users
 
 
@@ -51,15 +52,7 @@ class Review:
 
 
 DATASETS = sa.select(
-    exports.c.export_id,
-    exports.c.name,
-    exports.c.format,
-    exports.c.where_text.label("where"),
-    exports.c.row_count.label("rows"),
-    exports.c.directory,
-    exports.c.created_at,
-    exports.c.stale_at,
-    exports.c.stale_reason,
+    *row_columns.of(Dataset, exports, where=exports.c.where_text, rows=exports.c.row_count)
 )
 """Columns of Dataset."""
 
@@ -76,19 +69,8 @@ def opinions(
     connection: sa.Connection, *, evaluation_id: UUID | None = None, limit: int | None = 50
 ) -> list[Review]:
     """The latest reviews, newest first: of all evaluations, or of one.  `limit` None: all."""
-    columns = (
-        reviews.c.review_id,
-        reviews.c.evaluation_id,
-        users.c.name,
-        reviews.c.label,
-        reviews.c.verdict,
-        reviews.c.hack_type,
-        reviews.c.reason,
-        reviews.c.withdraws,
-        reviews.c.created_at,
-    )
     joined = reviews.outerjoin(users, users.c.user_id == reviews.c.user_id)
-    query = sa.select(*columns).select_from(joined)
+    query = sa.select(*row_columns.of(Review, reviews, users)).select_from(joined)
     if evaluation_id is not None:
         query = query.where(reviews.c.evaluation_id == evaluation_id)
     ordered = query.order_by(reviews.c.created_at.desc(), reviews.c.review_id.desc()).limit(limit)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from app.domain import ids
 from app.domain.problem import Problem
-from app.store import bulk, tables
+from app.store import bulk, row_columns, tables
 
 _p = tables.problems.c
 _KEY = ("reference_sha256", "source_set", "name", "entry_point")
@@ -85,7 +85,7 @@ def listed(
     limit: int,
 ) -> list[ProblemSummary]:
     """Problems, newest first: of a source set, of a name, of before that one."""
-    columns = (_p.problem_id, _p.name, _p.source_set, _p.level, _p.entry_point, _p.reference_sha256)
+    columns = row_columns.of(ProblemSummary, tables.problems)
     query = sa.select(*columns).order_by(_p.problem_id.desc()).limit(limit)
     for column, value in ((_p.source_set, source_set), (_p.name, name)):
         if value is not None:

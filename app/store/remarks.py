@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from app.domain import ids, remark
 from app.domain.remark import AnnotationTarget
 from app.domain.user import User
-from app.store import audit, evaluation_json
+from app.store import audit, evaluation_json, row_columns
 from app.store.tables import candidates, comments, problems, runs, tags, trajectories, users
 
 _KEYS = {
@@ -166,7 +166,7 @@ def latest_comments(
     """Comments that meet the filter, newest first."""
     query = _comments().order_by(comments.c.comment_id.desc()).limit(limit)
     query = query.where(*([comments.c.kind == kind] if kind else []))
-    query = query.where(*([sa.func.coalesce(users.c.name, "local") == author] if author else []))
+    query = query.where(*([row_columns.USER.in_([author])] if author else []))
     if text:
         query = query.where(comments.c.body.icontains(text, autoescape=True))
     return [Comment(**row) for row in connection.execute(query).mappings()]
@@ -176,8 +176,7 @@ def latest_tagged(
     connection: sa.Connection, *, kind: str = "", tag: str = "", limit: int = 100
 ) -> list[Tagged]:
     """Tagged things that meet the filter, newest first."""
-    columns = (tags.c.kind, tags.c.subject_id, tags.c.tag, tags.c.created_at)
-    query = sa.select(*columns, sa.func.coalesce(users.c.name, "local").label("author"))
+    query = sa.select(*row_columns.of(Tagged, tags, author=row_columns.USER))
     query = query.select_from(tags.outerjoin(users, users.c.user_id == tags.c.user_id))
     query = query.where(
         *([tags.c.kind == kind] if kind else []), *([tags.c.tag == tag] if tag else [])
@@ -197,12 +196,8 @@ def names(connection: sa.Connection, kind: str, subject_ids: list[UUID]) -> dict
 
 
 def _comments() -> sa.Select[Any]:
-    columns = [
-        comments.c[name]
-        for name in ("comment_id", "kind", "subject_id", "body", "user_id", "created_at")
-    ]
     return (
-        sa.select(*columns, sa.func.coalesce(users.c.name, "local").label("author"))
+        sa.select(*row_columns.of(Comment, comments, author=row_columns.USER))
         .select_from(comments.outerjoin(users, users.c.user_id == comments.c.user_id))
         .where(comments.c.deleted_at.is_(None))
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain import freeform
-from app.store import tables
+from app.store import row_columns, tables
 
 _r = tables.runs.c
 
@@ -31,7 +31,7 @@ def listed(
     connection: sa.Connection, *, name: str | None = None, before: UUID | None = None, limit: int
 ) -> list[StoredRun]:
     """Runs, newest first: those of before that one; with `name` the one of that name."""
-    query = sa.select(_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
+    query = sa.select(*row_columns.of(StoredRun, tables.runs))
     query = query.order_by(_r.run_id.desc()).limit(limit)
     if name is not None:
         query = query.where(_r.name == name)
@@ -42,7 +42,7 @@ def listed(
 
 def get(connection: sa.Connection, run_id: UUID) -> StoredRun | None:
     """The run with this id."""
-    columns = (_r.run_id, _r.name, _r.model, _r.settings, _r.step, _r.created_at)
+    columns = row_columns.of(StoredRun, tables.runs)
     row = connection.execute(sa.select(*columns).where(_r.run_id == run_id)).one_or_none()
     return None if row is None else _stored(row._mapping)
 

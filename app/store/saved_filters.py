@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain import ids
 from app.domain.user import User
-from app.store import audit
+from app.store import audit, row_columns
 from app.store.tables import saved_filters, users
 
 _s = saved_filters.c
@@ -34,14 +34,7 @@ class SavedFilter:
 def listed(connection: sa.Connection, page: str) -> list[SavedFilter]:
     """Views of a list, by name."""
     query = (
-        sa.select(
-            _s.saved_filter_id,
-            _s.name,
-            _s.page,
-            _s.query,
-            sa.func.coalesce(users.c.name, "local").label("author"),
-            _s.created_at,
-        )
+        sa.select(*row_columns.of(SavedFilter, saved_filters, author=row_columns.USER))
         .select_from(saved_filters.outerjoin(users, users.c.user_id == _s.user_id))
         .where(_s.page == page)
         .order_by(_s.name)

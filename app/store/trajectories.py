@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from app.domain import ids, source_text
 from app.domain.request import ConflictError
 from app.domain.trajectory import Message, Run, Trajectory, Turn
-from app.store import bulk, tables
+from app.store import bulk, row_columns, tables
 from app.store.evaluation_json import plain
 
 _r = tables.runs.c
@@ -191,13 +191,7 @@ def listed(
     )
     query = (
         sa.select(
-            _t.trajectory_id,
-            _t.problem_id,
-            _r.name.label("run"),
-            _t.label,
-            _t.backend,
-            counted.label("turns"),
-            _t.created_at,
+            *row_columns.of(TrajectorySummary, tables.trajectories, run=_r.name, turns=counted)
         )
         .select_from(tables.trajectories.outerjoin(tables.runs))
         .order_by(_t.trajectory_id.desc())

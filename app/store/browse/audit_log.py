@@ -7,6 +7,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.store import row_columns
 from app.store.audit import Event
 from app.store.browse import paging
 from app.store.tables import audit_events, users
@@ -33,14 +34,7 @@ def page(
     order = paging.Order(value=_a.created_at, key=_a.audit_event_id, nullable=False)
 
     def load(keys: list[UUID]) -> list[Event]:
-        columns = (
-            _a.audit_event_id,
-            users.c.name.label("user"),
-            _a.action,
-            _a.subject,
-            _a.details,
-            _a.created_at,
-        )
+        columns = row_columns.of(Event, audit_events, user=users.c.name)
         query = (
             sa.select(*columns)
             .select_from(audit_events.outerjoin(users))

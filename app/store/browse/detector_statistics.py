@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from app.domain.verdict import Label
 from app.store import evaluations as stored
+from app.store import row_columns
 from app.store.tables import (
     candidates,
     evaluations,
@@ -120,18 +121,16 @@ def examples(
     With `cleared` those that a person has called clean: the detector's false alarms."""
     query = (
         sa.select(
-            findings.c.finding_id,
-            evaluations.c.evaluation_id,
-            problems.c.problem_id,
-            problems.c.name.label("problem"),
-            candidates.c.backend,
-            evaluations.c.status,
-            findings.c.label,
-            verdicts.c.label.label("verdict"),
-            evaluations.c.human_verdict,
-            evaluations.c.speedup.label("measured_speedup"),
-            findings.c.summary,
-            evaluations.c.created_at,
+            *row_columns.of(
+                Example,
+                evaluations,
+                findings,
+                candidates,
+                problems,
+                problem=problems.c.name,
+                verdict=verdicts.c.label,
+                measured_speedup=evaluations.c.speedup,
+            )
         )
         .select_from(
             findings.join(verdicts, verdicts.c.verdict_id == findings.c.verdict_id)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from app.domain.evaluation import Evaluation
 from app.domain.verdict import Finding, Label, Verdict
-from app.store import evaluation_json, evaluation_rows
+from app.store import evaluation_json, evaluation_rows, row_columns
 from app.store.browse import job
 from app.store.tables import evaluations, findings, jobs, profiles, reviews, users, verdicts
 
@@ -143,14 +143,7 @@ def believed(connection: sa.Connection, evaluation_id: UUID) -> Believed:
         sa.select(verdicts).where(verdicts.c.evaluation_id == evaluation_id, verdicts.c.is_current)
     ).one_or_none()
     said = connection.execute(
-        sa.select(
-            *(
-                reviews.c[name]
-                for name in ("review_id", "label", "verdict", "hack_type", "reason", "withdraws")
-            ),
-            reviews.c.created_at,
-            sa.func.coalesce(users.c.name, "local").label("reviewer"),
-        )
+        sa.select(*row_columns.of(Review, reviews, reviewer=row_columns.USER))
         .select_from(reviews.outerjoin(users, users.c.user_id == reviews.c.user_id))
         .where(reviews.c.evaluation_id == evaluation_id)
         .order_by(reviews.c.review_id)
@@ -194,14 +187,7 @@ def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]
     other devices, seeds, versions.
     """
     query = (
-        sa.select(
-            evaluations.c.evaluation_id,
-            evaluations.c.status,
-            evaluation_rows.LABEL.label("label"),
-            evaluations.c.speedup,
-            evaluations.c.device_name,
-            evaluations.c.created_at,
-        )
+        sa.select(*row_columns.of(Other, evaluations, label=evaluation_rows.LABEL))
         .select_from(
             evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id).outerjoin(
                 verdicts,

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app import routing
-from app.store import evaluation_rows
+from app.store import evaluation_rows, row_columns
 from app.store.tables import (
     candidates,
     evaluations,
@@ -91,21 +91,19 @@ class JobPage:
 
 def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
     """The page of one job; None where there is none of that id."""
-    own = [column for column in jobs.c if column.name in JobPage.__dataclass_fields__]
     query = (
         sa.select(
-            *own,
-            problems.c.name.label("problem"),
-            problems.c.source_set,
-            problems.c.level,
-            problems.c.entry_point,
-            problems.c.reference,
-            candidates.c.backend,
-            candidates.c.source.label("candidate"),
-            runs.c.name.label("run"),
-            evaluations.c.evaluation_id,
-            evaluations.c.status,
-            evaluation_rows.LABEL.label("verdict"),
+            *row_columns.of(
+                JobPage,
+                jobs,
+                problems,
+                candidates,
+                evaluations,
+                problem=problems.c.name,
+                candidate=candidates.c.source,
+                run=runs.c.name,
+                verdict=evaluation_rows.LABEL,
+            )
         )
         .select_from(
             jobs.join(problems, jobs.c.problem_id == problems.c.problem_id)
@@ -127,9 +125,7 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
 
 def _turns_of(connection: sa.Connection, job_id: UUID) -> tuple[TurnLink, ...]:
     query = (
-        sa.select(
-            turns.c.trajectory_id, turns.c.turn_index, runs.c.run_id, runs.c.name.label("run")
-        )
+        sa.select(*row_columns.of(TurnLink, turns, runs, run=runs.c.name))
         .select_from(
             turns.join(
                 trajectories, turns.c.trajectory_id == trajectories.c.trajectory_id

@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from app.domain.job import JobState
-from app.store import evaluation_rows
+from app.store import evaluation_rows, row_columns
 from app.store.browse import paging
 from app.store.tables import evaluations, jobs, problems, runs, trajectories, turns, verdicts
 
@@ -146,16 +146,17 @@ def _of_run(run_id: UUID) -> sa.CompoundSelect[tuple[UUID | None]]:
 
 
 def _rows(ids: list[UUID]) -> sa.Select[Any]:
-    own = [_j[name] for name in JobRow.__dataclass_fields__ if name in _j]
     return (
         sa.select(
-            *own,
-            _j.lease_owner.label("worker"),
-            problems.c.name.label("problem"),
-            runs.c.name.label("run"),
-            evaluations.c.evaluation_id,
-            evaluations.c.status,
-            evaluation_rows.LABEL.label("verdict"),
+            *row_columns.of(
+                JobRow,
+                jobs,
+                evaluations,
+                worker=_j.lease_owner,
+                problem=problems.c.name,
+                run=runs.c.name,
+                verdict=evaluation_rows.LABEL,
+            )
         )
         .select_from(
             jobs.join(problems, problems.c.problem_id == _j.problem_id)

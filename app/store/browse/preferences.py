@@ -8,6 +8,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from app.store import row_columns
 from app.store.tables import preferences, users
 
 
@@ -33,12 +34,7 @@ def _between(one: UUID, other: UUID) -> sa.ColumnElement[bool]:
 def between(connection: sa.Connection, one: UUID, other: UUID) -> list[Preference]:
     """Every choice between these two, oldest first."""
     query = (
-        sa.select(
-            preferences.c.chosen_evaluation_id,
-            sa.func.coalesce(users.c.name, "local").label("reviewer"),
-            preferences.c.reason,
-            preferences.c.created_at,
-        )
+        sa.select(*row_columns.of(Preference, preferences, reviewer=row_columns.USER))
         .select_from(preferences.outerjoin(users, users.c.user_id == preferences.c.user_id))
         .where(_between(one, other))
         .order_by(preferences.c.preference_id)

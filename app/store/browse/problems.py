@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from app.domain.evaluation import FLOOR_HEADROOM
 from app.domain.evaluation_row import EvaluationRow
-from app.store import credited, evaluation_rows
+from app.store import credited, evaluation_rows, row_columns
 from app.store.browse import paging
 from app.store.browse.runs import COUNTS, Counts, count_sorts, summed, summed_by
 from app.store.export_sources import SAME_FAMILY_RULE
@@ -196,9 +196,8 @@ def choices(connection: sa.Connection) -> tuple[list[str], list[int]]:
 
 def read(connection: sa.Connection, problem_id: UUID) -> Problem | None:
     """The problem of that id, if there is one."""
-    own = [column for column in problems.c if column.name in Problem.__dataclass_fields__]
     query = (
-        sa.select(*own, problem_features.c.family)
+        sa.select(*row_columns.of(Problem, problems, problem_features))
         .select_from(problems.outerjoin(problem_features, SAME_FAMILY_RULE))
         .where(problems.c.problem_id == problem_id)
     )

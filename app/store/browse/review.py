@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from app.domain.review import DECISIVE, SUSPICIONS, Agreement, Opinion, agreement
 from app.domain.verdict import Label
-from app.store import evaluation_rows, review_queues
+from app.store import evaluation_rows, review_queues, row_columns
 from app.store.browse import paging
 from app.store.review_queues import Conditions
 from app.store.tables import (
@@ -97,20 +97,16 @@ class Quality:
 
 _free = sa.or_(_i.locked_until.is_(None), _i.locked_until < sa.func.now())
 _ITEMS = sa.select(
-    _i.evaluation_id,
-    problems.c.name.label("problem"),
-    evaluation_rows.LABEL.label("label"),
-    evaluations.c.speedup,
-    _i.fast,
-    _i.suspicious,
-    _i.exported,
-    _i.score,
-    _i.queued_by.is_not(None).label("by_hand"),
-    _i.opinions,
-    _i.opinions_wanted,
-    sa.case((~_free, _i.locked_by)).label("locked_by"),
-    sa.case((~_free, _i.locked_until)).label("locked_until"),
-    evaluations.c.created_at,
+    *row_columns.of(
+        Item,
+        evaluations,
+        review_items,
+        problem=problems.c.name,
+        label=evaluation_rows.LABEL,
+        by_hand=_i.queued_by.is_not(None),
+        locked_by=sa.case((~_free, _i.locked_by)),
+        locked_until=sa.case((~_free, _i.locked_until)),
+    )
 ).select_from(
     review_items.join(evaluations, evaluations.c.evaluation_id == _i.evaluation_id)
     .join(jobs, jobs.c.job_id == evaluations.c.job_id)
@@ -180,16 +176,13 @@ def recent(connection: sa.Connection, *, limit: int = 20) -> list[Recent]:
     later = reviews.alias("later")
     query = (
         sa.select(
-            reviews.c.review_id,
-            reviews.c.evaluation_id,
-            problems.c.name.label("problem"),
-            sa.func.coalesce(users.c.name, "local").label("reviewer"),
-            reviews.c.user_id,
-            reviews.c.label,
-            reviews.c.hack_type,
-            reviews.c.reason,
-            reviews.c.created_at,
-            sa.exists().where(later.c.withdraws == reviews.c.review_id).label("withdrawn"),
+            *row_columns.of(
+                Recent,
+                reviews,
+                problem=problems.c.name,
+                reviewer=row_columns.USER,
+                withdrawn=sa.exists().where(later.c.withdraws == reviews.c.review_id),
+            )
         )
         .select_from(
             reviews.join(evaluations, evaluations.c.evaluation_id == reviews.c.evaluation_id)

@@ -14,7 +14,7 @@ from app.domain import reward
 from app.domain.evaluation import Evaluation
 from app.domain.trajectory import Message
 from app.domain.verdict import is_credited
-from app.store import attempt_lines, evaluation_json, evaluation_rows
+from app.store import attempt_lines, evaluation_json, evaluation_rows, row_columns
 from app.store.browse.evaluation import NOTHING, Believed, believed
 from app.store.browse.trajectories import NAMED, SOURCE, Named
 from app.store.tables import (
@@ -247,24 +247,14 @@ def _neighbours(
 
 
 _LINES = sa.select(
-    turns.c.turn_index,
-    sa.func.octet_length(turns.c.response).label("response_bytes"),
-    turns.c.job_id,
-    jobs.c.state,
-    evaluations.c.evaluation_id,
-    evaluations.c.status,
-    evaluations.c.speedup,
-    evaluations.c.speedup_ci_low,
-    evaluations.c.speedup_ci_high,
-    evaluations.c.candidate_us,
-    evaluations.c.device_name,
-    evaluations.c.baseline,
-    evaluations.c.protocol,
-    *(
-        evaluations.c[name]
-        for name in ("valid", "compiled", "correct", "coverage_time", "coverage_count")
-    ),
-    evaluation_rows.LABEL.label("verdict"),
+    *row_columns.of(
+        TurnLine,
+        turns,
+        jobs,
+        evaluations,
+        response_bytes=sa.func.octet_length(turns.c.response),
+        verdict=evaluation_rows.LABEL,
+    )
 ).select_from(
     turns.outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
     .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)

@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.store import moments, tables
+from app.store import moments, row_columns, tables
 
 ALIVE_S = 30.0
 """A worker without a sign of life for this long is not counted, in seconds."""
@@ -54,9 +54,8 @@ def leave(connection: sa.Connection, worker: str) -> None:
 
 def online(connection: sa.Connection, endpoint: str | None = None) -> list[EndpointWorker]:
     """Workers that are alive, of one endpoint or of all."""
-    columns = (_w.worker, _w.endpoint, _w.in_flight, _w.has_key, _w.heartbeat_at)
     query = (
-        sa.select(*columns)
+        sa.select(*row_columns.of(EndpointWorker, tables.endpoint_workers))
         .where(_w.heartbeat_at > moments.ago(ALIVE_S))
         .order_by(_w.endpoint, _w.worker)
     )
