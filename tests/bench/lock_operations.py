@@ -33,7 +33,7 @@ from workers.referee.processes.process_session import Session
 from workers.referee.session import call_runner, draws, idle_probe
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.idle_probe import IdleProbe
-from workers.referee.session.verification import Record
+from workers.referee.session.verification import Verification
 from workers.sandbox.confined_process import ConfinedProcess
 
 WATCHED: tuple[tuple[Any, str], ...] = (
@@ -53,8 +53,8 @@ WATCHED: tuple[tuple[Any, str], ...] = (
     (CallRunner, "fill"),
     (CallRunner, "delivery"),
     (CallRunner, "warm"),
-    (Record, "verify"),
-    (Record, "are_right"),
+    (Verification, "verify"),
+    (Verification, "are_right"),
     (Health, "canary_us"),
     (Health, "clocks"),
     (Health, "require_sound"),

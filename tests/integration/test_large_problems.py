@@ -19,7 +19,7 @@ from workers.referee.processes.process_session import Session
 from workers.referee.resources import Resources
 from workers.referee.session import variant_calls
 from workers.referee.session.call_runner import CallRunner
-from workers.referee.session.verification import Record
+from workers.referee.session.verification import Verification
 
 REFERENCE = b"""
 import torch
@@ -125,9 +125,9 @@ def test_unusual_inputs_need_no_expected_outputs_where_answers_are_near_the_refe
     host: Resources, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
-    take = Record.take_near
+    take = Verification.take_near
     monkeypatch.setattr(
-        Record, "take_near", lambda self, given: taken.append(take(self, given)) or taken[-1]
+        Verification, "take_near", lambda self, given: taken.append(take(self, given)) or taken[-1]
     )
     found = _evaluated(host, layout, FLOATS.replace(b"class Model(", b"class ModelNew("), FLOATS)
     assert found.status is Status.PASSED, found.error

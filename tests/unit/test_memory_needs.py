@@ -22,7 +22,7 @@ from workers.referee.host.device import open_device
 from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.session import memory_needs, setup
 from workers.referee.session.fault_attribution import Fault, invalid
-from workers.referee.session.verification import CHECK_BYTES
+from workers.referee.session.record import CHECK_BYTES
 from workers.shims.problem import model_checks
 from workers.shims.problem.answers import true_answer
 

@@ -34,9 +34,9 @@ from workers.referee.session.fault_attribution import (
     no_room,
     too_large,
 )
+from workers.referee.session.record import CHECK_BYTES
 from workers.referee.session.reference_side import ReferenceFailedError
 from workers.referee.session.stage_timer import Stages
-from workers.referee.session.verification import CHECK_BYTES
 from workers.referee.timing import device_time
 
 _log = logging.getLogger(__name__)

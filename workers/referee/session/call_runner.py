@@ -152,7 +152,7 @@ class CallRunner(Draws):
         return self.record.failed
 
     def verify(self, *deliveries: Delivery, keep: bool = True, known: Truth | None = None) -> bool:
-        """See Record.verify."""
+        """See Verification.verify."""
         self.yield_to_timers()
         if not self.deadline.has_work_time:
             raise ReferenceFailedError(
@@ -160,16 +160,16 @@ class CallRunner(Draws):
                 f" {self.deadline.work_limit_s:g} s"
             )
         with self.device_lock.uncharged.working():
-            right = self.record.verify(*deliveries, keep=keep, known=known)
+            right = self.verification.verify(*deliveries, keep=keep, known=known)
             for delivery in deliveries if keep else ():
                 require_changed(self, delivery)
             return right
 
     def are_right(self, delivery: Delivery) -> list[bool]:
-        """See Record.are_right."""
+        """See Verification.are_right."""
         self.yield_to_timers()
         with self.device_lock.uncharged.working():
-            return self.record.are_right(delivery)
+            return self.verification.are_right(delivery)
 
     def give_inputs(self, batch: Batch, first: int, count: int) -> None:
         """Give the candidate inputs for a call that is not verified."""

@@ -30,11 +30,10 @@ from workers.referee.session.batches import (
 )
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S
 from workers.referee.session.questions import Questions
+from workers.referee.session.record import Record
 from workers.referee.session.reference_side import reference_side
-from workers.referee.session.second_look import SecondLooks
 from workers.referee.session.streamed_truth import StreamedTruth
-from workers.referee.session.verification import Record
-from workers.referee.session.weak_method import weak_method
+from workers.referee.session.verification import Verification
 
 SLOW_TRUTH_S = 0.1
 """Seconds for the expected outputs of one call from which on they dominate an
@@ -78,13 +77,7 @@ class Draws:
         """
         self.streams = slots.streamed
         """True if memory holds a single call."""
-        self.record = Record(
-            spec, reference.arena, weak_method(self.truth), weak_method(self.own_outputs), rule
-        )
-        self.questions = Questions(
-            reference, self.arena, device_lock.uncharged, weak_method(self.given)
-        )
-        self.record.second_looks = SecondLooks(self.questions.second_look)
+        self.record = Record(spec, reference.arena, rule)
         self.truth_s = math.inf
         """Least time so far for the expected outputs of one call, in seconds, if they are
         made when outputs are verified.
@@ -106,6 +99,16 @@ class Draws:
     def are_costly(self) -> bool:
         """True if the expected outputs of one call take long, so that fewer calls are made."""
         return SLOW_TRUTH_S < self.truth_s < math.inf
+
+    @property
+    def questions(self) -> Questions:
+        """Questions about the candidate's answers."""
+        return Questions(self.reference, self.arena, self.device_lock.uncharged, self.given)
+
+    @property
+    def verification(self) -> Verification:
+        """Comparison of the candidate's answers with the reference's."""
+        return Verification(self.record, self, self.arena)
 
     @property
     def gave_back(self) -> bool:

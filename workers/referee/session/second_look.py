@@ -42,13 +42,13 @@ ties.  None if the process cannot decide.
 class SecondLooks:
     """Second looks of one evaluation."""
 
-    def __init__(self, ask: Ask) -> None:
-        """`ask`: sends the question to the reference's process."""
-        self._ask = ask
+    def __init__(self) -> None:
+        """No time is spent yet."""
         self._spent_s = 0.0
 
     def reviewed(
         self,
+        ask: Ask,
         part: Delivery,
         call: int,
         outputs: list[correctness.ComparedOutput],
@@ -57,10 +57,10 @@ class SecondLooks:
     ) -> list[correctness.ComparedOutput]:
         """The outputs of some calls, with the wrong call `call` compared once more.
 
-        `part`: that call as a delivery of its own; `expected`: (1, elements) for each of its
-        outputs; `shown`: views of the outputs in a slot's memory.
+        `ask`: sends the question; `part`: that call as a delivery of its own; `expected`: (1,
+        elements) for each of its outputs; `shown`: views of the outputs in a slot's memory.
         """
-        answer = self._ask(part, self._spent_s > SECONDS)
+        answer = ask(part, self._spent_s > SECONDS)
         if answer is None:
             return outputs
         self._spent_s += answer.busy_s

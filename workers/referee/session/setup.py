@@ -24,7 +24,7 @@ from workers.referee.session import memory_needs
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import REFERENCE_TIMEOUT_S, Deadline
 from workers.referee.session.fault_attribution import AttributeToProblem
-from workers.referee.session.verification import CHECK_BYTES
+from workers.referee.session.record import CHECK_BYTES
 from workers.referee.timing import sizing
 
 EXPECTED_SHARE = 0.45

@@ -225,7 +225,7 @@ def _are_near(
         ):
             return False
     runner.yield_to_timers()
-    return runner.record.take_near(runner.run_candidate(batch, 0, batch.slots))
+    return runner.verification.take_near(runner.run_candidate(batch, 0, batch.slots))
 
 
 def _objections(
