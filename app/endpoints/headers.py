@@ -40,10 +40,8 @@ def read(headers: Mapping[str, str], now: datetime | None = None) -> Advice:
     requests = _bucket(told, ("requests",), now)
     tokens = _bucket(told, ("tokens", "output-tokens", "input-tokens"), now)
     rate = RateHeaders(
-        limit_requests=requests[0],
         remaining_requests=requests[1],
         reset_requests_s=requests[2],
-        limit_tokens=tokens[0],
         remaining_tokens=tokens[1],
         reset_tokens_s=tokens[2],
     )

@@ -15,7 +15,6 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.collection.call import EndpointConfig
 from app.domain.request import MissingError, RequestError
-from app.domain.user import User
 from app.store import audit
 from app.store.tables import endpoints
 
@@ -31,13 +30,7 @@ class Endpoint:
     probed_at: datetime | None
 
 
-def add(
-    connection: sa.Connection,
-    config: EndpointConfig,
-    user: User | None = None,
-    *,
-    replace: bool = False,
-) -> None:
+def add(connection: sa.Connection, config: EndpointConfig, *, replace: bool = False) -> None:
     """Store an endpoint.  Raises RequestError where the name is taken and `replace` is not set.
 
     A changed endpoint has to be probed again: its capabilities are those of `config`."""
@@ -53,7 +46,7 @@ def add(
             " changes it)"
         )
     audit.record(
-        connection, user, "endpoint.add", f"endpoint {config.name}", {"base_url": config.base_url}
+        connection, None, "endpoint.add", f"endpoint {config.name}", {"base_url": config.base_url}
     )
 
 
@@ -100,11 +93,11 @@ def probed(
     connection.execute(sa.update(endpoints).where(_e.name == asked.name).values(values))
 
 
-def remove(connection: sa.Connection, name: str, user: User | None = None) -> None:
+def remove(connection: sa.Connection, name: str) -> None:
     """Delete an endpoint; its calls stay.  Raises MissingError."""
     find(connection, name)
     connection.execute(sa.delete(endpoints).where(_e.name == name))
-    audit.record(connection, user, "endpoint.remove", f"endpoint {name}")
+    audit.record(connection, None, "endpoint.remove", f"endpoint {name}")
 
 
 def parsed(config: Mapping[str, Any]) -> EndpointConfig:

@@ -13,7 +13,6 @@ from sqlalchemy.dialects.postgresql import insert
 from app.domain.collection import templates
 from app.domain.collection.templates import Template
 from app.domain.request import RequestError
-from app.domain.user import User
 from app.store import audit
 from app.store.tables import prompt_templates
 
@@ -30,7 +29,7 @@ class StoredTemplate:
     created_at: datetime | None
 
 
-def add(connection: sa.Connection, template: Template, user: User | None = None) -> bool:
+def add(connection: sa.Connection, template: Template) -> bool:
     """Store a version; False where it was there already.
 
     Raises RequestError for a bad template, and for the name of one that comes with Assay."""
@@ -42,7 +41,7 @@ def add(connection: sa.Connection, template: Template, user: User | None = None)
     new = _insert(connection, template)
     if new:
         audit.record(
-            connection, user, "prompt.add", f"prompt {template.name}", {"kind": template.kind}
+            connection, None, "prompt.add", f"prompt {template.name}", {"kind": template.kind}
         )
     return new
 

@@ -43,8 +43,6 @@ class KernelChange:
     custom: bool
     before_us: float | None
     after_us: float | None
-    before_launches: float | None
-    after_launches: float | None
 
     @property
     def ratio(self) -> float | None:
@@ -90,7 +88,6 @@ def kernels(before: Profile | None, after: Profile | None) -> list[KernelChange]
 @dataclass(frozen=True, kw_only=True)
 class _PerCall:
     us: float
-    launches: float
     custom: bool
 
 
@@ -103,7 +100,6 @@ def _per_call(profile: Profile | None) -> dict[str, _PerCall]:
     return {
         name: _PerCall(
             us=sum(row.total_us for row in rows) / calls,
-            launches=sum(row.launches for row in rows) / calls,
             custom=any(row.custom for row in rows),
         )
         for name, rows in found.items()
@@ -114,11 +110,9 @@ def _joined(name: str, old: _PerCall | None, new: _PerCall | None) -> KernelChan
     return KernelChange(
         name=name,
         kind="new" if old is None else "gone" if new is None else "same",
-        custom=(new or old or _PerCall(us=0, launches=0, custom=False)).custom,
+        custom=(new or old or _PerCall(us=0, custom=False)).custom,
         before_us=old.us if old else None,
         after_us=new.us if new else None,
-        before_launches=old.launches if old else None,
-        after_launches=new.launches if new else None,
     )
 
 

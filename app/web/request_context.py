@@ -161,11 +161,21 @@ def missing(noun: str, identifier: UUID) -> NoReturn:
     raise NotFound(f"There is no {noun} {identifier}.")
 
 
+def one(
+    connection: Connection,
+    noun: str,
+    identifier: UUID,
+    read: Callable[[Connection, UUID], _T | None],
+) -> _T:
+    """The object of that id; answers 404 where there is none."""
+    stored = read(connection, identifier)
+    return missing(noun, identifier) if stored is None else stored
+
+
 def found(noun: str, identifier: UUID, read: Callable[[Connection, UUID], _T | None]) -> _T:
     """The object of that id, read in one snapshot; answers 404 where there is none."""
     with database().snapshot() as connection:
-        stored = read(connection, identifier)
-    return missing(noun, identifier) if stored is None else stored
+        return one(connection, noun, identifier, read)
 
 
 def attachment(body: bytes, name: str) -> flask.Response:

@@ -112,13 +112,11 @@ def exactly(connection: Connection, view: View) -> list[tuple[str, str, str, str
     asked = _filter(view)
     found = []
     if asked.run_id is not None:
-        run = runs.read(connection, asked.run_id) or request_context.missing("run", asked.run_id)
+        run = request_context.one(connection, "run", asked.run_id, runs.read)
         here = flask.url_for("runs.page", run_id=run.run_id)
         found.append(("run", run.name, here, view.url(run_id=None)))
     if asked.problem_id is not None:
-        problem = problems.read(connection, asked.problem_id) or request_context.missing(
-            "problem", asked.problem_id
-        )
+        problem = request_context.one(connection, "problem", asked.problem_id, problems.read)
         here = flask.url_for("problems.page", problem_id=problem.problem_id)
         found.append(("problem", problem.name, here, view.url(problem_id=None)))
     return found

@@ -68,9 +68,9 @@ def test_a_specification_survives_json_and_toml() -> None:
     assert specs.parse(spec.as_json()) == replace(spec, strategy=spec.as_json()["strategy"])
     assert specs.parse(spec.as_json()).sha256 == spec.sha256
     text = 'name = "a"\nendpoint = "e"\n[problems]\nlevel = 1\n[strategy]\nname = "sequential"\n'
-    assert specs.loads(text, toml=True).stops == Stops()
+    assert specs.parse(specs.mapping_of(text, toml=True)).stops == Stops()
     with pytest.raises(RequestError, match="expected TOML"):
-        specs.loads("{", toml=True)
+        specs.mapping_of("{", toml=True)
 
 
 def test_every_amount_can_be_capped() -> None:
@@ -88,7 +88,7 @@ def test_every_amount_can_be_capped() -> None:
 )
 def test_a_text_that_cannot_be_read_is_named(text: str, toml: bool) -> None:
     with pytest.raises(RequestError, match=f"expected {'TOML' if toml else 'JSON'}"):
-        specs.loads(text, toml=toml)
+        specs.mapping_of(text, toml=toml)
 
 
 @pytest.mark.parametrize("text", ["1" * 5_000, "[" * 100_000])

@@ -88,7 +88,7 @@ def test_limits_of_openai_are_read():
         "x-request-id": "req_1",
     }
     found = headers.read(told, NOW)
-    assert (found.rate.limit_requests, found.rate.remaining_requests) == (500, 0)
+    assert found.rate.remaining_requests == 0
     assert found.rate.remaining_tokens == 149_984
     assert (found.retry_after_s, found.should_retry) == (2.5, False)
     assert headers.wait_s(found.rate) == 72.0

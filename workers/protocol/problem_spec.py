@@ -279,11 +279,6 @@ class ProblemSpec:
         found = [*leaves(self.inputs), *leaves(self.outputs)]
         return sum(nelements(leaf) * dtype_of(leaf).itemsize for leaf in found)
 
-    def has_dtype(self, name: str) -> bool:
-        """Test whether any input, output or parameter has this element type."""
-        found = [*leaves(self.inputs), *leaves(self.outputs), *self.parameters.values()]
-        return any(leaf.get("dtype") == name for leaf in found)
-
 
 class Slots(NamedTuple):
     """Number of calls that an arena holds at a time, by kind of memory."""

@@ -159,10 +159,8 @@ class CallError:
 class RateHeaders:
     """Rate limits as the server's headers state them."""
 
-    limit_requests: int | None = None
     remaining_requests: int | None = None
     reset_requests_s: float | None = None
-    limit_tokens: int | None = None
     remaining_tokens: int | None = None
     reset_tokens_s: float | None = None
 

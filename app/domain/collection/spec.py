@@ -241,11 +241,6 @@ def parse(value: object) -> CollectionSpec:
     return spec_builder.build(CollectionSpec, value, "")
 
 
-def loads(text: str, *, toml: bool) -> CollectionSpec:
-    """The specification in TOML or JSON.  Raises RequestError."""
-    return parse(mapping_of(text, toml=toml))
-
-
 def mapping_of(text: str, *, toml: bool) -> dict[str, Any]:
     """The tables of a specification, not checked yet.  Raises RequestError."""
     try:

@@ -122,13 +122,9 @@ def find(connection: sa.Connection, name: str) -> Collection:
     return found
 
 
-def listed(
-    connection: sa.Connection, *, before: UUID | None = None, limit: int = 50
-) -> list[Collection]:
+def listed(connection: sa.Connection, *, limit: int = 50) -> list[Collection]:
     """Collections, newest first."""
     query = sa.select(tables.collections).order_by(_c.collection_id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(_c.collection_id < before)
     return [_as_collection(row) for row in connection.execute(query)]
 
 

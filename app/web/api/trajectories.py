@@ -239,6 +239,4 @@ def _turn(body: TurnBody, index: int) -> Turn:
 
 def _stored(trajectory_id: UUID) -> Trajectory:
     with request_context.database().begin() as connection:
-        return trajectories.get(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+        return request_context.one(connection, "trajectory", trajectory_id, trajectories.get)

@@ -85,7 +85,7 @@ def change(user_id: UUID) -> Response | tuple[str, int]:
     action = flask.request.form.get("action", "")
     try:
         with request_context.database().begin() as connection:
-            account = users.get(connection, user_id) or request_context.missing("user", user_id)
+            account = request_context.one(connection, "user", user_id, users.get)
             if action == "disable":
                 users.disable(connection, user_id)
             elif action == "enable":

@@ -116,9 +116,7 @@ def _both() -> tuple[evaluation.EvaluationPage, evaluation.EvaluationPage]:
                 f"{name}: expected the id of an evaluation, as in /compare?a=…&b=…, got nothing"
             )
         with request_context.database().snapshot() as connection:
-            sides.append(
-                evaluation.read(connection, asked) or request_context.missing("evaluation", asked)
-            )
+            sides.append(request_context.one(connection, "evaluation", asked, evaluation.read))
     return sides[0], sides[1]
 
 

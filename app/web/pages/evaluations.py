@@ -59,9 +59,7 @@ def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
 def page(evaluation_id: UUID) -> str:
     """All measurements, and the verdict."""
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing(
-            "evaluation", evaluation_id
-        )
+        found = request_context.one(connection, "evaluation", evaluation_id, evaluation.read)
         others = evaluation.others(connection, found)
         notes = remarks.of(connection, AnnotationTarget.CANDIDATE, found.job.candidate_id)
         has_codes = kernel_codes.exist(connection, evaluation_id)
@@ -95,9 +93,7 @@ def kernel_code_page(evaluation_id: UUID) -> str:
     """Triton's IR and the PTX of its kernels, beside the source."""
     request_context.known_arguments("kernel", "form")
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing(
-            "evaluation", evaluation_id
-        )
+        found = request_context.one(connection, "evaluation", evaluation_id, evaluation.read)
         view = kernel_code_view.view(kernel_codes.read(connection, evaluation_id))
     if view is None:
         raise NotFound("No compiled code is stored for this evaluation.")
@@ -189,9 +185,7 @@ def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
 def timeline_page(evaluation_id: UUID) -> str:
     """The stored timeline, drawn by a script; the kernel table says the same in numbers."""
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing(
-            "evaluation", evaluation_id
-        )
+        found = request_context.one(connection, "evaluation", evaluation_id, evaluation.read)
         stored = evaluation.timeline(connection, evaluation_id)
     return flask.render_template(
         "timeline.html",
@@ -292,9 +286,7 @@ def rejudge(evaluation_id: UUID) -> Response:
     becomes the current one.
     """
     with request_context.database().begin() as connection:
-        stored = evaluations.get(connection, evaluation_id) or request_context.missing(
-            "evaluation", evaluation_id
-        )
+        stored = request_context.one(connection, "evaluation", evaluation_id, evaluations.get)
         try:
             found = rejudging.rejudge(connection, stored)
         except rejudging.JudgingError as error:

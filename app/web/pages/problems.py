@@ -190,9 +190,7 @@ def heat_map_table(kind: str) -> flask.Response:
 def page(problem_id: UUID) -> str:
     """The reference, outcomes of attempts, baselines, and the best candidates."""
     with request_context.database().snapshot() as connection:
-        found = problems.read(connection, problem_id) or request_context.missing(
-            "problem", problem_id
-        )
+        found = request_context.one(connection, "problem", problem_id, problems.read)
         notes = remarks.of(connection, AnnotationTarget.PROBLEM, problem_id)
     return flask.render_template(
         "problem.html",
@@ -217,9 +215,7 @@ def reference(problem_id: UUID) -> flask.Response:
 )
 def _body(problem_id: UUID) -> str:
     with request_context.database().snapshot() as connection:
-        problem = problems.read(connection, problem_id) or request_context.missing(
-            "problem", problem_id
-        )
+        problem = request_context.one(connection, "problem", problem_id, problems.read)
         found = problems.results(connection, problem, latest=LATEST)
         checked = checks.of_problem(connection, problem_id)
         tested = pass_matrix.matrix(outcomes.of_problem(connection, problem_id, limit=TESTED))

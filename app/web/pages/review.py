@@ -188,9 +188,7 @@ def item(evaluation_id: UUID) -> str:
     request_context.known_arguments("undo", *CONDITIONS)
     user, conditions = current_user(), _conditions()
     with request_context.database().snapshot() as connection:
-        found = evaluation.read(connection, evaluation_id) or request_context.missing(
-            "evaluation", evaluation_id
-        )
+        found = request_context.one(connection, "evaluation", evaluation_id, evaluation.read)
         waiting = review.item(connection, evaluation_id)
         left = review.total(connection, conditions)
     said_by_me = any(each.reviewer == user.name for each in found.believed.reviews)

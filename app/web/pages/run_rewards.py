@@ -29,7 +29,7 @@ def page(run_id: UUID) -> str:
     """Means of the reward by turn, trajectory and training step, and its parts."""
     name = _name()
     with request_context.database().snapshot() as connection:
-        run = runs.read(connection, run_id) or request_context.missing("run", run_id)
+        run = request_context.one(connection, "run", run_id, runs.read)
         found = reward_figures.of_run(connection, run_id, name)
         siblings = runs.siblings(connection, run)
     trend, missing = _trend(siblings, name)

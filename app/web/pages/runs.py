@@ -283,7 +283,7 @@ def _page(connection: Connection, view: View) -> paging.Page[runs.RunRow]:
 
 
 def _read(connection: Connection, run_id: UUID) -> runs.RunRow:
-    return runs.read(connection, run_id) or request_context.missing("run", run_id)
+    return request_context.one(connection, "run", run_id, runs.read)
 
 
 def _where(run: runs.RunRow) -> str:

@@ -113,7 +113,7 @@ def _asked() -> tuple[list[runs.Training], list[Curve], int]:
 
 
 def _read(connection: Connection, run_id: UUID) -> runs.RunRow:
-    run = runs.read(connection, run_id) or request_context.missing("run", run_id)
+    run = request_context.one(connection, "run", run_id, runs.read)
     if run.model is None or run.step is None:
         raise BadRequest(f"run: expected a run with a model and a training step, got {run.name!r}")
     return run

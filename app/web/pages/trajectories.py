@@ -105,9 +105,7 @@ def page(trajectory_id: UUID) -> str:
     tab = request_context.choice_argument("tab", TABS, FIRST_TAB)
     view = request_context.choice_argument("view", VIEWS, "unified")
     with request_context.database().snapshot() as connection:
-        found = trajectory.read(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+        found = request_context.one(connection, "trajectory", trajectory_id, trajectory.read)
         notes = remarks.of(connection, AnnotationTarget.TRAJECTORY, trajectory_id)
         at = _turn_argument(found)
         turn = None if at is None else trajectory.turn(connection, trajectory_id, at)
@@ -186,9 +184,7 @@ def whole_conversation(trajectory_id: UUID) -> str:
     request_context.known_arguments("view")
     view = request_context.choice_argument("view", CONVERSATION_VIEWS, "rendered")
     with request_context.database().snapshot() as connection:
-        found = trajectory.read(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+        found = request_context.one(connection, "trajectory", trajectory_id, trajectory.read)
         texts = trajectory.conversation(connection, trajectory_id)
     rail = rail_lines(found.turns)
     return flask.render_template(
@@ -281,9 +277,7 @@ def _read_turn(
     trajectory_id: UUID, turn_index: int
 ) -> tuple[trajectory.TrajectoryPage, trajectory.TurnPage]:
     with request_context.database().snapshot() as connection:
-        found = trajectory.read(connection, trajectory_id) or request_context.missing(
-            "trajectory", trajectory_id
-        )
+        found = request_context.one(connection, "trajectory", trajectory_id, trajectory.read)
         known = any(turn.turn_index == turn_index for turn in found.turns)
         turn = trajectory.turn(connection, trajectory_id, turn_index) if known else None
     if turn is None:
