@@ -83,7 +83,7 @@ PROFILES = ("launches", "full")
 REWARD_BUDGET_S = 0.08
 """Default timing budget of trainers' rewards: four times the samples are worth more to
 them than a narrow interval (H200, small Triton kernels: 229 evaluations a minute with
-± 9 %; 50 with ± 3 % and 2 s).
+± 9 %; 38 to 48 with ± 3 % and 2 s).
 """
 
 
