@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from app.domain import reward
 from app.domain.verdict import Label, is_credited
@@ -110,9 +110,20 @@ def lines(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
     return [sorted(each, key=lambda one: (one.step or 0, one.place)) for each in found.values()]
 
 
-def cells(attempts: Iterable[Attempt]) -> dict[Cell, list[Attempt]]:
-    """Attempts in groups that may be compared with each other."""
-    found: dict[Cell, list[Attempt]] = {}
-    for attempt in attempts:
-        found.setdefault(attempt.cell, []).append(attempt)
+class InCell(Protocol):
+    """An attempt, or a row made of one."""
+
+    @property
+    def cell(self) -> Cell:
+        """The attempts that it may be compared with have the same."""
+
+
+C = TypeVar("C", bound=InCell)
+
+
+def cells(members: Iterable[C]) -> dict[Cell, list[C]]:
+    """Attempts or rows in groups that may be compared with each other."""
+    found: dict[Cell, list[C]] = {}
+    for one in members:
+        found.setdefault(one.cell, []).append(one)
     return dict(sorted(found.items()))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise, zip_longest
 
 from app.domain import profiling_rejection, reward
-from app.domain.attempt import Attempt, Cell, cells, measures
+from app.domain.attempt import Attempt, C, Cell, cells, measures
 from app.domain.attempt_rewards import returns
 from app.domain.inapplicable_settings import DEFAULT_TURNS
 from app.domain.selection import BestOf, Context, Key, Kind, Spec, Turns
@@ -179,7 +179,7 @@ def of_problem(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
     return _in_turn(_of_cell(each, spec) for each in cells(attempts).values())
 
 
-def _in_turn(lists: Iterable[Sequence[Attempt]]) -> list[Attempt]:
+def _in_turn(lists: Iterable[Sequence[C]]) -> list[C]:
     """The first of each, then the second of each, …"""
     return [one for one in chain.from_iterable(zip_longest(*lists)) if one is not None]
 
@@ -199,12 +199,12 @@ def _of_cell(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
             return best_first
 
 
-def balanced(attempts: Sequence[Attempt], spec: Spec) -> list[Attempt]:
-    """Attempts of one problem, given the best of each cell first: of a cell as many as the balance
+def balanced(rows: Sequence[C], spec: Spec) -> list[C]:
+    """Rows of one problem, given the best of each cell first: of a cell as many as the balance
     allows, in all as many as the cap allows.
     """
     allowed = _in_turn(
-        each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(attempts).values()
+        each[: math.ceil(len(each) ** (1 - spec.balance))] for each in cells(rows).values()
     )
     return allowed[: spec.max_per_problem or len(allowed)]
 

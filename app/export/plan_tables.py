@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from app.domain.attempt import Attempt
+from app.domain.attempt import Attempt, Cell
 from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Member
 from app.domain.selection import Learns
@@ -98,6 +98,11 @@ class Pick(NamedTuple):
     extra: Extra = Extra()
     beside: tuple[tuple[str, Attempt], ...] = ()
     """Other attempts that the row rests on: the role (see BESIDE), and the attempt."""
+
+    @property
+    def cell(self) -> Cell:
+        """That of its answer."""
+        return self.attempt.cell
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,9 @@ from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Search, Similarity
 from app.domain.selection import Kind, Learns, PairOf, Source, Spec, Turns
 from app.domain.split import TRAIN, split_of
-from app.export import unchosen_rows
+from app.export import row_limits, unchosen_rows
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
 from app.export.funnel_stages import (
-    BALANCE,
     BENCHMARKS,
     CHOICE,
     CONTEXT,
@@ -287,8 +286,8 @@ class Selector:
         units = dialogues
         if self.spec.turns is Turns.RETURN_TO_GO:
             units = lines(attempts)
-        found = (sampling.of_trajectory(each, eligible, self.spec, self.kind) for each in units)
-        turns = sorted(chain.from_iterable(found), key=attrgetter("place"))
+        of_each = (sampling.of_trajectory(each, eligible, self.spec, self.kind) for each in units)
+        turns = sorted(chain.from_iterable(of_each), key=attrgetter("place"))
         decisions.drop(without(kept, turns), TURNS, None)
         taken = self._distinct(turns, prints, decisions)
         earlier: dict[int, list[Attempt]] = {}
@@ -301,18 +300,16 @@ class Selector:
             taken = [last for _, last in ends]
         best = sampling.of_problem(taken, self.spec)
         decisions.drop(with_earlier(without(taken, best), earlier), CHOICE, None)
-        rows = sampling.balanced(best, self.spec)
-        if self.spec.max_per_family is not None:
-            rows = rows[: max(0, self.spec.max_per_family - self._of_family)]
-        self._of_family += len(rows)
-        decisions.drop(with_earlier(without(best, rows), earlier), BALANCE, None)
+        found = self._rows(attempts, best, earlier, fit, decisions)
+        picks = row_limits.within(found, self.spec, self.kind, self._of_family)
+        self._of_family += len(picks)
+        row_limits.note(found, picks, self.kind, earlier, decisions)
         if self.kind is Kind.TRAJECTORY:
             decisions.drop(
-                (one for row in rows for one in earlier[row.place]),
+                (one for row in picks for one in earlier[row.attempt.place]),
                 CHOICE,
                 "an earlier turn of a row",
             )
-        picks = self._rows(attempts, rows, earlier, fit, decisions)
         return with_history(picks, dialogues, self._learns) if self.kind.shows_history else picks
 
     def _rows(
@@ -335,7 +332,6 @@ class Selector:
                 decisions.drop(
                     without(rows, good), CHOICE, "the same answer failed in another evaluation"
                 )
-                decisions.take(bad, "labelled bad")
                 labelled = [(one, True) for one in good] + [(one, False) for one in bad]
                 return [Pick(one, extra=Extra(label=label)) for one, label in labelled]
             case Kind.MASKED:
@@ -361,8 +357,6 @@ class Selector:
             CHOICE,
             "no worse answer to the same prompt",
         )
-        decisions.take([pair.rejected for pair in found], "rejected of a pair")
-        decisions.take([pair.chosen for pair in found], None)
         return [Pick(pair.chosen, pair.rejected, Extra(why=pair.why)) for pair in found]
 
     def _by_people(self, chosen: list[Attempt], usable: list[Attempt]) -> list[answer_pairs.Pair]:
