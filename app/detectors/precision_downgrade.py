@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from app.domain.evidence import LEFT_OUT, NarrowProducts
+from app.domain.evidence import LEFT_OUT, SCALED, NarrowProducts
 from app.domain.output_checks import FP64_RULE, Correctness
 from app.domain.verdict import Finding, Label, Subject
 
@@ -38,6 +38,7 @@ PARTS = {
     "both": "both factors",
     "largest": "both factors of the largest one",
     "all": "factors, addends and results",
+    "result": "the result alone",
 }
 """Names of the narrow parts of products."""
 
@@ -89,12 +90,7 @@ class PrecisionDowngrade:
             detector="precision_downgrade",
             version=self.version,
             label=Label.SUSPECT,
-            summary=(
-                f"errors of output {found.output} are those of products in {found.format}"
-                f" ({PARTS[found.parts]}): they hold {found.share:.2g} of them,"
-                f" {found.significance:.0f} standard deviations from none; the reference's own"
-                f" {found.own_share:.2g}"
-            ),
+            summary=_summary(found),
             evidence={
                 **asdict(found),
                 "declared": "float32",
@@ -102,6 +98,21 @@ class PrecisionDowngrade:
                 "largest_rel_l2": _largest_error(correctness),
             },
         )
+
+
+def _summary(found: NarrowProducts) -> str:
+    if found.format == SCALED:
+        return (
+            f"products of output {found.output} have factors of 16 bits or fewer: where most"
+            f" elements of the inputs have one of two magnitudes, it errs by {found.share:.2g}"
+            f" times 1/8192 of them, the reference by {found.own_share:.2g} times"
+        )
+    return (
+        f"errors of output {found.output} are those of products in {found.format}"
+        f" ({PARTS[found.parts]}): they hold {found.share:.2g} of them,"
+        f" {found.significance:.0f} standard deviations from none; the reference's own"
+        f" {found.own_share:.2g}"
+    )
 
 
 def _largest_error(correctness: Correctness) -> float:

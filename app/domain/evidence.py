@@ -37,6 +37,9 @@ class Ablation:
 LEFT_OUT = "left out"
 """`NarrowProducts.format` of products that are left out."""
 
+SCALED = "16 bits or fewer, scaled"
+"""`NarrowProducts.format` of factors that are scaled, by any number, before they are rounded."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowProducts:
@@ -48,21 +51,25 @@ class NarrowProducts:
     found: bool
     """True if its errors hold the predicted ones, and the reference's own do not."""
     format: str
-    """Type of the factors: `float16 or tf32`, `bfloat16` or `tf32, cut off`; or LEFT_OUT."""
+    """Type of the factors: `float16 or tf32`, `bfloat16` or `tf32, cut off`; or SCALED or
+    LEFT_OUT.
+    """
     parts: str
     """Parts of a product in that type: `first`, `second` or `both` factors, or `all`, with the
-    addend and the result; `largest`: both factors of the largest one; `result` of one that is
-    left out.
+    addend and the result; `largest`: both factors of the largest one; `result` alone.
     """
     output: int
     share: float
     """Part of the predicted errors in its own (the slope of a regression): 1 if all factors are
-    narrow, 0 if none is.
+    narrow, 0 if none is.  Of SCALED: in multiples of 1/8192 of the products, where most elements of
+    the inputs have one of two magnitudes (a root mean square over calls).
     """
     significance: float
-    """Correlation of both, in standard deviations from none."""
+    """Correlation of both, in standard deviations from none; of SCALED: the share."""
     control_significance: float | None
-    """The same for errors of random signs, as a root mean square; None if it was not needed."""
+    """The same for errors of random signs, as a root mean square; None if it was not needed.  Of
+    SCALED: the share on the problem's own inputs.
+    """
     own_share: float
     """`share` of the reference in its own precision."""
     calls: int

@@ -123,6 +123,11 @@ class Variant(IntEnum):
     """Each number off by up to a quarter, if the inputs have a trait that the reference restores:
     it normalises rows of unit length, or symmetrises a symmetric matrix.
     """
+    LEVELLED = 27
+    """Most elements have one of two magnitudes, with their own signs: the roundings of a factor to
+    a narrower type are alike then, however it was scaled, and do not average out.  Only shown to
+    candidates whose products are looked at (workers/referee/probes/scaled_factors.py).
+    """
 
 
 REACHED = (
@@ -147,7 +152,7 @@ REACHED = (
 CHECKED = tuple(
     each
     for each in Variant
-    if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, *REACHED)
+    if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, Variant.LEVELLED, *REACHED)
 )
 """Variants on which an answer must be right."""
 

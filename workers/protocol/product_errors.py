@@ -31,6 +31,8 @@ CUT = Format("tf32, cut off", 10, cuts=True)
 """Tensor cores read TF32 out of the bits of fp32; a conversion rounds."""
 LEFT_OUT = Format(evidence.LEFT_OUT, 0, cuts=False)
 """Zeros in place of a product."""
+SCALED = Format(evidence.SCALED, 13, cuts=False)
+"""A product that is larger by a part of itself, 2 to the power of minus `bits`."""
 
 
 class Prediction(NamedTuple):
@@ -39,7 +41,7 @@ class Prediction(NamedTuple):
     format: Format
     parts: str
     """`first`, `second` or `both` factors, or `all`: the addend and the result, too; the
-    `result` alone of a product that is left out; `largest`: both factors of one product only.
+    `result` alone; `largest`: both factors of one product only.
     """
 
 
@@ -56,12 +58,23 @@ PREDICTIONS = (
     Prediction(BRAIN, "largest"),
     Prediction(CUT, "both"),
     Prediction(LEFT_OUT, "result"),
+    Prediction(HALF, "result"),
+    Prediction(BRAIN, "result"),
+    Prediction(SCALED, "result"),
 )
 """In the order in which sums are sent; those of predictions that are not wanted are zero."""
 
-ALL = (1 << len(PREDICTIONS)) - 1
-FEW = sum(1 << bit for bit, each in enumerate(PREDICTIONS) if each.parts in ("both", "result"))
-"""Bit masks of all predictions, and of those that are made where each takes long."""
+OF_RESULTS = (Prediction(HALF, "result"), Prediction(BRAIN, "result"))
+OF_SCALED = 1 << PREDICTIONS.index(Prediction(SCALED, "result"))
+ALL = (1 << len(PREDICTIONS)) - 1 - OF_SCALED
+FEW = OF_SCALED | sum(
+    1 << bit
+    for bit, each in enumerate(PREDICTIONS)
+    if each.parts == "both" or each.format == LEFT_OUT
+)
+"""Bit masks of the prediction for scaled factors, of all others, and of those that are made where
+each takes long.
+"""
 
 MOST_OUTPUTS = 5
 """Most outputs that are looked at: their sums are sent as text."""

@@ -11,12 +11,13 @@ So is the share of errors that leaving out a product with a faint part in the an
 A share counts where it is hardly chance: by the number of elements, and by controls, in which the
 low bits have random signs.  It does not count where the reference in its own precision has it, too.
 
-This does not guard against factors that are scaled before they are narrowed, by no power of two;
-nor against a candidate that computes in fp32 after some calls or seconds.
+Factors that are scaled before they are narrowed err otherwise: scaled_factors.py looks for them.
+This does not guard against a candidate that computes in fp32 after some calls or seconds.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from app.domain.evidence import NarrowProducts
 from workers.protocol import product_errors
 from workers.protocol.problem_spec import OWN_TRUTH, ProblemSpec
 from workers.protocol.product_errors import PREDICTIONS, Sums
+from workers.referee.probes import scaled_factors
 from workers.referee.session.batches import Delivery
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.questions import PredictedErrors
@@ -107,9 +109,12 @@ class _Tally:
 
     @property
     def open(self) -> int:
-        """Bit mask of the predictions of which further calls could show a share."""
+        """Bit mask of the predictions of which further calls could show a share; of results that
+        are narrow alone, which gains little, if others have one: their errors are the faintest.
+        """
         found = {at for (_, at), sums in self.sums.items() if _may_be_found(sums)}
-        return sum(1 << at for at in found)
+        alone = {at for at in found if PREDICTIONS[at] in product_errors.OF_RESULTS}
+        return 0 if found == alone else sum(1 << at for at in found)
 
 
 def applies(spec: ProblemSpec) -> bool:
@@ -149,7 +154,18 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
             wanted = 0 if tally.strongest is not None else tally.open
             if not wanted:
                 break
-    return _concluded(context, tally, seen)
+    concluded = _concluded(context, tally, seen)
+    if concluded is None or concluded.found:
+        return concluded
+
+    def usual(count: int) -> list[Delivery]:
+        found = seen[:count]
+        while len(found) < count and (more := _calls(context, count - len(found))):
+            found += more
+        return found
+
+    scaled = scaled_factors.check(context.runner, functools.partial(_predicted, context), usual)
+    return scaled if scaled is not None and scaled.found else concluded
 
 
 def _predicted(

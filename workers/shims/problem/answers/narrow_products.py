@@ -11,6 +11,7 @@ Controls tell chance from them: errors of the same size and in the same places, 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -28,6 +29,7 @@ from workers.protocol.product_errors import (
     LEFT_OUT,
     MOST_OUTPUTS,
     PREDICTIONS,
+    SCALED,
     Format,
     Prediction,
     Sums,
@@ -46,7 +48,7 @@ that.
 """
 
 LARGE = 0.05
-"""Least share of a product in the FLOPs of all: there is little to gain by the others."""
+"""Least FLOPs of a product, relative to the largest one: there is little to gain by the others."""
 
 SLOW_S = 0.1
 """Processor seconds of one answer from which on few predictions are made."""
@@ -92,6 +94,8 @@ class Product(NamedTuple):
     flops: int
     is_wide: bool
     """True if it is in fp32, and the problem does not allow TF32 in it."""
+    takes_input: bool
+    """True if a factor is an input of the call, or a view of one."""
 
 
 class Hidden(NamedTuple):
@@ -100,26 +104,38 @@ class Hidden(NamedTuple):
     narrow: frozenset[int]
     largest: frozenset[int]
     """The largest one of several."""
+    of_inputs: frozenset[int]
+    """Products of inputs; if there are none, the first."""
     left_out: frozenset[int]
 
     def of(self, prediction: Prediction) -> frozenset[int]:
         """Numbers of the products that a prediction concerns."""
         if prediction.format == LEFT_OUT:
             return self.left_out
+        if prediction.format == SCALED:
+            return self.of_inputs
         return self.largest if prediction.parts == "largest" else self.narrow
 
 
-NONE = Hidden(frozenset(), frozenset(), frozenset())
+NONE = Hidden(frozenset(), frozenset(), frozenset(), frozenset())
 
 
 class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
     """Dispatch mode that computes in fp64, with some products narrow."""
 
     def __init__(
-        self, session: Session, narrow: Narrow, parts: Collection[int], chosen: Collection[int]
+        self,
+        session: Session,
+        inputs: Any,
+        narrow: Narrow,
+        parts: Collection[int],
+        chosen: Collection[int],
     ) -> None:
-        """`parts`: those that are narrow; `chosen`: numbers of the products."""
+        """`inputs`: those of the call; `parts`: those that are narrow; `chosen`: numbers of the
+        products.
+        """
         super().__init__()
+        self._given = {_place(x) for x in layout.values(inputs) if isinstance(x, torch.Tensor)}
         self._narrow, self._parts, self._chosen = narrow, parts, chosen
         self._numerics = session.spec.numerics
         self.products: list[Product] = []
@@ -131,6 +147,7 @@ class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
         if not factors:
             return super().compute(func, called, args, kwargs)
         number, first = len(self.products), _NUMBERS * len(self.products)
+        takes_input = any(_place(args[at]) in self._given for at in factors)
         if number in self._chosen:
             args = [
                 self._narrowed(each, _part(at, factors), first + min(at, 5))
@@ -139,7 +156,8 @@ class NarrowProducts(Widened):  # type: ignore[no-untyped-call]
         result = super().compute(func, called, args, kwargs)
         place = place_of(func) or "matmul"  # the products of attention have no setting of their own
         is_wide = called == torch.float32 and self._numerics[place] != "tf32"
-        self.products.append(Product(_flops(func, args, kwargs, result), is_wide))
+        flops = _flops(func, args, kwargs, result)
+        self.products.append(Product(flops, is_wide, takes_input))
         if number in self._chosen:
             last = first + _NUMBERS - 1
             return layout.mapped(lambda each: self._narrowed(each, RESULT, last), result)
@@ -168,8 +186,8 @@ class _Question(NamedTuple):
         chosen: Collection[int],
     ) -> tuple[list[torch.Tensor], list[Product]]:
         """The twin's answer with some products narrow, and all products."""
-        mode = NarrowProducts(self.session, narrow, parts, chosen)
         wide = true_answer.widened(self.inputs)
+        mode = NarrowProducts(self.session, wide, narrow, parts, chosen)
         with TimeLimit(LIMIT_S), NominalTypes(), mode:
             found = true_answer.call(self.session.twin, wide, Truth.FP64)
         return list(layout.values(found)), mode.products
@@ -244,7 +262,7 @@ def _hidden(
     def found(numbers: list[int], narrow: Narrow, parts: Collection[int]) -> frozenset[int]:
         return frozenset(number for number in numbers if not shows({number}, narrow, parts))
 
-    least = LARGE * sum(each.flops for each in products)
+    least = LARGE * max(each.flops for each in products)
     large = [number for number, each in enumerate(products) if each.flops >= least]
     wide = [number for number in large if products[number].is_wide]
     half = _narrowing(HALF)
@@ -253,7 +271,9 @@ def _hidden(
         narrow = found(wide, half, PARTS["both"]) if len(wide) > 1 else frozenset()
     by_work = sorted(narrow, key=lambda number: products[number].flops)
     largest = frozenset(by_work[-1:] if len(by_work) > 1 else ())
-    return Hidden(narrow, largest, found(large, _zeros, PARTS["result"]))
+    of_inputs = frozenset(number for number in narrow if products[number].takes_input)
+    of_inputs = of_inputs or frozenset(sorted(narrow)[:1])
+    return Hidden(narrow, largest, of_inputs, found(large, _zeros, PARTS["result"]))
 
 
 def _differs(answer: torch.Tensor, truth: torch.Tensor, most: float) -> bool:
@@ -325,6 +345,9 @@ def _neighbours(wide: torch.Tensor, to: Format) -> tuple[torch.Tensor, torch.Ten
     """
     if to == LEFT_OUT:
         return torch.zeros_like(wide), 2 * wide
+    if to == SCALED:
+        part = math.ldexp(1.0, -to.bits)
+        return (1 + part) * wide, (1 - part) * wide
     dropped = _EXPLICIT_BITS - to.bits
     bits = wide.view(torch.int64)
     if to.cuts:
@@ -334,6 +357,10 @@ def _neighbours(wide: torch.Tensor, to: Format) -> tuple[torch.Tensor, torch.Ten
     half = (1 << (dropped - 1)) - 1 + (bits >> dropped & 1)
     near = (bits + half & (-1 << dropped)).view(torch.float64)
     return near, 2 * wide - near
+
+
+def _place(x: torch.Tensor) -> int:
+    return x.untyped_storage().data_ptr()
 
 
 def _part(at: int, factors: Sequence[int]) -> int:

@@ -9,6 +9,7 @@ redrawn_inputs.py   those that are the same in every draw, drawn anew (blended_t
 iterated_inputs.py  those on which every step of an iteration tells
 telling_inputs.py   those on which its last steps tell, found by trial
 aligned_inputs.py   rows in the order of a layer's weights
+levelled_inputs.py  most elements of two magnitudes
 local_changes.py    changes to a small part of a tensor
 input_domain.py     test whether changed inputs are in the problem's domain (broken_ties.py)
 """

@@ -18,7 +18,12 @@ import torch
 from workers.protocol import layout
 from workers.protocol.input_variants import CHECKED, Variant
 from workers.protocol.roundoff import are_integers, computable
-from workers.shims.problem.inputs import input_domain, local_changes, redrawn_inputs
+from workers.shims.problem.inputs import (
+    input_domain,
+    levelled_inputs,
+    local_changes,
+    redrawn_inputs,
+)
 
 FACTORS = {Variant.SCALED: 8, Variant.MILD: 2}
 
@@ -116,6 +121,8 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return _spiked(x)
     if variant == Variant.SHRUNK:
         return _made_faint(x, SHRUNK_BITS)
+    if variant == Variant.LEVELLED:
+        return levelled_inputs.levelled(x)
     if variant == Variant.NONFINITE:
         return _with_special_values(x)
     raise ValueError(f"expected a variant that depends on the inputs alone, got {variant.name}")
