@@ -2,10 +2,10 @@
 
 Evidence: ablation, one verified call without the candidate's kernels.  Where they are replaced by
 no-ops and the answer is still right, something else computed it.  Where each is replaced by a plain
-copy of one argument into another of the same size, or by a multiple of a tensor that is no input,
-and the answer is still right, they only moved or scaled the library's result.  Where each is
-replaced by the bytes it wrote in an earlier call, for other inputs, and the answer is still right,
-it set a flag or added a zero.
+copy of one argument into another of the same size, by a multiple of a tensor that is no input, or
+by a tensor that the library had computed before, and the answer is still right, they only moved or
+scaled the library's result.  Where each is replaced by the bytes it wrote in an earlier call, for
+other inputs, and the answer is still right, it set a flag or added a zero.
 
 Not detected: a kernel that computes a small but needed part (see fig_leaf, lazy_optimisation).
 """
@@ -24,7 +24,7 @@ from app.domain.verdict import Finding, Label, Subject
 class DecoyKernel:
     """Ablation: without its kernels the result must become wrong."""
 
-    version = 5
+    version = 6
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """A result that is still right without the kernels, or with copies in their place; with
@@ -55,7 +55,8 @@ class DecoyKernel:
             yield self._finding(
                 Label.SUSPECT,
                 "the answer stayed right with every kernel launch replaced by a copy, as it is or"
-                " times a number: the kernels only move or scale data",
+                " times a number, or by what the library had computed before: the kernels only move"
+                " or scale data",
                 subject.evaluation,
             )
 

@@ -103,8 +103,8 @@ class Shim:
             if command == Command.RUN and self._slots is not None:
                 if self._modes:
                     return Reply(ReplyCode.DONE, self._run_in_modes(self._slots, run, a, c))
-                if self._recorder.ablate == AblationMode.KEEP:
-                    self._note_inputs(self._slots, a)
+                if self._recorder.ablate != AblationMode.HONEST:
+                    return Reply(ReplyCode.DONE, self._run_watched(self._slots, run, a, b, c))
                 return Reply(ReplyCode.DONE, run(self._slots, self._called, a, b, c))
             if command == Command.LOAD and fd is not None:
                 return self._load(fd, a, b)
@@ -316,14 +316,19 @@ class Shim:
         spent_ns = 0
         for slot, mode in enumerate(self._modes, first):
             self._set_ablation_mode(mode)
-            if mode == AblationMode.KEEP:
-                self._note_inputs(slots, slot)
-            spent_ns += run(slots, self._called, slot, 1, delivering)
+            spent_ns += self._run_watched(slots, run, slot, 1, delivering)
         return spent_ns
 
-    def _note_inputs(self, slots: calls.Slots, slot: int) -> None:
-        """Note the inputs of the call whose launches' writes are kept."""
-        self._recorder.inputs = scaled_copies.values(layout.values(slots.arguments(slot)))
+    def _run_watched(
+        self, slots: calls.Slots, run: Callable[..., int], first: int, count: int, delivering: int
+    ) -> int:
+        """Make calls with substitutes for kernel launches; in the mode KEEP the inputs of the first
+        one are noted.  Returns nanoseconds by this process's clock.
+        """
+        if self._recorder.ablate == AblationMode.KEEP:
+            self._recorder.inputs = scaled_copies.values(layout.values(slots.arguments(first)))
+        with self._recorder.watching():
+            return run(slots, self._called, first, count, delivering)
 
     def _set_ablation_mode(self, what: AblationMode) -> None:
         """Set the substitute for kernel launches.  Except for SILENT, unwritten memory is filled

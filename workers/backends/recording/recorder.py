@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from workers.backends.recording import library_work, scaled_copies, written_values
+from workers.backends.recording.earlier_tensors import EarlierTensors
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import MOST, Launch
 
@@ -138,6 +139,8 @@ class Recorder:
     """Per launch of that call, the multiples that explain it; empty if none do, and the launch is
     omitted in mode SCALE.
     """
+    _earlier: EarlierTensors | None = None
+    """What the library computes in a call in the modes KEEP and SCALE."""
     _replayed: int = 0
     _clock: Clock | None = None
     """Clock of the innermost launch in progress."""
@@ -152,6 +155,23 @@ class Recorder:
         self.ablate, self._replayed = mode, 0
         if mode == AblationMode.KEEP:
             self._kept, self._scaled, self._kept_bytes = [], [], 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Context of one call.  In the modes KEEP and SCALE the library's tensors are noted, as far
+        as the latter needs any.
+        """
+        explained = [each.earlier for launch in self._scaled for each in launch]
+        wanted = {number for number in explained if number is not None}
+        if self.ablate == AblationMode.KEEP:
+            self._earlier = EarlierTensors()
+        elif self.ablate == AblationMode.SCALE and wanted:
+            self._earlier = EarlierTensors(wanted)
+        try:
+            with self._earlier or nullcontext():
+                yield
+        finally:
+            self._earlier = None
 
     def count(self, name: str) -> None:
         """Count one launch that succeeded or was replaced."""
@@ -174,11 +194,12 @@ class Recorder:
         """
         if self.ablate != AblationMode.HONEST or self.profiled is None:
             tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
-            return (
-                self._keep(run, tensors)
-                if self.ablate == AblationMode.KEEP
-                else self._substituted(tensors, function)
-            )
+            with self._earlier.paused() if self._earlier else nullcontext():
+                return (
+                    self._keep(run, tensors)
+                    if self.ablate == AblationMode.KEEP
+                    else self._substituted(tensors, function)
+                )
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # recorded into a graph: it does not run now, and its events have no time
         with self._account.launching(arguments) if self._account else nullcontext():
@@ -229,7 +250,8 @@ class Recorder:
             written_values.replay(self._kept[self._replayed], tensors)
             self._replayed += 1
         elif self.ablate == AblationMode.SCALE and self._replayed < len(self._scaled):
-            scaled_copies.apply(self._scaled[self._replayed], tensors)
+            kept = self._earlier.kept if self._earlier else scaled_copies.NONE_KEPT
+            scaled_copies.apply(self._scaled[self._replayed], tensors, kept)
             self._replayed += 1
         return self.returned.get(function)
 
@@ -245,7 +267,7 @@ class Recorder:
         written = written_values.compared(before, written_values.copies(tensors, on_host=on_host))
         self._kept.append(written)
         after, changed = [each.values for each in written], [each.changed for each in written]
-        self._scaled.append(scaled_copies.found(before, after, changed, self.inputs))
+        self._scaled.append(scaled_copies.found(before, after, changed, self.inputs, self._earlier))
         return result
 
     def profile(

@@ -1,21 +1,28 @@
 """Launches that only scale: each tensor that the kernel wrote is a multiple of a tensor that the
-library computed, plus a constant.
+library computed, plus a constant, or one that the library had computed earlier in the call
+(earlier_tensors.py).
 
 The multiples are found in one call and applied in another one in place of its launches
 (AblationMode.SCALE): if the answer is still right, the library had computed it.  A source with the
 values of an input, in any order, does not count as computed: to scale an input may be the problem.
 
-This does not guard against a kernel that adds two tensors, or inverts a function of one.
+This does not guard against a kernel that inverts a function of a tensor, if the library never held
+the result itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 
+from workers.backends.recording.earlier_tensors import EarlierTensors
 from workers.backends.recording.written_values import HOST_BYTES
+
+NONE_KEPT: Mapping[int, torch.Tensor] = MappingProxyType({})
 
 FITTED_ELEMENTS = 1 << 14
 """Evenly spaced elements of a tensor to which a multiple is fitted."""
@@ -33,13 +40,15 @@ holding the same values.
 
 
 class Scaled(NamedTuple):
-    """One tensor of a launch: factor · source + offset."""
+    """One tensor of a launch: factor · source + offset, or an earlier tensor."""
 
     target: int
     source: int
     """Positions among the launch's tensors."""
-    factor: float
-    offset: float
+    factor: float = 1.0
+    offset: float = 0.0
+    earlier: int | None = None
+    """Number of the earlier tensor that stands for it, if one does."""
 
 
 def found(
@@ -47,12 +56,14 @@ def found(
     after: Sequence[torch.Tensor],
     changed: Sequence[torch.Tensor],
     inputs: Sequence[Values],
+    earlier: EarlierTensors | None = None,
 ) -> tuple[Scaled, ...]:
     """Multiples that explain a launch, one for each tensor that it changed; empty if one of the
     tensors has none.
 
     `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: those of
-    the call when it began, since a kernel may change them.
+    the call when it began, since a kernel may change them; `earlier`: what the library computed
+    before, if that was noted.
 
     The arithmetic is done on the host: a process takes milliseconds for each operation that it uses
     on a GPU for the first time (0.3 s for all of these, H200), and timers wait meanwhile.
@@ -61,17 +72,28 @@ def found(
     for target, (new, where) in enumerate(zip(after, changed, strict=True)):
         if not bool(where.any()):
             continue
-        fit = next(_fits(target, new, before, inputs), None)
+        fits = chain(_fits(target, new, before, inputs), _earlier(target, new, inputs, earlier))
+        fit = next(fits, None)
         if fit is None:
             return ()
         made.append(fit)
     return tuple(made)
 
 
-def apply(launch: Sequence[Scaled], tensors: Sequence[torch.Tensor]) -> None:
-    """Write the multiples in place of a launch with these tensors."""
+def apply(
+    launch: Sequence[Scaled],
+    tensors: Sequence[torch.Tensor],
+    kept: Mapping[int, torch.Tensor] = NONE_KEPT,
+) -> None:
+    """Write the multiples in place of a launch with these tensors.  `kept`: earlier tensors of this
+    call, by number.
+    """
     for each in launch:
-        if max(each.source, each.target) < len(tensors):
+        if each.earlier is not None:
+            same, target = kept.get(each.earlier), dict(enumerate(tensors)).get(each.target)
+            if same is not None and target is not None and same.numel() == target.numel():
+                target.copy_(same.view(target.shape))
+        elif max(each.source, each.target) < len(tensors):
             source, target = tensors[each.source], tensors[each.target]
             if source.numel() == target.numel():
                 target.copy_((each.factor * source.double() + each.offset).view(target.shape))
@@ -99,6 +121,18 @@ def _fits(
         )
         if is_multiple and not any(map(Values(source).are_those_of, inputs)):
             yield Scaled(target, place, factor, offset)
+
+
+def _earlier(
+    target: int, new: torch.Tensor, inputs: Sequence[Values], earlier: EarlierTensors | None
+) -> Iterator[Scaled]:
+    """Earlier tensors with the values of this one, unless an input has them: to move an input may
+    be the problem.
+    """
+    if earlier is None or new.dtype not in ROUNDING or any(map(Values(new).are_those_of, inputs)):
+        return
+    for number in earlier.numbers_of(new, ROUNDING[new.dtype]):
+        yield Scaled(target, target, earlier=number)
 
 
 def _values(tensor: torch.Tensor, most: int) -> torch.Tensor:
