@@ -18,6 +18,7 @@ from app.cli.output_path import OutputPath
 from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
+from app.domain.inapplicable_settings import unused
 from app.domain.near_duplicates import Similarity
 from app.domain.profiling_rejection import Coverage, Draw, Ramp, Ratio
 from app.domain.selection import (
@@ -32,6 +33,7 @@ from app.domain.selection import (
     Stale,
     Turns,
 )
+from app.export import draft
 from app.settings import Settings
 
 
@@ -333,6 +335,8 @@ def selection(path: Path | None, options: dict[str, Any]) -> Spec:
         assert given.keys() <= known
         declared = export.spec_of(export.spec_json(replace(spec)) | given)
         filters.parse(declared.where)
+        for name, reader in unused(declared, draft.kind_of(declared), given).items():
+            raise ValueError(f"--{name.replace('_', '-')}: expected {reader} with it, got none")
     except filter_tokens.WhereError as error:
         raise errors.BadInputError(f"where: {error}") from error
     except (ValueError, msgspec.DecodeError) as error:

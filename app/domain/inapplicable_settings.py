@@ -1,8 +1,11 @@
-"""EXPORT: settings of a selection without effect on its kind of rows."""
+"""EXPORT: settings of a selection without effect on its kind of rows, or beside its others."""
 
 from __future__ import annotations
 
-from app.domain.selection import Kind, Source, Spec, Turns
+from collections.abc import Iterable
+
+from app.domain.near_duplicates import Similarity
+from app.domain.selection import BestOf, Kind, Source, Spec, Turns
 
 DEFAULT_TURNS = {Kind.TRAJECTORY: Turns.BEST, Kind.MASKED: Turns.IMPROVING}
 """Every other kind takes all turns by default."""
@@ -59,3 +62,20 @@ def inapplicable(spec: Spec, kind: Kind) -> list[str]:
         for name, does in applies.items()
         if not does and getattr(spec, name) != getattr(default, name)
     ]
+
+
+def unused(spec: Spec, kind: Kind, given: Iterable[str]) -> dict[str, str]:
+    """Those of the given settings that nothing reads → the option that would."""
+    turns = spec.turns or DEFAULT_TURNS.get(kind)
+    readers = {
+        "jaccard": ("--similarity minhash", spec.similarity is Similarity.MINHASH),
+        "delta": ("--turns improving", turns is Turns.IMPROVING),
+        "min_return": ("--turns return_to_go", turns is Turns.RETURN_TO_GO),
+        "k": (
+            "--best-of top_k or epsilon_best",
+            spec.best_of in (BestOf.TOP_K, BestOf.EPSILON_BEST),
+        ),
+        "threshold": ("--best-of threshold", spec.best_of is BestOf.THRESHOLD),
+        "epsilon": ("--best-of epsilon_best", spec.best_of is BestOf.EPSILON_BEST),
+    } | {name: ("--prs", spec.prs is not None) for name in _CHOSEN if name.startswith("prs_")}
+    return {name: readers[name][0] for name in given if name in readers and not readers[name][1]}

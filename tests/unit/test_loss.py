@@ -9,14 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 
 from app import formats
+from app.cli import main
 from app.domain import attempt_rewards, example_texts
 from app.domain import example as examples
 from app.domain.example_facts import Extra
 from app.domain.example_texts import Dialogue, Exchange, Text, Texts
-from app.domain.selection import Kind, Learns, Spec
+from app.domain.inapplicable_settings import unused
+from app.domain.selection import BestOf, Kind, Learns, Spec
 from app.export import ExportError
 from app.export.draft import kind_of
 from app.export.funnel_stages import stage_names
@@ -226,6 +229,29 @@ def test_a_setting_that_does_not_apply_is_an_error(kind: Kind, given: dict[str, 
         )
         is kind
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--prs-tau 0.5", "--prs-tau: expected --prs with it"),
+        ("--prs-ratio geometric", "--prs-ratio: expected --prs with it"),
+        ("--k 2", "--k: expected --best-of top_k or epsilon_best with it"),
+        ("--delta 0.1", "--delta: expected --turns improving with it"),
+        ("--jaccard 0.5 --similarity raw", "--jaccard: expected --similarity minhash with it"),
+    ],
+)
+def test_an_option_that_another_one_reads_needs_it(options: str, told: str) -> None:
+    ran = CliRunner().invoke(main, ["export", "--dry-run", *options.split()])
+    assert (ran.exit_code, told in ran.output) == (2, True), ran.output
+
+
+def test_options_beside_their_readers_are_used() -> None:
+    masked = Spec(format="trl_sft_masked", delta=0.1)
+    assert unused(masked, Kind.MASKED, ["delta"]) == {}  # improving is its default
+    sampled = Spec(best_of=BestOf.EPSILON_BEST, epsilon=0.1, k=3)
+    assert unused(sampled, Kind.TURN, ["epsilon", "k", "seed"]) == {}
+    assert list(unused(sampled, Kind.TURN, ["threshold"])) == ["threshold"]
 
 
 def test_settings_that_apply_are_taken() -> None:
