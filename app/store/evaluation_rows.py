@@ -38,6 +38,7 @@ from app.store.tables import (
 
 __all__ = [
     "COLUMNS",
+    "CURRENT",
     "JOINED",
     "LABEL",
     "ONCE",
@@ -52,6 +53,9 @@ RUN_ID: sa.ColumnElement[UUID | None] = sa.case(
     (turns.c.turn_id.is_(None), jobs.c.run_id), else_=trajectories.c.run_id
 )
 """Run of an attempt: its trajectory's, or its job's if no turn asked for the job."""
+
+CURRENT = sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current)
+"""Condition that joins the verdict in force to its evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +79,7 @@ _JOINS = (
     _Joined(table=problems, on=problems.c.problem_id == jobs.c.problem_id, needs=frozenset({jobs})),
     _Joined(
         table=verdicts,
-        on=sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
+        on=CURRENT,
         may_lack=True,
     ),
     _Joined(

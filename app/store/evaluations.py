@@ -18,7 +18,7 @@ from app.domain.evaluation import Evaluation, Status
 from app.domain.evidence import KernelCode
 from app.domain.job import JobState
 from app.domain.verdict import Finding, Label, Subject, Verdict
-from app.store import evaluation_json, jobs, kernel_codes, leases, problems, tables
+from app.store import evaluation_json, evaluation_rows, jobs, kernel_codes, leases, problems, tables
 from app.store.database import Database
 
 ZSTD_LEVEL = 3
@@ -29,7 +29,6 @@ _j = tables.jobs.c
 _v = tables.verdicts.c
 _f = tables.findings.c
 
-_IN_FORCE = sa.and_(_v.evaluation_id == _e.evaluation_id, _v.is_current)
 _FIELDS = ("detector", "version", "label", "summary", "evidence")
 _ENTRY = [
     sa.literal_column(f"'{name}'") if key else _f[name] for name in _FIELDS for key in (True, False)
@@ -214,7 +213,9 @@ def job_records(connection: sa.Connection, job_ids: Sequence[UUID]) -> dict[UUID
             _FOUND,
         )
         .select_from(
-            tables.jobs.outerjoin(tables.evaluations).outerjoin(tables.verdicts, _IN_FORCE)
+            tables.jobs.outerjoin(tables.evaluations).outerjoin(
+                tables.verdicts, evaluation_rows.CURRENT
+            )
         )
         .where(jobs.id_in(job_ids))
     )

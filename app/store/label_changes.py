@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.store import stale_exports
-from app.store.evaluation_rows import LABEL
+from app.store.evaluation_rows import CURRENT, LABEL
 from app.store.export_attempts import as_it_was
 from app.store.tables import evaluations, reviews, verdicts
 
@@ -79,11 +79,8 @@ def _before(
 
 
 def _after(connection: sa.Connection, evaluation_ids: list[UUID]) -> dict[UUID, str | None]:
-    current = sa.and_(
-        verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
-    )
     query = sa.select(evaluations.c.evaluation_id, LABEL).select_from(
-        evaluations.outerjoin(verdicts, current)
+        evaluations.outerjoin(verdicts, CURRENT)
     )
     ids = sa.literal(evaluation_ids, ARRAY(sa.Uuid))
     found = connection.execute(query.where(evaluations.c.evaluation_id == sa.any_(ids)))

@@ -35,10 +35,7 @@ _JOINED = attempt_lines.joined(
     .outerjoin(evaluations, evaluations.c.evaluation_id == attempts.c.evaluation_id)
     .outerjoin(jobs, jobs.c.job_id == evaluations.c.job_id)
     .outerjoin(candidates, candidates.c.candidate_id == jobs.c.candidate_id)
-    .outerjoin(
-        verdicts,
-        sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
-    )
+    .outerjoin(verdicts, evaluation_rows.CURRENT)
     .outerjoin(turns, turns.c.turn_id == attempts.c.turn_id)
     .outerjoin(trajectories, trajectories.c.trajectory_id == attempts.c.trajectory_id)
     .outerjoin(runs, runs.c.run_id == attempts.c.run_id)

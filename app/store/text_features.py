@@ -11,6 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from app.store import evaluation_rows
 from app.store.tables import (
     candidate_features,
     candidates,
@@ -159,16 +160,13 @@ def stale_verdicts(
     """Evaluations with a current verdict of another policy or of other detectors, or
     without one.
     """
-    current = sa.and_(
-        verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
-    )
     fresh = sa.and_(
         verdicts.c.policy == policy,
         verdicts.c.detectors == sa.cast(detectors, verdicts.c.detectors.type),
     )
     query = (
         sa.select(evaluations.c.evaluation_id)
-        .select_from(evaluations.outerjoin(verdicts, current))
+        .select_from(evaluations.outerjoin(verdicts, evaluation_rows.CURRENT))
         .where(evaluations.c.valid, sa.not_(sa.func.coalesce(fresh, sa.false())), only)
     )
     return _page(connection, query, evaluations.c.evaluation_id, tuple_of, after, limit)

@@ -122,10 +122,7 @@ def _joined(as_of: datetime | None) -> sa.FromClause:
         .join(problems, problems.c.problem_id == trajectories.c.problem_id)
         .outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
         .outerjoin(evaluations, sa.and_(*measured))
-        .outerjoin(
-            verdicts,
-            sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
-        )
+        .outerjoin(verdicts, evaluation_rows.CURRENT)
     )
     return attempt_lines.joined(source, trajectories.c.run_id, turns.c.turn_id)
 

@@ -190,10 +190,7 @@ def others(connection: sa.Connection, page: EvaluationPage) -> tuple[Other, ...]
         sa.select(*row_columns.of(Other, evaluations, label=evaluation_rows.LABEL))
         .select_from(
             evaluations.join(jobs, jobs.c.job_id == evaluations.c.job_id).outerjoin(
-                verdicts,
-                sa.and_(
-                    verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
-                ),
+                verdicts, evaluation_rows.CURRENT
             )
         )
         .where(

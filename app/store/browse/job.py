@@ -110,12 +110,7 @@ def read(connection: sa.Connection, job_id: UUID) -> JobPage | None:
             .join(candidates, jobs.c.candidate_id == candidates.c.candidate_id)
             .outerjoin(runs, runs.c.run_id == jobs.c.run_id)
             .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
-            .outerjoin(
-                verdicts,
-                sa.and_(
-                    verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
-                ),
-            )
+            .outerjoin(verdicts, evaluation_rows.CURRENT)
         )
         .where(jobs.c.job_id == job_id)
     )

@@ -162,12 +162,7 @@ def _rows(ids: list[UUID]) -> sa.Select[Any]:
             jobs.join(problems, problems.c.problem_id == _j.problem_id)
             .outerjoin(runs, runs.c.run_id == _j.run_id)
             .outerjoin(evaluations, evaluations.c.job_id == _j.job_id)
-            .outerjoin(
-                verdicts,
-                sa.and_(
-                    verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current
-                ),
-            )
+            .outerjoin(verdicts, evaluation_rows.CURRENT)
         )
         .where(_j.job_id.in_(ids))
     )

@@ -258,10 +258,7 @@ _LINES = sa.select(
 ).select_from(
     turns.outerjoin(jobs, jobs.c.job_id == turns.c.job_id)
     .outerjoin(evaluations, evaluations.c.job_id == jobs.c.job_id)
-    .outerjoin(
-        verdicts,
-        sa.and_(verdicts.c.evaluation_id == evaluations.c.evaluation_id, verdicts.c.is_current),
-    )
+    .outerjoin(verdicts, evaluation_rows.CURRENT)
 )
 
 
