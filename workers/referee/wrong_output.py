@@ -15,16 +15,6 @@ from workers.protocol import layout
 from workers.protocol.problem_spec import ProblemSpec
 from workers.referee.comparison import correctness
 
-
-def most_informative(failed: list[Trial]) -> Trial:
-    """The first call with elements that were never written (only later calls can
-    show them); else the first call.
-    """
-    return next(
-        (trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0]
-    )
-
-
 OTHER_INPUTS = "on inputs with other values than get_inputs() gives"
 
 NARROW = (
@@ -53,10 +43,25 @@ ROUNDING = 1.2e-3
 """Largest relative L2 error of rounding to TF32 or float16: parameters that the
 candidate drew itself err by more.
 """
-
-
 ADDED = 0.5
 """Least relative L2 error that repeated additions may explain: each adds about 1."""
+
+_TUNED, _ADDING, _CLEARED = (
+    b"autotune",
+    b"atomic_",
+    (b"reset_to_zero", b"restore_value", b"pre_hook"),
+)
+_PRODUCT, _NARROW = re.compile(rb"\bdot\("), re.compile(rb"float16|\bhalf\b")
+_IN_FULL = re.compile(rb"\bieee\b|allow_tf32\s*=\s*False")
+
+
+def most_informative(failed: list[Trial]) -> Trial:
+    """The first call with elements that were never written (only later calls can
+    show them); else the first call.
+    """
+    return next(
+        (trial for trial in failed if any(check.unwritten for check in trial.outputs)), failed[0]
+    )
 
 
 def describe(trial: Trial, rule: correctness.Rule, spec: ProblemSpec | None = None) -> str:
@@ -105,13 +110,6 @@ def lacking_weights(trial: Trial, unmatched: str) -> str:
     return LACKING.format(unmatched)
 
 
-_TUNED, _ADDING, _CLEARED = (
-    b"autotune",
-    b"atomic_",
-    (b"reset_to_zero", b"restore_value", b"pre_hook"),
-)
-
-
 def tuned_while_adding(trial: Trial, source: bytes) -> str:
     """Hint about a first call in which Triton's autotuner ran a kernel several times that adds
     to its output, if that may explain the error.
@@ -121,10 +119,6 @@ def tuned_while_adding(trial: Trial, source: bytes) -> str:
     if trial.call or not adds or not any(error is None or error > ADDED for error in errors):
         return ""
     return REPEATED
-
-
-_PRODUCT, _NARROW = re.compile(rb"\bdot\("), re.compile(rb"float16|\bhalf\b")
-_IN_FULL = re.compile(rb"\bieee\b|allow_tf32\s*=\s*False")
 
 
 def of_tf32(trial: Trial, source: bytes) -> str:

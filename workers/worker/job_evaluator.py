@@ -51,12 +51,11 @@ HELD_PAUSE_S = 0.02
 due jobs: it would return at once, and a thousand claims a second would delay those transactions.
 """
 
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-
 _START = "start"
 """Key of the fault of a referee that did not start before the first job."""
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class JobEvaluator:
