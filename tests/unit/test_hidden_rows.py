@@ -63,6 +63,33 @@ def test_most_rows_of_a_mask_stay_and_so_do_strides(mask: torch.Tensor) -> None:
     assert 0.5 < float((changed == mask).all(dim=-1).float().mean()) < 1
 
 
+def _causal(size: int) -> torch.Tensor:
+    return torch.ones(3, size, size, dtype=torch.bool).tril()
+
+
+def _with_first_key(*shape: int) -> torch.Tensor:
+    return _mask(*shape) | (torch.arange(shape[-1]) == 0)
+
+
+@pytest.mark.parametrize(
+    ("mask", "keeps"),
+    [
+        (_causal(40), True),
+        (_causal(40).long(), True),
+        (_with_first_key(2, 40, 60), True),
+        (_with_first_key(2, 6), False),  # by chance
+        (torch.arange(48) < torch.randint(1, 49, (64, 1)), False),  # by chance: 0 may be a length
+        (torch.ones(40, 40, dtype=torch.bool), False),
+        (_mask(3, 40, 40), False),
+    ],
+    ids=["causal", "integers", "first key", "few rows", "lengths", "all", "random"],
+)
+def test_empty_rows_show_what_a_mask_never_hides(mask: torch.Tensor, keeps: bool) -> None:
+    changed = input_changes.emptied(mask)
+    assert not torch.equal(changed, mask)
+    assert bool(changed.any(dim=-1).all()) is keeps
+
+
 @pytest.mark.parametrize(
     "x", [torch.randn(4, 4), torch.randint(0, 9, (8, 4)), torch.rand(9) < 0.5, torch.rand(1, 9) < 2]
 )

@@ -87,6 +87,9 @@ LOOSE = 0.25
 HIDDEN = 1 / 16
 """Share of the rows of a mask that hide everything, and of those that hide nothing."""
 
+CHANCE = 1e-6
+"""Probability that a mask shows a place in every row by chance, below which it is meant to."""
+
 
 def emptied(x: torch.Tensor) -> torch.Tensor:
     """The tensor with a few rows, and a few samples, of zeros; or, if that breaks its structure
@@ -120,7 +123,9 @@ def is_mask(x: Any) -> bool:
 
 
 def _with_hidden_rows(mask: torch.Tensor) -> torch.Tensor:
-    """The mask with some rows along its last dimension empty, one sample, and some rows full."""
+    """The mask with some rows along its last dimension empty, one sample, and some rows full.
+
+    Places that it never hides, such as the first key or each row's own, stay in empty rows."""
     changed = mask.clone(memory_format=torch.contiguous_format)
     rows = changed.view(-1, mask.shape[-1])
     order = torch.randperm(len(rows), device=mask.device)
@@ -129,7 +134,25 @@ def _with_hidden_rows(mask: torch.Tensor) -> torch.Tensor:
         changed[int(torch.randint(len(mask), ()))] = 0
     rows[order[:count]] = 0
     rows[order[count : 2 * count]] = 1
+    changed.masked_fill_(_never_hidden(mask), 1)
     return changed if changed.stride() == mask.stride() else mask.clone().copy_(changed)
+
+
+def _never_hidden(mask: torch.Tensor) -> torch.Tensor:
+    """Places of a sample's mask that no row hides, though some hide others: columns, and the
+    diagonal of a square mask.
+    """
+    rows = mask.bool().flatten(0, -2)
+    shown = rows.sum(0) / len(rows)
+    often = shown.where(shown < 1, 0).amax()  # by chance, each column is shown as often
+    never = shown == 1
+    never &= (often > 0) & (rows.shape[-1] * often ** len(rows) < CHANCE)
+    diagonal = mask.diagonal(dim1=-2, dim2=-1)
+    if mask.shape[-1] == mask.shape[-2] and diagonal.bool().all():
+        others = (rows.sum() - diagonal.numel()) / max(1, rows.numel() - diagonal.numel())
+        if float(others) ** diagonal.numel() < CHANCE:
+            return never | torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
+    return never
 
 
 def _with_one_number(rows: torch.Tensor) -> torch.Tensor:
