@@ -20,6 +20,7 @@ from workers.protocol.layout import UnsupportedError
 from workers.protocol.product_errors import BRAIN, CUT, HALF, LEFT_OUT, PREDICTIONS, Sums
 from workers.referee import candidate_stages
 from workers.referee.probes import narrow_products as probe
+from workers.referee.session import memory_needs
 from workers.referee.session.stage_timer import Stages
 from workers.shims.problem.answers import narrow_products, pieces
 
@@ -375,7 +376,7 @@ def test_only_who_gains_is_looked_at(
     is_asked: bool,
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(probe, "applies", lambda _: True)
+    monkeypatch.setattr(memory_needs, "may_ask_of_products", lambda _: True)
     monkeypatch.setattr(probe, "check", asked.append)
     monkeypatch.setattr(candidate_stages, "_require_correct", lambda _: None)
     timing = None if speedup is None else SimpleNamespace(speedup=speedup, ci_low=low)

@@ -24,7 +24,7 @@ from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.progress import Progress
 from workers.referee.resources import Resources
-from workers.referee.session import first_calls, setup, variant_calls
+from workers.referee.session import first_calls, memory_needs, setup, variant_calls
 from workers.referee.session.call_runner import CallRunner
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.deadline import Deadline
@@ -223,7 +223,7 @@ def _compare_products(context: EvaluationContext, progress: Progress) -> None:
     gains = timing is None or timing.ci_low > 1 or timing.speedup >= narrow_products.GAIN
     at_stake = gains or context.resources.device.precompiles
     asked = at_stake and not progress.cancellation.requested
-    if not asked or not narrow_products.applies(context.spec):
+    if not asked or not memory_needs.may_ask_of_products(context.spec):
         return
     with progress.stages.stage("products"):
         progress.narrow_products = narrow_products.check(context)

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 from app.domain.evidence import NarrowProducts
 from workers.protocol import product_errors
-from workers.protocol.problem_spec import OWN_TRUTH, ProblemSpec
 from workers.protocol.product_errors import PREDICTIONS, Sums
 from workers.referee.probes import scaled_factors
+from workers.referee.session import memory_needs
 from workers.referee.session.batches import Delivery
 from workers.referee.session.context import EvaluationContext
 from workers.referee.session.questions import PredictedErrors
@@ -85,6 +85,10 @@ afterwards.
 """
 
 
+UNKNOWN = "products: the reference's process could not predict errors of narrow ones"
+"""Text of the record: memory ran out, or calls are streamed whole."""
+
+
 @dataclass(kw_only=True)
 class _Tally:
     """Sums of errors over some calls, by output and prediction."""
@@ -117,25 +121,19 @@ class _Tally:
         return 0 if found == alone else sum(1 << at for at in found)
 
 
-def applies(spec: ProblemSpec) -> bool:
-    """Test whether the problem has products that may be looked at."""
-    plain = spec.case is None and not spec.mutated_inputs and spec.truth != OWN_TRUTH
-    return plain and bool(spec.work.flops)
-
-
 def check(context: EvaluationContext) -> NarrowProducts | None:
     """Make further calls, verify them, and look at their errors.  None if the reference's process
-    cannot predict any, or a comparison shows them.  Wrong calls are recorded like others.
+    cannot predict any, which the record says, or a comparison shows them.  Wrong calls are recorded
+    like others.
     """
     runner = context.runner
-    need_bytes = context.spec.twin_bytes + context.spec.peaks.truth_bytes
+    need_bytes = memory_needs.of_products(context.spec)
     if need_bytes <= LARGE_BYTES:
         return _checked(context)
     make_room(runner.reference, need_bytes, runner.device_lock.uncharged)
     try:
         return _checked(context)
     finally:
-        # Narrow factors took memory that nothing has reserved.
         give_back(runner.reference, runner.device_lock.uncharged)
 
 
@@ -147,7 +145,10 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
             return None
         for delivery in deliveries:
             found = _predicted(context, delivery, wanted)
-            if found is None or not found.of_outputs:
+            if found is None:
+                context.runner.record.excused.append(UNKNOWN)
+                return None
+            if not found.of_outputs:
                 return None
             tally.add(found)
             seen.append(delivery)

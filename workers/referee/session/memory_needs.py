@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 
 from workers.protocol import layout
-from workers.protocol.problem_spec import Arena, ProblemSpec
+from workers.protocol.problem_spec import OWN_TRUTH, Arena, ProblemSpec
 from workers.protocol.roundoff import is_inexact
 
 WORKING_SETS = 4
@@ -73,7 +73,8 @@ def _of_streaming(spec: ProblemSpec, arena: Arena) -> int:
     """
     calling = max(spec.peaks.call_bytes, arena.outputs.slot_bytes)
     drawing = max(DRAWING * arena.inputs.slot_bytes, spec.peaks.draw_bytes, calling)
-    expecting = arena.expected.slot_bytes + max(calling, spec.peaks.truth_bytes)
+    products = 0 if spec.piece_rows is None else of_products(spec)
+    expecting = arena.expected.slot_bytes + max(calling, spec.peaks.truth_bytes, products)
     return calling + of_verifying(arena.outputs.slot_bytes) + max(drawing, expecting)
 
 
@@ -102,8 +103,22 @@ def _of_temporaries(spec: ProblemSpec) -> int:
     """
     peaks = spec.peaks
     if peaks.call_bytes:
-        return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes, _of_looking(spec))
+        looking = max(_of_looking(spec), of_products(spec))
+        return 2 * peaks.call_bytes + max(peaks.draw_bytes, peaks.truth_bytes, looking)
     return 2 * WORKING_SETS * (spec.input_bytes + spec.expected_bytes)
+
+
+def may_ask_of_products(spec: ProblemSpec) -> bool:
+    """Test whether the problem has products of which narrow ones can be predicted
+    (workers/shims/problem/answers/narrow_products.py).
+    """
+    plain = spec.case is None and not spec.mutated_inputs and spec.truth != OWN_TRUTH
+    return plain and bool(spec.work.flops)
+
+
+def of_products(spec: ProblemSpec) -> int:
+    """Bytes of an answer with narrow products: that of the twin, with a copy of its weights."""
+    return spec.peaks.truth_bytes + spec.twin_bytes if may_ask_of_products(spec) else 0
 
 
 def _of_looking(spec: ProblemSpec) -> int:
