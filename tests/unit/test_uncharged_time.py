@@ -65,14 +65,17 @@ def test_a_pause_of_a_process_that_works_is_a_wait(clock: Clock) -> None:
     assert (uncharged.work_s(), uncharged.waited_s()) == (1, 4)
 
 
-def test_a_slow_reference_and_a_slow_comparison_leave_the_candidate_its_time(clock: Clock) -> None:
+def test_a_slow_reference_and_a_slow_comparison_leave_the_candidate_its_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uncharged = UnchargedTime()
     runner: Any = object.__new__(CallRunner)
     runner.deadline = Deadline(20, 5, uncharged=uncharged, work_s=50)
     runner.device_lock = SimpleNamespace(uncharged=uncharged, obstructed=False)
-    runner.record = SimpleNamespace(
+    slow = SimpleNamespace(
         verify=lambda *_, **__: not clock.pass_(19), are_right=lambda _: not clock.pass_(19)
     )
+    monkeypatch.setattr(CallRunner, "verification", slow)
     with reference_side(uncharged):
         clock.pass_(30)
     clock.pass_(3)
