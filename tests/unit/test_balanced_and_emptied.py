@@ -62,6 +62,7 @@ def _scaled(x: torch.Tensor, least: float = 0.0) -> torch.Tensor:
         (lambda a, b: a / a.norm(dim=1, keepdim=True) + b, {1}),
         (lambda a, b: functional.layer_norm(a + b, (16,)), {0, 1}),
         (lambda a, b: functional.cosine_similarity(a, b), {0, 1}),
+        (lambda a, b: a.sqrt() + b, {0, 1}),
         (lambda a, b: a / 3.0 + b, set()),
         (lambda a, b: a.log1p() + b.log(), {0}),
         (lambda a, b: (_scaled(a).to(torch.float8_e4m3fn), b / a), {1}),

@@ -51,7 +51,7 @@ def test_inputs_of_one_sign_get_both_where_signs_differ(
 def test_other_inputs_of_one_sign_keep_it(
     model: Callable[..., Any], draw: Callable[[], torch.Tensor]
 ) -> None:
-    assert replace(_plan(model, draw), iterated=()) == Plan()
+    assert replace(_plan(model, draw), iterated=(), emptied=frozenset()) == Plan()
 
 
 def test_of_two_inputs_the_one_that_may_change_its_sign_does() -> None:
