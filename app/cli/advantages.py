@@ -88,7 +88,9 @@ def command(
     if file is not None:
         listed = book.rows()
         file.parent.mkdir(parents=True, exist_ok=True)
-        _WRITERS[file.suffix](listed if dataset is None else _of_dataset(listed, dataset), file)
+        written = listed if dataset is None else _of_dataset(listed, dataset)
+        with output.draft_of(file) as draft:
+            _WRITERS[file.suffix](written, draft)
     if as_json:
         output.json_out(_json(book))
     else:

@@ -121,7 +121,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option(
     "--stale",
     type=_choice(Stale),
-    help="Verdicts of other detectors or policies: refuse (default) or rejudge.",
+    help="Verdicts of other detectors or policies: refuse (default), or rejudge and store all.",
 )
 @click.option(
     "--reviewed-above", type=float, help="Above this measured speedup, only reviewed evaluations."
@@ -259,7 +259,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     type=NumberRange(0, 1, max_open=True),
     help="Share of operator families held out; by default 0.05.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the funnel; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the funnel; make no dataset.")
 @click.option(
     "--fields",
     is_flag=True,

@@ -76,10 +76,18 @@ def in_place_of(path: Path) -> Iterator[TextIO]:
     """
     if not path.parent.is_dir():
         raise BadInputError(f"{path}: expected a file in a folder that exists, got {path.parent}")
+    with draft_of(path) as draft, draft.open("w", encoding="utf-8") as file:
+        yield file
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Name of a file to write, which takes the place of `path` once it is whole; after an error
+    that one is as it was.
+    """
     draft = path.with_name(f".{path.name}.new")
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield file
+        yield draft
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -65,7 +65,7 @@ def inapplicable(spec: Spec, kind: Kind) -> list[str]:
 
 
 def unused(spec: Spec, kind: Kind, given: Iterable[str]) -> dict[str, str]:
-    """Those of the given settings that nothing reads → the option that would."""
+    """Given settings that nothing reads → the option that would read them."""
     turns = spec.turns or DEFAULT_TURNS.get(kind)
     readers = {
         "jaccard": ("--similarity minhash", spec.similarity is Similarity.MINHASH),

@@ -96,7 +96,7 @@ def reproduce(
 
 def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> dict[str, Any]:
     """Rows kept at each stage of the selection, in total and by problem, and the
-    number of rows; writes nothing.
+    number of rows; makes no dataset, but stores verdicts where `spec` has them recomputed.
 
     `{"kind", "stages": [{"stage", "rows", "rule"}], "rows", "problems": [{"problem_id",
     "problem", "rows", "left"}]}`; `left` lists the counts in the order of the stages.

@@ -41,7 +41,7 @@ def note(
     earlier: Mapping[int, list[Attempt]],
     decisions: Decisions,
 ) -> None:
-    """Record the answers that leave by the limits, and what the others are in their rows."""
+    """Record the answers that leave by the limits, and the roles of the others in their rows."""
     if kind is Kind.PAIRS:
         decisions.take([one.rejected for one in kept if one.rejected], "rejected of a pair")
         decisions.take([one.attempt for one in kept], None)

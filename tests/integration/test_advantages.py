@@ -113,6 +113,7 @@ def test_files_join_by_evaluation(settings: Settings, database: Database, tmp_pa
     )["turns"]
     assert pq.read_table(tmp_path / "a.parquet").to_pylist() == listed
     assert advantages(settings, "--out", str(tmp_path / "new" / "a.jsonl")).exit_code == 0
+    assert [each.name for each in (tmp_path / "new").iterdir()] == ["a.jsonl"]
     assert [
         json.loads(line) for line in (tmp_path / "new" / "a.jsonl").read_text().splitlines()
     ] == listed

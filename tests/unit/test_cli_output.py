@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -94,3 +95,15 @@ def test_a_file_in_a_folder_that_is_missing_is_bad_input(tmp_path: Path) -> None
     ):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> None:
+    there = tmp_path / "a.parquet"
+    there.write_text("before")
+    with suppress(OSError), output.draft_of(there) as draft:
+        draft.write_text("half")
+        raise OSError("the disk is full")
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["before"]
+    with output.draft_of(there) as draft:
+        draft.write_text("whole")
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["whole"]
