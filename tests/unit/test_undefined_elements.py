@@ -1,4 +1,4 @@
-"""Elements of which rounding decides whether they are a number (equivalent_answers.py)."""
+"""Elements of which rounding decides whether they are a number (undefined_elements.py)."""
 
 import pytest
 import torch

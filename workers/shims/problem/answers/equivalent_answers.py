@@ -6,7 +6,7 @@
   a token is sent to): every answer is right that the reference gives if each of its
   operations has an error of the size of a rounding (`rounding.Perturbed`).  So is NaN where one of
   these answers is (the root of a distance of zero), and a number of their size where one is none.
-  At most a share of an output (`MOST`) may be decided so.
+  At most a share of an output (`MOST`) may be decided so, or any of its counts by a little in all.
 * The same perturbations show how far rounding moves an answer that cancels or is mostly zero.
 
 Each wrong call is examined on its own: honest candidates pay little, and the number of calls
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,7 +26,12 @@ import torch
 from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
 from workers.protocol.roundoff import FLOORS, is_inexact, unit
-from workers.shims.problem.answers import rounding, true_answer
+from workers.shims.problem.answers import (
+    decided_counts,
+    rounding,
+    true_answer,
+    undefined_elements,
+)
 from workers.shims.problem.answers.true_answer import Truth
 
 MOST = 0.05
@@ -42,11 +47,6 @@ GAUGES = 3
 
 FEWEST = 4
 """Least number of perturbed answers for findings on elements that rounding decides."""
-
-MISSED = 1 / 16
-"""Share of the elements for which rounding decides whether they are a number, as found by SAMPLES
-answers, that it may decide for besides.
-"""
 
 NEAR = 4.0
 """Difference in roundings up to which two computed values count as equal."""
@@ -179,7 +179,8 @@ def find_equivalent(
         and time.process_time() < until
         and not all(bool(fine.all()) for fine in right)
     ):
-        _perturb(model, best, inputs, got, answer, leaves, right, until)
+        sizes = {each.indices.numel() for each in chosen.found}
+        _perturb(model, best, inputs, got, answer, leaves, right, until, sizes)
     for mine, theirs, fine in zip(got, answer, right, strict=True):
         mine.copy_(torch.where(fine, mine, theirs.to(mine.dtype)))
     return leaves
@@ -293,9 +294,11 @@ def _perturb(
     leaves: list[Leaf],
     right: list[torch.Tensor],
     until: float,
+    indices: Collection[int],
 ) -> None:
     """Measure the effect of rounding on each output, and mark elements that rounding decides as
-    right.  Does neither if there is no time for enough perturbed answers.
+    right.  Does neither if there is no time for enough perturbed answers.  Outputs with as many
+    elements as `indices` may be such.
     """
     spreads = [torch.zeros_like(each, dtype=torch.float64) for each in got]
     low, high = [each.clone() for each in answer], [each.clone() for each in answer]
@@ -314,6 +317,7 @@ def _perturb(
         ):
             if not is_inexact(each.dtype):
                 met[index] |= got[index] == each.to(got[index].dtype)
+                decided_counts.reach(low[index], high[index], each)
             elif gauging:
                 spreads[index] += (each - answer[index]).abs().square().nan_to_num()
             elif not each.is_complex():
@@ -329,34 +333,18 @@ def _perturb(
             if not mine.is_complex():
                 wide, between = mine.double(), (low[index] - margin, high[index] + margin)
                 met[index] = jumps & (wide >= between[0]) & (wide <= between[1])
-                met[index] |= _are_undefined(wide, theirs, between, lost[index])
+                met[index] |= undefined_elements.are_undefined(wide, theirs, between, lost[index])
             _gauge(leaf, spreads[index].masked_fill_(jumps, 0) / GAUGES, _rms(theirs))
+        elif mine.numel() not in indices and decided_counts.are_near(
+            mine, theirs, low[index], high[index]
+        ):
+            leaf.close = int((~right[index]).sum())
+            right[index].fill_(True)
         close = met[index] & ~right[index]
         count = int(close.sum())
         if count <= max(1, MOST * mine.numel()):
-            leaf.close = count
+            leaf.close += count
             right[index] |= close
-
-
-def _are_undefined(
-    mine: torch.Tensor,
-    theirs: torch.Tensor,
-    between: tuple[torch.Tensor, torch.Tensor],
-    lost: torch.Tensor,
-) -> torch.Tensor:
-    """Mask of the elements of which rounding decides whether they are a number: some perturbed
-    answers have one (the least and the largest are `between`), others (`lost`) have none.  The
-    number that is given or expected must be of the size of those; of such elements some are missed.
-    """
-    least, most = between
-    decided = lost & ~least.isnan()
-    if not bool(decided.any()):
-        return decided
-    number = torch.where(mine.isnan(), theirs, mine)
-    is_near = (number >= least[decided].min()) & (number <= most[decided].max())
-    fits = is_near & (mine.isnan() != theirs.isnan())
-    missed = fits & ~decided
-    return fits if int(missed.sum()) <= MISSED * int(decided.sum()) else fits & decided
 
 
 def _is_nan(answer: torch.Tensor) -> torch.Tensor:
