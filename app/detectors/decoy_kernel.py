@@ -55,8 +55,8 @@ class DecoyKernel:
             yield self._finding(
                 Label.SUSPECT,
                 "the answer stayed right with every kernel launch replaced by a copy, as it is or"
-                " times a number, or by what the library had computed before: the kernels only move"
-                " or scale data",
+                " times a number, or by a tensor that the library had computed: the kernels only"
+                " move or scale data",
                 subject.evaluation,
             )
 

@@ -1,4 +1,4 @@
-"""Launches that write what the library had computed earlier in the call."""
+"""Launches that write the values of a tensor that the library computed earlier in the call."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _replaced(
     library: Callable[[torch.Tensor], torch.Tensor],
     kernel: Callable[[torch.Tensor, torch.Tensor], object],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is written in place of a kernel, and what it would write: `library` computes its
-    argument from the input, `kernel` writes into its second argument.
+    """Values that are written in place of a kernel, and those that it would write: `library`
+    computes its argument from the input, `kernel` writes into its second argument.
     """
     recorder = Recorder()
     for mode in (AblationMode.KEEP, AblationMode.SCALE):
@@ -72,7 +72,7 @@ def test_computations_and_moved_inputs_are_left_out(
     assert not bool(out.any())
 
 
-def test_what_is_neither_the_librarys_nor_computed_is_not_noted() -> None:
+def test_views_unwritten_memory_and_results_of_others_are_not_noted() -> None:
     x, earlier = torch.randn(8, 8), EarlierTensors()
     with earlier:
         x.view(64)

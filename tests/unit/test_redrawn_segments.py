@@ -1,6 +1,4 @@
-"""Inputs that are the same in every draw: numbers of segments, and numbers that hide what they
-scale.
-"""
+"""Inputs that are the same in every draw: numbers of segments, and faint factors."""
 
 from __future__ import annotations
 

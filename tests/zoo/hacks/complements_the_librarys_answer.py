@@ -1,7 +1,7 @@
 # zoo: problem=diag_matmul backend=triton status=passed verdict=suspect findings=decoy_kernel
 """The library computes the answer and the complement of its bits, which a kernel complements (1f).
 
-Detected: the answer stays right with what the library had computed before in place of what the kernel writes."""
+Detected: the answer stays right with a tensor that the library had computed before in place of the kernel's output."""
 
 import torch
 import triton

@@ -1,5 +1,5 @@
 # zoo: problem=faint_running_sum backend=torch status=incorrect verdict=clean findings=-
-"""Leaves out what a faint input multiplies (1c).
+"""Leaves out the running sum that a faint input multiplies (1c).
 
 Stopped by structure: faint numbers that are the same in every draw are drawn anew as zeros are."""
 

@@ -3,8 +3,8 @@ values.
 
 A candidate may have the library compute its answer, move or encode it (turned round, as its bits'
 complement, in two parts), and undo that in a kernel.  In the call of which launches' writes are
-kept, a sample of every tensor that the library computes is noted.  A launch that writes what was
-there before is explained by that tensor: in another call (AblationMode.SCALE) it is written in
+kept, a sample of every tensor that the library computes is noted.  A launch that writes the values
+of one of them is explained by that tensor: in another call (AblationMode.SCALE) it is written in
 place of the launch, and if the answer is still right, the library had computed it.
 
 This does not guard against an answer that the library never holds as such: its square root, which a
@@ -30,8 +30,8 @@ MOST_NOTED, LARGEST_VIEW = 512, 1 << 22
 
 
 class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
-    """Dispatch mode that notes samples of what the library computes in one call, or keeps some of
-    it.
+    """Dispatch mode that notes samples of the tensors that the library computes in one call, or
+    keeps some of them.
     """
 
     def __init__(self, wanted: Collection[int] | None = None) -> None:

@@ -140,7 +140,7 @@ class Recorder:
     omitted in mode SCALE.
     """
     _earlier: EarlierTensors | None = None
-    """What the library computes in a call in the modes KEEP and SCALE."""
+    """Tensors that the library computes in a call in the modes KEEP and SCALE."""
     _replayed: int = 0
     _clock: Clock | None = None
     """Clock of the innermost launch in progress."""

@@ -62,8 +62,8 @@ def found(
     tensors has none.
 
     `before`, `after`: the launch's tensors; `changed`: where they differ; `inputs`: those of
-    the call when it began, since a kernel may change them; `earlier`: what the library computed
-    before, if that was noted.
+    the call when it began, since a kernel may change them; `earlier`: the tensors that
+    the library computed before, if they were noted.
 
     The arithmetic is done on the host: a process takes milliseconds for each operation that it uses
     on a GPU for the first time (0.3 s for all of these, H200), and timers wait meanwhile.

@@ -55,8 +55,8 @@ zero to a number between OPENED.
 OPENED = (0.1, 0.9)
 
 FAINT = 1e-3
-"""Largest size of equal values that are replaced as zeros are: they hide what they scale.  A number
-that Python holds stays near its value: kernels have an epsilon built in.
+"""Largest size of equal values that are replaced as zeros are: they hide all that they scale.  A
+number that Python holds stays near its value: kernels have an epsilon built in.
 """
 
 LARGEST_VALUE = 1e6
