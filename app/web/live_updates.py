@@ -255,8 +255,8 @@ def live_part(
 
 def _fragment(key: str, topics: tuple[str, ...], render: Callable[[], str]) -> tuple[str, str]:
     """The body and the ETag of a live part.  While a stream is open, it is rendered again only
-    after a change (or LOOK_S), by one thread at a time.  `key` names what it depends on beside the
-    data.
+    after a change (or LOOK_S), by one thread at a time.  `key` names everything that it depends on
+    beside the data.
     """
     state = flask.current_app.extensions["assay.live"]
     with state["lock"]:

@@ -34,7 +34,7 @@ From a job to an evaluation
     session/first_calls.py         the call that compiles, and tests without a clock
     session/variant_calls.py       calls on inputs that the problem's distribution seldom has
     session/verification.py        comparison of every output
-    session/record.py              what is known of all calls
+    session/record.py              findings over all calls
     comparison/correctness.py      is an output right, relative to fp64?  (output_errors.py,
                                    nearness.py)
     comparison/peer_rules.py       the same outputs by the rules of other evaluators

@@ -24,7 +24,7 @@ class Progress:
 
     job: Job
     resources: Resources
-    """Those of the device."""
+    """Resources of the device."""
     seed: bytes
     """The master seed, 32 bytes."""
     stages: Stages
