@@ -53,6 +53,19 @@ def test_some_rows_are_faint_and_some_negative() -> None:
     assert (applied(Variant.LOCAL, torch.rand(128, 32)) >= 0).all()
 
 
+@pytest.mark.parametrize("shape", [(4, 4096), (16, 8, 256), (32, 2, 16, 16)])
+def test_of_several_slices_each_draw_has_rows_that_repeat_themselves_and_unlike_ones(
+    shape: tuple[int, ...],
+) -> None:
+    for _ in range(32):
+        x = applied(Variant.LOCAL, torch.randn(shape)).reshape(-1, shape[-1])
+        half = shape[-1] // 2
+        halves = (x[:, :half] == x[:, half:]).all(1)
+        pairs = (x[:, ::2] == x[:, 1::2]).all(1)
+        assert (halves | pairs).any()
+        assert (x.abs().amax(1) < 0.5).any() or (x <= 0).all(1).any()
+
+
 def test_a_mask_is_redrawn_in_part() -> None:
     mask = torch.full((64, 64), float("-inf")).triu(1)
     seen = 0

@@ -50,9 +50,10 @@ that one that is added at another place shows.
 SHRUNK_BITS = (3, 9)
 """Bits by which a shrunk tensor is smaller."""
 
-MANY_SLICES, UNLIKE_ALONE = 64, 0.25
+MANY_SLICES, SEVERAL_SLICES, UNLIKE_ALONE = 64, 4, 0.25
 """With fewer slices along the first dimension, changed parts coincide, and a faint one hides other
-changes: then some are faint and negative in this share of the draws, changed otherwise in the rest.
+changes: then one half of the slices has faint and negative parts, and the other half the other
+changes; with still fewer, these are made in a share of the draws, and those in the rest.
 """
 
 ALL_BUT_FIRST = 0.5
@@ -147,11 +148,21 @@ def _factor(variant: Variant, x: torch.Tensor) -> float:
 
 
 def _with_local_changes(x: torch.Tensor) -> torch.Tensor:
-    factor, are_apart = _factor(Variant.SCALED, x), x.shape[:1].numel() >= MANY_SLICES
-    if are_apart or torch.rand(()) < UNLIKE_ALONE:
-        x = _with_unlike_samples(x, factor)
-        if not are_apart:
-            return x
+    factor, slices = _factor(Variant.SCALED, x), x.shape[:1].numel()
+    if slices >= MANY_SLICES:
+        return _with_equal_parts(_with_unlike_samples(x, factor), factor)
+    if x.dim() > 1 and slices >= SEVERAL_SLICES:
+        some, others = torch.randperm(slices, device=x.device).tensor_split(2)
+        changed = x.clone()
+        changed[some] = _with_unlike_samples(x[some], factor)
+        changed[others] = _with_equal_parts(x[others], factor)
+        return changed
+    are_unlike = torch.rand(()) < UNLIKE_ALONE
+    return (_with_unlike_samples if are_unlike else _with_equal_parts)(x, factor)
+
+
+def _with_equal_parts(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """The tensor with a few elements scaled, and rows of which a part repeats another."""
     x = local_changes.in_few_rows(x, lambda part: part * factor, whole=0)
     x = local_changes.in_few_rows(x, local_changes.with_equal_halves)
     return local_changes.in_few_rows(x, local_changes.with_equal_pairs)
