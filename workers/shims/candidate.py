@@ -37,6 +37,7 @@ from workers.protocol import (
 )
 from workers.protocol.control_channel import AblationMode, Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, calls, kineto, shortages, warmup, weights
+from workers.shims.heap_fillers import Fillers
 from workers.shims.stack_depth import at_random_depth
 
 _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms
@@ -48,6 +49,7 @@ def prepare() -> None:
     if device.type == "cuda":
         warmup.build_stubs(device)
         warmup.load_compiler()
+    warmup.fill_heap()
 
 
 def serve(channel: socket.socket, scratch: Path) -> None:
@@ -66,6 +68,7 @@ class Shim:
         self._scratch = scratch
         self._device = torch.device(os.environ["EVALUATION_DEVICE"])
         self._mailbox: mmap.mmap | None = None
+        self._fillers: Fillers | None = None
         self._spec: problem_spec.ProblemSpec | None = None
         self._entry: Any = None
         self._model: Any = None
@@ -186,6 +189,7 @@ class Shim:
                 memory.whole.data_ptr(), memory.whole.data_ptr() + arena.candidate_bytes
             )
         os.close(fd)  # the mapping keeps the memory; a descriptor would keep it beyond that
+        self._fillers = Fillers()
         self._build(seed)
         given = self._fit()
         bits = self._bits(given) if isinstance(self._model, torch.nn.Module) else 0

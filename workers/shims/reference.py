@@ -50,6 +50,7 @@ def prepare() -> None:
     """
     if os.environ["EVALUATION_DEVICE"] != "cpu":
         warmup.load_modes()
+    warmup.fill_heap()
 
 
 def serve(channel: socket.socket, scratch: Path) -> None:

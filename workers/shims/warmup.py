@@ -16,6 +16,11 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from workers.shims.heap_fillers import Fillers
+
+_fillers: list[Fillers] = []
+"""Fillers of the zygote's heap, which live as long as it."""
+
 
 @triton.jit
 def _add_one(pointer, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803 (Triton's habit)
@@ -102,3 +107,10 @@ def build_stubs(device: torch.device) -> None:
         raise RuntimeError(
             f"a first Triton kernel could not be compiled and launched on {device}: see above"
         )
+
+
+def fill_heap() -> None:
+    """Fill the holes that the libraries have left in a zygote's heap, so that its forks have few
+    (heap_fillers.py).
+    """
+    _fillers.append(Fillers())

@@ -19,6 +19,7 @@ import torch
 from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout, precision_flags, problem_spec
 from workers.shims import call_errors, calls
+from workers.shims.heap_fillers import Fillers
 from workers.shims.problem import (
     cases,
     constant_parameters,
@@ -63,6 +64,7 @@ class Problem:
         self.device = device
         self.by_cases = False
         self._scratch = scratch
+        self._fillers = Fillers()
         self._module = types.ModuleType("reference")
         self._entry_point = "Model"
         self._specs: dict[int, problem_spec.ProblemSpec] = {}
@@ -98,9 +100,7 @@ class Problem:
         try:
             exec(compile(path.read_bytes(), str(path), "exec"), self._module.__dict__)  # noqa: S102 (in the sandbox)
         except ModuleNotFoundError as error:
-            message = (
-                f"it needs the package {error.name!r}, which is not installed on the worker's host"
-            )
+            message = f"it needs the package {error.name!r}, which the worker's host does not have"
             raise ModuleNotFoundError(message, name=error.name) from error
 
     def _other_form(self, missing: str) -> str:
@@ -130,6 +130,7 @@ class Problem:
         """
         self._sole = sole
         draw: Draw
+        self._fillers.renew()
         calls.seed_everything(seed, 1)
         positional, keyword = self._constructor_arguments()
         calls.seed_everything(seed, calls.CONSTRUCTING)
@@ -145,6 +146,7 @@ class Problem:
         if case not in self._specs:
             self._specs[case] = self._inspect(model, draw, init, seed)
             keep_little(self.device)
+            self._fillers.renew()  # describing leaves holes
         elif isinstance(model, torch.nn.Module):
             calls.set_mode(model, training=self._specs[case].training)
         spec = self._specs[case]
