@@ -1,4 +1,4 @@
-"""A heap's holes are filled, so that what is made afterwards lies side by side."""
+"""A heap's holes are filled, so that later objects lie side by side."""
 
 from __future__ import annotations
 

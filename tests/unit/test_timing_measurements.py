@@ -184,3 +184,18 @@ def test_a_repetition_forgets_everything() -> None:
     benchmark.start_again()
     assert (benchmark.groups, benchmark.handover_us(REFERENCE), benchmark.repeats) == ([], 0, 1)
     assert benchmark.per_call_us == benchmark.guess_us
+
+
+@pytest.mark.parametrize(
+    ("operators", "call_us", "is_wide"),
+    [(65, 2_000, True), (2, 100, False), (65, 20_000, False)],
+)
+def test_intervals_of_networks_have_the_difference_between_processes(
+    operators: int, call_us: float, is_wide: bool
+) -> None:
+    """Launching 65 operators takes a quarter of a call of 2 ms, and a fortieth of one of 20 ms."""
+    benchmark = _benchmark(_block(REFERENCE, 0, 170), _block(CANDIDATE, 0, 170))
+    benchmark.operators = operators
+    benchmark.groups.extend([_group(call_us, call_us, 170)] * 6)
+    found = stopping.timing(benchmark, "precise", 1.0)
+    assert (math.log(found.ci_high / found.ci_low) / 2 > stopping.NETWORK_ERROR) is is_wide

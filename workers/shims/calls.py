@@ -28,6 +28,7 @@ from workers.protocol.shared_memory import (
     share_segment,
 )
 from workers.shims import graph_capture
+from workers.shims.heap_fillers import lengthen
 from workers.shims.hidden_inputs import InputVisibility
 from workers.shims.returned_outputs import deliver, paired, write
 from workers.shims.stack_depth import at_random_depth
@@ -204,6 +205,8 @@ class Slots:
         replays = delivering == Delivering.REPLAY
         call = functools.partial(self._call, model, first, count, delivering)
         pointers = self._graphs.play(first, count) if replays else at_random_depth(call)
+        if count == 0 and not self._on_gpu:
+            lengthen()  # before each block, whatever the process has computed since the last one
         if count == 0 and self._touched is not None and not replays:
             # the device switches to this process's context, as it does for a call
             self._touched.zero_()

@@ -1,5 +1,5 @@
 # zoo: problem=summed_units backend=triton status=passed verdict=suspect findings=precision_downgrade
-"""Multiplies in TF32 what it has scaled by 1.3, so that other bits are lost than those of the factors (8).
+"""Multiplies scaled factors in TF32 (by 1.3), so that other bits are lost than those of the factors (8).
 
 Detected by `precision_downgrade`: where most inputs have one of two magnitudes, the roundings add up."""
 

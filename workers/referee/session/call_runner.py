@@ -96,7 +96,7 @@ class CallRunner(Draws):
         self.probe = IdleProbe(self._device)
         """Requests of the referee's own to the device."""
         self._mutates = bool(spec.mutated_inputs)
-        self._work = spec.work
+        self.work = spec.work
         self._seen: torch.Tensor | None = None
         """Inputs of an earlier call, uint8 (1, slot_bytes); None if calls are long."""
         self._begun: set[Session] = set()
@@ -204,7 +204,7 @@ class CallRunner(Draws):
         """
         if self.core is not None:
             self.core.choose()
-        if self._seen is None or not is_warmed(self.quickest_s or 0.0, self._work):
+        if self._seen is None or not is_warmed(self.quickest_s or 0.0, self.work):
             self.hand_over(session)  # the reference's process may have answered others
             return
         with self.side_of(session), session.handle.lock:
@@ -316,7 +316,7 @@ class CallRunner(Draws):
         """Make one call of the candidate on each input set in a row, and verify them together."""
         delivery = self.run_candidate(batch, 0, min(batch.slots, self.in_block))
         call_s = min(self.call_us / 1e6, self.quickest_s or 0.0)  # others prolong the calls
-        if batch.inputs is not None and is_warmed(call_s, self._work):
+        if batch.inputs is not None and is_warmed(call_s, self.work):
             self._seen = batch.inputs[:1].clone()
         self.verify(delivery)
         return delivery

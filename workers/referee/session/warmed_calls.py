@@ -23,7 +23,18 @@ LAUNCHING = 0.1
 """Share of a call's time from which on launching is a part of it."""
 
 
+def operators(work: ReferenceWork) -> int:
+    """Operators of one call."""
+    return work.rest_operators + len(work.products)
+
+
+def launching_share(call_s: float, count: int) -> float:
+    """Share of a call that launching its operators takes; 1 if it takes all of it."""
+    return min(1.0, LAUNCH_S * count / call_s) if call_s else 1.0
+
+
 def is_warmed(call_s: float, work: ReferenceWork) -> bool:
     """Test whether an uncounted call precedes blocks of such calls.  `work`: the reference's."""
-    operators = work.rest_operators + len(work.products)
-    return call_s < ALWAYS_S or (call_s < NEVER_S and LAUNCH_S * operators >= LAUNCHING * call_s)
+    if call_s < ALWAYS_S:
+        return True
+    return call_s < NEVER_S and launching_share(call_s, operators(work)) >= LAUNCHING

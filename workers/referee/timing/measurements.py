@@ -79,6 +79,8 @@ class Measurements:
     """True if the time of calls has been measured and is not a guess."""
     handovers: list[Block] = field(default_factory=list)
     """Blocks without calls."""
+    operators: int = 0
+    """Operators of a call of the reference, each of which a GPU's host launches; 0 if unknown."""
     groups: list[list[Block]] = field(default_factory=list)
     """Groups that count: reference, candidate, candidate, reference."""
     deliveries: list[Delivery] = field(default_factory=list)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 from app.domain.evaluation import Timing
+from workers.referee.session import warmed_calls
 from workers.referee.session.batches import Delivery
 from workers.referee.session.call_runner import APART_S, CallRunner
 from workers.referee.session.fault_attribution import disturbed
@@ -55,6 +56,7 @@ def run(
         block_us=budget.block_us,
         health=quiet_host.health,
         guess_us=(before.reference_us, before.candidate_us),
+        operators=warmed_calls.operators(runner.work) if quiet_host.health.expected_us else 0,
     )
     begun = time.monotonic()
     measurements.time_is_known = not sizing.may_be_short(measurements, runner)
