@@ -15,7 +15,7 @@ Calls, the same code for both sides
     weights.py           a problem's weights in a candidate's model, by name and by hook
     call_errors.py       errors of calls: reply code, and explanation for people
     shortages.py         allocations that failed and that a library survived
-    heap_fillers.py      holes of the heap filled, so that a model's objects lie side by side
+    heap.py              where a model's objects lie, and the memory of tensors on the CPU
     warmup.py            work done before a candidate or a problem arrives
     kineto.py            calls under torch's profiler, and the origin of their kernels
     device_malloc.c      cudaMalloc of memory that has a descriptor

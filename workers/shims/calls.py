@@ -28,7 +28,7 @@ from workers.protocol.shared_memory import (
     share_segment,
 )
 from workers.shims import graph_capture
-from workers.shims.heap_fillers import lengthen
+from workers.shims.heap import lengthen
 from workers.shims.hidden_inputs import InputVisibility
 from workers.shims.returned_outputs import deliver, paired, write
 from workers.shims.stack_depth import at_random_depth

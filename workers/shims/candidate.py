@@ -37,7 +37,7 @@ from workers.protocol import (
 )
 from workers.protocol.control_channel import AblationMode, Command, Reply, ReplyCode, Request
 from workers.shims import call_errors, calls, kineto, shortages, warmup, weights
-from workers.shims.heap_fillers import Fillers
+from workers.shims.heap import Fillers
 from workers.shims.stack_depth import at_random_depth
 
 _IS_DETERMINISTIC = torch._C._get_deterministic_algorithms

@@ -16,7 +16,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from workers.shims.heap_fillers import Fillers
+from workers.shims.heap import Fillers
 
 _fillers: list[Fillers] = []
 """Fillers of the zygote's heap, which live as long as it."""
@@ -111,6 +111,6 @@ def build_stubs(device: torch.device) -> None:
 
 def fill_heap() -> None:
     """Fill the holes that the libraries have left in a zygote's heap, so that its forks have few
-    (heap_fillers.py).
+    (heap.py).
     """
     _fillers.append(Fillers())

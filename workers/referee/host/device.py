@@ -26,12 +26,13 @@ _SINGLE = {
 
 _KEPT_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
-"""Limits in bytes up to which glibc keeps the memory of a freed tensor, and all of it (mallopt(3);
-32 MiB is the most for a tensor).  By default they follow the sizes that a process has freed so far:
-a candidate gave tensors of 4 MB back after every call, with a thousand page faults, and a
-reference, after computing in fp64, kept them and took a fifth of the time for the same code.
+"""Limits in bytes up to which glibc keeps the memory of a freed tensor, and the free end of the
+heap (mallopt(3); 32 MiB is the most for a tensor).  By default they follow the sizes that a process
+has freed so far: a candidate gave tensors of 4 MB back after every call, with a thousand page
+faults, and a reference, after computing in fp64, kept them and took a fifth of the time for the
+same code.  See also workers/shims/heap.py.
 """
 
 _ON_GPU = {

@@ -19,7 +19,7 @@ import torch
 from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout, precision_flags, problem_spec
 from workers.shims import call_errors, calls
-from workers.shims.heap_fillers import Fillers
+from workers.shims.heap import Fillers
 from workers.shims.problem import (
     cases,
     constant_parameters,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from workers.protocol import layout, problem_spec, shared_memory
-from workers.shims import calls, returned_outputs
+from workers.shims import calls, heap, returned_outputs
 from workers.shims.problem import graph_replay
 
 KEPT_BYTES = 1 << 30
@@ -131,7 +131,11 @@ def seconds(device: torch.device, work: Callable[[], object]) -> float:
 
 
 def keep_little(device: torch.device) -> bool:
-    """Release torch's cached device memory if it exceeds KEPT_BYTES; returns whether it did."""
+    """Release torch's cached device memory if it exceeds KEPT_BYTES; returns whether it did.  On
+    the CPU device free memory of the heap is released.
+    """
+    if device.type == "cpu":
+        heap.trim()
     much = device.type == "cuda" and torch.cuda.memory_reserved() > KEPT_BYTES
     if much:
         gc.collect()  # a model may leave cycles that hold tensors

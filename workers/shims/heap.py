@@ -1,11 +1,16 @@
-"""Fillers of the heap's holes, so that a model's objects lie side by side.
+"""The heap of a side's process: where a model's objects lie, and the memory of tensors on the CPU.
 
-What is allocated after much else has come and gone lies wherever something was freed.  A model of
-240 modules in such holes takes 5 to 8 % longer to call than one in fresh memory, and up to 39 %
-beside busy cores, because it is spread over more cache lines and pages.  A reference's process has
-a longer history than a candidate's: networks that launch some hundred operators seemed 2 to 10 %
-faster as candidates (KernelBench's level 3, H200).  So both sides make their models after the
-holes are filled.
+Both sides of a benchmark run the same code, and must not differ by what their processes did before.
+
+* What is allocated after much else has come and gone lies wherever something was freed.  A model of
+  240 modules in such holes takes 5 to 8 % longer to call than one in fresh memory, and up to 39 %
+  beside busy cores, because it is spread over more cache lines and pages.  A reference's process
+  has a longer history than a candidate's: networks that launch some hundred operators seemed 2 to
+  10 % faster as candidates (KernelBench's level 3, H200).  So both sides make their models after
+  `Fillers` have filled the holes.
+* glibc takes a large tensor's memory from the free end of the heap as long as that suffices, and
+  asks the kernel otherwise, in each call anew.  A reference that had computed in fp64 took 10 ms
+  for a ReLU of 78 MB, a candidate 43 ms.  So `lengthen` comes before each block.
 """
 
 from __future__ import annotations
@@ -60,18 +65,20 @@ class Fillers:
 
 
 def lengthen() -> None:
-    """Let the heap end with as much free memory as it keeps.  glibc takes a large tensor's memory
-    from there as long as it suffices, and asks the kernel otherwise, in each call anew: a reference
-    that had computed in fp64 took a third of a candidate's time for the same code (78 MB).
-
-    The memory is not touched.  Without limits in the environment (mallopt(3)) nothing happens.
+    """Let the heap end with half as much free memory as it keeps at most.  The memory is not
+    touched.  Without limits in the environment (mallopt(3)) nothing happens.
     """
     largest = int(os.environ.get("MALLOC_MMAP_THRESHOLD_", 0)) - POOL_BYTES
     kept = int(os.environ.get("MALLOC_TRIM_THRESHOLD_", 0))
     if largest > 0:
-        blocks = [_libc.malloc(largest) for _ in range(kept // largest - 1)]
+        blocks = [_libc.malloc(largest) for _ in range(kept // largest // 2)]
         for block in blocks:
             _libc.free(block)
+
+
+def trim() -> None:
+    """Give all free memory back to the kernel."""
+    _libc.malloc_trim(0)
 
 
 def _objects(size: int) -> list[bytes]:
