@@ -1,8 +1,8 @@
-# zoo: problem=linear_divergence backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=linear_divergence backend=triton status=passed verdict=suspect findings=decoy_kernel,lazy_optimisation needs=cpu
 """The library computes all, and between its product and its softmax one function more, which a kernel undoes (1f, 1g).
 
-Detected: the kernel takes nothing over that the library does for the reference.  On a GPU a problem of this size is all
-launches."""
+Detected: the kernel gives back a tensor that the library held, and takes nothing over from it.  On a GPU a problem of
+this size is all launches."""
 
 import torch
 import triton
