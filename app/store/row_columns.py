@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from app.store.tables import users
 
 USER: sa.ColumnElement[str] = sa.func.coalesce(users.c.name, "local")
-"""Name of a row's user: of nobody's, which came from this machine's own terminal, `local`."""
+"""Name of a row's user; `local` for a row without one, from this machine's own terminal."""
 
 
 def of(

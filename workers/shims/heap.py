@@ -36,6 +36,10 @@ ROW_BYTES, LEAST_ROW = 4 << 10, 24
 MOST = 50_000
 """Most fillers of one size: a heap with more holes keeps the rest."""
 
+_LARGEST = int(os.environ.get("MALLOC_MMAP_THRESHOLD_", 0)) - POOL_BYTES
+_BLOCKS = int(os.environ.get("MALLOC_TRIM_THRESHOLD_", 0)) // _LARGEST // 2 if _LARGEST > 0 else 0
+"""Size in bytes of the largest blocks of the heap, and how many make half of its free end."""
+
 _ALIGNMENT = 16
 _CHUNK_HEADER = 8
 
@@ -68,12 +72,9 @@ def lengthen() -> None:
     """Let the heap end with half as much free memory as it keeps at most.  The memory is not
     touched.  Without limits in the environment (mallopt(3)) nothing happens.
     """
-    largest = int(os.environ.get("MALLOC_MMAP_THRESHOLD_", 0)) - POOL_BYTES
-    kept = int(os.environ.get("MALLOC_TRIM_THRESHOLD_", 0))
-    if largest > 0:
-        blocks = [_libc.malloc(largest) for _ in range(kept // largest // 2)]
-        for block in blocks:
-            _libc.free(block)
+    blocks = [_libc.malloc(_LARGEST) for _ in range(_BLOCKS)]
+    for block in blocks:
+        _libc.free(block)
 
 
 def trim() -> None:
