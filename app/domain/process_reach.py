@@ -64,6 +64,7 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
             *_handed_on(tree),
             *_under_other_names(tree),
             *imports_by_name.ways(tree, _is_beyond),
+            *stand_ins.ways(tree),
         )
         return tuple(dict.fromkeys((*found, *whole, *_taking_places(tree), *_code_in_files(tree))))
     except (RecursionError, MemoryError, ValueError):  # ValueError: a number of 4,300 digits
@@ -87,7 +88,7 @@ def files_in_place_of_modules(source: bytes) -> tuple[str, ...]:
 def _loaded(tree: ast.Module) -> ast.Module:
     """The module without `if __name__ == "__main__":`, which a module that is loaded does not run,
     with expressions in place of their texts, and with the values alone of members that it gives to
-    older releases of a library, or to modules of its own in place of a library that is missing;
+    older releases of a library, or to objects of its own in place of a library that is missing;
     each only where the names in these statements have no other meaning.
     """
     nodes = list(ast.walk(tree))
@@ -96,8 +97,8 @@ def _loaded(tree: ast.Module) -> ast.Module:
         tree = evaluated_texts.written_out(tree)
         bound = frozenset(chain.from_iterable(map(_bound, ast.walk(tree))))
     body = [each for statement in tree.body for each in _run_when_loaded(statement, bound)]
-    if stand_ins.makes_modules(tree):
-        body = [stand_ins.without_members(each) for each in body]
+    if makers := stand_ins.makers(tree):
+        body = [stand_ins.without_members(each, makers) for each in body]
     return ast.Module(body, [])
 
 

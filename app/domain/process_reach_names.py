@@ -53,6 +53,8 @@ HARMLESS = frozenset(
         "importlib.metadata",
         "importlib.util.find_spec",
         "torch.utils._python_dispatch.is_traceable_wrapper_subclass",
+        "unittest.mock.MagicMock",
+        "unittest.mock.Mock",
     }
 )
 """Their names without such a view."""

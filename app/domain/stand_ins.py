@@ -1,34 +1,62 @@
-"""Modules of a source's own in place of a library that is missing, as published kernels make them:
+"""Objects of a source's own in place of a library that is missing, as published kernels make them:
 
     try:
         import triton
     except ImportError:
-        triton = types.ModuleType("triton")
+        triton = types.ModuleType("triton")     # or MagicMock()
         triton.jit = lambda function: function
 
-Members of such a module are no members of a library: nothing is replaced.
+Members of such an object are no members of a library: nothing is replaced.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Collection, Iterator
 
 TYPES = "types"
 """Module with the class of modules."""
 
+MOCKED = "unittest.mock"
+MOCKS = frozenset({"MagicMock", "Mock"})
+"""Module and names of classes whose objects have every member; other members of the module
+replace those of a library."""
 
-def makes_modules(tree: ast.Module) -> bool:
-    """Test whether `types` is Python's module of this name wherever the source names it."""
+PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+"""`a.b`: a mock that is given such a name with a value sets the member of what its own `a` is."""
+
+
+def makers(tree: ast.Module) -> frozenset[str]:
+    """Of `types` and MOCKS those that are Python's of this name wherever the source names them."""
     nodes = list(ast.walk(tree))
-    imports = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    meant = {id(alias) for alias in imports if alias.name == TYPES and alias.asname is None}
-    return bool(meant) and not any(_may_be_another(node) for node in nodes if id(node) not in meant)
+    meant: dict[str, set[int]] = {}
+    for node in nodes:
+        for alias in _made_of(node):
+            meant.setdefault(alias.name, set()).add(id(alias))
+    return frozenset(
+        name
+        for name, aliases in meant.items()
+        if not any(_may_be_another(node, name) for node in nodes if id(node) not in aliases)
+    )
 
 
-def _may_be_another(node: ast.AST) -> bool:
+def _made_of(node: ast.AST) -> list[ast.alias]:
+    """Names under which a statement imports makers."""
+    match node:
+        case ast.Import(names=names):
+            known: Collection[str] = (TYPES,)
+        case ast.ImportFrom(module="unittest.mock", names=names):
+            known = MOCKS
+        case _:
+            return []
+    return [alias for alias in names if alias.name in known and alias.asname is None]
+
+
+def _may_be_another(node: ast.AST, maker: str) -> bool:
     match node:
         case ast.alias(name=name, asname=other):
-            return (other or name) in (TYPES, "*")
+            return (other or name) in (maker, "*")
         case (
             ast.Name(id=name, ctx=ast.Store() | ast.Del())
             | ast.Constant(value=name)
@@ -38,26 +66,58 @@ def _may_be_another(node: ast.AST) -> bool:
             | ast.ClassDef(name=name)
             | ast.ExceptHandler(name=name)
         ):
-            return name == TYPES
+            return name == maker
         case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
-            return name == TYPES
+            return name == maker
     return False
 
 
-def without_members(statement: ast.stmt) -> ast.stmt:
-    """The statement with the values alone of members that handlers of its exceptions give to
-    modules which they have made.  Only where makes_modules holds for the source.
+def ways(tree: ast.Module) -> Iterator[str]:
+    """Uses of a mock's class other than a call without arguments, and texts by which a mock sets
+    a member of another object: `MagicMock(a=torch, **{"a.add": f})`.
     """
-    if not isinstance(statement, ast.Try):
-        return statement
-    handlers = [
-        ast.ExceptHandler(each.type, each.name, _values_of_members(each.body))
-        for each in statement.handlers
-    ]
-    return ast.Try(statement.body, handlers, statement.orelse, statement.finalbody)
+    nodes = list(ast.walk(tree))
+    names = {
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == MOCKED
+        for alias in node.names
+        if alias.name in MOCKS
+    }
+    made = {
+        id(node.func)
+        for node in nodes
+        if isinstance(node, ast.Call) and not node.args and not node.keywords
+    }
+    for node in nodes if names else ():
+        match node:
+            case ast.Name(id=name) if name in names and id(node) not in made:
+                yield f"{MOCKED}.{name}"
+            case ast.Constant(value=str(text)) if PATH.fullmatch(text):
+                yield text
 
 
-def _values_of_members(body: list[ast.stmt]) -> list[ast.stmt]:
+def without_members(statement: ast.stmt, makers: Collection[str]) -> ast.stmt:
+    """The statement with the values alone of members that its branches, or handlers of its
+    exceptions, give to objects which they have made.
+    """
+    match statement:
+        case ast.If():
+            return ast.If(
+                statement.test,
+                _values_of_members(statement.body, makers),
+                _values_of_members(statement.orelse, makers),
+            )
+        case ast.Try():
+            handlers = [
+                ast.ExceptHandler(each.type, each.name, _values_of_members(each.body, makers))
+                for each in statement.handlers
+            ]
+            return ast.Try(statement.body, handlers, statement.orelse, statement.finalbody)
+    return statement
+
+
+def _values_of_members(body: list[ast.stmt], makers: Collection[str]) -> list[ast.stmt]:
     made: set[str] = set()
     kept: list[ast.stmt] = []
     for statement in body:
@@ -68,16 +128,24 @@ def _values_of_members(body: list[ast.stmt]) -> list[ast.stmt]:
             ) if name in made:
                 kept.append(ast.Expr(value))
                 continue
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="types"), attr="ModuleType"),
-                    args=[ast.Constant()],
-                    keywords=[],
-                ),
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _makes(
+                call, makers
             ):
                 made.add(name)
             case _:  # any other statement, or a call in one, might bind the names anew
                 made.clear()
         kept.append(statement)
     return kept
+
+
+def _makes(call: ast.Call, makers: Collection[str]) -> bool:
+    match call:
+        case ast.Call(func=ast.Name(id=maker), args=[], keywords=[]):
+            return maker in makers
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="types"), attr="ModuleType"),
+            args=[ast.Constant()],
+            keywords=[],
+        ):
+            return TYPES in makers
+    return False
