@@ -26,9 +26,11 @@ MOST_EMPTIED = 4
 """Most inputs of which it is tried whether the reference is finite with rows of zeros."""
 
 
-def missed_by(model: Any, inputs: list[Any]) -> tuple[Limits, Any]:
-    """Values that a call misses, and its answer.  The call may change the inputs."""
-    limits = Limits(layout.values(inputs))
+def missed_by(model: Any, inputs: list[Any], *, traits: bool = False) -> tuple[Limits, Any]:
+    """Values that a call misses, and its answer.  The call may change the inputs.  `traits`: see
+    Limits.
+    """
+    limits = Limits(layout.values(inputs), traits=traits)
     with limits:
         answer = call(model, inputs)
     return limits, answer
@@ -111,7 +113,7 @@ def loosened(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
             _is_loosened, before=missed, at=at, any_idle=input_domain.are_normed(x)
         )
         changed = input_changes.changed(inputs, {at}, input_changes.loosened)
-        if reaches(model, changed, is_better):
+        if reaches(model, changed, is_better, functools.partial(missed_by, traits=True)):
             found |= {at}
     return found
 
@@ -177,8 +179,8 @@ def _first_with_fewer(
 def reaches(
     model: Any, inputs: list[Any], is_better: Callable[[Any], bool], look: Look = missed_by
 ) -> bool:
-    """Test whether the reference has a finite answer to these inputs, and what a call with them
-    misses `is_better`.
+    """Test whether the reference has a finite answer to these inputs, and a call with them misses
+    limits that are `is_better`.
     """
     try:
         now, answer = look(model, copy.deepcopy(inputs))

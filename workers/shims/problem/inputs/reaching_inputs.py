@@ -166,7 +166,7 @@ def _limits(model: Any, inputs: list[Any], iterations: iterated_inputs.Iteration
         with iterations:  # inside, where it sees none of the operators that Limits compares with
             return model(*given)
 
-    return improving_changes.missed_by(watched, inputs)[0]
+    return improving_changes.missed_by(watched, inputs, traits=True)[0]
 
 
 def _beyond(

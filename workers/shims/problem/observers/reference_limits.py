@@ -64,8 +64,10 @@ USUALLY_IGNORED, NO_PADDING = -100, -1
 class Limits(Watching):  # type: ignore[no-untyped-call]
     """Dispatch mode that records limits that a call's values miss."""
 
-    def __init__(self, leaves: Iterable[Any] = ()) -> None:
-        """`leaves`: the inputs of the call, in the order of layout.values."""
+    def __init__(self, leaves: Iterable[Any] = (), *, traits: bool = False) -> None:
+        """`leaves`: the inputs of the call, in the order of layout.values; `traits`: also look for
+        operators that change nothing, which compares every result with every input.
+        """
         super().__init__()
         self.above: list[float] = []
         """Factors by which values of operators would have to be scaled to reach their limits."""
@@ -103,9 +105,9 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         """Index of an input, and a value that it is compared with and does not hold."""
         self.faults: set[str] = set()
         """Errors of observers, and the operators at which they were raised."""
-        leaves = list(leaves)
+        leaves, self._traits = list(leaves), traits
         self.integers, self._shifts = IntegerUses(leaves), softmax_arguments.Shifts()
-        self.idle = idle_operators.IdleOperators(leaves)
+        self.idle = idle_operators.IdleOperators(leaves if traits else ())
         self._leaves = {
             identity(x): at for at, x in enumerate(leaves) if isinstance(x, torch.Tensor)
         }
@@ -132,7 +134,7 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         found = func(*args, **kwargs)
         for note in (
             self.integers.note,
-            self.idle.note,
+            *((self.idle.note,) if self._traits else ()),
             self._note_shifts,
             self._note_integers,
             self._note_extremes,
