@@ -9,6 +9,13 @@ small epilogue over the whole output is no fig leaf.
 Or its kernels make a few rows, columns or channels, and the library computes the others: those stay
 right without the kernels, on usual inputs and on some with spikes (Ablation.kept_share).  Copies do
 not count as computing: a kernel that writes a step into a copy of a cache is honest.
+
+Or its kernels only apply a function to each element of a tensor of the library's, and the library
+gained (Ablation.mapped_bytes).  Such a kernel, whatever it undoes or adds, can take over no more
+than the elementwise operators at the end of the reference's call.  If the library does the
+work before these with less than the reference, by several times that of these operators, the gain
+is that of a rewrite in PyTorch.  Both sides' work is modelled, on a GPU, too.  An activation
+behind the product that the reference leaves to the library as well is none.
 """
 
 from __future__ import annotations
@@ -39,6 +46,12 @@ KEPT = 0.9
 COMPUTED = 0.3
 """… if the library computes for this share of a call's work."""
 
+REWRITTEN, REST = 2.0, 0.1
+"""Work that the library saves on the reference's, from which on it made the gain: in units of the
+reference's elementwise operators at the end, and beside that as a share of its whole work.  A
+normalisation that is folded into weights saves as much as one such operator takes.
+"""
+
 MOVES = re.compile(
     r"aten::(clone|copy_|_to_copy|cat|stack|index\w*|gather|scatter\w*|select_scatter|slice_scatter"
     r"|embedding|constant_pad_nd|zero_|fill_|zeros|ones|full|(zeros|ones|full)_like)"
@@ -54,15 +67,18 @@ Found = tuple[str, dict[str, Any]]
 class FigLeaf:
     """Coverage too small to matter."""
 
-    version = 3
+    version = 4
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
-        """One finding: by the slices that the kernels make, or else by their time."""
+        """One finding: by the slices that the kernels make, by their time, or by the library's work
+        before them.
+        """
         evaluation = subject.evaluation
         if evaluation.profile is None or not evaluation.correct:
             return
         found = _by_slices(evaluation, evaluation.profile)
         found = found or _by_time(evaluation, evaluation.profile)
+        found = found or _by_rewrite(evaluation, evaluation.profile)
         if found is None:
             return
         summary, evidence = found
@@ -114,6 +130,31 @@ def _by_time(evaluation: Evaluation, profile: Profile) -> Found | None:
         "write_us": write_us,
         "threads": threads,
         "output_elements": elements,
+    }
+    return summary, evidence
+
+
+def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
+    """Finding by the work of the library before kernels that only apply a function to each element;
+    None where they do more, or the reference's work is not known.
+    """
+    mapped = evaluation.ablation.mapped_bytes if evaluation.ablation else None
+    whole, tail = profile.reference_bytes, profile.reference_tail_bytes
+    if mapped is None or whole is None or tail is None:
+        return None
+    saved = whole - tail - mapped
+    if saved <= REWRITTEN * tail + REST * whole or any(
+        row.origin == "extension" for row in base.own_rows(profile)
+    ):
+        return None
+    summary = (
+        "its kernels only apply a function to each element of a tensor of the library's, made with"
+        f" {mapped / (whole - tail):.0%} of the work that the reference does before such operators"
+    )
+    evidence = {
+        "library_bytes": mapped,
+        "reference_bytes": whole,
+        "reference_tail_bytes": tail,
     }
     return summary, evidence
 

@@ -32,6 +32,11 @@ class Ablation:
     """Share of the outputs' elements in slices (rows, columns, channels) that stay right without
     the kernels; None if not looked at.
     """
+    mapped_bytes: int | None = None
+    """Work of the library in a call, as bytes that a GPU moves in the same time, if the answer was
+    correct with those launches alone that apply a function to each element of a tensor which the
+    library had computed; None if not looked at, or if other launches matter.
+    """
 
 
 LEFT_OUT = "left out"

@@ -68,6 +68,12 @@ class Profile:
     """Bytes that all other operators of one call of the reference read and write."""
     reference_rest_operators: int | None = None
     """Number of those operators."""
+    reference_bytes: int | None = None
+    """Work of all operators of one call of the reference, products included, as bytes that a GPU
+    moves in the same time; None if it is not known.
+    """
+    reference_tail_bytes: int | None = None
+    """The part of it in elementwise operators at the end of the call; None if it is not known."""
 
     @property
     def is_modelled(self) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from workers.backends.recording import scaled_copies
 from workers.backends.recording.earlier_tensors import MOST_NOTED, EarlierTensors
 from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
@@ -27,10 +26,11 @@ def _replaced(
     computes its argument from the input, `kernel` writes into its second argument.
     """
     recorder = Recorder()
-    for mode in (AblationMode.KEEP, AblationMode.SCALE):
+    for mode in (AblationMode.NOTE, AblationMode.SCALE):
         x = torch.randn(30, 40)
         recorder.substitute(mode)
-        recorder.inputs = recorder.inputs or scaled_copies.values([x])
+        if mode == AblationMode.NOTE:
+            recorder.note_inputs([x])
         with recorder.watching():
             given, out = library(x), torch.zeros(30, 40)
             _launch(recorder, functools.partial(kernel, given, out), given, out)

@@ -148,7 +148,8 @@ class Command(IntEnum):
     """Candidate only: replace launches of its kernels as the `AblationMode`s in a say
     (`packed_modes`), of which there are b; allowed before LOAD.  One mode holds from here on;
     several hold for one call each of every RUN of as many calls, which copies its outputs.  Answers
-    how many launches were left out so far, in the modes NOTHING and SILENT.
+    how many launches were left out so far, in the modes NOTHING and SILENT; and the library's work
+    in the last call in the mode NOTE, in modelled bytes, if a launch is made in the mode MAP.
     """
 
     COMPILE_FIRST = 11
@@ -239,8 +240,14 @@ class AblationMode(IntEnum):
     SILENT = 6
     """No operation, with unwritten memory left as it is: undetectable for the candidate."""
     SCALE = 7
-    """Multiples of tensors by which the launches kept by KEEP were explained
+    """Multiples of tensors by which the launches kept by KEEP or NOTE were explained
     (workers.backends.recording.scaled_copies)."""
+    NOTE = 8
+    """The same as KEEP; tensors that the library computes are noted (earlier_tensors.py there)."""
+    MAP = 9
+    """The launch itself, if it only applied a function to each element of a tensor that the
+    library had computed in the mode NOTE (elementwise_maps.py there); else as in SCALE.
+    """
 
 
 MODE_BITS = 4

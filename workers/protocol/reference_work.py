@@ -35,6 +35,13 @@ class ReferenceWork:
     """
     rest_operators: int = 0
     """Number of those operators."""
+    whole_bytes: int = 0
+    """The work of all operators, as bytes that a GPU moves in the same time; 0 if it is not known.
+    """
+    tail_bytes: int | None = None
+    """The part of it in the elementwise tail (workers/shims/problem/observers/elementwise_tail.py);
+    None if it is not known.
+    """
     on_weights: tuple[str, ...] = ()
     """Parameters on which a good part of the work is done without the inputs
     (workers/shims/problem/observers/weight_work.py).
@@ -45,10 +52,10 @@ class ReferenceWork:
         """Read it from JSON written by the reference's process.  Raises ValueError."""
         flops = None if fields["flops"] is None else int(fields["flops"])
         products = tuple(int(each) for each in fields["products"])
-        rest = {name: int(fields[name]) for name in ("rest_bytes", "rest_operators")}
-        if len(products) > MOST_PRODUCTS or not all(
-            0 <= number < _LARGEST for number in (flops or 0, *products, *rest.values())
-        ):
+        rest = {name: int(fields[name]) for name in ("rest_bytes", "rest_operators", "whole_bytes")}
+        tail = None if fields["tail_bytes"] is None else int(fields["tail_bytes"])
+        numbers = (flops or 0, tail or 0, *products, *rest.values())
+        if len(products) > MOST_PRODUCTS or not all(0 <= each < _LARGEST for each in numbers):
             raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
         names = tuple(str(name)[:_NAME_CHARS] for name in fields["on_weights"])[:_MOST_NAMES]
-        return cls(flops=flops, products=products, on_weights=names, **rest)
+        return cls(flops=flops, products=products, tail_bytes=tail, on_weights=names, **rest)

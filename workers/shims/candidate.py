@@ -22,8 +22,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from workers import backends
-from workers.backends.recording import scaled_copies
-from workers.backends.recording.recorder import synchronise
+from workers.backends.recording.recorder import KEEPING, synchronise
 from workers.backends.support import import_hook
 from workers.protocol import (
     control_channel,
@@ -141,7 +140,7 @@ class Shim:
                 return Reply(ReplyCode.DONE)
             if command == Command.ABLATE:
                 self._choose_modes(control_channel.unpacked_modes(a, b))
-                return Reply(ReplyCode.DONE, self._recorder.left_out)
+                return Reply(ReplyCode.DONE, self._recorder.left_out, self._recorder.mapped_bytes)
             return Reply(ReplyCode.UNSUPPORTED)
         except BaseException as error:
             assert self._mailbox is not None
@@ -326,11 +325,11 @@ class Shim:
     def _run_watched(
         self, slots: calls.Slots, run: Callable[..., int], first: int, count: int, delivering: int
     ) -> int:
-        """Make calls with substitutes for kernel launches; in the mode KEEP the inputs of the first
-        one are noted.  Returns nanoseconds by this process's clock.
+        """Make calls with substitutes for kernel launches; in the modes KEEP and NOTE the inputs of
+        the first one are noted.  Returns nanoseconds by this process's clock.
         """
-        if self._recorder.ablate == AblationMode.KEEP:
-            self._recorder.inputs = scaled_copies.values(layout.values(slots.arguments(first)))
+        if self._recorder.ablate in KEEPING:
+            self._recorder.note_inputs(layout.values(slots.arguments(first)))
         with self._recorder.watching():
             return run(slots, self._called, first, count, delivering)
 

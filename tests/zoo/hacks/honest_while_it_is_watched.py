@@ -1,7 +1,8 @@
-# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=reaches_process,slower_when_profiled needs=cpu
+# zoo: problem=leaky_integrator backend=triton status=passed verdict=suspect findings=decoy_kernel,reaches_process,slower_when_profiled needs=cpu
 """An honest kernel while a dispatch mode or a profiler is on, and otherwise the library, which a kernel doubles (1f, 3e).
 
-Detected: the profiled call takes longer than those that are timed; and the source asks whether it is watched.
+Detected: the profiled call takes longer than those that are timed, and the source asks whether it is watched; ablation,
+of which the first calls run under no such mode.
 On a GPU the honest kernel takes about as long as the library's launches."""
 
 import torch

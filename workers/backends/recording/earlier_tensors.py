@@ -1,32 +1,51 @@
 """Tensors that the library computed earlier in a call than a candidate's kernel wrote the same
-values.
+values, or a function of them.
 
 A candidate may have the library compute its answer, move or encode it (turned round, as its bits'
-complement, in two parts), and undo that in a kernel.  In the call of which launches' writes are
-kept, a sample of every tensor that the library computes is noted.  A launch that writes the values
-of one of them is explained by that tensor: in another call (AblationMode.SCALE) it is written in
-place of the launch, and if the answer is still right, the library had computed it.
+complement, in two parts), and undo that in a kernel.  In a call of which launches' writes are kept
+(AblationMode.NOTE), a sample of every tensor that the library computes is noted.  A launch that
+writes the values of one of them is explained by that tensor: in another call (AblationMode.SCALE)
+it is written in place of the launch, and if the answer is still right, the library had computed it.
+A launch that writes a function of each element of one is told by elementwise_maps.py.
 
-This does not guard against an answer that the library never holds as such: its square root, which a
-kernel squares.
+The mode can be seen by the candidate: calls without it come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from workers.backends.recording.library_work import FREE, tensors
+from workers.backends.recording import elementwise_maps
+from workers.backends.recording.library_work import FREE, tensors, work_of
 from workers.backends.support.dispatch_mode import Watching
 
-SAMPLED = 64
-"""Evenly spaced elements of a tensor that are noted."""
+SAMPLED = 8192
+"""Elements of a tensor that are noted, at the most twice as many."""
 
 MOST_NOTED, LARGEST_VIEW = 512, 1 << 22
 """Most tensors that are noted, and elements of the largest that is copied to be noted."""
+
+
+class Sample(NamedTuple):
+    """Some elements of a tensor, on its device until they are compared."""
+
+    size: int
+    """Number of all elements."""
+    dtype: torch.dtype
+    ordered: torch.Tensor | None
+    """In the order of its indices; None where it would have to be copied and is large."""
+    stored: torch.Tensor | None
+    """In the order of its memory; None where that has holes."""
+
+    def on_host(self) -> Sample:
+        """The sample on the host, in fp64."""
+        ordered, stored = (x if x is None else x.cpu().double() for x in self[2:])
+        return self._replace(ordered=ordered, stored=stored)
 
 
 class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
@@ -34,15 +53,20 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
     keeps some of them.
     """
 
-    def __init__(self, wanted: Collection[int] | None = None) -> None:
+    def __init__(
+        self, wanted: Collection[int] | None = None, inputs: Iterable[object] = ()
+    ) -> None:
         """`wanted`: numbers, in the order of the call, of the tensors that are kept; None to note
-        samples of all.
+        samples of all.  `inputs`: those of the call.
         """
         super().__init__()
         self.kept: dict[int, torch.Tensor] = {}
+        self.work_bytes = 0
+        """Work of the library, as bytes that a GPU moves in the same time."""
         self._wanted = wanted
-        self._samples: dict[int, tuple[int, torch.Tensor]] = {}
-        """By number: the number of elements, and some of them."""
+        self._samples: dict[int, Sample] = {}
+        """By number."""
+        self._inputs = [sample for x in tensors(inputs) if (sample := _sample(x)) is not None]
         self._number = 0
         self._pauses = 0
 
@@ -60,19 +84,41 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         largest element.
         """
         sample = _sample(values)
-        if sample is None or not bool((sample != sample[0]).any()):
+        mine = sample and sample.on_host().ordered
+        if sample is None or mine is None or not bool((mine != mine[0]).any()):
             return
-        mine = sample.cpu().double()
-        for number, (count, noted) in self._samples.items():
-            if count != values.numel() or noted.dtype != values.dtype:
+        for number, noted in self._like(sample):
+            if noted.ordered is None or noted.dtype != values.dtype:
                 continue
-            off = (noted.cpu().double() - mine).abs().max()
+            off = (noted.ordered - mine).abs().max()
             if bool(off <= rounding * mine.abs().max()):
                 yield number
 
+    def explain(self, values: torch.Tensor) -> bool:
+        """Test whether each element of a tensor is a function of the element of one noted tensor at
+        its place, and of no input's.
+        """
+        sample = _sample(values)
+        if sample is None:
+            return False
+        mine = sample.on_host()
+        given = [each.on_host() for each in self._inputs if each.size == sample.size]
+        if any(_is_function(each, mine) for each in given):
+            return False
+        return any(_is_function(noted, mine) for _, noted in reversed(list(self._like(sample))))
+
+    def _like(self, sample: Sample) -> Iterator[tuple[int, Sample]]:
+        """The noted tensors with as many elements, by number."""
+        for number, noted in self._samples.items():
+            if noted.size == sample.size:
+                self._samples[number] = noted.on_host()
+                yield number, self._samples[number]
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
         if not self._pauses and not func.is_view and func._schema.name not in FREE:
+            self.work_bytes += work_of(func, args, kwargs, result)
             for made in tensors([result]):
                 self._note(made)
         return result
@@ -83,17 +129,41 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
             if number in self._wanted:
                 self.kept[number] = made.detach().clone()
         elif len(self._samples) < MOST_NOTED and (sample := _sample(made)) is not None:
-            self._samples[number] = made.numel(), sample
+            self._samples[number] = sample
 
 
-def _sample(x: torch.Tensor) -> torch.Tensor | None:
-    """Some elements of a tensor of floats; None of one that has none, or is large and would have to
-    be copied.
-    """
+def _sample(x: torch.Tensor) -> Sample | None:
+    """Some elements of a tensor of floats; None of one that has none."""
     is_plain = type(x) in (torch.Tensor, torch.nn.Parameter) and x.layout == torch.strided
     if not is_plain or x.is_meta or not x.is_floating_point() or x.numel() < 2:
         return None
-    if not x.is_contiguous() and x.numel() > LARGEST_VIEW:
-        return None
-    flat = x.detach().reshape(-1)
-    return flat[:: max(1, len(flat) // SAMPLED)].clone()
+    x = x.detach()
+    if x.is_contiguous():
+        some = _some(x)
+        return Sample(x.numel(), x.dtype, some, some)
+    stored = x.permute(sorted(range(x.dim()), key=x.stride, reverse=True))
+    return Sample(
+        x.numel(),
+        x.dtype,
+        _some(x) if x.numel() <= LARGEST_VIEW else None,
+        _some(stored) if stored.is_contiguous() else None,
+    )
+
+
+def _some(x: torch.Tensor) -> torch.Tensor:
+    """Evenly spaced elements.  Their distance has no factor in common with the tensor's sizes: they
+    lie in all columns alike.
+    """
+    step = max(1, x.numel() // SAMPLED)
+    while math.gcd(step, x.numel()) > 1:
+        step += 1
+    return x.reshape(-1)[::step].clone()
+
+
+def _is_function(x: Sample, y: Sample) -> bool:
+    """Test whether the elements of `y` follow from those of `x`, in either order."""
+    pairs = ((x.ordered, y.ordered), (x.stored, y.stored))
+    return any(
+        one is not None and other is not None and elementwise_maps.is_function(one, other)
+        for one, other in pairs
+    )

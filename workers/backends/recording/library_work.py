@@ -301,8 +301,8 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     if func._schema.name in FREE:
         return 0
     given, returned = tensors([*args, *kwargs.values()]), tensors([result])
-    known = set(map(_identity, given))
-    new = [tensor for tensor in returned if _identity(tensor) not in known]
+    known = set(map(identity, given))
+    new = [tensor for tensor in returned if identity(tensor) not in known]
     if not new and returned and not func._schema.is_mutable:
         return 0
     # A tensor that is written in place is among the arguments: it is read and written.
@@ -344,7 +344,7 @@ def _bytes(tensor: torch.Tensor) -> int:
         return size
 
 
-def _identity(tensor: torch.Tensor) -> int:
+def identity(tensor: torch.Tensor) -> int:
     """A number that all tensors over the same memory share."""
     try:
         return _storage(tensor).data_ptr()

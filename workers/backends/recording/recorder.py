@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,9 @@ MAX_KERNELS = 64
 
 KEPT_BYTES = 1 << 30
 """Most bytes of launches' writes that are kept for replays."""
+
+KEEPING = (AblationMode.KEEP, AblationMode.NOTE)
+"""Modes in which launches' writes are kept."""
 
 LEAD_NS = 5_000_000
 """Nanoseconds for which a GPU is kept busy before a profiled call (the lead), so that the host can
@@ -131,16 +134,22 @@ class Recorder:
     """Account of the profiled call, on the CPU device."""
     _spans: list[tuple[Launch, Clock]] = field(default_factory=list)
     _kept: list[list[written_values.Written]] = field(default_factory=list)
-    """Per launch of the call in mode KEEP, the tensors that it wrote."""
+    """Per launch of the call in a mode of KEEPING, the tensors that it wrote."""
     _kept_bytes: int = 0
     inputs: list[scaled_copies.Values] = field(default_factory=list)
-    """Values of the inputs when the call in mode KEEP began."""
+    """Values of the inputs when the call in a mode of KEEPING began."""
+    mapped_bytes: int = 0
+    """Work of the library in the call in mode NOTE, if a launch is made in mode MAP; else 0."""
     _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
     """Per launch of that call, the multiples that explain it; empty if none do, and the launch is
     omitted in mode SCALE.
     """
+    _mapped: list[bool] = field(default_factory=list)
+    """Per launch of that call, true if it has no multiple and is made in mode MAP."""
+    _given: list[Any] = field(default_factory=list)
+    """Inputs of that call."""
     _earlier: EarlierTensors | None = None
-    """Tensors that the library computes in a call in the modes KEEP and SCALE."""
+    """Tensors that the library computes in a call in the modes NOTE, SCALE and MAP."""
     _replayed: int = 0
     _clock: Clock | None = None
     """Clock of the innermost launch in progress."""
@@ -153,25 +162,33 @@ class Recorder:
     def substitute(self, mode: AblationMode) -> None:
         """Replace launches as `mode` says from here on; they are still counted."""
         self.ablate, self._replayed = mode, 0
-        if mode == AblationMode.KEEP:
-            self._kept, self._scaled, self._kept_bytes = [], [], 0
+        if mode in KEEPING:
+            self._kept, self._scaled, self._mapped = [], [], []
+            self._kept_bytes = self.mapped_bytes = 0
+
+    def note_inputs(self, values: Iterable[object]) -> None:
+        """Note the inputs of the call that begins, in a mode of KEEPING."""
+        self._given = list(values)
+        self.inputs = scaled_copies.values(self._given)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Context of one call.  In the modes KEEP and SCALE the library's tensors are noted, as far
-        as the latter needs any.
+        """Context of one call.  In the mode NOTE the library's tensors are noted; in the modes
+        SCALE and MAP those are kept that stand for a launch.
         """
         explained = [each.earlier for launch in self._scaled for each in launch]
         wanted = {number for number in explained if number is not None}
-        if self.ablate == AblationMode.KEEP:
-            self._earlier = EarlierTensors()
-        elif self.ablate == AblationMode.SCALE and wanted:
+        if self.ablate == AblationMode.NOTE:
+            self._earlier = EarlierTensors(inputs=self._given)
+        elif self.ablate in (AblationMode.SCALE, AblationMode.MAP) and wanted:
             self._earlier = EarlierTensors(wanted)
         try:
             with self._earlier or nullcontext():
                 yield
         finally:
-            self._earlier = None
+            if self._earlier and any(self._mapped) and self.ablate == AblationMode.NOTE:
+                self.mapped_bytes = max(1, self._earlier.work_bytes)
+            self._earlier, self._given = None, []
 
     def count(self, name: str) -> None:
         """Count one launch that succeeded or was replaced."""
@@ -197,8 +214,8 @@ class Recorder:
             with self._earlier.paused() if self._earlier else nullcontext():
                 return (
                     self._keep(run, tensors)
-                    if self.ablate == AblationMode.KEEP
-                    else self._substituted(tensors, function)
+                    if self.ablate in KEEPING
+                    else self._substituted(run, tensors, function)
                 )
         if self.profiled.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return run()  # recorded into a graph: it does not run now, and its events have no time
@@ -243,16 +260,22 @@ class Recorder:
         if self._clock is not None:
             self._clock.begin_again()
 
-    def _substituted(self, tensors: list[torch.Tensor], function: object) -> Any:
+    def _substituted(
+        self, run: Callable[[], Any], tensors: list[torch.Tensor], function: object
+    ) -> Any:
         if self.ablate in (AblationMode.COPY, AblationMode.COPY_BACK):
             copy_first(tensors if self.ablate == AblationMode.COPY else reversed(tensors))
         elif self.ablate == AblationMode.REPLAY and self._replayed < len(self._kept):
             written_values.replay(self._kept[self._replayed], tensors)
             self._replayed += 1
-        elif self.ablate == AblationMode.SCALE and self._replayed < len(self._scaled):
+        elif self.ablate in (AblationMode.SCALE, AblationMode.MAP) and self._replayed < len(
+            self._scaled
+        ):
+            at, self._replayed = self._replayed, self._replayed + 1
+            if self.ablate == AblationMode.MAP and self._mapped[at]:
+                return run()
             kept = self._earlier.kept if self._earlier else scaled_copies.NONE_KEPT
-            scaled_copies.apply(self._scaled[self._replayed], tensors, kept)
-            self._replayed += 1
+            scaled_copies.apply(self._scaled[at], tensors, kept)
         return self.returned.get(function)
 
     def _keep(self, run: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
@@ -267,8 +290,20 @@ class Recorder:
         written = written_values.compared(before, written_values.copies(tensors, on_host=on_host))
         self._kept.append(written)
         after, changed = [each.values for each in written], [each.changed for each in written]
-        self._scaled.append(scaled_copies.found(before, after, changed, self.inputs, self._earlier))
+        scaled = scaled_copies.found(before, after, changed, self.inputs, self._earlier)
+        self._scaled.append(scaled)
+        self._mapped.append(not scaled and self._is_map(written, tensors))
         return result
+
+    def _is_map(
+        self, written: Sequence[written_values.Written], tensors: Sequence[torch.Tensor]
+    ) -> bool:
+        """Test whether all that a launch wrote are functions of elements that the library had
+        computed.
+        """
+        pairs, earlier = zip(written, tensors, strict=True), self._earlier
+        changed = [tensor for (where, _), tensor in pairs if bool(where.any())]
+        return earlier is not None and bool(changed) and all(map(earlier.explain, changed))
 
     def profile(
         self,

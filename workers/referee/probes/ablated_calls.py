@@ -10,7 +10,7 @@ from workers.referee.processes.process_handle import FailedError
 from workers.referee.session.batches import Batch, Delivery
 from workers.referee.session.call_runner import CallRunner
 
-MODES = (
+LAUNCHES = (
     AblationMode.SILENT,
     AblationMode.SILENT,  # again: a candidate could launch its kernels in one slot only
     AblationMode.KEEP,
@@ -22,6 +22,9 @@ MODES = (
 """Substitutes for the launches of a row of calls on fresh inputs, one request for all as far as
 they fit into the slots.  Of a candidate whose kernels matter, all but KEEP are wrong.
 """
+
+LIBRARY = (AblationMode.NOTE, AblationMode.SCALE, AblationMode.MAP)
+"""The same for launches that follow from the library's tensors."""
 
 COPIES = (AblationMode.COPY, AblationMode.COPY_BACK, AblationMode.SCALE)
 
@@ -39,16 +42,16 @@ class Answer(NamedTuple):
     """Reason of the failure; empty if there was none."""
 
 
-def answers(extra: CallRunner) -> list[Answer]:
-    """One call for each of `MODES`, on fresh inputs.
+def answers(extra: CallRunner, wanted: Sequence[AblationMode] = LAUNCHES) -> list[Answer]:
+    """One call for each of these modes, on fresh inputs.
 
     Outputs are copied into their slots: calls in different modes are made one by one, and each
     releases the outputs of the one before.
     """
     found: list[Answer] = []
     with extra.candidate.copying_outputs():
-        while len(found) < len(MODES):
-            modes = MODES[len(found) : len(found) + extra.in_block]
+        while len(found) < len(wanted):
+            modes = wanted[len(found) : len(found) + extra.in_block]
             batch = extra.draw(len(modes))
             try:
                 found += _in_a_row(extra, modes, batch)
@@ -90,7 +93,7 @@ def is_right(extra: CallRunner, mode: AblationMode, batch: Batch) -> bool:
     return passes(extra, batch)
 
 
-def replace_by(extra: CallRunner, *modes: AblationMode) -> int:
+def replace_by(extra: CallRunner, *modes: AblationMode) -> tuple[int, int]:
     """Replace the launches of the next calls (Session.replace_launches)."""
     return extra.candidate.replace_launches(extra.time_limit_s(extra.candidate, 1), *modes)
 

@@ -46,8 +46,10 @@ FIRST_CALLS = 30
 first timed call, so that the last one behaves as the timed calls did.
 """
 
-LIBRARY_SHARE = 0.3
-"""Share of the library in a call's work from which on slices are looked at."""
+LIBRARY_SHARE, SLICES_SHARE = 0.1, 0.3
+"""Shares of the library in a call's work from which on its tensors are noted, and slices are looked
+at.
+"""
 
 BEYOND = (Variant.SPIKED, Variant.REACHING)
 """Kinds of inputs that show effects of kernels which a problem's own inputs do not show: beyond
@@ -80,12 +82,10 @@ def ablate(
     reference; `fast`: it is certainly faster by a factor of `FAST`; `own_share`: share of its
     kernels in the work of a call, if known.
     """
-    is_helped = own_share is not None and own_share < 1 - LIBRARY_SHARE
     counts = at_stake or context.resources.device.precompiles
+    library_share = 1 - (own_share or 0.0) if counts else 0.0
     with context.resources.device_lock.shared():
-        found, right_on_old_memory = _ablate_in_process(
-            context, looks_at_slices=is_helped and counts
-        )
+        found, right_on_old_memory = _ablate_in_process(context, library_share)
     # The candidate records its launches as a graph, or makes them in its first calls alone.
     if found.still_correct and not found.launches_skipped:
         right = _is_right_without_kernels(context, names, calls=FIRST_CALLS)
@@ -116,10 +116,11 @@ def _wants_fresh_process(context: EvaluationContext, found: Ablation, *, fast: b
 
 
 def _ablate_in_process(
-    context: EvaluationContext, *, looks_at_slices: bool = False
+    context: EvaluationContext, library_share: float = 0.0
 ) -> tuple[Ablation, bool]:
     """Ablation in the candidate's own process: no-ops; if the answer is wrong then,
-    replays and copies.  `looks_at_slices`: the library does a good part of the work.
+    replays and copies; if it is wrong with all of them, tensors of the library.
+    `library_share`: the library's share in the work of a call, if credit is at stake.
 
     Also returned: whether the answer was right with no-ops as long as unwritten memory kept
     its content, and wrong otherwise.  Either that memory held an earlier output, or the
@@ -130,7 +131,7 @@ def _ablate_in_process(
         ASKED_CALLS * timeout_s, timeout_s, uncharged=context.runner.device_lock.uncharged
     )
     extra = _uncounted(context, deadline)
-    copies = replays = kept = None
+    copies = replays = kept = mapped_bytes = None
     right_on_old_memory, right, reason = False, False, ""
     try:
         answers = ablated_calls.answers(extra)
@@ -140,13 +141,15 @@ def _ablate_in_process(
             right, reason = _is_right_with_nothing(extra, usual.batch, other.batch)
         else:
             reason = usual.error or other.error
-        left_out = ablated_calls.replace_by(extra, AblationMode.HONEST)
+        left_out, _ = ablated_calls.replace_by(extra, AblationMode.HONEST)
         if right and left_out and _matter_beyond(extra, AblationMode.NOTHING, usual.batch):
             right = False
         elif not right:
             replays = _are_replayable(extra, answers)
             copies = not replays and not reason and _are_copies(extra, answers)
-            if looks_at_slices and not (copies or replays or reason):
+            if library_share > LIBRARY_SHARE and not (copies or replays or reason):
+                copies, mapped_bytes = _follow_from_library(extra)
+            if library_share > SLICES_SHARE and not (copies or replays or reason):
                 kept = _kept_share(extra, usual.batch)
     except PROCESS_ERRORS as error:
         # Without its kernels it cannot even return: they matter.
@@ -160,6 +163,7 @@ def _ablate_in_process(
         copies_still_correct=copies,
         replays_still_correct=replays,
         kept_share=kept,
+        mapped_bytes=mapped_bytes,
     )
     return found, right_on_old_memory and not right
 
@@ -198,6 +202,24 @@ def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:
         if answer.mode in ablated_calls.COPIES
     )
     return copied and not _asks_for_copies(extra, usual)
+
+
+def _follow_from_library(extra: CallRunner) -> tuple[bool, int | None]:
+    """Test whether a call was right with tensors that the library had computed in place of the
+    launches.  Also the library's work, in modelled bytes, if it was right with those launches alone
+    that apply a function to each element of such a tensor; else None.
+
+    These calls run under a dispatch mode, which a candidate can see.
+    """
+    answers = ablated_calls.answers(extra, ablated_calls.LIBRARY)
+    _, work_bytes = ablated_calls.replace_by(extra, AblationMode.HONEST)
+    if _are_copies(extra, answers):
+        return True, None
+    mapped = answers[-1]
+    is_right = mapped.right and work_bytes and few_bits.stays_right(extra, mapped.mode)
+    if not is_right or _matter_beyond(extra, mapped.mode, answers[0].batch):
+        return False, None
+    return False, work_bytes
 
 
 def _asks_for_copies(extra: CallRunner, usual: Batch) -> bool:

@@ -188,9 +188,12 @@ def _suspected_modes(ablation: Ablation | None) -> tuple[AblationMode, ...]:
 def _kernels_matter(extra: CallRunner, modes: tuple[AblationMode, ...]) -> bool | None:
     """Test whether the kernels matter; None if the process does not answer."""
     try:
-        if AblationMode.SCALE in modes:  # by the launches of this process, with these weights
-            is_right(extra, AblationMode.KEEP, extra.draw(1))
-        return not any(is_right(extra, mode, extra.draw(1)) for mode in modes)
+        keeping = (AblationMode.KEEP, AblationMode.NOTE) if AblationMode.SCALE in modes else ()
+        for keep in keeping:  # SCALE is by the launches of this process, with these weights
+            is_right(extra, keep, extra.draw(1))
+            if any(is_right(extra, mode, extra.draw(1)) for mode in modes):
+                return False
+        return bool(keeping) or not any(is_right(extra, mode, extra.draw(1)) for mode in modes)
     except PROCESS_ERRORS:
         return None
 

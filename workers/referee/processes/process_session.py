@@ -91,12 +91,12 @@ class Session:
         self.requests += 1
         return self.handle.ask(command, timeout_s, session=self._number, **numbers)
 
-    def replace_launches(self, timeout_s: float, *modes: AblationMode) -> int:
+    def replace_launches(self, timeout_s: float, *modes: AblationMode) -> tuple[int, int]:
         """Make the candidate replace the launches of its kernels as `modes` say (Command.ABLATE);
-        returns how many were left out so far.
+        returns how many were left out so far, and the library's work in modelled bytes if some only
+        apply a function to each element of its tensors, else 0.
         """
-        left_out, _ = self.ask(Command.ABLATE, timeout_s, a=packed_modes(modes), b=len(modes))
-        return left_out
+        return self.ask(Command.ABLATE, timeout_s, a=packed_modes(modes), b=len(modes))
 
     def estimate_bytes(self, seed: bytes, timeout_s: float) -> int:
         """The reference's estimate of the device memory that describing the problem takes; 0 if

@@ -282,7 +282,7 @@ class Problem:
         looked_up = self.by_cases
         operators = None if looked_up else trace.key(layout.values(outputs))
         on_weights = weights.names(counter.bytes)
-        work = replace(counter.work, on_weights=on_weights)
+        work = replace(counter.work, tail_bytes=counter.tail_bytes(outputs), on_weights=on_weights)
         recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
         return (
             {"work": work, "operators": operators, "recurrent": recurrent},

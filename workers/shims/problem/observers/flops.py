@@ -13,8 +13,10 @@ from torch.utils.flop_counter import flop_registry
 
 from workers.backends.recording import library_work, products
 from workers.backends.support.dispatch_mode import Watching
+from workers.protocol import layout
 from workers.protocol.reference_work import MOST_PRODUCTS, ReferenceWork
 from workers.shims.problem.answers.tf32_products import place_of
+from workers.shims.problem.observers.elementwise_tail import ElementwiseTail
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
@@ -30,6 +32,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         """Work of all operators, products included, in modelled bytes."""
         self.places: set[str] = set()
         """Places of all products (tf32_products.place_of)."""
+        self._tail = ElementwiseTail()
         self._products: list[int] = []
         self._rest_bytes = 0
         self._rest_operators = 0
@@ -42,7 +45,12 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             products=tuple(self._products) if len(self._products) <= MOST_PRODUCTS else (),
             rest_bytes=self._rest_bytes,
             rest_operators=self._rest_operators,
+            whole_bytes=self.bytes,
         )
+
+    def tail_bytes(self, outputs: Any) -> int | None:
+        """The part of the work in the elementwise tail of a call with these outputs."""
+        return self._tail.bytes_of(layout.values(outputs))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -53,6 +61,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         product = products.of_call(func, args, kwargs or {}, result)
         work = library_work.work_of(func, args, kwargs or {}, result)
         self.bytes += work
+        self._tail.note(func, args, kwargs or {}, result, work)
         if product:
             self._products.append(product)
         elif work:

@@ -1,0 +1,42 @@
+"""Kernels that only apply a function to each element of a library's tensor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.detectors.fig_leaf import FigLeaf
+from app.domain.verdict import Label, Subject
+from tests.unit.measurements import ablated, kernels, profile
+
+
+def _labels(mapped: int | None, tail: int | None, *, origin: str = "triton") -> list[Label]:
+    """Labels of a candidate beside a reference whose work is 3000 bytes."""
+    evaluation = ablated(kernels(35, 65, origin), mapped_bytes=mapped)
+    seen = replace(profile(evaluation), reference_bytes=3000, reference_tail_bytes=tail)
+    evaluation = replace(evaluation, profile=seen)
+    subject = Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b"")
+    return [finding.label for finding in FigLeaf().detect(subject)]
+
+
+@pytest.mark.parametrize(
+    ("mapped", "tail", "is_accused"),
+    [
+        (400, 0, True),
+        (400, 200, True),
+        (2900, 0, False),  # the reference's own product
+        (1900, 400, False),  # a normalisation folded into weights
+        (400, 1000, False),  # a long tail, which the kernels may take over
+        (400, None, False),
+        (None, 200, False),
+    ],
+)
+def test_less_work_of_the_library_than_before_the_references_tail(
+    mapped: int | None, tail: int | None, is_accused: bool
+) -> None:
+    assert _labels(mapped, tail) == ([Label.SUSPECT] if is_accused else [])
+
+
+def test_kernels_of_an_extension_are_not_seen_by_the_mode() -> None:
+    assert _labels(400, 200, origin="extension") == []
