@@ -115,6 +115,7 @@ NO_KERNEL = (
         ("RuntimeError: Cannot get CUDA generator without ATen_cuda library.", True),
         ("RuntimeError: 0 active drivers ([]). There should only be one.", True),
         ("ValueError: Expected a cuda device, but got: cpu", True),
+        ("AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'", True),
         ("ValueError: Input tensor must be on CUDA device", True),
         ("RuntimeError: This Triton implementation requires CUDA tensors.", True),
         (NO_KERNEL.format("CUDA, Meta, BackendSelect, AutogradCPU, AutocastCPU"), True),

@@ -15,10 +15,14 @@ x = torch.ones(2)
 with torch.cuda.device(x.device), torch.cuda.device(x.device.index):
     copied = x.cuda(x.device, non_blocking=True).tolist()
 torch.cuda.set_device(x.device)
-torch.cuda.set_device(torch.cuda.current_device())
+current = torch.cuda.current_device()
+torch.cuda.set_device(current)
+torch.cuda.set_device(torch.device(f"cuda:{current}"))
+with torch.cuda.device(current), torch.cuda.device(f"cuda:{current}"):
+    pass
 torch.cuda.synchronize()
 torch.cuda.synchronize(device=x.device)
-properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+properties = torch.cuda.get_device_properties(current)
 raised = []
 for name, use in {
     "copy": x.cuda,
@@ -26,10 +30,11 @@ for name, use in {
     "capability": torch.cuda.get_device_capability,
     "tensor": lambda: torch.empty(1, device="cuda"),
     "wait": lambda: torch.cuda.synchronize("cuda"),
+    "other": lambda: torch.cuda.set_device(1),
 }.items():
     try:
         use()
-    except (AssertionError, RuntimeError):
+    except (AssertionError, AttributeError, RuntimeError):
         raised.append(name)
 print(json.dumps([copied, properties.multi_processor_count, raised]))
 """
@@ -43,5 +48,5 @@ def test_only_what_needs_no_gpu_is_done_without_one() -> None:
     assert json.loads(ran.stdout) == [
         [1.0, 1.0],
         os.cpu_count(),
-        ["copy", "memory", "capability", "tensor", "wait"],
+        ["copy", "memory", "capability", "tensor", "wait", "other"],
     ]

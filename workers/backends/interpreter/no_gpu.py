@@ -4,7 +4,8 @@ on a device that has no GPU: `with torch.cuda.device(x.device)` around a launch,
 `torch.cuda.get_device_properties(x.device).multi_processor_count`.
 
 On a GPU such a guard does nothing if the tensor is on the current device, so it does nothing for
-tensors of the CPU; copies to the CPU are there already, and its work is done.  Grids of persistent
+tensors of the CPU, nor for the GPU that `torch.cuda.current_device()` names, to which candidates
+return; copies to the CPU are there already, and its work is done.  Grids of persistent
 kernels depend on the number of processors, which is that of the host's cores.  Anything that needs
 a GPU still raises, and the evaluation is `needs_gpu`.
 """
@@ -20,6 +21,9 @@ import torch
 NO_DEVICE = -1
 """Index for which torch does not change the current GPU."""
 
+CURRENT = 0
+"""Index of the current GPU, as candidates are told."""
+
 
 def install() -> None:
     """Make these functions accept the CPU; the first the index None of a tensor there, too."""
@@ -27,7 +31,7 @@ def install() -> None:
     original = guard.__init__
 
     def accept(self: Any, device: Any) -> None:
-        original(self, NO_DEVICE if _is_cpu(device) else device)
+        original(self, NO_DEVICE if _is_cpu(device) or _is_current(device) else device)
 
     copied: Any = torch.Tensor.cuda
 
@@ -40,7 +44,7 @@ def install() -> None:
     chosen: Any = torch.cuda.set_device
 
     def choose(device: Any) -> None:
-        if not (_is_cpu(device) or device == torch.cuda.current_device()):
+        if not (_is_cpu(device) or _is_current(device)):
             chosen(device)
 
     waited: Any = torch.cuda.synchronize
@@ -59,13 +63,20 @@ def install() -> None:
     torch.cuda.set_device = choose
     torch.cuda.synchronize = wait
     torch.cuda.get_device_properties = describe
-    torch.cuda.current_device = lambda: 0
+    torch.cuda.current_device = lambda: CURRENT
 
 
 def _is_cpu(device: Any) -> bool:
     return device is None or (
         isinstance(device, str | torch.device) and torch.device(device).type == "cpu"
     )
+
+
+def _is_current(device: Any) -> bool:
+    if isinstance(device, str | torch.device):
+        named = torch.device(device)
+        return named.type == "cuda" and named.index == CURRENT
+    return bool(device == CURRENT)
 
 
 class _Cores:

@@ -77,9 +77,10 @@ _NEEDS_GPU_SIGNS = (
     "Found no NVIDIA driver",
     "0 active drivers",
     "Expected a cuda device",
+    "module 'torch._C' has no attribute '_cuda_",
 )
 """Messages of torch and Triton where code names a GPU (`device="cuda"`, `x.cuda()`,
-`triton.runtime.driver`).
+`triton.runtime.driver`, `torch.cuda.set_device(1)`).
 """
 
 _NO_KERNEL_FOR_CPU = re.compile(
