@@ -115,6 +115,19 @@ ON_OUTCOME = frozenset({"correct", "status"})
 whether wrong answers are kept.
 """
 
+ON_VERDICT = frozenset(
+    {
+        "correct",
+        "verdict",
+        "finding",
+        "speedup",
+        "speedup_ci_low",
+        "speedup_ci_high",
+        "device_speedup",
+    }
+)
+"""Fields with values that another verdict may change."""
+
 Value: TypeAlias = bool | int | float | str | datetime | UUID | None
 
 _ORDERED = ("=", "!=", "<", "<=", ">", ">=", "in")

@@ -117,11 +117,15 @@ def job(database: Database, root: Path, draft: Draft, held_out: Iterable[HeldOut
 def judge_again(
     database: Database, spec: Spec, progress: Progress, only: Matching | None = None
 ) -> None:
-    """Verdicts of this version, where they were asked for; `only` of these attempts.
-
-    Without `only` of all, because the filter may name the verdicts that this makes."""
-    if spec.stale is Stale.REJUDGE:
-        text_facts.rejudge_stale(database, text_facts.policy_of(spec), progress, only)
+    """Verdicts of this version, where they were asked for: of `only` these attempts, by default of
+    all that the selection may look at.
+    """
+    if spec.stale is not Stale.REJUDGE:
+        return
+    if only is None:
+        with export_matching.reading(database) as connection:
+            only = export_matching.to_judge(connection, spec)
+    text_facts.rejudge_stale(database, text_facts.policy_of(spec), progress, only)
 
 
 def facts(

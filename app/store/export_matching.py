@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
-from app.domain.selection import Spec
+from app.domain.selection import Source, Spec
 from app.store import answers_without_code, attempt_lines, evaluation_rows, filter_sql
 from app.store.database import APPLICATION, Database
 from app.store.export_conditions import EXTRACTION, TOKENS, Condition
@@ -145,6 +145,33 @@ def matching(connection: sa.Connection, spec: Spec, as_of: datetime) -> Matching
         trajectory_ids=trajectory_ids,
         matched_ids=sorted(matched_ids),
     )
+
+
+def to_judge(connection: sa.Connection, spec: Spec) -> Matching | None:
+    """Evaluations that the filter may keep, whatever their verdicts become; other evaluations of
+    the same sources, of which one that is a hack makes all hacks; and the rest of their
+    trajectories and samples.  None for all: where the filter asks for verdicts alone, or the
+    selection reads whole runs, for advantages or pass rates.
+    """
+    asked = [
+        part
+        for part in filter_sql.parts_of(filters.parse(spec.where))
+        if not filters.names(part) & filter_fields.ON_VERDICT
+    ]
+    whole = spec.advantages is not None or spec.source is Source.PROBLEMS
+    if whole or not any(filters.names(part) for part in asked):
+        return None
+    kept = sa.select(jobs.c.problem_id, jobs.c.candidate_id).select_from(evaluation_rows.JOINED)
+    sources = kept.where(*map(filter_sql.indexed, asked)).distinct().subquery()
+    same = sa.and_(
+        jobs.c.problem_id == sources.c.problem_id, jobs.c.candidate_id == sources.c.candidate_id
+    )
+    of_sources = (
+        sa.select(evaluations.c.evaluation_id)
+        .join(jobs, jobs.c.job_id == evaluations.c.job_id)
+        .join(sources, same)
+    )
+    return with_trajectories(connection, connection.scalars(of_sources).all())
 
 
 def surviving(

@@ -16,7 +16,7 @@ from app import export, rejudging
 from app.domain import near_duplicates
 from app.domain import policy as policies
 from app.domain.near_duplicates import Similarity
-from app.domain.selection import Context, Kind, Reasoning
+from app.domain.selection import Context, Kind, Reasoning, Stale
 from app.domain.verdict import Label
 from app.export import (
     ExportError,
@@ -297,6 +297,34 @@ def test_stale_verdicts_are_refused_or_judged_again(
         own, export.spec_of({"similarity": "raw", "stale": "rejudge"}), tmp_path / "set"
     )
     assert made.rows > dataset_seed.CORRECT_AND_CLEAN
+
+
+@pytest.mark.parametrize(
+    ("where", "judged"),
+    [
+        ("problem = '1_Op' and verdict = clean", {"1_Op"}),
+        ("problem = '1_Op' or verdict = clean", None),
+        ("verdict = clean", None),
+        ("problem = 'none'", set()),
+    ],
+)
+def test_only_what_the_filter_may_keep_is_judged_again(
+    own: Database, monkeypatch: Any, where: str, judged: set[str] | None
+) -> None:
+    with own.begin() as connection:
+        connection.execute(sa.update(tables.verdicts).values(detectors={"old": 1}))
+    monkeypatch.setattr(rejudging, "judge", lambda *_: dataset_seed.verdict(Label.CLEAN))
+    export.funnel(own, replace(SPEC, where=where, stale=Stale.REJUDGE))
+    v, c = tables.verdicts.c, tables.problems.c
+    names = (
+        sa.select(c.name)
+        .select_from(tables.problems.join(tables.jobs).join(tables.evaluations))
+        .join(tables.verdicts, v.evaluation_id == tables.evaluations.c.evaluation_id)
+    )
+    with own.begin() as connection:
+        every = set(connection.scalars(names))
+        again = set(connection.scalars(names.where(v.is_current, v.detectors != {"old": 1})))
+    assert again == (every if judged is None else judged)
 
 
 def test_a_changed_verdict_marks_every_dataset_that_used_it(
