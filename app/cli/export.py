@@ -13,7 +13,6 @@ from rich.table import Table
 from app import export, formats
 from app.cli import credit_options, errors, output, services, where_option
 from app.cli.group import Renamed
-from app.cli.number_range import NumberRange
 from app.cli.output_path import OutputPath
 from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
@@ -130,7 +129,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--max-speedup", type=float, help="Greatest measured speedup that is believed.")
 @click.option(
     "--min-coverage",
-    type=NumberRange(0, 1),
+    type=float,
     help="Least coverage: share of GPU time in the candidate's own kernels.",
 )
 @click.option(
@@ -165,7 +164,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 )
 @click.option(
     "--jaccard",
-    type=NumberRange(0, 1, min_open=True),
+    type=float,
     help="Similarity threshold of minhash; by default 0.8.",
 )
 @credit_options.mismatch_options(
@@ -180,7 +179,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--prs-tau", type=float, help="Coverage below which no turn stays; by default 0.3.")
 @click.option(
     "--prs-scale",
-    type=NumberRange(0, min_open=True),
+    type=float,
     help="Width of the soft ramp; by default 0.1.",
 )
 @click.option(
@@ -204,7 +203,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--min-return", type=float, help="With --turns return_to_go: least return.")
 @click.option(
     "--gamma",
-    type=NumberRange(0, 1),
+    type=float,
     help="Discount of returns; by default 0.4 of Kevin's score, 1 of others.",
 )
 @click.option("--best-of", type=_choice(BestOf), help="Which samples of a problem.")
@@ -223,7 +222,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option(
     "--pass-rate",
     nargs=2,
-    type=NumberRange(0, 1),
+    type=float,
     default=None,
     help="Pass rates of rl_prompts: LOW HIGH.",
 )
@@ -241,9 +240,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option(
     "--max-per-family", type=click.IntRange(1), help="Most rows of a family of equivalent problems."
 )
-@click.option(
-    "--balance", type=NumberRange(0, 1), help="Keep n^(1-BALANCE) of n rows of a problem."
-)
+@click.option("--balance", type=float, help="Keep n^(1-BALANCE) of n rows of a problem.")
 @click.option(
     "--reasoning", type=_choice(Reasoning), help="Reasoning shown in rows; by default keep."
 )
@@ -256,7 +253,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--seed", type=int, help="Seed of the split and of every draw; by default 0.")
 @click.option(
     "--val-fraction",
-    type=NumberRange(0, 1, max_open=True),
+    type=float,
     help="Share of operator families held out; by default 0.05.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the funnel; make no dataset.")

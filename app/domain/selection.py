@@ -33,10 +33,10 @@ asked for is not there:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.domain import bounds as numbers
 from app.domain.credit import Declared, MismatchRejection
 from app.domain.near_duplicates import Similarity
 from app.domain.profiling_rejection import SCALE, TAU, Coverage, Draw, Ramp, Ratio
@@ -200,6 +200,30 @@ COUNTER = "utf8/4@1"
 An estimate.
 """
 
+BOUNDS: dict[str, numbers.Bounds] = {
+    "reviewed_above": numbers.NOT_NEGATIVE,
+    "min_speedup": numbers.NOT_NEGATIVE,
+    "max_speedup": numbers.POSITIVE,
+    "min_coverage": numbers.SHARE,
+    "max_tokens": numbers.COUNT,
+    "jaccard": numbers.Bounds(low=0, high=1, low_open=True),
+    "prs_tau": numbers.SHARE,
+    "prs_scale": numbers.POSITIVE,
+    "prs_speedup": numbers.NOT_NEGATIVE,
+    "delta": numbers.NOT_NEGATIVE,
+    "min_return": numbers.ANY,
+    "gamma": numbers.SHARE,
+    "k": numbers.COUNT,
+    "threshold": numbers.ANY,
+    "epsilon": numbers.NOT_NEGATIVE,
+    "pairs_per_chosen": numbers.COUNT,
+    "max_per_problem": numbers.COUNT,
+    "max_per_family": numbers.COUNT,
+    "balance": numbers.SHARE,
+    "val_fraction": numbers.Bounds(low=0, high=1, high_open=True),
+}
+"""Numbers of a Spec → their bounds."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -303,35 +327,9 @@ class Spec:
         object.__setattr__(
             self, "pairs", tuple(_member("pairs", PairOf, one) for one in self.pairs)
         )
-        _require("val_fraction", 0 <= self.val_fraction < 1, "0 ≤ fraction < 1", self.val_fraction)
-        _require("jaccard", 0 < self.jaccard <= 1, "0 < similarity ≤ 1", self.jaccard)
-        _require("balance", 0 <= self.balance <= 1, "0 ≤ balance ≤ 1", self.balance)
-        _require("gamma", self.gamma is None or 0 <= self.gamma <= 1, "0 ≤ gamma ≤ 1", self.gamma)
-        _require("prs_scale", self.prs_scale > 0, "a scale above 0", self.prs_scale)
-        for name in ("k", "pairs_per_chosen"):
-            _require(name, getattr(self, name) >= 1, "at least 1", getattr(self, name))
-        for name in ("max_tokens", "max_per_problem", "max_per_family"):
-            _require(
-                name,
-                getattr(self, name) is None or getattr(self, name) >= 1,
-                "at least 1",
-                getattr(self, name),
-            )
-        for name in (
-            "min_speedup",
-            "max_speedup",
-            "min_coverage",
-            "reviewed_above",
-            "delta",
-            "min_return",
-            "threshold",
-            "epsilon",
-            "prs_tau",
-            "prs_scale",
-            "prs_speedup",
-        ):
+        for name, bounds in BOUNDS.items():
             value = getattr(self, name)
-            _require(name, value is None or math.isfinite(value), "a finite number", value)
+            _require(name, value is None or bounds.hold(value), str(bounds), value)
         if self.source is Source.PROBLEMS and self.pass_rate is not None:
             _require(
                 "rate_run",
@@ -339,7 +337,6 @@ class Spec:
                 "a run that the pass rate is of",
                 self.rate_run,
             )
-        _require("epsilon", self.epsilon >= 0, "0 or more", self.epsilon)
         if self.pass_rate is not None:
             _require("pass_rate", len(self.pass_rate) == 2, "two numbers", self.pass_rate)
             low, high = self.pass_rate

@@ -371,6 +371,10 @@ def test_figures_of_two_devices_or_backends_are_never_compared() -> None:
         ({"min_speedup": float("nan")}, "min_speedup"),
         ({"epsilon": float("nan")}, "epsilon"),
         ({"prs_tau": float("inf")}, "prs_tau"),
+        ({"prs_tau": 5.0}, "prs_tau: expected 0 ≤ value ≤ 1, got 5.0"),
+        ({"max_speedup": -1.0}, "max_speedup: expected more than 0, got -1.0"),
+        ({"min_coverage": 30.0}, "min_coverage"),
+        ({"delta": -0.1}, "delta: expected at least 0"),
     ],
 )
 def test_a_selection_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:

@@ -10,14 +10,17 @@ the workflow asks for it, and the length and depth of the whole body.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from app import formats
 from app.domain import reward
+from app.domain.bounds import Bounds
 from app.domain.credit import METHODS
 from app.domain.job import BASELINES, BOUNDS, PROFILES, PROTOCOLS
 from app.domain.policy import POLICIES
 from app.domain.problem import CASES_WORKFLOW
+from app.domain.selection import BOUNDS as SELECTION_BOUNDS
 from app.domain.selection import COUNTER
 
 Schema = dict[str, Any]
@@ -177,20 +180,20 @@ def _bound_spec(spec: Schema) -> None:
     for each in properties.values():
         exclude_nul(each)
     properties["held_out"]["items"] |= {"pattern": SOURCE_SET}
-    shares: dict[str, Schema] = {
-        "val_fraction": {"minimum": 0, "exclusiveMaximum": 1},
-        "jaccard": {"exclusiveMinimum": 0, "maximum": 1},
-        "balance": {"minimum": 0, "maximum": 1},
-        "gamma": {"minimum": 0, "maximum": 1},
-        "prs_scale": {"exclusiveMinimum": 0},
-    }
-    for name, bounds in shares.items():
-        narrow(properties[name], **bounds)
+    for name, bounds in SELECTION_BOUNDS.items():
+        narrow(properties[name], **_keywords(bounds))
     narrow(
         properties["pass_rate"], prefixItems=[{"type": "number", "minimum": 0, "maximum": 1}] * 2
     )
-    for name in ("k", "pairs_per_chosen", "max_tokens", "max_per_problem", "max_per_family"):
-        narrow(properties[name], minimum=1)
+
+
+def _keywords(bounds: Bounds) -> Schema:
+    """Bounds as keywords of a schema."""
+    ends = {
+        "exclusiveMinimum" if bounds.low_open else "minimum": bounds.low,
+        "exclusiveMaximum" if bounds.high_open else "maximum": bounds.high,
+    }
+    return {name: end for name, end in ends.items() if math.isfinite(end)}
 
 
 def _bound_credit(components: dict[str, Schema]) -> None:
