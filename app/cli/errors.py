@@ -26,6 +26,9 @@ UNREAD = 141
 which the signal SIGPIPE ends.
 """
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a disk without room."""
+
 
 class BadInputError(click.ClickException):
     """Input that cannot be used."""
@@ -70,7 +73,7 @@ def translate(error: Exception) -> click.ClickException:
     message = " ".join(
         [str(error).replace("\n\t", " ") or type(error).__name__, *getattr(error, "__notes__", [])]
     )
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in FULL:
         message += " (`assay doctor` says which disk is full)"
     if isinstance(error, ValueError | LookupError) and not isinstance(error, KeyError | IndexError):
         return BadInputError(message)

@@ -30,7 +30,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.errors import BadInputError
+from app.cli.errors import FULL, BadInputError
 from app.domain import source_text
 
 Cell = Text | str | None
@@ -87,7 +87,8 @@ def draft_of(path: Path) -> Iterator[Path]:
     """
     draft = path.with_name(f".{path.name}.new")
     try:
-        yield draft
+        with _named(path):
+            yield draft
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -104,10 +105,24 @@ def folder_in_place_of(path: Path) -> Iterator[Path]:
     shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
     draft.mkdir(parents=True)
     try:
-        yield draft
+        with _named(path):
+            yield draft
         draft.replace(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have an error of a disk without room name the path: the system names nothing
+    where a file that is open cannot grow.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def progress(label: str, console: Console | None = None) -> Progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import tempfile
 from contextlib import suppress
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import click
 
+from app.cli.errors import FULL
+
 _DRAFT = ".{}.unfinished"
 """Longest name of a draft beside its target."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class OutputPath(click.Path):
@@ -52,5 +52,5 @@ def _require_writable(path: Path) -> None:
     try:
         tempfile.TemporaryFile(dir=above).close()
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import errno
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -107,3 +109,13 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> 
     with output.draft_of(there) as draft:
         draft.write_text("whole")
     assert [each.read_text() for each in tmp_path.iterdir()] == ["whole"]
+
+
+@pytest.mark.parametrize("place", [output.draft_of, output.folder_in_place_of, output.in_place_of])
+def test_a_full_disk_names_what_was_to_be_made(
+    tmp_path: Path, place: Callable[[Path], AbstractContextManager[object]]
+) -> None:
+    with pytest.raises(OSError, match="No space left") as raised, place(tmp_path / "rows"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert str(tmp_path / "rows") in errors.translate(raised.value).message
+    assert list(tmp_path.iterdir()) == []
