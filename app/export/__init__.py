@@ -121,7 +121,7 @@ def funnel(database: Database, spec: Spec, *, progress: Progress = silent) -> di
             progress("selecting", seen, total)
         if only is None:
             chosen.funnel.total = seen
-        mismatch_rejection.require(connection, chosen.ratios, draft.as_of)
+        mismatch_rejection.require(connection, chosen.given.ratios, draft.as_of)
         known = export_records.all_problems(connection)
     rows = sum(chosen.funnel.rows.values())
     problems = [

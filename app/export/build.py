@@ -41,6 +41,7 @@ from app.export.render import Job, Part
 from app.export.render_pool import Pool
 from app.export.render_worker import frugal
 from app.export.row_selection import Selector
+from app.export.selection_inputs import Inputs
 from app.export.text_facts import Progress
 from app.export.writers import DECISIONS_STEM, write_columns
 from app.store import (
@@ -91,7 +92,7 @@ def run(database: Database, root: Path, draft: Draft, progress: Progress) -> Sel
         only = matching(connection, draft)
         chosen = selector(connection, draft, contaminated, only)
         _select(connection, root, draft, chosen, only, pool, progress)
-        mismatch_rejection.require(connection, chosen.ratios, draft.as_of)
+        mismatch_rejection.require(connection, chosen.given.ratios, draft.as_of)
         parts = pool.finish(progress)
         problems = export_records.all_problems(connection)
     return Selected(chosen=chosen, contaminated=contaminated, parts=parts, problems=problems)
@@ -182,10 +183,10 @@ def selector(
     preferences = (
         export_records.all_preferences(connection, draft.as_of) if draft.kind is Kind.PAIRS else []
     )
-    return Selector(
-        draft.spec,
-        draft.kind,
-        conditions,
+    inputs = Inputs(
+        spec=draft.spec,
+        kind=draft.kind,
+        conditions=conditions,
         device=device,
         contaminated=contaminated,
         benchmarks=text_facts.benchmarked(connection) if format_.splits else None,
@@ -200,19 +201,20 @@ def selector(
         quotes=(
             quoted_answers.found(connection, draft.policy, draft.as_of, prefix=prefix)
             if draft.kind.shows_history or draft.kind is Kind.RL_PROMPTS
-            else None
+            else {}
         ),
     )
+    return Selector(inputs)
 
 
 def _problem_selector(
     connection: Any, draft: Draft, contaminated: dict[str, Match], *, splits: bool
 ) -> Selector:
     """Selector for a draft whose rows are problems."""
-    return Selector(
-        draft.spec,
-        draft.kind,
-        problem_rows.conditions(draft.spec),
+    inputs = Inputs(
+        spec=draft.spec,
+        kind=draft.kind,
+        conditions=problem_rows.conditions(draft.spec),
         contaminated=contaminated,
         benchmarks=text_facts.benchmarked(connection) if splits else None,
         rates=(
@@ -221,6 +223,7 @@ def _problem_selector(
             else {}
         ),
     )
+    return Selector(inputs)
 
 
 def attempts(
@@ -230,13 +233,13 @@ def attempts(
     if draft.spec.source is Source.PROBLEMS:
         return problem_rows.batches(
             connection,
-            chosen.conditions,
+            chosen.given.conditions,
             draft.spec.backends or (DEFAULT_BACKEND,),
             as_of=draft.as_of,
         )
     return export_attempts.attempts(
         connection,
-        chosen.conditions,
+        chosen.given.conditions,
         as_of=draft.as_of,
         signatures=draft.spec.similarity == "minhash" and not draft.kind.takes_all,
         ends=draft.kind is Kind.REWARDS or _goes_by_lines(draft.spec),

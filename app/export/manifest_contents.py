@@ -63,7 +63,7 @@ def stages_of(spec: Spec, draft: Draft, chosen: Any, rows: int) -> list[Stage]:
         ),
         "benchmarks": ", ".join(one.name for one in benchmarks.known()),
     }
-    rules = {one.name: one.rule for one in chosen.conditions}
+    rules = {one.name: one.rule for one in chosen.given.conditions}
     rules |= {name: rule.format(**texts) for name, rule in _RULES.items() if name in chosen.stages}
     if spec.source is Source.PROBLEMS:
         rules["choice"] = "one row a problem and language"
@@ -142,13 +142,13 @@ def _snapshot(draft: Draft, selected: Selected) -> dict[str, str]:
     """The moment of the dataset, and the device class that was chosen then."""
     found = {"as_of": draft.as_of.isoformat(), "pg_snapshot_xmin": draft.xmin}
     if draft.spec.source is Source.EVALUATIONS:
-        found["device"] = selected.chosen.device or ALL_DEVICES
+        found["device"] = selected.chosen.given.device or ALL_DEVICES
     return found
 
 
 def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
     """The manifest; writes the files of decisions.  Raises ExportError where no row is left."""
-    parts, spec = selected.parts, draft.spec
+    parts, spec, given = selected.parts, draft.spec, selected.chosen.given
     rows = sum(sum(part.split.values()) for part in parts)
     stages = stages_of(spec, draft, selected.chosen, rows)
     dropped = Counter(reason for part in parts for _, _, reason in part.dropped)
@@ -176,8 +176,7 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         content_sha256=content_of(files),
         dropped_in_rendering=dict(sorted(dropped.items())),
         benchmarks={
-            problem_id: str(match)
-            for problem_id, match in sorted(selected.chosen.benchmarks.items())
+            problem_id: str(match) for problem_id, match in sorted((given.benchmarks or {}).items())
         },
         contaminated={
             problem_id: str(match) for problem_id, match in sorted(selected.contaminated.items())
@@ -191,8 +190,8 @@ def describe(root: Path, draft: Draft, selected: Selected) -> Manifest:
         licences=tally(parts, "licences"),
         prompt_sources=tally(parts, "prompt_sources"),
         sanitized_rows=counted["sanitized"].get("True", 0),
-        advantages=None if selected.chosen.book is None else selected.chosen.book.summary(),
-        mismatch=None if selected.chosen.ratios is None else selected.chosen.ratios.summary(),
+        advantages=None if given.book is None else given.book.summary(),
+        mismatch=None if given.ratios is None else given.ratios.summary(),
         writer={
             "pyarrow": pa.__version__,
             "compression": COMPRESSION,

@@ -116,7 +116,7 @@ def _plans(reading: _Reading, draft: Draft, held_out: list[HeldOut]) -> Iterator
         with reading.snapshot() as connection:
             for table in chunks(build.attempts(connection, draft, chosen, part)):
                 plan = chosen.chunk(table).plan
-                mismatch_rejection.require(connection, chosen.ratios, draft.as_of)
+                mismatch_rejection.require(connection, chosen.given.ratios, draft.as_of)
                 yield plan
 
 
@@ -134,7 +134,7 @@ def _parts(
         with reading.snapshot() as connection:
             kept = export_matching.matched_but_of(only, closed)
             left = export_matching.surviving(
-                connection, chosen.conditions, draft.as_of, kept, AT_ONCE + 1
+                connection, chosen.given.conditions, draft.as_of, kept, AT_ONCE + 1
             )
             if len(left) <= AT_ONCE:
                 few = export_matching.with_trajectories(connection, left)
@@ -170,7 +170,9 @@ def _may_need_none_left(draft: Draft) -> bool:
 def _is_left(reading: _Reading, draft: Draft, chosen: Selector, problem_id: UUID) -> bool:
     with reading.snapshot() as connection:
         here = export_matching.asked_of(problem_id)
-        return bool(export_matching.surviving(connection, chosen.conditions, draft.as_of, here, 1))
+        return bool(
+            export_matching.surviving(connection, chosen.given.conditions, draft.as_of, here, 1)
+        )
 
 
 def _order(reading: _Reading) -> list[UUID]:

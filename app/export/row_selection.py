@@ -9,7 +9,6 @@ which evaluations were stored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
 
@@ -17,10 +16,9 @@ import pyarrow as pa
 
 from app.domain import answer_pairs, sampling
 from app.domain.attempt import Attempt, Cell, lines, trajectories
-from app.domain.decontamination import Match
 from app.domain.example_facts import Extra
 from app.domain.near_duplicates import Search, Similarity
-from app.domain.selection import Kind, Learns, PairOf, Source, Spec, Turns
+from app.domain.selection import Kind, Learns, PairOf, Source, Turns
 from app.domain.split import TRAIN, split_of
 from app.export import row_limits, unchosen_rows
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
@@ -38,7 +36,6 @@ from app.export.funnel_stages import (
     Funnel,
     stage_names,
 )
-from app.export.mismatch_rejection import Ratios
 from app.export.plan_tables import (
     DECISIONS,
     EXTRA,
@@ -52,10 +49,9 @@ from app.export.plan_tables import (
     member,
     with_history,
 )
-from app.export.turn_credits import Book, credits_of
+from app.export.selection_inputs import Inputs
+from app.export.turn_credits import credits_of
 from app.store.export_attempts import PASSED
-from app.store.export_conditions import Condition
-from app.store.quoted_answers import Quotes
 
 
 class Selector:
@@ -63,54 +59,20 @@ class Selector:
     solutions and counts, and row numbers.
     """
 
-    def __init__(
-        self,
-        spec: Spec,
-        kind: Kind,
-        conditions: Sequence[Condition],
-        *,
-        contaminated: Mapping[str, Match],
-        device: str | None = None,
-        benchmarks: Mapping[str, Match] | None = None,
-        rates: Mapping[tuple[str, str], tuple[int, int]] | None = None,
-        preferences: Iterable[tuple[str, str]] = (),
-        learns: Learns = Learns.ANSWER,
-        book: Book | None = None,
-        ratios: Ratios | None = None,
-        quotes: Quotes | None = None,
-    ) -> None:
-        """`device`: class of the evaluations taken; None for all.  `benchmarks`: problem →
-        benchmark problem that it equals; None if rows are no training data.  `learns`: answers of
-        a row that the trainer puts loss on, a property of the format.  `book`: credits of the runs'
-        turns, if rows show them.  `ratios`: trainer over rollout engine.  `quotes`: see `Quotes`.
-        """
-        self.spec = spec
-        self.device = device
-        self.book = book
-        self.ratios = ratios
-        self._quotes = quotes or {}
-        self._credits = book.by_trajectory() if book is not None else {}
-        self._rates = rates or {}
-        """(Problem, backend) → (right, all) first answers of the run that pass rates are of."""
-        self._learns = learns
-        self.kind = kind
-        self.conditions = list(conditions)
-        self.stages = stage_names(spec, kind, conditions, trains=benchmarks is not None)
+    def __init__(self, given: Inputs) -> None:
+        self.given = given
+        self.spec, self.kind = given.spec, given.kind
+        self.stages = stage_names(given.spec, given.kind, given.conditions, trains=given.trains)
         self.funnel = Funnel(stages=self.stages)
-        self._database_stages = {place: one.name for place, one in enumerate(conditions)}
+        self._credits = given.book.by_trajectory() if given.book is not None else {}
+        self._preferred = given.preferred()
+        self._database_stages = {place: one.name for place, one in enumerate(given.conditions)}
         self._refused = {
             place
-            for place, one in enumerate(conditions)
-            if one.name in (WHERE, "valid", "device", "judged")
+            for place, name in self._database_stages.items()
+            if name in (WHERE, "valid", "device", "judged")
         }
-        self._contaminated = contaminated
-        self._trains = benchmarks is not None
-        self.benchmarks = dict(benchmarks or {})
-        self._preferred: dict[str, list[str]] = {}
-        # two preferences for one pair contradict: the newer one counts
-        last = {frozenset(said): said for said in preferences}
-        for chosen, rejected in last.values():
-            self._preferred.setdefault(chosen, []).append(rejected)
+        self._benchmarks = (given.benchmarks or {}) if BENCHMARKS in self.stages else {}
         self._family = ""
         self._searches: dict[Cell, Search] = {}
         self._of_family = 0
@@ -153,10 +115,10 @@ class Selector:
 
     def closed(self) -> set[str]:
         """Problems of which no attempt may be in a dataset."""
-        return {*self._contaminated, *(self.benchmarks if BENCHMARKS in self.stages else ())}
+        return {*self.given.contaminated, *self._benchmarks}
 
     def _split(self, family: str) -> str:
-        if not self._trains:
+        if not self.given.trains:
             return TRAIN
         return split_of(family, seed=self.spec.seed, val_fraction=self.spec.val_fraction)
 
@@ -192,16 +154,16 @@ class Selector:
                 survivors.append(attempt)
             else:
                 decisions.decided[attempt.place] = self._database_stages[attempt.stage]
-        if BENCHMARKS in self.stages and problem_id in self.benchmarks:
-            decisions.drop(survivors, BENCHMARKS, str(self.benchmarks[problem_id]))
+        if problem_id in self._benchmarks:
+            decisions.drop(survivors, BENCHMARKS, str(self._benchmarks[problem_id]))
             return []
-        if problem_id in self._contaminated:
-            decisions.drop(survivors, DECONTAMINATED, str(self._contaminated[problem_id]))
+        if problem_id in self.given.contaminated:
+            decisions.drop(survivors, DECONTAMINATED, str(self.given.contaminated[problem_id]))
             return []
         if self.spec.source is Source.PROBLEMS:
-            return unchosen_rows.untried(survivors, self.spec, self._rates, decisions)
+            return unchosen_rows.untried(survivors, self.spec, self.given.rates, decisions)
         if self.kind is Kind.RL_PROMPTS:
-            return unchosen_rows.prompts(survivors, self.spec, self._quotes, decisions)
+            return unchosen_rows.prompts(survivors, self.spec, self.given.quotes, decisions)
         if self.kind is Kind.REWARDS:
             return unchosen_rows.rewards(attempts, survivors, self.spec)
         dialogues = trajectories(attempts)
@@ -219,11 +181,11 @@ class Selector:
 
     def _agreed(self, survivors: list[Attempt], decisions: Decisions) -> list[Attempt]:
         """Survivors on which trainer and rollout engine agree, and those without a ratio."""
-        if self.ratios is None:
+        if self.given.ratios is None:
             return survivors
         kept = []
         for one in survivors:
-            outcome = self.ratios.of((one.trajectory_id, one.turn))
+            outcome = self.given.ratios.of((one.trajectory_id, one.turn))
             if outcome is None or outcome.dropped is None:
                 kept.append(one)
             else:
@@ -238,7 +200,7 @@ class Selector:
 
     @property
     def _context(self) -> str:
-        return "each is learnt" if self._learns is Learns.EVERY else self.spec.history
+        return "each is learnt" if self.given.learns is Learns.EVERY else self.spec.history
 
     def _fit(self, dialogues: list[list[Attempt]], kept: list[Attempt]) -> set[int]:
         """Positions of attempts with a history that a row may show."""
@@ -247,10 +209,12 @@ class Selector:
         passing = {one.place for one in kept}
         fit: set[int] = set()
         for turns in dialogues:
-            if self._learns is Learns.EVERY:
+            if self.given.learns is Learns.EVERY:
                 fit |= sampling.with_passing_history(turns, passing)
             else:
-                fit |= sampling.with_fit_history(turns, passing, self.spec.history, self._quotes)
+                fit |= sampling.with_fit_history(
+                    turns, passing, self.spec.history, self.given.quotes
+                )
         return fit
 
     def _distinct(
@@ -310,7 +274,9 @@ class Selector:
                 CHOICE,
                 "an earlier turn of a row",
             )
-        return with_history(picks, dialogues, self._learns) if self.kind.shows_history else picks
+        return (
+            with_history(picks, dialogues, self.given.learns) if self.kind.shows_history else picks
+        )
 
     def _rows(
         self,

@@ -12,6 +12,7 @@ from app.domain.selection import Kind, Learns
 from app.export.manifest import spec_of
 from app.export.plan_tables import PLAN
 from app.export.row_selection import Selector
+from app.export.selection_inputs import Inputs
 from app.store.export_attempts import PASSED, SCHEMA
 from app.store.export_conditions import Condition
 
@@ -65,7 +66,9 @@ def select(
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The planned rows, and the stage at which every attempt ended."""
     wanted = spec_of({"similarity": Similarity.NONE} | spec)
-    chosen = Selector(wanted, kind, CONDITIONS, contaminated={}, learns=learns)
+    chosen = Selector(
+        Inputs(spec=wanted, kind=kind, conditions=CONDITIONS, contaminated={}, learns=learns)
+    )
     chunk = chosen.chunk(pa.Table.from_pylist(rows, schema=SCHEMA))
     assert chunk.plan.schema.equals(PLAN)
     stages = {one["evaluation_id"]: one["stage"] for one in chunk.decisions.to_pylist()}
