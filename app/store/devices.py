@@ -101,10 +101,8 @@ class UnknownDeviceError(LookupError):
 
 def register(
     connection: sa.Connection,
+    place: DeviceId,
     *,
-    node: str,
-    device_class: str,
-    device_index: int,
     worker: str,
     refused: int = 0,
     instance: WorkerInstance | None = None,
@@ -117,7 +115,6 @@ def register(
     people (`draining`, `quarantined`) are kept.  `again`: it has registered before; raises
     TakenError where another instance has done so since and is alive.
     """
-    place = DeviceId(device_class=device_class, node=node, index=device_index)
     own = None if instance is None else str(instance)
     statement = insert(tables.devices).values(_row(place, worker=worker, instance=own))
     online = sa.case((_d.state == "offline", "online"), else_=_d.state)
@@ -139,20 +136,13 @@ def register(
     return DeviceState(state)
 
 
-def describe(
-    connection: sa.Connection,
-    *,
-    node: str,
-    device_class: str,
-    device_index: int,
-    fingerprint: dict[str, Any],
-) -> bool:
+def describe(connection: sa.Connection, place: DeviceId, fingerprint: dict[str, Any]) -> bool:
     """Store the referee's description of the device; False where no worker has
     registered it yet.
     """
     described = connection.execute(
         sa.update(tables.devices)
-        .where(_at(DeviceId(device_class=device_class, node=node, index=device_index)))
+        .where(_at(place))
         .values(fingerprint=evaluation_json.plain(fingerprint))
     )
     return described.rowcount == 1

@@ -8,6 +8,7 @@ import time
 from playwright.sync_api import Browser, expect
 
 from app.domain import ids
+from app.domain.device import DeviceId
 from app.store import devices
 from app.store.database import Database
 
@@ -64,7 +65,7 @@ def update_ms(browser: Browser, url: str, database: Database) -> dict[str, float
         node = f"bench-{ids.new_id().hex[-8:]}"
         with database.begin() as connection:
             devices.register(
-                connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}"
+                connection, DeviceId(device_class="cpu", node=node, index=0), worker=f"bench@{node}"
             )
         committed = time.perf_counter()
         expect(page.locator(".devices")).to_contain_text(node, timeout=30_000)

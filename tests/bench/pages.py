@@ -39,6 +39,7 @@ from playwright.sync_api import sync_playwright
 
 from app import embedded
 from app.domain import ids
+from app.domain.device import DeviceId
 from app.embedded import Services
 from app.settings import Settings
 from app.store import devices
@@ -312,7 +313,7 @@ def live_pages(site: Site) -> dict[str, object]:
     node = f"bench-{ids.new_id().hex[-8:]}"
     with database.begin() as connection:
         devices.register(
-            connection, node=node, device_class="cpu", device_index=0, worker=f"bench@{node}"
+            connection, DeviceId(device_class="cpu", node=node, index=0), worker=f"bench@{node}"
         )
     committed = time.perf_counter()
     for page in pages:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from app.domain import result
+from app.domain.device import DeviceId
 from app.domain.job import JobState
 from app.store import devices, evaluations, leases, tables
 from app.store.database import Database
@@ -116,7 +117,7 @@ def test_a_submitter_is_told_where_no_device_takes_jobs(
     told = site.post("/v1/evaluations", json=BODY).json
     assert (told["served"], told["eta_s"]) == (False, None)
     with database.begin() as connection:
-        devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
+        devices.register(connection, DeviceId(device_class="cpu", node="here", index=0), worker="w")
     assert site.post("/v1/evaluations", json=BODY).json["served"] is True
     with database.begin() as connection:
         devices.quarantine(connection, "here", reason="Xid 79", changed_by="test")

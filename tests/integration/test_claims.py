@@ -74,9 +74,7 @@ def register(database: Database, *places: DeviceId) -> None:
         for place in places:
             devices.register(
                 connection,
-                node=place.node,
-                device_class=place.device_class,
-                device_index=place.index,
+                place,
                 worker="w",
             )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,6 +17,7 @@ from app.cli.doctor import command
 from app.cli.doctor_check import Check, CheckStatus
 from app.client import Client
 from app.domain.collection.call import EndpointConfig
+from app.domain.device import DeviceId
 from app.domain.problem import Problem
 from app.domain.worker_instance import WorkerInstance
 from app.settings import Settings
@@ -57,8 +57,10 @@ def test_a_healthy_service_with_a_queue_that_no_worker_serves(
     monkeypatch.setattr(diagnostics, "sandbox", lambda: iter(()))  # takes two seconds
     enqueue.enqueue(database, broker, [fakes.request(), fakes.request(device_class="h200")])
     with database.begin() as connection:
-        devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
-        devices.register(connection, node="there", device_class="h200", device_index=0, worker="w")
+        devices.register(connection, DeviceId(device_class="cpu", node="here", index=0), worker="w")
+        devices.register(
+            connection, DeviceId(device_class="h200", node="there", index=0), worker="w"
+        )
         devices.quarantine(connection, "there", reason="Xid 79", changed_by="ann")
     found = examined(settings)
     assert found["queue cpu"].outcome == CheckStatus.OK
@@ -79,8 +81,8 @@ def test_two_hosts_of_one_name_are_named(
     with database.begin() as connection:
         for index, machine in enumerate(("a", "b")):
             instance = WorkerInstance(machine=machine, namespace="1", pid=7, started="1")
-            here: dict[str, Any] = {"node": "gpubox", "device_class": "cpu", "device_index": index}
-            devices.register(connection, **here, worker="w", instance=instance)
+            here = DeviceId(device_class="cpu", node="gpubox", index=index)
+            devices.register(connection, here, worker="w", instance=instance)
     found = examined(settings)["node gpubox"]
     assert (found.outcome, "workers of 2 machines" in found.found) == (CheckStatus.FAIL, True)
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner, Result
 
 from app.cli import db, workers
+from app.domain.device import DeviceId
 from app.settings import Settings
 from app.store import devices, idempotency, tables
 from app.store.database import Database
@@ -24,9 +25,7 @@ def fleet(database: Database) -> None:
         for index in range(2):
             devices.register(
                 connection,
-                node="box",
-                device_class="h200",
-                device_index=index,
+                DeviceId(device_class="h200", node="box", index=index),
                 worker=f"h200-{index}",
             )
 
@@ -65,7 +64,7 @@ def test_a_worker_is_alive_while_its_own_device_is_heard_of(
     monkeypatch.setattr("app.cli.workers.socket.gethostname", lambda: "Box.rack")
     with database.begin() as connection:
         devices.register(
-            connection, node="box", device_class="h200", device_index=1, worker="h200-1"
+            connection, DeviceId(device_class="h200", node="box", index=1), worker="h200-1"
         )
     own = replace(settings, device_class="h200", device_index=1)
     others = [replace(own, device_index=0), replace(own, device_class="cpu")]

@@ -64,9 +64,9 @@ def test_the_numbers_are_what_happened(
     enqueue.enqueue(database, broker, [fakes.request(str(number)) for number in range(5)])
     enqueue.enqueue(database, broker, [fakes.request("urgent", priority="high")])
     with database.begin() as connection:
-        devices.register(connection, node="here", device_class="cpu", device_index=0, worker="w")
+        devices.register(connection, DeviceId(device_class="cpu", node="here", index=0), worker="w")
         devices.describe(
-            connection, node="here", device_class="cpu", device_index=0, fingerprint={"slots": 3}
+            connection, DeviceId(device_class="cpu", node="here", index=0), {"slots": 3}
         )
     incorrect = replace(fakes.incorrect(), stage_ms={"total": 100.0, "timing": 3.0})
     run_one(database, evaluation=incorrect, verdict=fakes.clean())

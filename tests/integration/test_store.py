@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
@@ -195,11 +195,11 @@ def test_a_trajectory_with_one_bad_turn_stores_nothing(database: Database, broke
 
 
 def test_devices_are_known_by_their_heartbeats(database: Database) -> None:
-    seen: dict[str, Any] = {"node": "n", "device_class": "h200", "device_index": 1}
+    seen = DeviceId(device_class="h200", node="n", index=1)
     with database.begin() as connection:
-        devices.register(connection, **seen, worker="w1")
-        devices.describe(connection, **seen, fingerprint={"driver": "1\x00", "clock": float("nan")})
-        devices.register(connection, **seen, worker="w2")
+        devices.register(connection, seen, worker="w1")
+        devices.describe(connection, seen, {"driver": "1\x00", "clock": float("nan")})
+        devices.register(connection, seen, worker="w2")
         (device,) = devices.listed(connection)
         assert (device.device, device.state, device.worker) == ("n.1", "online", "w2")
         assert device.fingerprint == {"driver": "1\ufffd", "clock": None}
@@ -207,24 +207,21 @@ def test_devices_are_known_by_their_heartbeats(database: Database) -> None:
         assert devices.listed(connection)[0].state == "online"
         devices.leave(connection, worker="w2")
         assert devices.listed(connection)[0].state == "offline"
-        devices.register(connection, **seen, worker="w2")
+        devices.register(connection, seen, worker="w2")
         assert devices.listed(connection)[0].state == "online"
 
 
 def test_a_device_has_one_worker(database: Database) -> None:
-    seen: dict[str, Any] = {
-        "node": "n",
-        "device_class": "h200",
-        "device_index": 1,
-        "worker": "h200-1@n",
-    }
+    register = partial(
+        devices.register, place=DeviceId(device_class="h200", node="n", index=1), worker="h200-1@n"
+    )
     first, second = (
         WorkerInstance(machine=name, namespace="1", pid=7, started="1") for name in ("a", "b")
     )
     other_index = DeviceId(device_class="h200", node="n", index=2)
     with database.begin() as connection:
-        devices.register(connection, **seen, instance=first)
-        devices.register(connection, **seen, instance=first, again=True)
+        register(connection, instance=first)
+        register(connection, instance=first, again=True)
         (rival,) = other_workers.of(connection, other_index, second)
         assert (rival.device.device, rival.instance, rival.address) == ("n.1", first, None)
         assert other_workers.of(connection, other_index, replace(first, pid=8)) == [], (
@@ -235,11 +232,11 @@ def test_a_device_has_one_worker(database: Database) -> None:
         )
         assert other_workers.of(connection, replace(other_index, node="m"), second) == []
 
-        devices.register(connection, **seen, instance=second)
+        register(connection, instance=second)
         with pytest.raises(
             devices.TakenError, match=r"h200 n\.1: another worker has registered it since"
         ):
-            devices.register(connection, **seen, instance=first, again=True)
+            register(connection, instance=first, again=True)
         devices.leave(connection, worker="h200-1@n", instance=first)
         assert devices.listed(connection)[0].state == "online", "the other one still serves it"
 
@@ -247,7 +244,7 @@ def test_a_device_has_one_worker(database: Database) -> None:
             sa.update(tables.devices).values(heartbeat_at=sa.func.now() - timedelta(minutes=1))
         )
         assert other_workers.of(connection, other_index, first) == []
-        devices.register(connection, **seen, instance=first, again=True)
+        register(connection, instance=first, again=True)
         devices.leave(connection, worker="h200-1@n", instance=first)
         assert devices.listed(connection)[0].state == "offline"
         assert other_workers.of(connection, other_index, second) == []
@@ -255,7 +252,7 @@ def test_a_device_has_one_worker(database: Database) -> None:
 
 def test_a_pinned_job_is_for_a_device_that_is_known(database: Database, broker: Celery) -> None:
     with database.begin() as connection:
-        devices.register(connection, node="n", device_class="h200", device_index=1, worker="w")
+        devices.register(connection, DeviceId(device_class="h200", node="n", index=1), worker="w")
     pinned = fakes.request(device_class="h200", device="n.1")
     assert len(enqueue.enqueue(database, broker, [pinned])) == 1
     with broker.connection_for_read() as connection_:

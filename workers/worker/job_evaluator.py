@@ -336,13 +336,7 @@ class JobEvaluator:
             return
         fingerprint = asdict(environment) | {"slots": self._slots}
         self._described = self._retrying(
-            lambda connection: devices.describe(
-                connection,
-                node=self._device.node,
-                device_class=self._device.device_class,
-                device_index=self._device.index,
-                fingerprint=fingerprint,
-            )
+            lambda connection: devices.describe(connection, self._device, fingerprint)
         )
 
     def _retrying(self, act: Callable[[Connection], _T]) -> _T:

@@ -129,9 +129,7 @@ class Maintenance:
         with self._database.begin() as connection:
             found = devices.register(
                 connection,
-                node=self._device.node,
-                device_class=self._device.device_class,
-                device_index=self._device.index,
+                self._device,
                 worker=self._worker,
                 refused=messages.refused(),
                 instance=self._instance,
