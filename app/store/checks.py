@@ -19,6 +19,7 @@ from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.verdict import Verdict
 from app.store import evaluation_json, jobs, leases, tables
+from app.store import problems as stored_problems
 
 _c = tables.problem_checks.c
 _p = tables.problems.c
@@ -167,20 +168,9 @@ def problems(
     conditions = [_p.name.icontains(name, autoescape=True)] if name else []
     conditions += [_p.source_set == source_set] if source_set is not None else []
     conditions += [_p.level.in_(levels)] if levels else []
-    query = sa.select(tables.problems).where(*conditions)
-    found = connection.execute(
-        query.order_by(_p.source_set, _p.level.nulls_last(), _p.name, _p.problem_id)
-    )
-    return [
-        Problem(
-            name=row.name,
-            reference=row.reference,
-            source_set=row.source_set,
-            level=row.level,
-            entry_point=row.entry_point,
-        )
-        for row in found
-    ]
+    query = sa.select(*stored_problems.COLUMNS).where(*conditions)
+    found = query.order_by(_p.source_set, _p.level.nulls_last(), _p.name, _p.problem_id)
+    return [stored_problems.problem_of(row) for row in connection.execute(found)]
 
 
 def _check(found: Any) -> Check:

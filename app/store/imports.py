@@ -13,6 +13,7 @@ from app.domain.problem import Problem
 from app.domain.trajectory import Run
 from app.store import trajectories
 from app.store.evaluation_json import plain
+from app.store.problems import COLUMNS, problem_of
 from app.store.tables import jobs, problems, runs, turns
 from app.store.tables import trajectories as _trajectories
 
@@ -97,21 +98,14 @@ def set_sources(
 
 def named(connection: sa.Connection, name: str) -> Problem | None:
     """The stored problem of an id, or of `<source set>/<name>`; of two of one name the newest."""
-    columns = (
-        problems.c.name,
-        problems.c.reference,
-        problems.c.source_set,
-        problems.c.level,
-        problems.c.entry_point,
-    )
-    query = sa.select(*columns).order_by(problems.c.created_at.desc()).limit(1)
+    query = sa.select(*COLUMNS).order_by(problems.c.created_at.desc()).limit(1)
     try:
         query = query.where(problems.c.problem_id == UUID(name))
     except ValueError:
         source_set, _, own = name.partition("/")
         query = query.where(problems.c.source_set == source_set, problems.c.name == own)
-    found = connection.execute(query).mappings().one_or_none()
-    return None if found is None else Problem(**found)
+    found = connection.execute(query).one_or_none()
+    return None if found is None else problem_of(found)
 
 
 def set_licences(connection: sa.Connection, licences: Mapping[UUID, str]) -> None:
@@ -130,21 +124,12 @@ def numbered(connection: sa.Connection, source_set: str) -> dict[tuple[int, int]
     """(Level, number) → problem, of a source set with names that begin with their
     number; of two, the newest.
     """
-    columns = (problems.c.name, problems.c.reference, problems.c.level, problems.c.entry_point)
-    query = sa.select(*columns).where(
+    query = sa.select(*COLUMNS).where(
         problems.c.source_set == source_set, problems.c.level.is_not(None)
     )
     found: dict[tuple[int, int], Problem] = {}
-    for name, reference, level, entry_point in connection.execute(
-        query.order_by(problems.c.created_at)
-    ):
-        number, _, _ = name.partition("_")
+    for row in connection.execute(query.order_by(problems.c.created_at)):
+        number, _, _ = row.name.partition("_")
         if number.isdigit():
-            found[level, int(number)] = Problem(
-                name=name,
-                reference=reference,
-                source_set=source_set,
-                level=level,
-                entry_point=entry_point,
-            )
+            found[row.level, int(number)] = problem_of(row)
     return found

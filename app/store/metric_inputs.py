@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from app.domain import filter_language as filters
-from app.domain.filter_language import And, Expression
+from app.domain.filter_language import Expression
 from app.domain.metric_samples import COUNTED, Counted, MetricSample
 from app.domain.verdict import Label, is_credited
 from app.store import attempt_lines, evaluation_rows, filter_sql
@@ -111,7 +111,6 @@ def attempted(
 
 def _kept(expression: Expression) -> sa.ColumnElement[bool]:
     """The filter; its conditions on the device alone are not asked of answers without code."""
-    parts = expression.operands if isinstance(expression, And) else (expression,)
     without_code = evaluations.c.evaluation_id.is_(None)
     kept = [
         (
@@ -119,7 +118,7 @@ def _kept(expression: Expression) -> sa.ColumnElement[bool]:
             if _only_of_device(part)
             else filter_sql.compile(part)
         )
-        for part in parts
+        for part in filter_sql.parts_of(expression)
     ]
     return sa.and_(*kept)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -17,6 +18,8 @@ from app.store import bulk, row_columns, tables
 _p = tables.problems.c
 _KEY = ("reference_sha256", "source_set", "name", "entry_point")
 """Identity of a problem: with another entry point the same reference expects other outputs."""
+COLUMNS = (_p.name, _p.reference, _p.source_set, _p.level, _p.entry_point)
+"""Columns that are fields of a Problem."""
 
 
 def add(connection: sa.Connection, problems: Sequence[Problem]) -> list[UUID]:
@@ -39,18 +42,13 @@ def add(connection: sa.Connection, problems: Sequence[Problem]) -> list[UUID]:
 
 def get(connection: sa.Connection, problem_id: UUID) -> Problem | None:
     """The problem of that id, if there is one."""
-    row = connection.execute(
-        sa.select(tables.problems).where(_p.problem_id == problem_id)
-    ).one_or_none()
-    if row is None:
-        return None
-    return Problem(
-        name=row.name,
-        reference=row.reference,
-        source_set=row.source_set,
-        level=row.level,
-        entry_point=row.entry_point,
-    )
+    row = connection.execute(sa.select(*COLUMNS).where(_p.problem_id == problem_id)).one_or_none()
+    return None if row is None else problem_of(row)
+
+
+def problem_of(row: Any) -> Problem:
+    """The problem in a row with COLUMNS."""
+    return Problem(**{column.name: getattr(row, column.name) for column in COLUMNS})
 
 
 def set_operators(connection: sa.Connection, job_id: UUID, operators: str) -> None:
