@@ -338,10 +338,10 @@ def memory(fleet: Fleet) -> dict[str, float]:
     does not grow with each figure.
     """
     if not torch.cuda.is_available():
-        return {"unburied": fleet.host.unreaped}
+        return {"unburied": fleet.host.candidates.unreaped}
     free, total = torch.cuda.mem_get_info()
     return {
         "used_gib": (total - free) / 2**30,
         "referee_gib": torch.cuda.memory_reserved() / 2**30,
-        "unburied": fleet.host.unreaped,
+        "unburied": fleet.host.candidates.unreaped,
     }

@@ -241,7 +241,7 @@ class Fleet:
         try:
             found, _ = measure(job, self.host, cancellation)
             # On the CPU; a GPU's processes end meanwhile.
-            self.host.recycle(job.options.memory_bytes)
+            self.host.candidates.recycle(job.options.memory_bytes)
             return found
         except Exception as error:  # noqa: BLE001 (the others of a figure go on)
             if not cancellation.requested:

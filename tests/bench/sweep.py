@@ -129,7 +129,7 @@ def state(fleet: Fleet) -> dict[str, Any]:
         "descriptors": _count("/proc/self/fd"),
         "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
         "processes": _count("/proc"),
-        "unburied": fleet.host.unreaped,
+        "unburied": fleet.host.candidates.unreaped,
     }
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()

@@ -53,7 +53,7 @@ def _evaluate(
         ),
     )
     evaluation, _ = measure(job, host)  # type: ignore[arg-type]
-    host.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
+    host.candidates.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
     return evaluation
 
 
@@ -218,7 +218,7 @@ def test_a_reference_that_waits_for_its_next_problem_holds_no_more_than_is_soon_
 def _used_gib(host: Any) -> float:
     """Device memory in use, once the last candidate's is free and the next ones are ready."""
     until = time.monotonic() + LIMIT_S
-    while host.unreaped and time.monotonic() < until:
+    while host.candidates.unreaped and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(2.0)
     torch.cuda.empty_cache()

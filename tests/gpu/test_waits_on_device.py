@@ -49,7 +49,7 @@ def _evaluate(host: object, case: zoo.Case, candidate: bytes) -> Evaluation:
         options=JobOptions(call_timeout_s=10, deadline_s=60, timing_budget_s=0.3),
     )
     evaluation, _ = evaluate(job, host)  # type: ignore[arg-type]
-    host.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
+    host.candidates.recycle(job.options.memory_bytes)  # type: ignore[attr-defined]
     return evaluation
 
 

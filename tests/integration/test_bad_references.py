@@ -57,7 +57,7 @@ def against_itself(host: Resources, source: bytes, timing_budget_s: float = 0.0)
         options=options,
     )
     found, _ = measure(job, host)
-    host.recycle(options.memory_bytes)
+    host.candidates.recycle(options.memory_bytes)
     return found
 
 

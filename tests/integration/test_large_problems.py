@@ -100,7 +100,7 @@ def _evaluated(
         return evaluate(job, host)[0]
     finally:
         host.device = usual
-        host.recycle(options.memory_bytes)
+        host.candidates.recycle(options.memory_bytes)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

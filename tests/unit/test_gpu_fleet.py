@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,12 +40,10 @@ class _Host:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.ended = threading.Event()
+        self.candidates = SimpleNamespace(recycle=lambda memory_bytes: None)
 
     def wait_ready(self) -> Any:
         return self.environment
-
-    def recycle(self, memory_bytes: int) -> None:
-        pass
 
     def close(self) -> None:
         self.ended.set()

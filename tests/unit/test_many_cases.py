@@ -71,7 +71,7 @@ def test_a_hundred_cases_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(evaluate_cases, "evaluate", evaluate)
     host: Any = SimpleNamespace(
         device_lock=SimpleNamespace(uncharged=UnchargedTime()),
-        reap=lambda: unreaped.__setitem__(0, 0),
+        candidates=SimpleNamespace(reap=lambda: unreaped.__setitem__(0, 0)),
         conclude=None,
     )
     cancellation = Cancellation()

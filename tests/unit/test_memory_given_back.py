@@ -13,7 +13,7 @@ import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -21,6 +21,7 @@ import torch
 from workers.protocol import control_channel, shared_memory
 from workers.protocol.control_channel import Delivering, ReplyCode
 from workers.referee.host.uncharged_time import UnchargedTime
+from workers.referee.processes.candidate_processes import SpareCandidates
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.process_session import Session
 from workers.referee.resources import Resources
@@ -312,14 +313,12 @@ def _resident_bytes() -> int:
 
 def test_memory_of_comparisons_is_the_kernels_again_between_two_jobs() -> None:
     """The heap does not shrink by itself below a block that is still in use."""
-    host: Any = object.__new__(Resources)
-    host._retired, host._warm_pool = [], None
-    host.prepare_spare = lambda _: None
+    spares: Any = SpareCandidates(lambda _: cast("Any", None), lambda: None)
     torch.ones(16 << 20, dtype=torch.uint8)  # from here on such blocks are in the heap
     blocks = [[torch.ones(size << 20, dtype=torch.uint8) for size in (4, 1)] for _ in range(32)]
     for pair in blocks:
         del pair[0]
     before = _resident_bytes()
-    host.recycle(0)
+    spares.recycle(0)
     assert before - _resident_bytes() > 100 << 20
     assert len(blocks) == 32

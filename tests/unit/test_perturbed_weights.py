@@ -121,7 +121,7 @@ class Benchmark:
         return path
 
     def candidate(self, memory_bytes: int) -> ProcessHandle:
-        """A candidate's process; see Resources."""
+        """A candidate's process; see CandidateProcesses."""
         scratch = self._scratch(f"candidate{len(self.raised)}")
         handle: Any = ProcessHandle(Process(candidate.Shim(scratch)), torch.device("cpu"))  # type: ignore[arg-type]
         self.raised.append(handle)
@@ -132,7 +132,7 @@ class Benchmark:
         host: Any = SimpleNamespace(
             device_lock=self.device_lock,
             candidate=self.candidate,
-            retire=lambda handle: None,
+            candidates=SimpleNamespace(retire=lambda handle: None),
             references=SimpleNamespace(discard=self.discarded.append),
         )
         cancellation: Any = SimpleNamespace(requested=False, set_process=lambda process: None)

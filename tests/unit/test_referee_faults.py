@@ -71,7 +71,7 @@ def fake_host(**parts: Any) -> Any:
     lease = SimpleNamespace(uncharged=UnchargedTime(), waited_s=UnchargedTime().waited_s)
     usual = {
         "lost": False,
-        "recycle": lambda size: None,
+        "candidates": SimpleNamespace(recycle=lambda size: None),
         "health": sound,
         "device_lock": lease,
         "baselines": None,

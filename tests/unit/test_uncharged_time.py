@@ -122,7 +122,10 @@ def _evaluated(monkeypatch: pytest.MonkeyPatch, clock: Clock, own_s: float, work
         return found, Traces(timeline=b"")
 
     monkeypatch.setattr(evaluate_cases, "evaluate", evaluate)
-    host: Any = SimpleNamespace(device_lock=SimpleNamespace(uncharged=uncharged), reap=lambda: None)
+    host: Any = SimpleNamespace(
+        device_lock=SimpleNamespace(uncharged=uncharged),
+        candidates=SimpleNamespace(reap=lambda: None),
+    )
     options = JobOptions(cases=True, deadline_s=60)
     job = Job(job_id=uuid4(), reference=b"", candidate=b"", backend="torch", options=options)
     return evaluate_cases.evaluate_cases(job, host)[0]

@@ -17,9 +17,9 @@ from workers.referee.cancellation import Cancellation
 from workers.referee.host.device_lock import DeviceLock
 from workers.referee.probes import ablation
 from workers.referee.processes import warm_pool as nurseries
+from workers.referee.processes.candidate_processes import WarmCandidates
 from workers.referee.processes.process_handle import FailedError, ProcessHandle
 from workers.referee.processes.warm_pool import WarmPool
-from workers.referee.resources import Resources
 from workers.referee.session import setup
 from workers.referee.session.context import EvaluationContext
 from workers.sandbox.process_errors import BrokenProtocolError, TimedOut, ZygoteError
@@ -281,10 +281,9 @@ def test_on_a_gpu_retired_processes_are_killed_at_once(ward: Ward, tmp_path: Pat
     """
     device_lock = DeviceLock(tmp_path, "test")
     warm_pool = WarmPool(ward.spawn, device_lock, 1)
-    host: Any = SimpleNamespace(_warm_pool=warm_pool)
     handle: Any = warm_pool.take()
     with device_lock.exclusive():
-        Resources.retire(host, handle)
+        WarmCandidates(warm_pool).retire(handle)
         assert handle.process.struck
         assert not handle.closed
     _until(lambda: handle.closed)
@@ -331,7 +330,9 @@ def test_waiting_for_a_spare_delays_no_timing(
 
     retired: list[ProcessHandle] = []
     host: Any = SimpleNamespace(
-        device_lock=device_lock, candidate=lambda _: warm_pool.take(), retire=retired.append
+        device_lock=device_lock,
+        candidate=lambda _: warm_pool.take(),
+        candidates=SimpleNamespace(retire=retired.append),
     )
     trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
     monkeypatch.setattr(ablation, "_ablate_in_process", asked)

@@ -155,7 +155,7 @@ def _one(host: Any, case: zoo.Case, device_class: str, policy: str) -> zoo_repor
 
     def run(job: Job) -> Evaluation:
         evaluation, _ = measure(job, host)
-        host.recycle(job.options.memory_bytes)
+        host.candidates.recycle(job.options.memory_bytes)
         return evaluation
 
     began = time.monotonic()

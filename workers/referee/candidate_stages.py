@@ -86,7 +86,7 @@ def run(
             progress.testimony, stdout=_printable(candidate.process.output)
         )
         progress.cancellation.set_process(None)
-        resources.retire(candidate)
+        resources.candidates.retire(candidate)
 
 
 def _load(

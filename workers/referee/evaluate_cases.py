@@ -66,7 +66,7 @@ def evaluate_cases(
         one = replace(job, case=len(found), options=replace(job.options, deadline_s=left_s))
         began, uncharged_s = time.monotonic(), uncharged.total_s()
         evaluation, recorded = evaluate(one, resources, cancellation, _seed_of(seed, len(found)))
-        resources.reap()
+        resources.candidates.reap()
         spent_s += time.monotonic() - began - (uncharged.total_s() - uncharged_s)
         found.append(evaluation)
         traces.append(recorded)

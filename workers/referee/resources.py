@@ -25,21 +25,22 @@ from workers.referee.host.health import Health
 from workers.referee.host.memory_budget import MemoryBudget
 from workers.referee.host.reference_history import ReferenceHistory
 from workers.referee.host.stopwatch import Stopwatch
+from workers.referee.processes.candidate_processes import (
+    CandidateProcesses,
+    SpareCandidates,
+    WarmCandidates,
+)
 from workers.referee.processes.process_handle import ProcessHandle
 from workers.referee.processes.reference_pool import ReferencePool
 from workers.referee.processes.warm_pool import WarmPool
 from workers.referee.timing.compiled_baselines import Baselines
-from workers.sandbox import syscalls
-from workers.sandbox.process_errors import TimedOut, ZygoteError
+from workers.sandbox.process_errors import ZygoteError
 from workers.sandbox.zygote_client import Zygote
 
 REFERENCE_MEMORY_BYTES = 8 << 30
 """Address space of a reference's process on the CPU device: it computes in fp64 as well."""
 SPARE_MEMORY_BYTES = 4 << 30
 """Address space of the first warm process: the default of a job."""
-
-SPARE_ATTEMPTS = 3
-"""Processes that are tried before the candidate's job fails."""
 
 SMALL_EVALUATIONS = 16
 """Evaluations that together may use Device.cache_bytes, for one of them to count as small: more
@@ -101,7 +102,7 @@ class Resources:
             self.device.room_bytes,
             free_bytes=self.device.free_bytes,
             give_back=lambda: self.references.end_idle(),
-            is_settled=lambda: not self.unreaped,
+            is_settled=lambda: not self.candidates.unreaped,
             release_cache=self._release_cache,
             slack_bytes=self.device.references_kept * CONTEXT_BYTES,
         )
@@ -111,9 +112,9 @@ class Resources:
         self._builders: Zygote | None = None
         self._restarting = threading.Lock()
         self._starter = ThreadPoolExecutor(1, "starter")
-        self._spares: dict[int, ProcessHandle] = {}
-        self._retired: list[ProcessHandle] = []
-        self._warm_pool: WarmPool | None = None
+        self.candidates: CandidateProcesses = SpareCandidates(
+            lambda memory_bytes: self._spawn(_CANDIDATE, memory_bytes), self.require_zygote
+        )
         self._reference_spares: WarmPool | None = None
         self.references = ReferencePool(
             self._reference, self.device.references_kept, self.device_lock
@@ -142,31 +143,34 @@ class Resources:
 
     def wait_ready(self) -> Environment:
         """Wait until candidates can be accepted.  The sandbox's layers are read from a first
-        process, which on the CPU stays as the warm process.
+        process, which on the CPU stays as the spare one.
         """
         self._zygote.wait_ready()
-        self.prepare_spare(SPARE_MEMORY_BYTES)
+        spares = self.candidates
+        assert isinstance(spares, SpareCandidates)
+        first = spares.prepare(SPARE_MEMORY_BYTES).process
         self.bytes_per_s = self.device.bytes_per_s()
         self.health.calibrate()
-        first = self._spares[SPARE_MEMORY_BYTES].process
         first.wait_ready()
         if self._on_gpu:
-            self._spares.pop(SPARE_MEMORY_BYTES).close()
-            self._warm_pool = WarmPool(
-                lambda: self._spawn(_CANDIDATE, 0),
-                self.device_lock,
-                self.device.spares,
-            )
-            self._reference_spares = WarmPool(
-                lambda: self._spawn(_REFERENCE, 0),
-                self.device_lock,
-                self.device.reference_spares,
-                last=Command.LOAD_OPERATIONS,
-            )
+            spares.close()
+            self._start_pools()
         self.environment = self.device.describe(
             self.node, self.index, first.active, first.missing, self.bytes_per_s
         )
         return self.environment
+
+    def _start_pools(self) -> None:
+        """Have warm processes prepared."""
+        self.candidates = WarmCandidates(
+            WarmPool(lambda: self._spawn(_CANDIDATE, 0), self.device_lock, self.device.spares)
+        )
+        self._reference_spares = WarmPool(
+            lambda: self._spawn(_REFERENCE, 0),
+            self.device_lock,
+            self.device.reference_spares,
+            last=Command.LOAD_OPERATIONS,
+        )
 
     def _new_stopwatch(self) -> Stopwatch:
         has_core = self._on_gpu and self.cores.stopwatch.isdisjoint(self.cores.others)
@@ -264,63 +268,12 @@ class Resources:
         return ready or self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES)
 
     def candidate(self, memory_bytes: int) -> ProcessHandle:
-        """A fresh process for one candidate: a warm one, if there is one of this size."""
-        if self._warm_pool is not None:
-            return self._warm_pool.take()
-        for _ in range(SPARE_ATTEMPTS):
-            self.prepare_spare(memory_bytes)
-            handle = self._spares.pop(memory_bytes)
-            try:
-                handle.process.wait_ready()
-            except ZygoteError as error:  # the warden could not confine it, or has ended
-                _log.warning("a spare process is of no use, another is forked: %s", error)
-            else:
-                if handle.process.is_running:
-                    return handle
-                _log.warning("a spare process has ended before it was used, another is forked")
-            handle.close()
-            self.require_zygote()
-        raise ZygoteError(f"expected a process for the candidate, got {SPARE_ATTEMPTS} that ended")
-
-    def retire(self, handle: ProcessHandle) -> None:
-        """Retire a candidate's process.
-
-        On a GPU it is killed at once: a frozen process keeps memory that others may have reserved,
-        and a kernel without an end would run on.  On the CPU it stays frozen until `reap`.
-        """
-        if self._warm_pool is not None:
-            handle.process.start_kill()
-            self._warm_pool.reap(handle)
-            return
-        try:
-            handle.process.freeze()
-        except TimedOut:  # it multiplies faster than it can be stopped
-            handle.process.kill()
-        self._retired.append(handle)
-
-    @property
-    def unreaped(self) -> int:
-        """Number of retired processes that still exist."""
-        return len(self._retired) if self._warm_pool is None else self._warm_pool.unreaped
+        """A fresh process for one candidate."""
+        return self.candidates.take(memory_bytes)
 
     def builder(self) -> ProcessHandle:
         """A fresh process for one ahead-of-time compilation."""
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)
-
-    def recycle(self, memory_bytes: int) -> None:
-        """Between two jobs, on the CPU: end retired processes, release free memory of the heap (0.3
-        GB after comparisons of outputs), and prepare the next process of a candidate.
-        """
-        self.reap()
-        if self._warm_pool is None:
-            syscalls.release_free_heap()
-            self.prepare_spare(memory_bytes)
-
-    def reap(self) -> None:
-        """End retired processes, on the CPU, while no timing runs."""
-        for handle in self._retired:
-            handle.close()
-        self._retired.clear()
 
     def trim(self, used_bytes: int) -> None:
         """Release cached GPU memory after an evaluation that used `used_bytes` of the device if it
@@ -340,23 +293,11 @@ class Resources:
         if self._on_gpu:
             torch.cuda.empty_cache()
 
-    def prepare_spare(self, memory_bytes: int) -> None:
-        """Fork the next candidate's process.  On the CPU there is nothing to warm up that the
-        first call does not do as fast.
-        """
-        for size in list(self._spares):
-            if size != memory_bytes:
-                self._spares.pop(size).close()
-        if memory_bytes not in self._spares:
-            self._spares[memory_bytes] = self._spawn(_CANDIDATE, memory_bytes)
-
     def close(self) -> None:
         """End all processes."""
-        for pool in (self._warm_pool, self._reference_spares):
-            if pool is not None:
-                pool.close()
-        for handle in [*self._spares.values(), *self._retired]:
-            handle.close()
+        self.candidates.close()
+        if self._reference_spares is not None:
+            self._reference_spares.close()
         self.references.close()
         self._zygote.close()
         if self._builders is not None:

@@ -173,7 +173,7 @@ class Connection:
         self._send(answer)
         if lost:  # the workers start another referee
             os._exit(LOST)
-        self._resources.recycle(job.options.memory_bytes)
+        self._resources.candidates.recycle(job.options.memory_bytes)
 
     def _send(self, frame: dict[str, object]) -> None:
         with self._sending:

@@ -192,7 +192,7 @@ def fresh_session(
         yield session, deadline
     finally:
         context.cancellation.set_process(context.runner.candidate.process)
-        context.resources.retire(handle)
+        context.resources.candidates.retire(handle)
 
 
 def init_seed(seed: bytes) -> bytes:
