@@ -24,6 +24,7 @@ from app.web import (
     live_updates,
     navigation,
     path_converters,
+    query_parameters,
     request_metrics,
     reward_upkeep,
     security_headers,
@@ -135,6 +136,7 @@ def create_app(settings: Settings) -> flask.Flask:
     app.register_blueprint(api.blueprint)
     body_limits.install(app)
     identity.install(app)
+    query_parameters.install(app)
     security_headers.install(app)
     static_versions.install(app)
     errors.install(app)

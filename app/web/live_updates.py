@@ -22,8 +22,9 @@ from werkzeug.exceptions import BadRequest, ServiceUnavailable
 
 from app.store import change_notifications, rollups
 from app.store.database import Database, DatabaseUnavailableError
-from app.web import request_context
+from app.web import query_parameters, request_context
 from app.web.identity import current_user, requires
+from app.web.query_parameters import reads
 
 _log = logging.getLogger(__name__)
 
@@ -194,9 +195,9 @@ def install(app: flask.Flask, database: Database) -> None:
 
 @blueprint.get("/live")
 @requires("read")
+@reads("topics")
 def stream() -> flask.Response:
     """Events for the topics that are asked for, comma-separated."""
-    request_context.known_arguments("topics")
     topics = tuple(request_context.argument("topics").split(","))
     unknown = [topic for topic in topics if topic not in change_notifications.TOPICS]
     if unknown:
@@ -242,12 +243,13 @@ def live_part(
     pages: flask.Blueprint, rule: str, *topics: str, endpoint: str = "live_part"
 ) -> Callable[[Callable[..., str]], LivePart]:
     """Decorator of a function that renders the live part of a page, for the values in its path:
-    serves the part at `rule`, and gives the part.
+    serves the part at `rule`, with the query parameters that `render` reads, and gives the part.
     """
 
     def decorated(render: Callable[..., str]) -> LivePart:
         part = LivePart(render, topics)
-        pages.add_url_rule(rule, endpoint, requires("read")(part.answer))
+        view = query_parameters.declared(query_parameters.of(render))(requires("read")(part.answer))
+        pages.add_url_rule(rule, endpoint, view)
         return part
 
     return decorated

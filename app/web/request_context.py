@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
@@ -11,6 +11,7 @@ import flask
 from celery import Celery
 from werkzeug.exceptions import BadRequest, NotFound, ServiceUnavailable
 
+from app.domain import reward
 from app.settings import Settings
 from app.store.database import Connection, Database
 from app.web.job_waiter import Watch
@@ -111,12 +112,36 @@ def _text(name: str, given: Mapping[str, str]) -> str:
     return text
 
 
-def choice_argument(name: str, choices: Sequence[str], usual: str) -> str:
+def choice_argument(name: str, choices: Iterable[str], usual: str = "") -> str:
     """A query parameter that is one of some words; `usual` where it is absent."""
-    asked = argument(name) or usual
-    if asked not in choices:
-        raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {asked!r}")
-    return asked
+    asked, known = argument(name), tuple(choices)
+    if asked and asked not in known:
+        raise BadRequest(f"{name}: expected one of {', '.join(known)}, got {asked!r}")
+    return asked or usual
+
+
+def flag_argument(name: str, word: str = "yes") -> bool:
+    """True for a query parameter of this word, the only one that it may be."""
+    return bool(choice_argument(name, (word,)))
+
+
+def reward_argument() -> str:
+    """The query parameter `reward`; the service's own reward where it is absent."""
+    name = argument("reward") or settings().reward
+    try:
+        reward.parse(name)
+    except reward.UnknownRewardError as error:
+        raise BadRequest(f"reward: {error}") from error
+    return name
+
+
+def id_arguments(name: str) -> list[UUID]:
+    """A query parameter of UUIDs that may be repeated, each once in the order given."""
+    given = [text for text in flask.request.args.getlist(name) if text]
+    try:
+        return list(dict.fromkeys(map(UUID, given)))
+    except ValueError:
+        raise BadRequest(f"{name}: expected UUIDs, got {', '.join(given)!r}") from None
 
 
 def id_argument(name: str) -> UUID | None:
@@ -140,15 +165,6 @@ def number_argument(name: str) -> int | None:
     if not _NUMBER.fullmatch(text) or int(text) > LARGEST:
         raise BadRequest(f"{name}: expected a whole number from 0 to {LARGEST}, got {text[:40]!r}")
     return int(text)
-
-
-def known_arguments(*names: str) -> None:
-    """Refuse query parameters that the page does not know: a misspelt filter must
-    not look like no filter.
-    """
-    for name in flask.request.args:
-        if name not in names:
-            raise BadRequest(f"unknown parameter {name!r}; expected one of {', '.join(names)}")
 
 
 def with_arguments(endpoint: str, **arguments: str) -> str:

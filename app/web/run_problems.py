@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from werkzeug.exceptions import BadRequest
-
 from app.store.browse import runs
 from app.store.database import Connection
 from app.web import request_context, run_metrics
@@ -48,10 +46,7 @@ ORDERS: dict[str, tuple[str, Callable[[ProblemLine], Any]]] = {
 
 def asked() -> str:
     """The order that the request names; the worst first by default."""
-    sort = request_context.argument("sort") or WORST
-    if sort not in ORDERS:
-        raise BadRequest(f"sort: expected one of {', '.join(ORDERS)}, got {sort!r}")
-    return sort
+    return request_context.choice_argument("sort", ORDERS, WORST)
 
 
 def lines(connection: Connection, figures: run_metrics.Figures) -> list[ProblemLine]:

@@ -11,6 +11,7 @@ from typing import Any
 import flask
 
 from app.web import bundles
+from app.web.query_parameters import reads
 
 FOREVER = "public, max-age=31536000, immutable"
 DIGITS = 12
@@ -39,7 +40,7 @@ def install(app: flask.Flask) -> None:
     def send(filename: str) -> Any:
         return joined[filename]() if filename in joined else own(filename=filename)
 
-    app.view_functions["static"] = send
+    app.view_functions["static"] = reads("v")(send)
     app.url_defaults(add)
     app.after_request(keep)
 

@@ -15,9 +15,6 @@ from uuid import UUID
 
 import flask
 
-KINDS = "any(json,csv)"
-"""Route converter: `/runs.<any(json,csv):kind>`."""
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Characters that begin a formula in a spreadsheet's cell."""
 

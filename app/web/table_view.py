@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -18,8 +18,11 @@ from werkzeug.exceptions import BadRequest
 
 from app.store.browse import paging
 from app.web import request_context, table_export
+from app.web.query_parameters import reads
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +71,12 @@ class Listing:
     cursors: tuple[str, str] = ("older_than", "newer_than")
     """Query parameters of a page that comes after, and before, a row."""
 
-    def view(self, *others: str) -> View:
-        """The view that the request asks for.  BadRequest for unknown parameters (`others` are
-        known, too), columns and orders.
-        """
-        request_context.known_arguments(*self.filters, "sort", "columns", *self.cursors, *others)
+    def reads(self, *others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """A view function that shows the list, and reads `others` besides."""
+        return reads(*self.filters, "sort", *self.cursors, *others, lists=("columns",))
+
+    def view(self) -> View:
+        """The view that the request asks for.  BadRequest for unknown columns and orders."""
         sort = request_context.argument("sort") or self.sort
         by = {column.name for column in self.columns if column.sorts}
         if sort != self.sort and sort.removeprefix("-") not in by:

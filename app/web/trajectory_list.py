@@ -12,7 +12,6 @@ from statistics import fmean
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import BadRequest
 
 from app.domain import reward
 from app.store import reward_samples
@@ -66,11 +65,7 @@ class Listed:
 
 def read(connection: Connection, view: View) -> Listed:
     """The page that a request asks for."""
-    if view.asked["outcome"] not in ("", *trajectories.OUTCOMES):
-        raise BadRequest(
-            f"outcome: expected one of {', '.join(trajectories.OUTCOMES)}, got"
-            f" {view.asked['outcome']!r}"
-        )
+    request_context.choice_argument("outcome", trajectories.OUTCOMES)
     asked = _filter(view)
     total, note = trajectories.total(connection, asked), ""
     most = REWARDED if view.sort == "reward" else trajectory_orders.MOST

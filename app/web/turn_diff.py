@@ -52,8 +52,8 @@ def diff(turn: trajectory.TurnPage, other: trajectory.TurnPage, why: str) -> Dif
         edits=source_view.diff(
             other.candidate or b"",
             turn.candidate or b"",
-            ignore_space=request_context.argument("space") == "ignore",
-            whole=request_context.argument("context") == "all",
+            ignore_space=request_context.flag_argument("space", "ignore"),
+            whole=request_context.flag_argument("context", "all"),
         ),
         figures=evaluation_diff.figures(before, after, _compared(turn, other)),
         kernels=evaluation_diff.kernels(

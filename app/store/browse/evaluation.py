@@ -51,6 +51,11 @@ class Believed:
         return self.human or (self.verdict.label if self.verdict else None)
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The detectors' findings; none before judging."""
+        return self.verdict.findings if self.verdict else ()
+
+    @property
     def effective(self) -> Verdict | None:
         """The detectors' verdict with the label that counts."""
         return self.verdict and replace(self.verdict, label=self.human or self.verdict.label)

@@ -26,6 +26,7 @@ from app.web import body_limits, errors
 from app.web.api import integers
 from app.web.converted import converted
 from app.web.identity import requires
+from app.web.query_parameters import checks_parameters
 
 blueprint = flask.Blueprint("api", __name__, url_prefix="/v1")
 
@@ -77,6 +78,7 @@ def operation(
     """
 
     def decorate(view: View) -> View:
+        @checks_parameters
         def handle(**arguments: Any) -> flask.Response:
             if query is not None:
                 arguments["query"] = _query(query)

@@ -34,6 +34,7 @@ from app.web.body_limits import large
 from app.web.compat import device_choice
 from app.web.converted import converted
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("trainers", __name__, url_prefix="/compat")
 
@@ -45,6 +46,8 @@ RETRY_S = 5
 """Seconds after which a trainer is told to ask again."""
 MOST = 1_000
 """Answers in one request."""
+ARGUMENTS = ("gpu", "reward", "timing_budget_s", *reward_request.PLACE)
+"""Query parameters of a trainer's URL."""
 
 T = TypeVar("T")
 Result = dict[str, Any]
@@ -75,6 +78,7 @@ def _bad(error: ValueError) -> flask.Response:
 @blueprint.post("/openrlhf/get_reward")
 @requires("submit")
 @large
+@reads(*ARGUMENTS)
 def openrlhf() -> flask.Response:
     """Rewards, correctness as the 0-to-1 score of its dynamic filter, and numbers for its log."""
     asked = _read(Asked)
@@ -100,6 +104,7 @@ def openrlhf() -> flask.Response:
 @blueprint.post("/slime/reward")
 @requires("submit")
 @large
+@reads(*ARGUMENTS)
 def slime() -> flask.Response:
     """One score, with its components."""
     sample = _read(Sample)
@@ -125,7 +130,6 @@ def _scored(
     hold_s: float,
 ) -> tuple[list[float], list[Result]]:
     """Scores and results, in order.  Ends the request with 503 where one is missing."""
-    request_context.known_arguments("gpu", "reward", "timing_budget_s", *reward_request.PLACE)
     until = time.monotonic() + hold_s
     name = request_context.argument("reward") or request_context.settings().reward
     reward.parse(name)

@@ -14,6 +14,7 @@ from app.store import audit, logins, tokens, users
 from app.store.database import Connection
 from app.web import request_context
 from app.web.identity import authentication, csrf, login_attempts
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("account", __name__)
 
@@ -24,6 +25,7 @@ _NOT_THE_OLD = "The old password is another one."
 
 @blueprint.get("/login")
 @authentication.public
+@reads("next")
 def login() -> str | Response:
     """The form; at a machine without users there is nothing to log in to."""
     if flask.g.user is not None:
@@ -33,6 +35,7 @@ def login() -> str | Response:
 
 @blueprint.post("/login")
 @authentication.public
+@reads("next")
 def log_in() -> Response | tuple[str, int]:
     """Begin a session for a user who knows the password.  Says the same for a wrong name
     and a wrong password, as late.

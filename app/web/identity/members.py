@@ -47,6 +47,7 @@ AUDIT = Listing(
 
 @blueprint.get("/users")
 @authentication.requires(Scope.ADMINISTER)
+@USERS.reads()
 def index() -> str:
     """Every user and every token."""
     return _page()
@@ -54,6 +55,7 @@ def index() -> str:
 
 @blueprint.post("/users")
 @authentication.requires(Scope.ADMINISTER)
+@USERS.reads()
 def add() -> Response | tuple[str, int]:
     """A new user with a password that is shown once, for them to change."""
     form = flask.request.form
@@ -80,6 +82,7 @@ def add() -> Response | tuple[str, int]:
 
 @blueprint.post("/users/<uuid:user_id>")
 @authentication.requires(Scope.ADMINISTER)
+@USERS.reads()
 def change(user_id: UUID) -> Response | tuple[str, int]:
     """Another role, disabled, or enabled again."""
     action = flask.request.form.get("action", "")
@@ -117,6 +120,7 @@ def revoke_token(token_id: UUID) -> Response:
 
 @blueprint.get("/audit")
 @authentication.requires(Scope.ADMINISTER)
+@AUDIT.reads()
 def events() -> str:
     """Log of users' actions, newest first."""
     view = AUDIT.view()
@@ -137,8 +141,9 @@ def events() -> str:
     )
 
 
-@blueprint.get(f"/audit.<{table_export.KINDS}:kind>")
+@blueprint.get("/audit.<any(json,csv):kind>")
 @authentication.requires(Scope.ADMINISTER)
+@AUDIT.reads()
 def events_table(kind: str) -> flask.Response:
     """The log as data."""
     view = AUDIT.view()
@@ -147,8 +152,9 @@ def events_table(kind: str) -> flask.Response:
     return view.data(kind, "events", page)
 
 
-@blueprint.get(f"/users.<{table_export.KINDS}:kind>")
+@blueprint.get("/users.<any(json,csv):kind>")
 @authentication.requires(Scope.ADMINISTER)
+@USERS.reads()
 def table(kind: str) -> flask.Response:
     """The users as data."""
     with request_context.database().snapshot() as connection:

@@ -22,6 +22,7 @@ from app.store import audit, devices
 from app.store.browse import admin
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
+from app.web.query_parameters import reads
 
 EVENTS = 20
 """Latest changes of devices that are shown."""
@@ -107,6 +108,7 @@ def configuration() -> str:
 
 @blueprint.get("/admin/tables/<name>")
 @requires(Scope.ADMINISTER)
+@reads("before")
 def raw(name: str) -> str:
     """A table, row by row."""
     found = _raw(name, request_context.PAGE_ROWS)
@@ -123,6 +125,7 @@ def raw(name: str) -> str:
 
 @blueprint.get("/admin/tables/<name>.<any(json,csv):kind>")
 @requires(Scope.ADMINISTER)
+@reads("before")
 def raw_table(name: str, kind: str) -> flask.Response:
     """The rows as data; where there are more, the header Link leads to them."""
     found = _raw(name, request_context.TABLE_ROWS)
@@ -136,7 +139,6 @@ def raw_table(name: str, kind: str) -> flask.Response:
 
 
 def _raw(name: str, most: int) -> admin.RawPage:
-    request_context.known_arguments("before")
     with request_context.database().snapshot() as connection:
         try:
             found = admin.raw(

@@ -23,7 +23,7 @@ from app.store.database import Connection
 from app.store.evaluation_rows import EvaluationRow
 from app.store.filter_walk import Budget, Place
 from app.store.rare_filters import Narrowed
-from app.web import request_context, table_export
+from app.web import request_context
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views
 from app.web.table_view import Column, Listing, View
@@ -88,18 +88,19 @@ FURTHER_S = 4.0
 
 @blueprint.get("/candidates")
 @requires("read")
+@LISTING.reads("queued", "further")
 def index() -> str | tuple[str, int]:
     """One page.  A filter that cannot be read is shown with the place and the expected text, status
     400, over the rows of the other fields.
     """
-    view = LISTING.view("queued", "further")
+    view = LISTING.view()
     error: filter_tokens.WhereError | None = None
     try:
         expression = _expression(view.asked)
     except filter_tokens.WhereError as found:
         error, expression = found, _expression(view.asked | {"where": ""})
     page, facets, too_broad = None, None, None
-    budget = Budget.of(FURTHER_S if request_context.argument("further") else SEARCH_S)
+    budget = Budget.of(FURTHER_S if request_context.flag_argument("further") else SEARCH_S)
     with request_context.database().snapshot() as connection:
         saved = saved_views.of(connection, LISTING.endpoint)
         stored = candidates.stored(connection)
@@ -193,8 +194,9 @@ def _notice() -> str | None:
     return None
 
 
-@blueprint.get(f"/candidates.<{table_export.KINDS}:kind>")
+@blueprint.get("/candidates.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """Rows of the same filter and order with every column."""
     view = LISTING.view()
@@ -210,6 +212,7 @@ def table(kind: str) -> flask.Response:
 
 @blueprint.post("/candidates/selected")
 @requires(Scope.READ)
+@LISTING.reads()
 def selected() -> Response:
     """Do something with the rows that were ticked: review them, compare two, export them."""
     action = flask.request.form.get("action", "")
@@ -250,8 +253,7 @@ def _expression(asked: dict[str, str]) -> filter_language.Expression:
     BadRequest for the rest.
     """
     for name, choices in CHOICES.items():
-        if asked[name] and asked[name] not in choices:
-            raise BadRequest(f"{name}: expected one of {', '.join(choices)}, got {asked[name]!r}")
+        request_context.choice_argument(name, choices)
     chosen = {name: asked[name] for name in (*CHOICES, "problem") if asked[name]}
     if asked["verdict"] == Label.CLEAN:  # the rule of the column: app.domain.verdict.is_shown
         chosen.setdefault("status", Status.PASSED)

@@ -60,6 +60,7 @@ LISTING = Listing(
 
 @blueprint.get("/collections")
 @requires("read")
+@LISTING.reads()
 def index() -> str:
     """Collections, newest first or in another order."""
     view = LISTING.view()
@@ -72,8 +73,9 @@ def index() -> str:
     )
 
 
-@blueprint.get(f"/collections.<{table_export.KINDS}:kind>")
+@blueprint.get("/collections.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """The same collections as data."""
     view = LISTING.view()

@@ -4,9 +4,6 @@ differences, the preferred one.
 
 from __future__ import annotations
 
-from typing import Any
-from uuid import UUID
-
 import flask
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
@@ -16,6 +13,7 @@ from app.store import reviews
 from app.store.browse import evaluation, preferences
 from app.web import evaluation_diff, evaluation_view, request_context, source_view
 from app.web.identity import current_user, requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("compare", __name__)
 
@@ -25,9 +23,9 @@ VIEWS = ("unified", "split")
 
 @blueprint.get("/compare")
 @requires("read")
+@reads("a", "b", "view", "space", "context", "wrap", "done")
 def page() -> str:
     """`?a=<evaluation>&b=<evaluation>`."""
-    request_context.known_arguments("a", "b", "view", "space", "context", "wrap", "done")
     a, b = _both()
     view = request_context.choice_argument("view", VIEWS, VIEWS[0])
     with request_context.database().snapshot() as connection:
@@ -42,11 +40,12 @@ def page() -> str:
         edits=source_view.diff(
             b.job.candidate,
             a.job.candidate,
-            ignore_space=request_context.argument("space") == "ignore",
-            whole=request_context.argument("context") == "all",
+            ignore_space=request_context.flag_argument("space", "ignore"),
+            whole=request_context.flag_argument("context", "all"),
         ),
         view=view,
         space=request_context.argument("space"),
+        wrap=request_context.flag_argument("wrap"),
         figures=evaluation_diff.figures(b.evaluation, a.evaluation, comparison),
         kernels=evaluation_diff.kernels(b.evaluation.profile, a.evaluation.profile),
         preferred=preferred,
@@ -56,9 +55,9 @@ def page() -> str:
 
 @blueprint.get("/compare.json")
 @requires("read")
+@reads("a", "b")
 def as_json() -> flask.Response:
     """The same for programs."""
-    request_context.known_arguments("a", "b")
     a, b = _both()
     comparison = _compared(a, b)
     return flask.jsonify(
@@ -80,6 +79,7 @@ def as_json() -> flask.Response:
 
 @blueprint.post("/compare")
 @requires("reviewer")
+@reads("a", "b")
 def prefer() -> Response | tuple[str, int]:
     """Prefer one of them, with a reason: a pair for preference training."""
     a, b = _both()
@@ -100,11 +100,9 @@ def prefer() -> Response | tuple[str, int]:
             )
     except reviews.ReviewError as error:
         raise BadRequest(str(error)) from error
-    return flask.redirect(_here(a.evaluation_id, b.evaluation_id, done="preferred"))
-
-
-def _here(a: UUID, b: UUID, **more: Any) -> str:
-    return flask.url_for("compare.page", a=a, b=b, **more)
+    return flask.redirect(
+        flask.url_for("compare.page", a=a.evaluation_id, b=b.evaluation_id, done="preferred")
+    )
 
 
 def _both() -> tuple[evaluation.EvaluationPage, evaluation.EvaluationPage]:

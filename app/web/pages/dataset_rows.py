@@ -17,6 +17,7 @@ from app.store.exports import Export
 from app.web import conversation, export_subprocess, request_context
 from app.web.dataset_archive import present
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 ROWS = 25
 """Rows on one page."""
@@ -30,9 +31,9 @@ blueprint = flask.Blueprint("dataset_rows", __name__)
 
 @blueprint.get("/exports/<uuid:export_id>/rows")
 @requires("read")
+@reads("file", "offset", *CONDITIONS, lists=("columns",))
 def index(export_id: UUID) -> str:
     """Rows of a file as a table, with a search and statistics of its columns."""
-    request_context.known_arguments("file", "offset", "columns", *CONDITIONS)
     dataset = _read(export_id)
     files = _tables(dataset)
     name = _file(dataset)
@@ -59,9 +60,9 @@ def index(export_id: UUID) -> str:
 
 @blueprint.get("/exports/<uuid:export_id>/rows/<int:number>")
 @requires("read")
+@reads("file")
 def page(export_id: UUID, number: int) -> str:
     """One row: its dialogues rendered, its other values, and the evaluations behind it."""
-    request_context.known_arguments("file")
     dataset = _read(export_id)
     name = _file(dataset)
     found = _ask(dataset, name, {"number": number})

@@ -33,6 +33,7 @@ from app.web import (
     table_export,
 )
 from app.web.identity import current_user, requires
+from app.web.query_parameters import checks_parameters, reads
 
 blueprint = flask.Blueprint("evaluations", __name__, url_prefix="/evaluations")
 
@@ -44,6 +45,7 @@ server no more than a small one.
 
 @blueprint.get("")
 @requires("read")
+@checks_parameters
 def index() -> Response:
     """Lead to the list, which is at another address, with the same query."""
     query = flask.request.query_string.decode("ascii", "replace")
@@ -56,6 +58,7 @@ def _read(evaluation_id: UUID) -> evaluation.EvaluationPage:
 
 @blueprint.get("/<uuid:evaluation_id>")
 @requires("read")
+@reads("done")
 def page(evaluation_id: UUID) -> str:
     """All measurements, and the verdict."""
     with request_context.database().snapshot() as connection:
@@ -63,11 +66,7 @@ def page(evaluation_id: UUID) -> str:
         others = evaluation.others(connection, found)
         notes = remarks.of(connection, AnnotationTarget.CANDIDATE, found.job.candidate_id)
         has_codes = kernel_codes.exist(connection, evaluation_id)
-    pointed = (
-        finding_lines.of_candidate(found.believed.verdict.findings)
-        if found.believed.verdict
-        else ()
-    )
+    pointed = finding_lines.of_candidate(found.believed.findings)
     return flask.render_template(
         "evaluation.html",
         page=found,
@@ -89,9 +88,9 @@ def page(evaluation_id: UUID) -> str:
 
 @blueprint.get("/<uuid:evaluation_id>/code")
 @requires("read")
+@reads("kernel", "form")
 def kernel_code_page(evaluation_id: UUID) -> str:
     """Triton's IR and the PTX of its kernels, beside the source."""
-    request_context.known_arguments("kernel", "form")
     with request_context.database().snapshot() as connection:
         found = request_context.one(connection, "evaluation", evaluation_id, evaluation.read)
         view = kernel_code_view.view(kernel_codes.read(connection, evaluation_id))
@@ -151,7 +150,7 @@ def as_json(evaluation_id: UUID) -> flask.Response:
 TABLES = ("blocks", "cases", "checks", "kernels")
 
 
-@blueprint.get(f"/<uuid:evaluation_id>/<any({','.join(TABLES)}):name>.<{table_export.KINDS}:kind>")
+@blueprint.get(f"/<uuid:evaluation_id>/<any({','.join(TABLES)}):name>.<any(json,csv):kind>")
 @requires("read")
 def table(evaluation_id: UUID, name: str, kind: str) -> flask.Response:
     """One of its tables: timed blocks, cases of the problem, verified outputs,

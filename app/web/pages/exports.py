@@ -23,6 +23,7 @@ from app.web import export_actions, export_subprocess, live_updates, quick_count
 from app.web.dataset_archive import present, tar
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views
+from app.web.query_parameters import reads
 from app.web.selection_form import FIELDS, OPTIONS, arguments, as_json, located, spec_of
 from app.web.table_view import Column, Listing
 
@@ -48,6 +49,7 @@ blueprint = flask.Blueprint("exports", __name__)
 
 @blueprint.get("/exports")
 @requires("read")
+@LISTING.reads()
 def index() -> str:
     """Datasets and those that are being made, newest first."""
     view = LISTING.view()
@@ -58,6 +60,7 @@ def index() -> str:
 
 @blueprint.get("/exports.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """The list as data."""
     view = LISTING.view()
@@ -68,11 +71,11 @@ def table(kind: str) -> flask.Response:
 
 @blueprint.get("/exports/new")
 @requires("read")
+@reads(*FIELDS, "preview", "count")
 def new() -> flask.Response | str | tuple[str, int]:
     """A selection, its counts and its first rows.  Its script asks for the counts when the form is
     on the screen; `count` has them on the page.
     """
-    request_context.known_arguments(*FIELDS, "preview", "count")
     return _form({name: request_context.argument(name) for name in FIELDS})
 
 
@@ -122,9 +125,9 @@ def _form(form: dict[str, str]) -> flask.Response | str | tuple[str, int]:
             flask.render_template("new_export.html", error=error, at=at, steps=None, **shown),
             400,
         )
-    if request_context.argument("count"):
+    if request_context.flag_argument("count"):
         shown["funnel"] = quick_counts.render(spec)
-    if request_context.argument("preview"):
+    if request_context.flag_argument("preview"):
         asked = {"spec": as_json(spec), "rows": PREVIEWED}
         return _streamed(
             "new_export.html",
@@ -152,12 +155,13 @@ def _streamed(
 
 @blueprint.get("/exports/funnel")
 @requires("read")
+@reads(*FIELDS, "first")
 def funnel() -> tuple[str, int]:
     """The live part of the form: counts, or the error in the selection."""
     try:
         return (
             quick_counts.render(
-                spec_of(flask.request.args), is_first=bool(request_context.argument("first"))
+                spec_of(flask.request.args), is_first=request_context.flag_argument("first")
             ),
             200,
         )
@@ -167,6 +171,7 @@ def funnel() -> tuple[str, int]:
 
 @blueprint.get("/exports/funnel/whole")
 @requires(Scope.EXPORT)
+@reads(*FIELDS)
 def whole_funnel() -> flask.Response:
     """The whole selection, stage by stage, near-duplicates and choice included;
     shows progress until it is counted.
@@ -294,9 +299,9 @@ def describe(export_id: UUID) -> Response:
 
 @blueprint.get("/exports/<uuid:export_id>/diff")
 @requires("read")
+@reads("against")
 def diff(export_id: UUID) -> str:
     """Differences between this dataset and an earlier one."""
-    request_context.known_arguments("against")
     ours = _read(export_id)
     other = request_context.id_argument("against")
     if other is None:
@@ -312,6 +317,7 @@ def diff(export_id: UUID) -> str:
 
 
 @live_updates.live_part(blueprint, "/exports/live", "exports", "export_jobs")
+@LISTING.reads()
 def _listed() -> str:
     view = LISTING.view()
     with request_context.database().snapshot() as connection:

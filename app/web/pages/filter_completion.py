@@ -11,6 +11,7 @@ from app.domain.filter_tokens import MAX_LENGTH
 from app.store.browse import field_values
 from app.web import explained_findings, request_context
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("filters", __name__)
 
@@ -20,11 +21,11 @@ MOST = 12
 
 @blueprint.get("/filters/complete")
 @requires("read")
+@reads("text", "at")
 def complete() -> flask.Response:
     """JSON: `start`, and `options` with `text` and `doc`, for `text` with the cursor
     behind `at` characters.
     """
-    request_context.known_arguments("text", "at")
     text, at = flask.request.args.get("text", ""), request_context.number_argument("at")
     if len(text) > MAX_LENGTH or "\0" in text or at is None or at > len(text):
         raise BadRequest(

@@ -28,6 +28,7 @@ from app.web.charts import line_plot
 from app.web.charts.line_plot import Series
 from app.web.identity import requires
 from app.web.pages import saved_views
+from app.web.query_parameters import reads
 from app.web.table_view import Column, Listing
 
 DAYS = 14
@@ -80,6 +81,7 @@ class Detector:
 
 @blueprint.get("/hacks")
 @requires("read")
+@LISTING.reads()
 def index() -> str:
     """Every detector with counts, precision and recall, and the trend."""
     view = LISTING.view()
@@ -105,6 +107,7 @@ def _sort_value(row: Detector, name: str) -> Any:
 
 @blueprint.get("/hacks.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """The taxonomy as data."""
     view = LISTING.view()
@@ -115,10 +118,10 @@ def table(kind: str) -> flask.Response:
 
 @blueprint.get("/hacks/<name>")
 @requires("read")
+@reads("before", "cleared")
 def page(name: str) -> str:
     """One detector: its object, and its findings."""
-    request_context.known_arguments("before", "cleared")
-    cleared = request_context.argument("cleared") == "yes"
+    cleared = request_context.flag_argument("cleared")
     with request_context.database().snapshot() as connection:
         listed = _detectors(detector_statistics.counts(connection), review.quality(connection))
         found = next((one for one in listed if one.detector == name), None)
@@ -151,19 +154,19 @@ def page(name: str) -> str:
 
 @blueprint.get("/hacks/<name>/examples.<any(json,csv):kind>")
 @requires("read")
+@reads("before", "cleared")
 def examples(name: str, kind: str) -> flask.Response:
     """Findings of one detector, as data; where there are more, the header Link leads to them."""
-    request_context.known_arguments("before", "cleared")
-    cleared = request_context.argument("cleared")
+    cleared = request_context.flag_argument("cleared")
     most = request_context.TABLE_ROWS
     with request_context.database().snapshot() as connection:
-        found = _examples(connection, name, cleared == "yes", most)
+        found = _examples(connection, name, cleared, most)
         if not found and name not in _names(detector_statistics.counts(connection)):
             raise NotFound(f"There is no detector {name!r}; known are {', '.join(DETECTORS)}.")
     response = table_export.answer(kind, "examples", found[:most])
     if len(found) > most:
         place = {"before": str(found[most - 1].finding_id)} | (
-            {"cleared": cleared} if cleared else {}
+            {"cleared": "yes"} if cleared else {}
         )
         rest = flask.url_for("hacks.examples", name=name, kind=kind, **place)  # type: ignore[arg-type]
         response.headers["Link"] = f'<{rest}>; rel="next"'
@@ -172,6 +175,7 @@ def examples(name: str, kind: str) -> flask.Response:
 
 @blueprint.get("/hacks/changes")
 @requires("read")
+@reads("sample", "policy")
 def changes() -> str:
     """Findings of this version's detectors on the latest evaluations, beside the stored ones."""
     number, policy = _asked()
@@ -194,16 +198,14 @@ def changes() -> str:
 
 @blueprint.get("/hacks/changes.<any(json,csv):kind>")
 @requires("read")
+@reads("sample", "policy")
 def changes_table(kind: str) -> flask.Response:
     """Every verdict that would change, and every evaluation that cannot be judged, as data."""
     return table_export.answer(kind, "changes", _judged(*_asked())[0])
 
 
 def _asked() -> tuple[int, policies.Policy]:
-    request_context.known_arguments("sample", "policy")
-    sample = request_context.argument("sample") or str(SAMPLES[0])
-    if sample not in map(str, SAMPLES):
-        raise BadRequest(f"sample: expected one of {', '.join(map(str, SAMPLES))}, got {sample!r}")
+    sample = request_context.choice_argument("sample", map(str, SAMPLES), str(SAMPLES[0]))
     try:
         return int(sample), policies.find(
             request_context.argument("policy") or policies.DEFAULT.name

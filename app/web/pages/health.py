@@ -14,6 +14,7 @@ from app.store import devices, schema_revisions
 from app.store.database import Database, DatabaseUnavailableError
 from app.web import request_context
 from app.web.identity import public
+from app.web.query_parameters import checks_parameters
 from app.web.write_check import Writes
 
 blueprint = flask.Blueprint("health", __name__)
@@ -38,6 +39,7 @@ class Found:
 
 @blueprint.get("/livez")
 @public
+@checks_parameters
 def live() -> flask.Response:
     """200 while this process answers: nothing else is asked, because a restart mends
     no database.
@@ -47,6 +49,7 @@ def live() -> flask.Response:
 
 @blueprint.get("/healthz")
 @public
+@checks_parameters
 def check() -> tuple[flask.Response, int]:
     """200 when the database answers, has the tables of this version and stores data,
     else 503 with the reason.

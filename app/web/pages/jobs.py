@@ -28,11 +28,11 @@ from app.web import (
     resubmission,
     source_view,
     submission_form,
-    table_export,
 )
 from app.web.api import evaluations as api
 from app.web.identity import current_user, requires
 from app.web.pages import saved_views
+from app.web.query_parameters import reads
 from app.web.table_view import Column, Listing, View
 
 blueprint = flask.Blueprint("jobs", __name__)
@@ -65,6 +65,7 @@ RUNS = 50
 
 @blueprint.get("/jobs")
 @requires("read")
+@LISTING.reads()
 def index() -> str:
     """Jobs, newest first."""
     view = _view()
@@ -85,8 +86,9 @@ def index() -> str:
     )
 
 
-@blueprint.get(f"/jobs.<{table_export.KINDS}:kind>")
+@blueprint.get("/jobs.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """The list as data."""
     view = _view()
@@ -96,12 +98,12 @@ def table(kind: str) -> flask.Response:
 
 @blueprint.get("/jobs/new")
 @requires(Scope.SUBMIT)
+@reads("problem_id", "find", "candidate_of", "run", "example")
 def new() -> str:
     """The form; `problem_id` picks a stored problem, `find` searches for one, `candidate_of` starts
     from a job, `example` fills in one of `app.domain.worked_example`.
     """
-    request_context.known_arguments("problem_id", "find", "candidate_of", "run", "example")
-    sent = {"run": request_context.argument("run")} | _example(request_context.argument("example"))
+    sent = {"run": request_context.argument("run")} | _example()
     copied = request_context.id_argument("candidate_of")
     picked = request_context.id_argument("problem_id")
     if copied is not None:
@@ -118,13 +120,10 @@ def new() -> str:
     return _form({name: value for name, value in sent.items() if value}, {})
 
 
-def _example(name: str) -> dict[str, str]:
+def _example() -> dict[str, str]:
+    name = request_context.choice_argument("example", worked_example.CANDIDATES)
     if not name:
         return {}
-    if name not in worked_example.CANDIDATES:
-        raise BadRequest(
-            f"example: expected one of {', '.join(worked_example.CANDIDATES)}, got {name!r}"
-        )
     return {
         "problem_name": worked_example.PROBLEM,
         "reference": worked_example.REFERENCE,
@@ -157,9 +156,9 @@ def submit() -> Response | tuple[str, int]:
 
 @blueprint.get("/jobs/<uuid:job_id>")
 @requires("read")
+@reads("done")
 def page(job_id: UUID) -> str:
     """State, attempts, result and, for a failed job, the error."""
-    request_context.known_arguments("done")
     found = _read(job_id)
     return flask.render_template(
         "job.html",
@@ -244,12 +243,8 @@ def _body(job_id: UUID) -> str:
 
 
 def _view() -> View:
-    view = LISTING.view()
-    if view.asked["state"] and view.asked["state"] not in set(JobState):
-        raise BadRequest(
-            f"state: expected one of {', '.join(JobState)}, got {view.asked['state']!r}"
-        )
-    return view
+    request_context.choice_argument("state", JobState)
+    return LISTING.view()
 
 
 def _filter(view: View) -> job_list.Filter:
@@ -260,6 +255,7 @@ def _filter(view: View) -> job_list.Filter:
 
 
 @live_updates.live_part(blueprint, "/jobs/live", "jobs", "evaluations", endpoint="live_list")
+@LISTING.reads()
 def _list() -> str:
     view = _view()
     with request_context.database().snapshot() as connection:

@@ -12,15 +12,18 @@ from app.store.browse import leaderboard, paging, problems
 from app.store.browse.runs import Counts
 from app.web import request_context, table_export
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("leaderboard", __name__)
 
+ARGUMENTS = ("set", "level", "after", "before")
 ROWS = 40
 """Problems of one page."""
 
 
 @blueprint.get("/leaderboard")
 @requires("read")
+@reads(*ARGUMENTS)
 def index() -> str:
     """Models by geometric-mean speedup and share correct; below, every problem by model."""
     asked, level, page = _asked()
@@ -63,6 +66,7 @@ def index() -> str:
 
 @blueprint.get("/leaderboard.<any(json,csv):kind>")
 @requires("read")
+@reads(*ARGUMENTS)
 def table(kind: str) -> flask.Response:
     """The models with their figures."""
     asked, level, _ = _asked()
@@ -72,7 +76,6 @@ def table(kind: str) -> flask.Response:
 
 
 def _asked() -> tuple[dict[str, str], int | None, paging.Page[problems.ProblemRow]]:
-    request_context.known_arguments("set", "level", "after", "before")
     asked = {name: request_context.argument(name) for name in ("set", "level")}
     level = request_context.number_argument("level")
     window = paging.Window(

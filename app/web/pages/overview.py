@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import flask
-from werkzeug.exceptions import BadRequest
 
 from app.domain import metrics
 from app.domain.evaluation import Status
@@ -30,6 +29,7 @@ from app.web import (
 from app.web.charts import line_plot, sparkline, stacked_bars
 from app.web.charts.line_plot import Series
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 LATEST = 10
 """Evaluations shown on the first page."""
@@ -53,6 +53,7 @@ blueprint = flask.Blueprint("overview", __name__)
 
 @blueprint.get("/")
 @requires("read")
+@reads("hours")
 def page() -> str:
     """The whole page."""
     hours = _hours()
@@ -61,6 +62,7 @@ def page() -> str:
 
 @blueprint.get("/overview/<any(queues,devices,hours,stages):what>.<any(json,csv):kind>")
 @requires("read")
+@reads("hours")
 def table(what: str, kind: str) -> flask.Response:
     """A table of the page as data."""
     with request_context.database().snapshot() as connection:
@@ -69,13 +71,11 @@ def table(what: str, kind: str) -> flask.Response:
 
 
 def _hours() -> str:
-    asked = request_context.argument("hours") or next(iter(WINDOWS))
-    if asked not in WINDOWS:
-        raise BadRequest(f"hours: expected one of {', '.join(WINDOWS)}, got {asked!r}")
-    return asked
+    return request_context.choice_argument("hours", WINDOWS, next(iter(WINDOWS)))
 
 
 @live_updates.live_part(blueprint, "/overview/live", "evaluations", "jobs", "devices", "runs")
+@reads("hours")
 def _body() -> str:
     hours = _hours()
     with request_context.database().snapshot() as connection:

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import BadRequest
 
 from app.domain import aces, filter_language, pass_matrix
 from app.domain.evaluation_row import EvaluationRow
@@ -25,6 +24,7 @@ from app.web.charts import attempt_plot
 from app.web.charts.heat_map import shade
 from app.web.identity import requires
 from app.web.pages import saved_views
+from app.web.query_parameters import reads
 from app.web.table_view import Column, Listing, View
 
 LATEST = 60
@@ -118,6 +118,7 @@ LISTING = Listing(
 
 @blueprint.get("/problems")
 @requires("read")
+@LISTING.reads()
 def index() -> str:
     """Problems with attempts, share of correct ones and best credited speedup."""
     view = LISTING.view()
@@ -140,6 +141,7 @@ def index() -> str:
 
 @blueprint.get("/problems.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """The same lines as data."""
     view = LISTING.view()
@@ -150,6 +152,7 @@ def table(kind: str) -> flask.Response:
 
 @blueprint.get("/problems/levels")
 @requires("read")
+@reads("measure", "set")
 def heat_map() -> str:
     """Levels by models, one share of attempts."""
     measure, source_set, cells = _cells()
@@ -178,6 +181,7 @@ def heat_map() -> str:
 
 @blueprint.get("/problems/levels.<any(json,csv):kind>")
 @requires("read")
+@reads("measure", "set")
 def heat_map_table(kind: str) -> flask.Response:
     """Every cell with its counts."""
     _, _, cells = _cells()
@@ -300,13 +304,8 @@ def _line(row: problems.ProblemRow) -> ProblemLine:
 
 
 def _cells() -> tuple[str, str, list[problems.Cell]]:
-    request_context.known_arguments("measure", "set")
-    measure, source_set = (
-        request_context.argument("measure") or "correct",
-        request_context.argument("set"),
-    )
-    if measure not in MEASURES:
-        raise BadRequest(f"measure: expected one of {', '.join(MEASURES)}, got {measure!r}")
+    measure = request_context.choice_argument("measure", MEASURES, "correct")
+    source_set = request_context.argument("set")
     with request_context.database().snapshot() as connection:
         return measure, source_set, problems.heat_map(connection, source_set=source_set)
 

@@ -14,12 +14,17 @@ from app.store import remarks
 from app.store.browse import evaluation
 from app.web import request_context, table_export
 from app.web.identity import current_user, requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("remarks", __name__)
+
+ARGUMENTS = ("on", "author", "text", "tag")
+"""Query parameters that select comments and tags."""
 
 
 @blueprint.get("/notes")
 @requires("read")
+@reads(*ARGUMENTS)
 def index() -> str:
     """The latest comments and tags, by kind, author, text and tag."""
     asked = _asked()
@@ -50,6 +55,7 @@ def index() -> str:
 
 @blueprint.get("/notes.<any(json,csv):kind>")
 @requires("read")
+@reads(*ARGUMENTS)
 def table(kind: str) -> flask.Response:
     """The comments as data; with a tag, the things that have it, as on the page."""
     asked = _asked()
@@ -64,10 +70,8 @@ def table(kind: str) -> flask.Response:
 
 
 def _asked() -> dict[str, str]:
-    request_context.known_arguments("on", "author", "text", "tag")
-    asked = {name: request_context.argument(name) for name in ("on", "author", "text", "tag")}
-    if asked["on"] and asked["on"] not in set(AnnotationTarget):
-        raise BadRequest(f"on: expected one of {', '.join(AnnotationTarget)}, got {asked['on']!r}")
+    asked = {name: request_context.argument(name) for name in ARGUMENTS}
+    request_context.choice_argument("on", AnnotationTarget)
     return asked
 
 

@@ -24,6 +24,7 @@ from app.store.database import Connection
 from app.store.review_queues import Conditions
 from app.web import evaluation_view, finding_lines, request_context, source_view, table_export
 from app.web.identity import current_user, requires
+from app.web.query_parameters import reads
 from app.web.table_view import Column, Listing
 
 blueprint = flask.Blueprint("review", __name__)
@@ -71,11 +72,12 @@ class Share:
 
 @blueprint.get("/review")
 @requires("read")
+@LISTING.reads("done", "problem")
 def index() -> str:
     """Queues with their progress, waiting items, the most important first, and the
     latest verdicts.
     """
-    view, user = LISTING.view("done", "problem"), current_user()
+    view, user = LISTING.view(), current_user()
     conditions = Conditions(**view.asked)
     with request_context.database().snapshot() as connection:
         page = review.page(connection, conditions, view.window)
@@ -97,14 +99,15 @@ def index() -> str:
         progress=progress,
         recent=recent,
         lock_min=LOCK_S // 60,
-        finished=request_context.argument("done") == "all",
+        finished=request_context.flag_argument("done", "all"),
         problem=request_context.argument("problem"),
         **view.pages(page),
     )
 
 
-@blueprint.get(f"/review.<{table_export.KINDS}:kind>")
+@blueprint.get("/review.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def queue_table(kind: str) -> flask.Response:
     """The queue for programs."""
     view = LISTING.view()
@@ -115,6 +118,7 @@ def queue_table(kind: str) -> flask.Response:
 
 @blueprint.post("/review/queues")
 @requires(Scope.REVIEW)
+@reads(*CONDITIONS)
 def add_queue() -> Response:
     """Give a filter a name and assign it to users."""
     conditions, name = _conditions(), request_context.form_field("name")
@@ -143,7 +147,7 @@ def remove_queue(review_queue_id: UUID) -> Response:
     return flask.redirect(flask.url_for("review.index"))
 
 
-@blueprint.get(f"/review/latest.<{table_export.KINDS}:kind>")
+@blueprint.get("/review/latest.<any(json,csv):kind>")
 @requires("read")
 def latest_table(kind: str) -> flask.Response:
     """The latest verdicts for programs."""
@@ -164,7 +168,7 @@ def quality() -> str:
     return flask.render_template("quality.html", quality=found, detectors=detectors)
 
 
-@blueprint.get(f"/review/quality.<{table_export.KINDS}:kind>")
+@blueprint.get("/review/quality.<any(json,csv):kind>")
 @requires("read")
 def quality_table(kind: str) -> flask.Response:
     """The counts behind them."""
@@ -174,6 +178,7 @@ def quality_table(kind: str) -> flask.Response:
 
 @blueprint.post("/review/next")
 @requires("reviewer")
+@reads(*CONDITIONS)
 def start() -> Response:
     """Take the most important item of the queue that no other person holds."""
     return _next(current_user())
@@ -181,11 +186,11 @@ def start() -> Response:
 
 @blueprint.get("/review/<uuid:evaluation_id>")
 @requires("read")
+@reads("undo", *CONDITIONS)
 def item(evaluation_id: UUID) -> str:
     """One evaluation with everything that one needs to judge it.
 
     A person asked for a second opinion does not see the first one before giving theirs."""
-    request_context.known_arguments("undo", *CONDITIONS)
     user, conditions = current_user(), _conditions()
     with request_context.database().snapshot() as connection:
         found = request_context.one(connection, "evaluation", evaluation_id, evaluation.read)
@@ -195,11 +200,7 @@ def item(evaluation_id: UUID) -> str:
     blind = (
         waiting is not None and 0 < waiting.opinions < waiting.opinions_wanted and not said_by_me
     )
-    pointed = (
-        finding_lines.of_candidate(found.believed.verdict.findings)
-        if found.believed.verdict
-        else ()
-    )
+    pointed = finding_lines.of_candidate(found.believed.findings)
     return flask.render_template(
         "review.html",
         page=found,
@@ -223,6 +224,7 @@ def item(evaluation_id: UUID) -> str:
 
 @blueprint.post("/review/<uuid:evaluation_id>/lock")
 @requires("reviewer")
+@reads(*CONDITIONS)
 def lock(evaluation_id: UUID) -> Response:
     """Hold this item, so that no other person does the same work."""
     with request_context.database().begin() as connection:
@@ -238,6 +240,7 @@ def lock(evaluation_id: UUID) -> Response:
 
 @blueprint.post("/review/<uuid:evaluation_id>")
 @requires("reviewer")
+@reads(*CONDITIONS)
 def add(evaluation_id: UUID) -> Response:
     """A verdict with its reason; then the next item."""
     form = flask.request.form
@@ -268,6 +271,7 @@ def add(evaluation_id: UUID) -> Response:
 
 @blueprint.post("/review/<uuid:evaluation_id>/skip")
 @requires("reviewer")
+@reads(*CONDITIONS)
 def skip(evaluation_id: UUID) -> Response:
     """Leave it for later."""
     with request_context.database().begin() as connection:
@@ -278,6 +282,7 @@ def skip(evaluation_id: UUID) -> Response:
 
 @blueprint.post("/review/undo/<uuid:review_id>")
 @requires("reviewer")
+@reads(*CONDITIONS)
 def undo(review_id: UUID) -> Response:
     """Take one's own verdict back, and see its evaluation again."""
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 import flask
-from werkzeug.exceptions import BadRequest
 
 from app.domain import reward
 from app.domain.intervals import Interval
@@ -15,6 +14,7 @@ from app.web import request_context, reward_figures, reward_upkeep
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("run_rewards", __name__)
 
@@ -25,9 +25,10 @@ Points = list[tuple[float, reward_figures.Mean]]
 
 @blueprint.get("/runs/<uuid:run_id>/rewards")
 @requires("read")
+@reads("reward")
 def page(run_id: UUID) -> str:
     """Means of the reward by turn, trajectory and training step, and its parts."""
-    name = _name()
+    name = request_context.reward_argument()
     with request_context.database().snapshot() as connection:
         run = request_context.one(connection, "run", run_id, runs.read)
         found = reward_figures.of_run(connection, run_id, name)
@@ -48,9 +49,10 @@ def page(run_id: UUID) -> str:
 
 @blueprint.get("/runs/<uuid:run_id>/rewards.json")
 @requires("read")
+@reads("reward")
 def as_json(run_id: UUID) -> flask.Response:
     """The same figures for programs."""
-    name = _name()
+    name = request_context.reward_argument()
     with request_context.database().snapshot() as connection:
         if runs.read(connection, run_id) is None:
             request_context.missing("run", run_id)
@@ -58,17 +60,6 @@ def as_json(run_id: UUID) -> flask.Response:
     return flask.jsonify(
         reward=name, **{field: getattr(found, field) for field in found.__dataclass_fields__}
     )
-
-
-def _name() -> str:
-    """The reward that is asked for; the service's own by default."""
-    request_context.known_arguments("reward")
-    name = request_context.argument("reward") or request_context.settings().reward
-    try:
-        reward.parse(name)
-    except reward.UnknownRewardError as error:
-        raise BadRequest(f"reward: {error}") from error
-    return name
 
 
 def _trend(siblings: list[runs.RunRow], name: str) -> tuple[dict[str, Points], int]:

@@ -28,6 +28,7 @@ from app.web import (
 )
 from app.web.identity import requires
 from app.web.pages import saved_views
+from app.web.query_parameters import reads
 from app.web.run_plots import (
     best_of_plot,
     ecdf_plot,
@@ -75,6 +76,7 @@ LISTING = Listing(
 
 @blueprint.get("/runs")
 @requires("read")
+@LISTING.reads()
 def index() -> str:
     """Runs, newest first or in another order."""
     view = LISTING.view()
@@ -99,6 +101,7 @@ def index() -> str:
 
 @blueprint.get("/runs.<any(json,csv):kind>")
 @requires("read")
+@LISTING.reads()
 def table(kind: str) -> flask.Response:
     """The same lines as data."""
     view = LISTING.view()
@@ -127,6 +130,7 @@ def page(run_id: UUID) -> str:
 
 @blueprint.get("/runs/<uuid:run_id>/problems.<any(json,csv):kind>")
 @requires("read")
+@reads("sort")
 def problems(run_id: UUID, kind: str) -> flask.Response:
     """Results of the run on each problem."""
     with request_context.database().snapshot() as connection:
@@ -137,9 +141,9 @@ def problems(run_id: UUID, kind: str) -> flask.Response:
 
 @blueprint.get("/runs/<uuid:run_id>/problems")
 @requires("read")
+@reads("sort")
 def all_problems(run_id: UUID) -> str:
     """Every problem of the run, the worst first or in another order."""
-    request_context.known_arguments("sort")
     sort = run_problems.asked()
     with request_context.database().snapshot() as connection:
         run = _read(connection, run_id)
@@ -188,14 +192,15 @@ def as_json(run_id: UUID) -> flask.Response:
 
 @blueprint.get("/runs/compare")
 @requires("read")
+@reads("outcome", "order", lists=("run",))
 def compare() -> str:
     """Up to four runs beside each other; the others are compared with the first, which is the
     oldest where `order` says so: the list, with the newest first, does.
     """
-    request_context.known_arguments("run", "outcome", "order")
+    named = request_context.id_arguments("run")
     with request_context.database().snapshot() as connection:
-        chosen = [_read(connection, run_id) for run_id in _compared()]
-        if request_context.argument("order") == "oldest":
+        chosen = [_read(connection, run_id) for run_id in named[:COMPARED]]
+        if request_context.flag_argument("order", "oldest"):
             chosen.sort(key=lambda run: (run.created_at, run.run_id))
         figures = [run_metrics.figures(connection, run.run_id) for run in chosen]
         known = runs.page(connection, paging.Window(limit=200)).rows
@@ -213,9 +218,9 @@ def compare() -> str:
         reward=request_context.settings().reward,
         known=known,
         most=COMPARED,
-        left_out=max(0, len(set(flask.request.args.getlist("run")) - {""}) - COMPARED),
+        left_out=max(0, len(named) - COMPARED),
         thresholds=run_metrics.THRESHOLDS,
-        differences=[_differences(figures[0], other) for other in figures[1:]],
+        differences=[_difference(figures[0], other) for other in figures[1:]],
         by_turn=overlay(chosen, figures, "best_by_turn"),
         ecdf=ecdf_plot({run.name: each for run, each in zip(chosen, figures, strict=True)}),
     )
@@ -223,15 +228,15 @@ def compare() -> str:
 
 @blueprint.get("/runs/compare.<any(json,csv):kind>")
 @requires("read")
+@reads("outcome", lists=("run",))
 def compare_table(kind: str) -> flask.Response:
     """Two runs problem by problem, as data."""
-    request_context.known_arguments("run", "outcome")
     with request_context.database().snapshot() as connection:
-        chosen = [_read(connection, run_id) for run_id in _compared()]
+        chosen = [_read(connection, run_id) for run_id in request_context.id_arguments("run")[:2]]
         if len(chosen) < 2:
             raise BadRequest(f"run: expected two, got {len(chosen)}")
         found = run_comparison.compare(
-            connection, *(run_metrics.figures(connection, run.run_id) for run in chosen[:2])
+            connection, *(run_metrics.figures(connection, run.run_id) for run in chosen)
         )
     return table_export.answer(
         kind, "problems", [line for line in found.lines if _outcome() in ("", line.outcome)]
@@ -239,12 +244,7 @@ def compare_table(kind: str) -> flask.Response:
 
 
 def _outcome() -> str:
-    asked = request_context.argument("outcome")
-    if asked and asked not in run_comparison.OUTCOMES:
-        raise BadRequest(
-            f"outcome: expected one of {', '.join(run_comparison.OUTCOMES)}, got {asked!r}"
-        )
-    return asked
+    return request_context.choice_argument("outcome", run_comparison.OUTCOMES)
 
 
 @live_updates.live_part(
@@ -290,22 +290,10 @@ def _where(run: runs.RunRow) -> str:
     return unparse(Compare(field="run", operator="=", value=run.name))
 
 
-def _compared() -> list[UUID]:
-    listed = list(dict.fromkeys(flask.request.args.getlist("run")))
-    try:
-        return [UUID(text) for text in listed if text][:COMPARED]
-    except ValueError:
-        raise BadRequest(f"run: expected UUIDs, got {', '.join(listed)!r}") from None
-
-
-def _differences(
-    first: run_metrics.Figures, other: run_metrics.Figures
-) -> dict[str, Interval | None]:
-    """95 % intervals of the differences to the first run, over the problems that both attempted."""
-    return {"correct": _difference(first, other)}
-
-
 def _difference(first: run_metrics.Figures, other: run_metrics.Figures) -> Interval | None:
+    """95 % interval of the difference of the shares correct to the first run, over the problems
+    that both attempted.
+    """
     sides = [
         {
             str(problem): (float(each.correct.count), float(each.correct.of))

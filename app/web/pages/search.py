@@ -17,6 +17,7 @@ from app.domain.user import Scope
 from app.store.browse import search
 from app.web import body_limits, explained_findings, navigation, request_context, table_export
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("search", __name__)
 
@@ -58,12 +59,12 @@ class HitLine:
 
 @blueprint.get("/search")
 @requires("read")
+@reads("q", "all")
 def page() -> str | Response:
     """All hits by kind; leads to the thing itself where an id or a hash fits one only."""
-    request_context.known_arguments("q", "all")
     text = _text()
     lines, sole = _lines(text, WHOLE)
-    if sole is not None and not request_context.argument("all"):
+    if sole is not None and not request_context.flag_argument("all"):
         return flask.redirect(sole)
     return flask.render_template(
         "search.html",
@@ -76,18 +77,18 @@ def page() -> str | Response:
 
 @blueprint.get("/search/quick")
 @requires("read")
+@reads("q")
 def quick() -> str:
     """The first hits of each kind, as options of a list box."""
-    request_context.known_arguments("q")
     text = _text()
     return flask.render_template("_hits.html", text=text, lines=_lines(text, QUICK)[0])
 
 
-@blueprint.get(f"/search.<{table_export.KINDS}:kind>")
+@blueprint.get("/search.<any(json,csv):kind>")
 @requires("read")
+@reads("q")
 def table(kind: str) -> flask.Response:
     """The hits as data."""
-    request_context.known_arguments("q")
     return table_export.answer(kind, "hits", _lines(_text(), WHOLE)[0])
 
 

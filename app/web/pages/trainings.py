@@ -20,6 +20,7 @@ from app.web import formatting, request_context, reward_upkeep, run_lines, table
 from app.web.charts import line_plot
 from app.web.charts.line_plot import Series
 from app.web.identity import requires
+from app.web.query_parameters import reads
 
 MOST = 4
 """Trainings of one chart: more lines cannot be told apart."""
@@ -50,19 +51,20 @@ class Curve:
 
 @blueprint.get("/runs/trainings")
 @requires("read")
+@reads("reward", lists=("run",))
 def index() -> str:
     """Charts over training steps; `run` names up to MOST trainings by one of their
     runs, by default the newest.
     """
     known, curves, missing = _asked()
-    name = _reward()
+    name = request_context.reward_argument()
     return flask.render_template(
         "trainings.html",
         known=known,
         curves=curves,
         most=MOST,
         chosen=_chosen(),
-        left_out=max(0, len(_all_chosen()) - MOST),
+        left_out=max(0, len(request_context.id_arguments("run")) - MOST),
         reward=name,
         rewards=reward.REWARDS,
         missing=missing,
@@ -74,8 +76,9 @@ def index() -> str:
     )
 
 
-@blueprint.get(f"/runs/trainings.<{table_export.KINDS}:kind>")
+@blueprint.get("/runs/trainings.<any(json,csv):kind>")
 @requires("read")
+@reads("reward", lists=("run",))
 def table(kind: str) -> flask.Response:
     """A row for every run of the same trainings."""
     _, curves, _ = _asked()
@@ -91,8 +94,7 @@ def _asked() -> tuple[list[runs.Training], list[Curve], int]:
     """Every training, the curves of those that are asked for, and the runs whose
     rewards are still being computed.
     """
-    request_context.known_arguments("run", "reward")
-    name, missing = _reward(), 0
+    name, missing = request_context.reward_argument(), 0
     with request_context.database().snapshot() as connection:
         known = runs.trainings(connection)
         newest = sorted(known[:MOST], key=lambda each: formatting.by_numbers(each.name))
@@ -119,24 +121,8 @@ def _read(connection: Connection, run_id: UUID) -> runs.RunRow:
     return run
 
 
-def _all_chosen() -> list[UUID]:
-    try:
-        return [UUID(text) for text in dict.fromkeys(flask.request.args.getlist("run")) if text]
-    except ValueError:
-        raise BadRequest("run: expected UUIDs") from None
-
-
 def _chosen() -> list[UUID]:
-    return _all_chosen()[:MOST]
-
-
-def _reward() -> str:
-    name = request_context.argument("reward") or request_context.settings().reward
-    try:
-        reward.parse(name)
-    except reward.UnknownRewardError as error:
-        raise BadRequest(f"reward: {error}") from error
-    return name
+    return request_context.id_arguments("run")[:MOST]
 
 
 Point = tuple[float | None, tuple[float, float] | None]

@@ -35,6 +35,7 @@ from app.web import (
 from app.web.charts import attempt_plot
 from app.web.identity import requires
 from app.web.pages import saved_views
+from app.web.query_parameters import reads
 from app.web.turn_rail import jumps, rail_lines
 
 blueprint = flask.Blueprint("trajectories", __name__)
@@ -61,6 +62,7 @@ CONVERSATION_VIEWS = ("rendered", "sent")
 
 @blueprint.get("/trajectories")
 @requires("read")
+@trajectory_list.LISTING.reads()
 def index() -> str:
     """Trajectories, newest first or in another order."""
     view = trajectory_list.LISTING.view()
@@ -83,8 +85,9 @@ def index() -> str:
     )
 
 
-@blueprint.get(f"/trajectories.<{table_export.KINDS}:kind>")
+@blueprint.get("/trajectories.<any(json,csv):kind>")
 @requires("read")
+@trajectory_list.LISTING.reads()
 def listing(kind: str) -> flask.Response:
     """The list, for programs."""
     with request_context.database().snapshot() as connection:
@@ -99,9 +102,9 @@ def listing(kind: str) -> flask.Response:
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>")
 @requires("read")
+@reads(*ARGUMENTS)
 def page(trajectory_id: UUID) -> str:
     """One turn under one tab, with the rail of all turns."""
-    request_context.known_arguments(*ARGUMENTS)
     tab = request_context.choice_argument("tab", TABS, FIRST_TAB)
     view = request_context.choice_argument("view", VIEWS, "unified")
     with request_context.database().snapshot() as connection:
@@ -144,6 +147,7 @@ def page(trajectory_id: UUID) -> str:
         view=view,
         against=request_context.argument("against") or "previous",
         space=request_context.argument("space"),
+        wrap=request_context.flag_argument("wrap"),
         jumps=jumps(rail),
         returns=credit.returns_to_go([line.reward for line in rail]) if rail else [None],
         reward_name=request_context.settings().reward,
@@ -161,9 +165,9 @@ def page(trajectory_id: UUID) -> str:
     "jobs",
     endpoint="live_rail",
 )
+@reads(*ARGUMENTS)
 def _rail(trajectory_id: UUID) -> str:
     """The rail; the page's script loads the page again where the state of its turn has changed."""
-    request_context.known_arguments(*ARGUMENTS)
     found = request_context.found("trajectory", trajectory_id, trajectory.read)
     rail, at = rail_lines(found.turns), _turn_argument(found)
     line = next((line for line in rail if line.turn.turn_index == at), None)
@@ -179,9 +183,9 @@ def _rail(trajectory_id: UUID) -> str:
 
 @blueprint.get("/trajectories/<uuid:trajectory_id>/conversation")
 @requires("read")
+@reads("view")
 def whole_conversation(trajectory_id: UUID) -> str:
     """All turns in one scroll: prompts, answers and feedback in order."""
-    request_context.known_arguments("view")
     view = request_context.choice_argument("view", CONVERSATION_VIEWS, "rendered")
     with request_context.database().snapshot() as connection:
         found = request_context.one(connection, "trajectory", trajectory_id, trajectory.read)
@@ -245,11 +249,7 @@ def _shown(
     elif tab == "response":
         shown["reasoning"], shown["answer"] = _response(source_text.display(turn.response))
     elif tab in ("code", "verdict", "ir") and turn.candidate is not None:
-        found_spans = (
-            finding_lines.of_candidate(turn.believed.verdict.findings)
-            if turn.believed.verdict
-            else ()
-        )
+        found_spans = finding_lines.of_candidate(turn.believed.findings)
         shown |= {
             "listing": source_view.listing(turn.candidate),
             "spans": found_spans,

@@ -24,6 +24,7 @@ from app.web.body_limits import large
 from app.web.compat.kernelgym import requests, responses
 from app.web.compat.kernelgym.requests import EvaluationRequest
 from app.web.identity import current_user, requires
+from app.web.query_parameters import checks_parameters, reads
 
 blueprint = flask.Blueprint("service", __name__)
 mounted = flask.Blueprint("mounted", __name__)
@@ -123,6 +124,7 @@ def workers() -> Response:
 
 @blueprint.post("/worker/register")
 @requires("operate")
+@checks_parameters
 def register() -> Response:
     """Say that a worker is registered: workers join through the broker, and none can
     through this.
@@ -136,6 +138,7 @@ def register() -> Response:
 
 @blueprint.post("/worker/heartbeat")
 @requires("operate")
+@checks_parameters
 def heartbeat() -> Response:
     """Say that a worker is known; its heartbeat goes another way."""
     return flask.jsonify(
@@ -145,6 +148,7 @@ def heartbeat() -> Response:
 
 @blueprint.post("/worker/unregister")
 @requires("operate")
+@checks_parameters
 def unregister() -> Response:
     """Drain the device: it finishes its job and takes no more."""
     return flask.jsonify(success=True, message=f"Worker {_drained()} unregistered")
@@ -152,6 +156,7 @@ def unregister() -> Response:
 
 @blueprint.post("/worker/evict_from_lb")
 @requires("operate")
+@checks_parameters
 def evict() -> Response:
     """The same as unregister."""
     return flask.jsonify(success=True, message=f"Worker {_drained()} evicted from LB")
@@ -159,6 +164,7 @@ def evict() -> Response:
 
 @blueprint.post("/node/allocate")
 @requires("operate")
+@checks_parameters
 def allocate() -> Response:
     """The node's name here: it follows from the host's, so that asking again gives the same."""
     hostname, asked = _argument("hostname"), flask.request.args.get("node_name")
@@ -173,6 +179,7 @@ def allocate() -> Response:
 
 @blueprint.get("/monitoring/problematic-codes")
 @requires("read")
+@reads("min_errors")
 def problematic() -> Response:
     """Candidates that failed by an infrastructure fault again and again: they kill workers."""
     asked = request_context.number_argument("min_errors")

@@ -28,6 +28,7 @@ from app.web.compat.kernelgym import errors, requests, responses
 from app.web.compat.kernelgym.requests import EvaluationRequest
 from app.web.identity import current_user, requires
 from app.web.job_waiter import StoppingError
+from app.web.query_parameters import reads
 
 blueprint = flask.Blueprint("tasks", __name__)
 
@@ -37,6 +38,8 @@ HOLD_S = 600.0
 """
 LONGEST_HOLD_S = 3600.0
 """Longest time in seconds for which an answer is waited for in one request."""
+ARGUMENTS = ("wait", *reward_request.PLACE)
+"""Query parameters of a URL that takes tasks."""
 GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
 """Posting a task in one of these states again evaluates it again."""
 
@@ -44,6 +47,7 @@ GONE = frozenset({JobState.FAILED, JobState.CANCELLED})
 @blueprint.post("/evaluate")
 @requires("submit")
 @large
+@reads(*ARGUMENTS)
 def evaluate() -> Response:
     """Evaluate one candidate and return the result when it exists.  `?wait=SECONDS` waits
     for a shorter time, 0 not at all.
@@ -56,6 +60,7 @@ def evaluate() -> Response:
 @blueprint.post("/evaluate/batch")
 @requires("submit")
 @large
+@reads(*ARGUMENTS)
 def evaluate_batch() -> Response:
     """Evaluate up to a hundred candidates in parallel; results are in the order of the tasks."""
     batch = requests.read(flask.request.get_data(), requests.Batch)
@@ -78,6 +83,7 @@ def evaluate_batch() -> Response:
 @blueprint.post("/workflow/submit")
 @requires("submit")
 @large
+@reads(*ARGUMENTS)
 def submit_workflow() -> Response:
     """The same as `/evaluate`, with the fields in a payload."""
     body = requests.read(flask.request.get_data(), requests.WorkflowSubmission)
