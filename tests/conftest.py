@@ -10,6 +10,7 @@ start_worker    starts real Celery workers and ends them after the test
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -41,10 +42,9 @@ from tests.waiting import until
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Side by side, each process of the tests gets one thread for torch: several would
-# take the cores from each other.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Each process of the tests gets one thread for torch: beside other busy processes, threads that
+# wait for each other took 20 times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Hypothesis limits an example to 200 ms and counts slow generation as a failure:
 # both happen on a busy machine.
@@ -101,6 +101,14 @@ process begins last leaves the other without work.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of garbage collection what the imports have made, as a zygote does: shims that run
+    in this process collect before each model that they make (workers/shims/heap.py).
+    """
+    gc.collect()
+    gc.freeze()
 
 
 SHARED_MEMORY = Path("/dev/shm")
