@@ -28,7 +28,7 @@ PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def makers(tree: ast.Module) -> frozenset[str]:
-    """Of `types` and MOCKS those that are Python's of this name wherever the source names them."""
+    """Members of `types` and MOCKS that are Python's own wherever the source names them."""
     nodes = list(ast.walk(tree))
     meant: dict[str, set[int]] = {}
     for node in nodes:
