@@ -12,7 +12,6 @@ Members of such an object are no members of a library: nothing is replaced.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator
 
 TYPES = "types"
@@ -23,8 +22,25 @@ MOCKS = frozenset({"MagicMock", "Mock"})
 """Module and names of classes whose objects have every member; other members of the module
 replace those of a library."""
 
-PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-"""`a.b`: a mock that is given such a name with a value sets the member of what its own `a` is."""
+CONFIGURING = frozenset(
+    {
+        "__class__",
+        "__getattribute__",
+        "__init__",
+        "__new__",
+        "_get_child_mock",
+        "attach_mock",
+        "attrgetter",
+        "configure_mock",
+        "methodcaller",
+        "mock_add_spec",
+    }
+)
+"""Members through which a mock sets members of other objects, or by which these are reached:
+`mock.configure_mock(a=torch, **{"a.add": f})`."""
+
+CLASS_OF = frozenset({"type", "vars"})
+"""Functions that give the class of a mock."""
 
 
 def makers(tree: ast.Module) -> frozenset[str]:
@@ -73,8 +89,8 @@ def _may_be_another(node: ast.AST, maker: str) -> bool:
 
 
 def ways(tree: ast.Module) -> Iterator[str]:
-    """Uses of a mock's class other than a call without arguments, and texts by which a mock sets
-    a member of another object: `MagicMock(a=torch, **{"a.add": f})`.
+    """In a source with mocks: uses of their class other than a call without arguments, and the
+    means by which they would set members of other objects.
     """
     nodes = list(ast.walk(tree))
     names = {
@@ -84,17 +100,31 @@ def ways(tree: ast.Module) -> Iterator[str]:
         for alias in node.names
         if alias.name in MOCKS
     }
-    made = {
-        id(node.func)
-        for node in nodes
-        if isinstance(node, ast.Call) and not node.args and not node.keywords
-    }
-    for node in nodes if names else ():
+    if not names:
+        return
+    plain = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _is_plain(node)}
+    for node in nodes:
         match node:
-            case ast.Name(id=name) if name in names and id(node) not in made:
+            case ast.Name(id=name) if name in names and id(node) not in plain:
                 yield f"{MOCKED}.{name}"
-            case ast.Constant(value=str(text)) if PATH.fullmatch(text):
-                yield text
+            case ast.Name(id=name) if name in CLASS_OF | CONFIGURING:
+                yield name
+            case ast.Name(id="getattr" as name) if id(node) not in plain:
+                yield name
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"):
+                continue
+            case (
+                ast.Attribute(attr=name) | ast.Constant(value=str(name)) | ast.alias(name=name)
+            ) if name in CONFIGURING:
+                yield name
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Test for a call without arguments, or for `getattr` with a name that is written out."""
+    match call:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(), *_]):
+            return True
+    return not call.args and not call.keywords
 
 
 def without_members(statement: ast.stmt, makers: Collection[str]) -> ast.stmt:

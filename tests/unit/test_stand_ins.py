@@ -60,6 +60,11 @@ if not HAVE_TRITON:
     triton.jit = null_decorator
     triton.autotune = null_decorator
     tl = MagicMock()
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kind = getattr(torch, "float16")
 """
 
 
@@ -79,7 +84,11 @@ def test_mocks_in_a_handler_are_no_way() -> None:
     ("before", "after"),
     [
         ("triton = MagicMock()", "triton = MagicMock(wraps=triton)"),
-        ("tl = MagicMock()", "tl = type(triton)(a=torch, **{'a.add': f})"),
+        ("tl = MagicMock()", "tl = type(triton)(a=torch, **settings)"),
+        ("tl = MagicMock()", "tl = MagicMock()\ntriton.configure_mock(a=torch, **settings)"),
+        ("tl = MagicMock()", "tl = MagicMock()\ntriton.__init__(a=torch, **settings)"),
+        ("tl = MagicMock()", "tl = MagicMock()\ngetattr(tl, name)(a=torch, **settings)"),
+        ("tl = MagicMock()", "tl = MagicMock()\nreach = getattr\nreach(tl, name)(a=torch)"),
         ("tl = MagicMock()", "tl = MagicMock\nt = tl(a=torch)"),
         ("import MagicMock\n", "import MagicMock, patch\n"),
         ("from unittest.mock import", "from others import"),
