@@ -47,3 +47,22 @@ def test_other_weights_stay() -> None:
     spec: Any = SimpleNamespace(parameters=("weight",))
     weight_values.exchange(runner, spec, (), bytes(32))
     assert not bool(memory.any())
+
+
+@pytest.mark.parametrize("draw", [torch.randn, torch.rand])
+@pytest.mark.parametrize("size", [3, 600, 1 << 14])
+def test_exchanges_that_no_sum_shows(draw: Any, size: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    values = draw(size, generator=generator)
+    before = values.clone()
+    kept = weight_values.exchange_unseen(values, generator)
+    assert torch.equal(values.sort().values, before.sort().values)
+    assert values.norm() == before.norm()
+    assert values.double().sum() == before.double().sum()
+    assert not kept or not torch.equal(values, before) or size < 8
+    assert size < 8 or kept == weight_values.ALIKE_PAIRS
+
+
+def test_whole_numbers_and_lone_ones_are_not_exchanged() -> None:
+    for values in (torch.arange(9), torch.ones(1)):
+        assert weight_values.exchange_unseen(values, torch.Generator()) == 0

@@ -156,11 +156,12 @@ def _extra_runner(context: EvaluationContext) -> CallRunner:
 
 
 def _kept_results(context: EvaluationContext, names: tuple[str, ...]) -> tuple[OutputCheck, ...]:
-    """Checks of a wrong call after these weights were changed in place: all of them, and then a
-    few, which most samples of them miss.  Empty if both calls are right, or there is no answer to
-    compare.  Raises ReferenceFailedError.
+    """Checks of a wrong call after these weights were changed in place: all of them; then a few,
+    which most samples of them miss; then a few that leave every sum of them as it is.  Empty if all
+    calls are right, or there is no answer to compare.  Raises ReferenceFailedError.
     """
-    for change in (functools.partial(weight_values.redraw, larger=True), weight_values.exchange):
+    larger = functools.partial(weight_values.redraw, larger=True)
+    for change in (larger, weight_values.exchange, weight_values.exchange_alike):
         extra = _extra_runner(context)
         with context.resources.device_lock.shared():
             change(context.runner, context.spec, names, os.urandom(32))

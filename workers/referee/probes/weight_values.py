@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import torch
@@ -39,6 +40,11 @@ LARGER = 1.5
 
 PAIRS, PER_PAIR = 8, 4096
 """Least number of pairs of elements that are exchanged, and elements for each pair."""
+
+ALIKE_PAIRS, TRIES, TRIES_S = 4, 128, 0.3
+"""Pairs that are exchanged so that no sum of all elements changes by a rounding; exchanges that are
+tried for a parameter, and seconds after which no further one is.
+"""
 
 
 def redraw(
@@ -87,6 +93,61 @@ def exchange(
         values[drawn[: 2 * pairs]] = values[drawn[: 2 * pairs].roll(pairs)]
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
+
+
+def exchange_alike(
+    runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes
+) -> None:
+    """Exchange pairs of elements of each of these parameters in both arenas so that their sums and
+    norms stay to the last bit: a result that is kept as long as these are the same is stale then.
+    """
+    reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
+    generator = _generator(reference_memory.device, seed)
+    for _, leaf, span in _spans(runner, spec, names):
+        exchange_unseen(reference_memory[span].view(layout.dtype_of(leaf)), generator)
+        candidate_memory[span].copy_(reference_memory[span])
+    synchronize(reference_memory.device)
+
+
+def exchange_unseen(values: torch.Tensor, generator: torch.Generator) -> int:
+    """Exchange pairs of elements, (n,), in place, so that `_digest` stays; returns their number.
+    Two of nearly the same size and of other signs hardly change a norm's partial sums.
+    """
+    if len(values) < 2 or not values.is_floating_point():
+        return 0
+    before, order, kept = _digest(values), values.abs().argsort(), 0
+    until = time.perf_counter() + TRIES_S
+    for _ in range(TRIES):
+        pair = _unlike_pair(values, order, generator)
+        values[pair] = values[pair.flip(0)]
+        if torch.equal(_digest(values), before):
+            kept += 1
+        else:
+            values[pair] = values[pair.flip(0)]
+        if kept == ALIKE_PAIRS or time.perf_counter() > until:
+            break
+    return kept
+
+
+def _unlike_pair(
+    values: torch.Tensor, order: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """Places of two elements: next to each other by size and of other signs; any two if the next
+    has the same sign.  `order`: places by size.
+    """
+    at = int(torch.randint(len(values) - 1, (), generator=generator, device=values.device))
+    pair = order[at : at + 2]
+    if bool(values[pair].prod() < 0):
+        return pair
+    return torch.randperm(len(values), generator=generator, device=values.device)[:2]
+
+
+def _digest(values: torch.Tensor) -> torch.Tensor:
+    """Sums over all elements, in their own type and in fp64."""
+    found = []
+    for x in (values, values.double()):
+        found += [x.sum(), x.abs().sum(), x.square().sum(), torch.linalg.vector_norm(x), x.std()]
+    return torch.stack([each.double() for each in found])
 
 
 def _spans(
