@@ -2,12 +2,13 @@
 
 Evidence, about the reference alone: it gave the same outputs for inputs under different seeds; a
 null answer (zeros, the mean, the answer to another call) is within tolerance; an input or a
-parameter was drawn anew and the output did not move.  The fault is the problem's, and so the label
-is never more than suspect.  It is information where the candidate computes (NaN among its inputs
-comes out where the reference has it, as of no constant and no kept answer), or gains nothing over
-the reference, or where a problem has no inputs and its kernels are needed in every call:
-KernelBench 3/28 attends across its batch, gives the same answer to every image, NaN
-or not, and would refuse its own copy.
+parameter was drawn anew and the output did not move; or a term of its answer is lost in its own
+rounding on all inputs that were tried, so that an answer without it is as right.  The fault is the
+problem's, and so the label is never more than suspect.  It is information where the candidate
+computes (NaN among its inputs comes out where the reference has it, as of no constant and no kept
+answer, or all but such a term is right), or gains nothing over the reference, or where a problem
+has no inputs and its kernels are needed in every call: KernelBench 3/28 attends across its batch,
+gives the same answer to every image, NaN or not, and would refuse its own copy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ is faster.
 class DegenerateProblem:
     """Keeps passes that were easy for the wrong reason out of datasets."""
 
-    version = 7
+    version = 8
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed: a wrong answer is wrong on any problem."""
@@ -53,6 +54,12 @@ class DegenerateProblem:
             yield self._finding(
                 Label.CLEAN, f"the reference's output does not depend on {names}", correctness
             )
+        elif subject.evaluation.narrow_products and subject.evaluation.narrow_products.is_lost:
+            summary = (
+                "a term of the reference's answer is lost in its own rounding: an answer without"
+                " that work is as right"
+            )
+            yield self._finding(Label.CLEAN, summary, correctness)
 
     def _finding(self, label: Label, summary: str, correctness: Correctness) -> Finding:
         evidence: dict[str, object] = {

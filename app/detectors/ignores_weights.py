@@ -9,8 +9,8 @@ the tolerance and the error of its other calls.  Or it refused these weights.
 Where the reference does much of its work on weights alone, these are then changed in place: a
 candidate that keeps the result of its first call gives the answer of the old ones.
 
-A product may be so faint a part of the answer that one without it is right.  Where a candidate's
-errors are that part, it leaves the product out, with its weights.
+A term may be so faint a part of the answer that one without it is right.  Where a candidate's
+errors are that part, it leaves the term out, with its weights if it has any.
 
 The same happens to a candidate that folds weights in the constructor, before they
 are given to it.  So it is never more than suspect; but neither can replace the
@@ -36,7 +36,7 @@ norm's weights the error is 0.2.
 class IgnoresWeights:
     """Right with the weights that the problem happens to have, and with no others."""
 
-    version = 4
+    version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where the candidate passed."""
@@ -77,7 +77,7 @@ class IgnoresWeights:
                 version=self.version,
                 label=Label.SUSPECT,
                 summary=(
-                    f"errors of output {found.output} are a product that is left out: they hold"
+                    f"errors of output {found.output} are a term that is left out: they hold"
                     f" {found.share:.2g} of it, {found.significance:.0f} standard deviations from"
                     f" none; the reference's own {found.own_share:.2g}"
                 ),

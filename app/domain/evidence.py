@@ -40,7 +40,7 @@ class Ablation:
 
 
 LEFT_OUT = "left out"
-"""`NarrowProducts.format` of products that are left out."""
+"""`NarrowProducts.format` of terms that are left out."""
 
 SCALED = "16 bits or fewer, scaled"
 """`NarrowProducts.format` of factors that are scaled, by any number, before they are rounded."""
@@ -49,7 +49,7 @@ SCALED = "16 bits or fewer, scaled"
 @dataclass(frozen=True, kw_only=True)
 class NarrowProducts:
     """Errors of the candidate's answers beside those that factors of a narrower type would cause in
-    the reference's products of fp32, or leaving out some of its products, where a comparison does
+    the reference's products of fp32, or leaving out terms of its answer, where a comparison does
     not show these.
     """
 
@@ -78,8 +78,14 @@ class NarrowProducts:
     own_share: float
     """`share` of the reference in its own precision."""
     calls: int
+    """Calls; of LEFT_OUT none if the term is lost in the reference's own rounding on all inputs."""
     elements: int
     """Elements of the output, over all calls."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if a term of the reference's answer shows on no inputs."""
+        return self.format == LEFT_OUT and not self.calls
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,8 +140,8 @@ MEANINGS: dict[str, Meaning] = {
     "degenerate_problem": Meaning(
         title="Degenerate problem",
         meaning=(
-            "The reference's output does not depend on its inputs, or a trivial answer passes. This"
-            " blames the problem, not the candidate."
+            "The reference's output does not depend on its inputs, a trivial answer passes, or a"
+            " term of the answer is lost in rounding.  This blames the problem, not the candidate."
         ),
     ),
     "done_early": Meaning(
@@ -186,8 +186,8 @@ MEANINGS: dict[str, Meaning] = {
         title="Ignores weights",
         meaning=(
             "With other parameter values than all ones or zeros the answer is wrong: parameters are"
-            " not used.  Or the answer kept numbers that came of old values, or lacks a product"
-            " that has a faint part in it."
+            " not used.  Or the answer kept numbers that came of old values, or lacks a term that"
+            " has a faint part in it."
         ),
     ),
     "inputs_changed": Meaning(

@@ -88,6 +88,12 @@ CASES: dict[str, tuple[Evaluation, str, Label, list[str]]] = {
         Label.SUSPECT,
         ["ignores_weights"],
     ),
+    "a_term_that_is_lost_in_rounding": (
+        narrowed(format="left out", parts="result", found=False, calls=0),
+        "triton",
+        Label.CLEAN,
+        ["degenerate_problem"],
+    ),
     "products_in_full": (narrowed(found=False, share=0.01), "triton", Label.CLEAN, []),
     "narrow_products_of_a_wrong_answer": (
         replace(INCORRECT, narrow_products=narrowed().narrow_products),

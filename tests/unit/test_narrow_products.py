@@ -22,7 +22,7 @@ from workers.referee import candidate_stages
 from workers.referee.probes import narrow_products as probe
 from workers.referee.session import memory_needs
 from workers.referee.session.stage_timer import Stages
-from workers.shims.problem.answers import narrow_products, pieces
+from workers.shims.problem.answers import narrow_products, narrowed_values, pieces
 
 HEAD = """
 import torch
@@ -272,11 +272,11 @@ def test_factors_that_are_exact_say_nothing(tmp_path: Path) -> None:
 
 def test_formats() -> None:
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0)).double()
-    half, other = narrow_products._neighbours(x, HALF)
+    half, other = narrowed_values.neighbours(x, HALF)
     assert torch.equal(half, x.half().double())
     assert torch.allclose((other - x).abs(), (half - x).abs())
-    assert torch.equal(narrow_products._neighbours(x, BRAIN)[0], x.bfloat16().double())
-    cut, other = narrow_products._neighbours(x, CUT)
+    assert torch.equal(narrowed_values.neighbours(x, BRAIN)[0], x.bfloat16().double())
+    cut, other = narrowed_values.neighbours(x, CUT)
     assert ((cut - x) * x.sign() <= 0).all()
     # Errors of either kind add up to the distance of two such numbers.
     step = torch.ldexp(torch.ones_like(x), torch.frexp(x).exponent - 11)
@@ -347,7 +347,7 @@ def test_few_predictions_are_made_where_each_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    narrowing = narrow_products._narrowing
+    narrowing = narrowed_values.narrowing
     monkeypatch.setattr(
         narrow_products, "_narrowing", lambda *each: asked.append(each) or narrowing(*each)
     )

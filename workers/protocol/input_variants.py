@@ -128,6 +128,10 @@ class Variant(IntEnum):
     a narrower type are alike then, however it was scaled, and do not average out.  Only shown to
     candidates whose products are looked at (workers/referee/probes/scaled_factors.py).
     """
+    SMALLER = 29
+    """All numbers smaller by one power of two, up to the 24th.  Only shown to candidates of
+    references with a faint term (workers/referee/probes/faint_terms.py).
+    """
 
 
 REACHED = (
@@ -149,11 +153,10 @@ REACHED = (
 )
 """Variants on which an answer must be right, and which only some problems have."""
 
-CHECKED = tuple(
-    each
-    for each in Variant
-    if each not in (Variant.OWN, Variant.NONFINITE, Variant.SPIKED, Variant.LEVELLED, *REACHED)
-)
+PROBES = (Variant.NONFINITE, Variant.SPIKED, Variant.LEVELLED, Variant.SMALLER)
+"""Variants on which no answer has to be right."""
+
+CHECKED = tuple(each for each in Variant if each not in (Variant.OWN, *PROBES, *REACHED))
 """Variants on which an answer must be right."""
 
 TIED = frozenset(

@@ -1,4 +1,4 @@
-"""Errors that narrow or left-out products cause in an answer, beside those that an answer has.
+"""Errors that narrow products, or terms that are left out, cause in an answer, beside its own.
 
 The reference's process predicts the former (workers/shims/problem/answers/narrow_products.py) and
 sends sums over an output's elements; the referee judges by them
@@ -30,7 +30,7 @@ BRAIN = Format("bfloat16", 7, cuts=False)
 CUT = Format("tf32, cut off", 10, cuts=True)
 """Tensor cores read TF32 out of the bits of fp32; a conversion rounds."""
 LEFT_OUT = Format(evidence.LEFT_OUT, 0, cuts=False)
-"""Zeros in place of a product."""
+"""Zeros in place of the results of faint operators."""
 SCALED = Format(evidence.SCALED, 13, cuts=False)
 """A product that is larger by a part of itself, 2 to the power of minus `bits`."""
 
@@ -65,6 +65,7 @@ PREDICTIONS = (
 """In the order in which sums are sent; those of predictions that are not wanted are zero."""
 
 OF_RESULTS = (Prediction(HALF, "result"), Prediction(BRAIN, "result"))
+OF_LEFT_OUT = 1 << PREDICTIONS.index(Prediction(LEFT_OUT, "result"))
 OF_SCALED = 1 << PREDICTIONS.index(Prediction(SCALED, "result"))
 ALL = (1 << len(PREDICTIONS)) - 1 - OF_SCALED
 FEW = OF_SCALED | sum(
@@ -72,8 +73,8 @@ FEW = OF_SCALED | sum(
     for bit, each in enumerate(PREDICTIONS)
     if each.parts == "both" or each.format == LEFT_OUT
 )
-"""Bit masks of the prediction for scaled factors, of all others, and of those that are made where
-each takes long.
+"""Bit masks of the predictions for terms that are left out and for scaled factors, of all but the
+latter, and of those that are made where each takes long.
 """
 
 MOST_OUTPUTS = 5

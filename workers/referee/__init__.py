@@ -47,6 +47,7 @@ From a job to an evaluation
     timing/output_mapping.py       addresses of outputs on a GPU, to read them in place
     probes/call_profile.py         kernels and operators of one call
     probes/narrow_products.py      are products in 16 bits or TF32 where a sum hides that?
+    probes/faint_terms.py          are terms left out that are a faint part of the answer?
     probes/ablation.py             does the answer depend on the candidate's kernels?
     probes/perturbed_weights.py    does it depend on weights that are constant before training?
                                    (weight_values.py)

@@ -6,7 +6,8 @@ the candidate's errors in some further calls are set against those that narrow f
 the low bits of the factors, so that their share in the predicted ones is zero; that of an answer
 with narrow factors is one, or a part of one if some of its factors are narrow.
 
-So is the share of errors that leaving out a product with a faint part in the answer would cause.
+So is the share of errors that leaving out a term with a faint part in the answer would cause; of
+an answer of a few numbers faint_terms.py tells.
 
 A share counts where it is hardly chance: by the number of elements, and by controls, in which the
 low bits have random signs.  It does not count where the reference in its own precision has it, too.
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from app.domain.evidence import NarrowProducts
 from workers.protocol import product_errors
 from workers.protocol.product_errors import PREDICTIONS, Sums
-from workers.referee.probes import scaled_factors
+from workers.referee.probes import faint_terms, scaled_factors
 from workers.referee.session import memory_needs
 from workers.referee.session.batches import Delivery
 from workers.referee.session.context import EvaluationContext
@@ -112,6 +113,15 @@ class _Tally:
         return max(found, key=lambda key: significance(self.sums[key]), default=None)
 
     @property
+    def left_out(self) -> list[Sums]:
+        """Sums of the outputs with terms that may be left out."""
+        return [
+            sums
+            for (_, at), sums in self.sums.items()
+            if 1 << at == product_errors.OF_LEFT_OUT and sums.elements
+        ]
+
+    @property
     def open(self) -> int:
         """Bit mask of the predictions of which further calls could show a share; of results that
         are narrow alone, which gains little, if others have one: their errors are the faintest.
@@ -158,6 +168,14 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
     concluded = _concluded(context, tally, seen)
     if concluded is None or concluded.found:
         return concluded
+    predicted = functools.partial(_predicted, context)
+    if tally.left_out:
+        left_out = faint_terms.check(context.runner, predicted)
+        is_lost = left_out is not None and not left_out.calls and not context.spec.constants
+        if left_out is not None and (
+            left_out.found or (is_lost and not any(map(_matters, tally.left_out)))
+        ):
+            return left_out
 
     def usual(count: int) -> list[Delivery]:
         found = seen[:count]
@@ -165,7 +183,7 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
             found += more
         return found
 
-    scaled = scaled_factors.check(context.runner, functools.partial(_predicted, context), usual)
+    scaled = scaled_factors.check(context.runner, predicted, usual)
     return scaled if scaled is not None and scaled.found else concluded
 
 

@@ -36,6 +36,11 @@ and two blocks for each of six groups; two groups if memory holds no more.
 MODELS = 2
 """Copies of the parameters: the reference's and the candidate's."""
 
+FEWEST_OPERATORS = 3
+"""Operators without products from which on an answer may have a faint term: that term, its factor,
+and a sum.
+"""
+
 LOOKED_AT, PERTURBED = 6, 2
 """Memory of a second look at a wrong call (workers/shims/problem/answers/equivalent_answers.py):
 copies of the expected outputs, and of what computing these takes.
@@ -109,11 +114,11 @@ def _of_temporaries(spec: ProblemSpec) -> int:
 
 
 def may_ask_of_products(spec: ProblemSpec) -> bool:
-    """Test whether the problem has products of which narrow ones can be predicted
-    (workers/shims/problem/answers/narrow_products.py).
+    """Test whether the problem may have products of which narrow ones can be predicted, or terms
+    that can be left out (workers/shims/problem/answers/narrow_products.py).
     """
     plain = spec.case is None and not spec.mutated_inputs and spec.truth != OWN_TRUTH
-    return plain and bool(spec.work.flops)
+    return plain and bool(spec.work.flops or spec.work.rest_operators >= FEWEST_OPERATORS)
 
 
 def of_products(spec: ProblemSpec) -> int:

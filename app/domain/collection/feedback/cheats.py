@@ -20,7 +20,9 @@ SENTENCES = {
     ),
     "event_timing": "It tampered with the timing of the device.",
     "fig_leaf": "Its kernel is too small to have done the work: the library did it.",
-    "ignores_weights": "It leaves out weights of the reference, or keeps what came of old ones.",
+    "ignores_weights": (
+        "It leaves out weights or terms of the reference, or keeps what came of old weights."
+    ),
     "inputs_changed": "It overwrote its inputs.",
     "late_write": "It wrote to its output after it had returned it.",
     "lazy_optimisation": (

@@ -8,6 +8,8 @@ pieces.py               computation along the batch, if its rows are independent
 changed_inputs.py       inputs that the reference changes: a part of its answer
 rounding.py             the answer with an error in every operation
 narrow_products.py      errors of the answer if products are in 16 bits or TF32
+narrowed_values.py      values in narrower types, and controls
+left_out_terms.py       answers without the results of faint operators
 tf32_products.py        error of the answer if its products are in TF32, where they may be
 equivalent_answers.py   elements of a wrong answer that ties or rounding make right
 """

@@ -1,20 +1,20 @@
-"""Errors of a reference's answer if its products had factors of a narrower type, or were left out.
+"""Errors of a reference's answer if its products had factors of a narrower type, or if some of its
+operators were left out.
 
 Behind a sum or a mean the errors of products in 16 bits or TF32 average out, and an answer with
 them is as near to the true one as an answer in fp32 has to be.  It has their errors all the same:
 those of the low bits of each factor, which an answer in fp32 does not know.  So has an answer
-without a product that has a faint part in it: its errors are that part.  The twin computes them,
-for those products with errors that do not show in a comparison.
+without a term that has a faint part in it: its errors are that part.  The twin computes them, for
+those products and operators (left_out_terms.py) with errors that do not show in a comparison.
 
 Controls tell chance from them: errors of the same size and in the same places, of random signs.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -30,12 +30,12 @@ from workers.protocol.product_errors import (
     MOST_OUTPUTS,
     PREDICTIONS,
     SCALED,
-    Format,
     Prediction,
     Sums,
 )
 from workers.protocol.roundoff import FLOORS, errors
-from workers.shims.problem.answers import pieces, true_answer
+from workers.shims.problem.answers import left_out_terms, pieces, true_answer
+from workers.shims.problem.answers.narrowed_values import Narrow, narrowing, zeros
 from workers.shims.problem.answers.tf32_products import place_of
 from workers.shims.problem.answers.true_answer import NominalTypes, Truth, Widened
 from workers.shims.problem.observers.one_signed_products import ATTENTION, FACTORS
@@ -62,12 +62,6 @@ LIMIT_S = 4.0
 ELEMENTS = 1 << 20
 """Most elements of an output that are looked at, evenly spaced."""
 
-CHUNK = 1 << 24
-"""Elements of a factor that are narrowed at once."""
-
-_EXPLICIT_BITS = 52
-"""Bits of the significand of fp64, without the hidden one."""
-
 FIRST, SECOND, ADDED, RESULT = range(4)
 """Parts of a product."""
 
@@ -80,9 +74,6 @@ PARTS = {
     "result": (RESULT,),
 }
 """Parts that are narrow, by Prediction.parts."""
-
-Narrow = Callable[[torch.Tensor, int], torch.Tensor]
-"""Function that narrows a part of a product in fp64; the second argument numbers them in a call."""
 
 _NUMBERS = 8
 """Numbers of a product for its parts: of attention there are up to six."""
@@ -107,9 +98,10 @@ class Hidden(NamedTuple):
     of_inputs: frozenset[int]
     """Products of inputs; if there are none, the first."""
     left_out: frozenset[int]
+    """Operators that may be left out, numbered for themselves."""
 
     def of(self, prediction: Prediction) -> frozenset[int]:
-        """Numbers of the products that a prediction concerns."""
+        """Numbers of the products, or operators, that a prediction concerns."""
         if prediction.format == LEFT_OUT:
             return self.left_out
         if prediction.format == SCALED:
@@ -192,6 +184,15 @@ class _Question(NamedTuple):
             found = true_answer.call(self.session.twin, wide, Truth.FP64)
         return list(layout.values(found)), mode.products
 
+    def without(
+        self, chosen: Collection[int], change: Narrow
+    ) -> tuple[list[torch.Tensor], list[int]]:
+        """The twin's answer with the results of some operators replaced, and the work of each."""
+        wide, mode = true_answer.widened(self.inputs), left_out_terms.LeavingOut(chosen, change)
+        with TimeLimit(LIMIT_S), NominalTypes(), mode:
+            found = true_answer.call(self.session.twin, wide, Truth.FP64)
+        return list(layout.values(found)), mode.work
+
 
 def sums(
     session: Session, slot: int, control: int, wanted: int, known: Hidden | None
@@ -217,7 +218,7 @@ def sums(
         got = pieces.rows_of(got, spec.piece_rows, start)
     at = [i for i, each in enumerate(got) if each.dtype in FLOORS and each.is_floating_point()]
     asked, began = _Question(session, inputs), time.process_time()
-    truth, products = asked.answer(_zeros, (), ())
+    truth, products = asked.answer(zeros, (), ())
     if time.process_time() - began > SLOW_S:
         wanted &= FEW
     own = list(layout.values(call(session.model, inputs)))
@@ -244,14 +245,42 @@ def _hidden(
     at: list[int],
     products: list[Product],
 ) -> Hidden:
-    """Products with errors that do not show in a comparison.  `at`: outputs that count."""
-    if not (at and products):
+    """Products and operators with errors that do not show in a comparison.  `at`: outputs that
+    count.
+    """
+    if not at:
         return NONE
-    until, spread = time.process_time() + SEARCH_S, asked.session.spec.spread
-    allowed = {}
+    spread, allowed = asked.session.spec.spread, {}
     for index in at:
         usual = max(errors(own[index], truth[index])[0], spread[index][0] if spread else 0.0)
         allowed[index] = HIDDEN * max(FLOORS[own[index].dtype][0], CLOSE * usual)
+    found = _narrow(asked, truth, products, allowed) if products else NONE
+    return found._replace(left_out=_left_out(asked, truth, allowed))
+
+
+def _left_out(
+    asked: _Question, truth: list[torch.Tensor], allowed: dict[int, float]
+) -> frozenset[int]:
+    """Operators that may be left out.  `allowed`: error by output."""
+
+    def is_faint(answer: Sequence[torch.Tensor]) -> bool:
+        changed = [i for i, each in enumerate(truth) if not torch.equal(answer[i], each)]
+        return bool(changed) and not any(
+            i not in allowed or _differs(answer[i], truth[i], allowed[i]) for i in changed
+        )
+
+    _, work = asked.without((), zeros)
+    return left_out_terms.faint(lambda chosen: asked.without(chosen, zeros)[0], work, is_faint)
+
+
+def _narrow(
+    asked: _Question,
+    truth: list[torch.Tensor],
+    products: list[Product],
+    allowed: dict[int, float],
+) -> Hidden:
+    """Products of which narrow factors do not show."""
+    until = time.process_time() + SEARCH_S
 
     def shows(chosen: Collection[int], narrow: Narrow, parts: Collection[int]) -> bool:
         if time.process_time() > until:
@@ -263,9 +292,8 @@ def _hidden(
         return frozenset(number for number in numbers if not shows({number}, narrow, parts))
 
     least = LARGE * max(each.flops for each in products)
-    large = [number for number, each in enumerate(products) if each.flops >= least]
-    wide = [number for number in large if products[number].is_wide]
-    half = _narrowing(HALF)
+    wide = [i for i, each in enumerate(products) if each.is_wide and each.flops >= least]
+    half = narrowing(HALF)
     narrow = frozenset(wide)
     if shows(wide, half, PARTS["both"]):
         narrow = found(wide, half, PARTS["both"]) if len(wide) > 1 else frozenset()
@@ -273,7 +301,7 @@ def _hidden(
     largest = frozenset(by_work[-1:] if len(by_work) > 1 else ())
     of_inputs = frozenset(number for number in narrow if products[number].takes_input)
     of_inputs = of_inputs or frozenset(sorted(narrow)[:1])
-    return Hidden(narrow, largest, of_inputs, found(large, _zeros, PARTS["result"]))
+    return Hidden(narrow, largest, of_inputs, frozenset())
 
 
 def _differs(answer: torch.Tensor, truth: torch.Tensor, most: float) -> bool:
@@ -288,12 +316,16 @@ def _predictions(
     """Answers for each of PREDICTIONS; empty ones for those that are not wanted, or concern no
     product.
     """
-    found = []
+    found: list[list[torch.Tensor]] = []
     for bit, each in enumerate(PREDICTIONS):
         chosen = hidden.of(each)
-        narrow = _narrowing(each.format, control)
-        is_asked = chosen and wanted >> bit & 1
-        found.append(asked.answer(narrow, PARTS[each.parts], chosen)[0] if is_asked else [])
+        narrow = narrowing(each.format, control)
+        if not (chosen and wanted >> bit & 1):
+            found.append([])
+        elif each.format == LEFT_OUT:
+            found.append(asked.without(chosen, narrow)[0])
+        else:
+            found.append(asked.answer(narrow, PARTS[each.parts], chosen)[0])
     return found
 
 
@@ -314,49 +346,6 @@ def _summed(
 def _thinned(values: torch.Tensor) -> torch.Tensor:
     flat = values.reshape(-1)
     return flat[:: -(-flat.numel() // ELEMENTS)].double()
-
-
-def _zeros(value: torch.Tensor, _: int) -> torch.Tensor:
-    return torch.zeros_like(value)
-
-
-def _narrowing(to: Format, control: int = 0) -> Narrow:
-    """Function that narrows a factor; that of a control errs by as much, in a random direction,
-    which is the same for the same element in each call.
-    """
-
-    def narrow(factor: torch.Tensor, number: int) -> torch.Tensor:
-        found = factor.clone(memory_format=torch.contiguous_format)
-        generator = torch.Generator(found.device).manual_seed(control << 16 | number)
-        for part in torch.split(found.view(-1), CHUNK):
-            near, far = _neighbours(part, to)
-            if control:
-                sides = torch.rand(part.shape, generator=generator, device=part.device) < 0.5
-                near = torch.where(sides, near, far)
-            part.copy_(near)
-        return found.view(factor.shape)
-
-    return narrow
-
-
-def _neighbours(wide: torch.Tensor, to: Format) -> tuple[torch.Tensor, torch.Tensor]:
-    """A factor in the narrower type; and errors that are as large on average, and uncorrelated
-    with those once one of both is chosen at random.
-    """
-    if to == LEFT_OUT:
-        return torch.zeros_like(wide), 2 * wide
-    if to == SCALED:
-        part = math.ldexp(1.0, -to.bits)
-        return (1 + part) * wide, (1 - part) * wide
-    dropped = _EXPLICIT_BITS - to.bits
-    bits = wide.view(torch.int64)
-    if to.cuts:
-        cut = bits & (-1 << dropped)
-        further = (cut + (1 << dropped)).view(torch.float64)
-        return cut.view(torch.float64), 2 * wide - further
-    half = (1 << (dropped - 1)) - 1 + (bits >> dropped & 1)
-    near = (bits + half & (-1 << dropped)).view(torch.float64)
-    return near, 2 * wide - near
 
 
 def _place(x: torch.Tensor) -> int:

@@ -50,6 +50,9 @@ that one that is added at another place shows.
 SHRUNK_BITS = (3, 9)
 """Bits by which a shrunk tensor is smaller."""
 
+SMALLER_BITS, FEW_BITS = (8, 24), (3, 8)
+"""Bits by which all numbers are smaller; the second ones for fp16, in which they would vanish."""
+
 MANY_SLICES, SEVERAL_SLICES, UNLIKE_ALONE = 64, 4, 0.25
 """With fewer slices along the first dimension, changed parts coincide, and a faint one hides other
 changes: then one half of the slices has faint and negative parts, and the other half the other
@@ -124,6 +127,8 @@ def _changed(variant: Variant, x: torch.Tensor) -> torch.Tensor:
         return _made_faint(x, SHRUNK_BITS)
     if variant == Variant.LEVELLED:
         return levelled_inputs.levelled(x)
+    if variant == Variant.SMALLER:
+        return _smaller(x)
     if variant == Variant.NONFINITE:
         return _with_special_values(x)
     raise ValueError(f"expected a variant that depends on the inputs alone, got {variant.name}")
@@ -139,6 +144,15 @@ def _with_special_values(x: torch.Tensor) -> torch.Tensor:
     elif x.numel() >= 4:
         changed.view(-1)[torch.randint(0, x.numel(), (1,), device=x.device)] = math.nan
     return changed
+
+
+def _smaller(x: torch.Tensor) -> torch.Tensor:
+    """The tensor, smaller by a power of two that all tensors of a call share; unchanged if it would
+    lose its structure.
+    """
+    least, most = FEW_BITS if x.dtype == torch.float16 else SMALLER_BITS
+    changed = x * math.ldexp(1.0, -least - torch.initial_seed() % (most - least + 1))
+    return changed if input_domain.keeps_structure(x, changed, bounds=False) else x
 
 
 def _factor(variant: Variant, x: torch.Tensor) -> float:
