@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -50,6 +51,8 @@ class Submission:
         )
 
 
+_PATH = re.compile(r"\s*[^\s#;=()]+\.py\s*")
+"""Text that is a path and, as a program, an error: no name ends in `.py`."""
 _OPTIONS = [each.name for each in fields(JobOptions)]
 
 
@@ -81,12 +84,16 @@ def as_problem(reference: str | bytes | Problem, entry_point: str | None = None)
 
 
 def as_bytes(text: str | bytes) -> bytes:
-    """Source as it is stored.  Raises RequestError."""
+    """Source as it is stored.  Raises RequestError, also for a path in its place."""
+    if isinstance(text, str) and _PATH.fullmatch(text):
+        raise RequestError(f"source: expected the content of a file, got its path {text!r}")
     if isinstance(text, str):
         return source_text.encode(text)
     if isinstance(text, bytes):
         return text
-    raise RequestError(f"source: expected str or bytes, got {type(text).__name__}")
+    raise RequestError(
+        f"source: expected str or bytes, got {type(text).__name__}; pass the content of a file"
+    )
 
 
 def as_options(options: Mapping[str, Any]) -> JobOptions:

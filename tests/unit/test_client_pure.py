@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_type_hints
 from uuid import UUID, uuid4
 
@@ -12,7 +13,7 @@ import pytest
 
 from app.client import Client, ClosedError, JobHandle, RequestError
 from app.client.progress_bar import Bar
-from app.client.submission import as_options, as_submission, as_turn
+from app.client.submission import as_bytes, as_options, as_submission, as_turn
 from app.client.transport import as_id
 from app.domain import result
 from app.domain.job import JobOptions, JobState
@@ -36,6 +37,17 @@ def test_a_misspelt_option_says_which_there_are() -> None:
         as_options({"options": {}})
     with pytest.raises(RequestError, match="candidate"):
         as_submission({"reference": "r"})
+
+
+@pytest.mark.parametrize("given", ["problems/softmax.py", "softmax.py\n", Path("softmax.py")])
+def test_a_path_in_place_of_a_source_is_refused(given: Any) -> None:
+    with pytest.raises(RequestError, match="content of a file"):
+        as_bytes(given)
+
+
+def test_a_source_is_no_path() -> None:
+    for source in ("import torch  # of softmax.py", "x", "", "from a.py import b"):
+        assert as_bytes(source) == source.encode()
 
 
 def test_turns_may_be_mappings() -> None:
