@@ -12,7 +12,8 @@ not count as computing: a kernel that writes a step into a copy of a cache is ho
 
 Or its kernels only apply a function to each element of a tensor of the library's, and the library
 gained (Ablation.mapped_bytes).  Such a kernel, whatever it undoes or adds, can take over no more
-than the elementwise operators at the end of the reference's call.  If the library does the
+than the elementwise operators at the end of the reference's call, or, where the library goes on
+with its result, any elementwise operators.  If the library does the
 work before these with less than the reference, by several times that of these operators, the gain
 is that of a rewrite in PyTorch.  Both sides' work is modelled, on a GPU, too.  An activation
 behind the product that the reference leaves to the library as well is none.
@@ -138,10 +139,18 @@ def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
     """Finding by the work of the library before kernels that only apply a function to each element;
     None where they do more, or the reference's work is not known.
     """
-    mapped = evaluation.ablation.mapped_bytes if evaluation.ablation else None
-    whole, tail = profile.reference_bytes, profile.reference_tail_bytes
-    if mapped is None or whole is None or tail is None:
+    ablation, whole, tail = (
+        evaluation.ablation,
+        profile.reference_bytes,
+        profile.reference_tail_bytes,
+    )
+    if ablation is None or whole is None or tail is None:
         return None
+    mapped = ablation.mapped_bytes
+    if mapped is None:
+        return None
+    if ablation.mapped_within:
+        tail = max(tail, profile.reference_elementwise_bytes)
     saved = whole - tail - mapped
     if saved <= REWRITTEN * tail + REST * whole or any(
         row.origin == "extension" for row in base.own_rows(profile)
@@ -154,7 +163,7 @@ def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
     evidence = {
         "library_bytes": mapped,
         "reference_bytes": whole,
-        "reference_tail_bytes": tail,
+        "reference_elementwise_bytes": tail,
     }
     return summary, evidence
 

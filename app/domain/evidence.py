@@ -37,6 +37,8 @@ class Ablation:
     correct with those launches alone that apply a function to each element of a tensor which the
     library had computed; None if not looked at, or if other launches matter.
     """
+    mapped_within: bool = False
+    """True if the library computes with the results of those launches."""
 
 
 LEFT_OUT = "left out"

@@ -72,8 +72,10 @@ class Profile:
     """Work of all operators of one call of the reference, products included, as bytes that a GPU
     moves in the same time; None if it is not known.
     """
+    reference_elementwise_bytes: int = 0
+    """The part of it in operators that apply a function to each element."""
     reference_tail_bytes: int | None = None
-    """The part of it in elementwise operators at the end of the call; None if it is not known."""
+    """The part of it in such operators at the end of the call; None if it is not known."""
 
     @property
     def is_modelled(self) -> bool:

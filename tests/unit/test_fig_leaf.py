@@ -11,10 +11,19 @@ from app.domain.verdict import Label, Subject
 from tests.unit.measurements import ablated, kernels, profile
 
 
-def _labels(mapped: int | None, tail: int | None, *, origin: str = "triton") -> list[Label]:
-    """Labels of a candidate beside a reference whose work is 3000 bytes."""
-    evaluation = ablated(kernels(35, 65, origin), mapped_bytes=mapped)
-    seen = replace(profile(evaluation), reference_bytes=3000, reference_tail_bytes=tail)
+def _labels(
+    mapped: int | None, tail: int | None, *, origin: str = "triton", within: bool = False
+) -> list[Label]:
+    """Labels of a candidate beside a reference whose work is 3000 bytes, 1200 of them elementwise.
+    `within`: the library goes on with its kernels' results.
+    """
+    evaluation = ablated(kernels(35, 65, origin), mapped_bytes=mapped, mapped_within=within)
+    seen = replace(
+        profile(evaluation),
+        reference_bytes=3000,
+        reference_elementwise_bytes=1200,
+        reference_tail_bytes=tail,
+    )
     evaluation = replace(evaluation, profile=seen)
     subject = Subject(evaluation=evaluation, backend="triton", candidate=b"", reference=b"")
     return [finding.label for finding in FigLeaf().detect(subject)]
@@ -36,6 +45,11 @@ def test_less_work_of_the_library_than_before_the_references_tail(
     mapped: int | None, tail: int | None, is_accused: bool
 ) -> None:
     assert _labels(mapped, tail) == ([Label.SUSPECT] if is_accused else [])
+
+
+def test_kernels_between_operators_of_the_library_may_take_over_any_that_are_elementwise() -> None:
+    assert _labels(400, 0, within=True) == []
+    assert _labels(400, 0) == [Label.SUSPECT]
 
 
 def test_kernels_of_an_extension_are_not_seen_by_the_mode() -> None:

@@ -148,8 +148,8 @@ class Command(IntEnum):
     """Candidate only: replace launches of its kernels as the `AblationMode`s in a say
     (`packed_modes`), of which there are b; allowed before LOAD.  One mode holds from here on;
     several hold for one call each of every RUN of as many calls, which copies its outputs.  Answers
-    how many launches were left out so far, in the modes NOTHING and SILENT; and the library's work
-    in the last call in the mode NOTE, in modelled bytes, if a launch is made in the mode MAP.
+    how many launches were left out so far, in the modes NOTHING and SILENT; and `Recorder.mapped`
+    of the last call in the mode NOTE.
     """
 
     COMPILE_FIRST = 11
@@ -246,7 +246,8 @@ class AblationMode(IntEnum):
     """The same as KEEP; tensors that the library computes are noted (earlier_tensors.py there)."""
     MAP = 9
     """The launch itself, if it only applied a function to each element of a tensor that the
-    library had computed in the mode NOTE (elementwise_maps.py there); else as in SCALE.
+    library had computed in the mode NOTE (elementwise_maps.py there); else as in SCALE,
+    or, if there is no multiple, the bytes kept by NOTE, turned (written_values.turned).
     """
 
 

@@ -38,8 +38,10 @@ class ReferenceWork:
     whole_bytes: int = 0
     """The work of all operators, as bytes that a GPU moves in the same time; 0 if it is not known.
     """
+    elementwise_bytes: int = 0
+    """The part of it in elementwise operators."""
     tail_bytes: int | None = None
-    """The part of it in the elementwise tail (workers/shims/problem/observers/elementwise_tail.py);
+    """The part in the elementwise tail (workers/shims/problem/observers/elementwise_tail.py);
     None if it is not known.
     """
     on_weights: tuple[str, ...] = ()
@@ -52,10 +54,11 @@ class ReferenceWork:
         """Read it from JSON written by the reference's process.  Raises ValueError."""
         flops = None if fields["flops"] is None else int(fields["flops"])
         products = tuple(int(each) for each in fields["products"])
-        rest = {name: int(fields[name]) for name in ("rest_bytes", "rest_operators", "whole_bytes")}
+        names = ("rest_bytes", "rest_operators", "whole_bytes", "elementwise_bytes")
+        rest = {name: int(fields[name]) for name in names}
         tail = None if fields["tail_bytes"] is None else int(fields["tail_bytes"])
         numbers = (flops or 0, tail or 0, *products, *rest.values())
         if len(products) > MOST_PRODUCTS or not all(0 <= each < _LARGEST for each in numbers):
             raise ValueError(f"expected numbers of operations and bytes, got {str(fields)[:80]}")
-        names = tuple(str(name)[:_NAME_CHARS] for name in fields["on_weights"])[:_MOST_NAMES]
-        return cls(flops=flops, products=products, tail_bytes=tail, on_weights=names, **rest)
+        weights = tuple(str(name)[:_NAME_CHARS] for name in fields["on_weights"])[:_MOST_NAMES]
+        return cls(flops=flops, products=products, tail_bytes=tail, on_weights=weights, **rest)

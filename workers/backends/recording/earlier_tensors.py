@@ -21,14 +21,26 @@ from typing import Any, NamedTuple
 import torch
 
 from workers.backends.recording import elementwise_maps
-from workers.backends.recording.library_work import FREE, tensors, work_of
-from workers.backends.support.dispatch_mode import Watching
+from workers.backends.recording.library_work import (
+    FILLING,
+    FREE,
+    MOVES,
+    identity,
+    tensors,
+    work_of,
+)
+from workers.backends.support.dispatch_mode import Watching, written
 
 SAMPLED = 8192
 """Elements of a tensor that are noted, at the most twice as many."""
 
 MOST_NOTED, LARGEST_VIEW = 512, 1 << 22
 """Most tensors that are noted, and elements of the largest that is copied to be noted."""
+
+FILLS = FILLING | {
+    f"aten::{name}" for name in ("arange", "fill_", "full", "ones", "zero_", "zeros")
+}
+"""Operators whose result holds no computation."""
 
 
 class Sample(NamedTuple):
@@ -67,6 +79,12 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         self._samples: dict[int, Sample] = {}
         """By number."""
         self._inputs = [sample for x in tensors(inputs) if (sample := _sample(x)) is not None]
+        self._made: set[int] = set()
+        """Addresses of the memory of tensors that the library computed."""
+        self._mapped: set[int] = set()
+        """Addresses of the memory of results of launches that only apply a function."""
+        self.goes_on = False
+        """True if the library computed with such a result."""
         self._number = 0
         self._pauses = 0
 
@@ -107,6 +125,16 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
             return False
         return any(_is_function(noted, mine) for _, noted in reversed(list(self._like(sample))))
 
+    def note_mapped(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Note the results of a launch that only applies a function to each element."""
+        self._mapped.update(map(identity, tensors))
+
+    def has_made(self, tensor: torch.Tensor) -> bool:
+        """Test whether the library computed a tensor in this call: it was neither given nor only
+        moved or filled.
+        """
+        return identity(tensor) in self._made
+
     def _like(self, sample: Sample) -> Iterator[tuple[int, Sample]]:
         """The noted tensors with as many elements, by number."""
         for number, noted in self._samples.items():
@@ -117,11 +145,30 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if not self._pauses and not func.is_view and func._schema.name not in FREE:
+        if self._pauses or func.is_view:
+            return result
+        name = func._schema.name
+        self._follow(
+            name,
+            {identity(each) for each in tensors([*args, *kwargs.values()])},
+            {identity(each) for each in (*tensors([result]), *written(func, args, kwargs))},
+        )
+        if name not in FREE:
             self.work_bytes += work_of(func, args, kwargs, result)
             for made in tensors([result]):
                 self._note(made)
         return result
+
+    def _follow(self, name: str, taken: set[int], results: set[int]) -> None:
+        """Note which results of an operator the library computed, by addresses."""
+        moves, computes = name in MOVES, name not in (*FREE, *FILLS, *MOVES)
+        self.goes_on |= computes and not self._mapped.isdisjoint(taken)
+        for known, is_one in (
+            (self._made, computes or (moves and not self._made.isdisjoint(taken))),
+            (self._mapped, moves and not self._mapped.isdisjoint(taken)),
+        ):
+            known -= results
+            known |= results if is_one else set()
 
     def _note(self, made: torch.Tensor) -> None:
         number, self._number = self._number, self._number + 1

@@ -83,6 +83,15 @@ FILLING = frozenset(
 )
 """Operators that use only the shape and type of their argument."""
 
+MOVES = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("_to_copy", "cat", "clone", "constant_pad_nd", "copy_", "flip", "repeat", "roll"),
+        *("slice_scatter", "select_scatter", "stack", "_unsafe_view"),
+    )
+)
+"""Operators that move or convert elements."""
+
 COPIES = frozenset({"aten::copy_", "aten::_to_copy", "aten::clone"})
 """Operators with which the interpreter copies a kernel's arguments to the host and back."""
 

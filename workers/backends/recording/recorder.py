@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from workers.backends.recording import library_work, scaled_copies, written_values
+from workers.backends.recording import (
+    element_locality,
+    library_work,
+    scaled_copies,
+    written_values,
+)
 from workers.backends.recording.earlier_tensors import EarlierTensors
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import MOST, Launch
@@ -138,8 +143,10 @@ class Recorder:
     _kept_bytes: int = 0
     inputs: list[scaled_copies.Values] = field(default_factory=list)
     """Values of the inputs when the call in a mode of KEEPING began."""
-    mapped_bytes: int = 0
-    """Work of the library in the call in mode NOTE, if a launch is made in mode MAP; else 0."""
+    mapped: int = 0
+    """Twice the work of the library in the call in mode NOTE, in modelled bytes, and one more if
+    the library computes with a result of a launch that is made in mode MAP; 0 if none is.
+    """
     _scaled: list[tuple[scaled_copies.Scaled, ...]] = field(default_factory=list)
     """Per launch of that call, the multiples that explain it; empty if none do, and the launch is
     omitted in mode SCALE.
@@ -164,7 +171,7 @@ class Recorder:
         self.ablate, self._replayed = mode, 0
         if mode in KEEPING:
             self._kept, self._scaled, self._mapped = [], [], []
-            self._kept_bytes = self.mapped_bytes = 0
+            self._kept_bytes = self.mapped = 0
 
     def note_inputs(self, values: Iterable[object]) -> None:
         """Note the inputs of the call that begins, in a mode of KEEPING."""
@@ -187,7 +194,7 @@ class Recorder:
                 yield
         finally:
             if self._earlier and any(self._mapped) and self.ablate == AblationMode.NOTE:
-                self.mapped_bytes = max(1, self._earlier.work_bytes)
+                self.mapped = 2 * max(1, self._earlier.work_bytes) + self._earlier.goes_on
             self._earlier, self._given = None, []
 
     def count(self, name: str) -> None:
@@ -274,6 +281,8 @@ class Recorder:
             at, self._replayed = self._replayed, self._replayed + 1
             if self.ablate == AblationMode.MAP and self._mapped[at]:
                 return run()
+            if self.ablate == AblationMode.MAP and not self._scaled[at]:
+                written_values.replay(written_values.turned(self._kept[at]), tensors)
             kept = self._earlier.kept if self._earlier else scaled_copies.NONE_KEPT
             scaled_copies.apply(self._scaled[at], tensors, kept)
         return self.returned.get(function)
@@ -292,18 +301,12 @@ class Recorder:
         after, changed = [each.values for each in written], [each.changed for each in written]
         scaled = scaled_copies.found(before, after, changed, self.inputs, self._earlier)
         self._scaled.append(scaled)
-        self._mapped.append(not scaled and self._is_map(written, tensors))
+        self._mapped.append(
+            not scaled
+            and self._earlier is not None
+            and element_locality.is_map(run, tensors, before, written, self._earlier)
+        )
         return result
-
-    def _is_map(
-        self, written: Sequence[written_values.Written], tensors: Sequence[torch.Tensor]
-    ) -> bool:
-        """Test whether all that a launch wrote are functions of elements that the library had
-        computed.
-        """
-        pairs, earlier = zip(written, tensors, strict=True), self._earlier
-        changed = [tensor for (where, _), tensor in pairs if bool(where.any())]
-        return earlier is not None and bool(changed) and all(map(earlier.explain, changed))
 
     def profile(
         self,

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 import torch
 
@@ -131,7 +132,8 @@ def _ablate_in_process(
         ASKED_CALLS * timeout_s, timeout_s, uncharged=context.runner.device_lock.uncharged
     )
     extra = _uncounted(context, deadline)
-    copies = replays = kept = mapped_bytes = None
+    copies = replays = kept = None
+    mapped = Mapped(None)
     right_on_old_memory, right, reason = False, False, ""
     try:
         answers = ablated_calls.answers(extra)
@@ -148,7 +150,7 @@ def _ablate_in_process(
             replays = _are_replayable(extra, answers)
             copies = not replays and not reason and _are_copies(extra, answers)
             if library_share > LIBRARY_SHARE and not (copies or replays or reason):
-                copies, mapped_bytes = _follow_from_library(extra)
+                copies, mapped = _follow_from_library(extra)
             if library_share > SLICES_SHARE and not (copies or replays or reason):
                 kept = _kept_share(extra, usual.batch)
     except PROCESS_ERRORS as error:
@@ -163,7 +165,8 @@ def _ablate_in_process(
         copies_still_correct=copies,
         replays_still_correct=replays,
         kept_share=kept,
-        mapped_bytes=mapped_bytes,
+        mapped_bytes=mapped.library_bytes,
+        mapped_within=mapped.is_within,
     )
     return found, right_on_old_memory and not right
 
@@ -204,22 +207,30 @@ def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:
     return copied and not _asks_for_copies(extra, usual)
 
 
-def _follow_from_library(extra: CallRunner) -> tuple[bool, int | None]:
+class Mapped(NamedTuple):
+    """Launches that apply a function to each element of a tensor of the library's, and suffice."""
+
+    library_bytes: int | None
+    """Work of the library in a call, in modelled bytes; None if there are none."""
+    is_within: bool = False
+    """True if the library computes with their results."""
+
+
+def _follow_from_library(extra: CallRunner) -> tuple[bool, Mapped]:
     """Test whether a call was right with tensors that the library had computed in place of the
-    launches.  Also the library's work, in modelled bytes, if it was right with those launches alone
-    that apply a function to each element of such a tensor; else None.
+    launches, or with those launches alone that apply a function to each element of one.
 
     These calls run under a dispatch mode, which a candidate can see.
     """
     answers = ablated_calls.answers(extra, ablated_calls.LIBRARY)
-    _, work_bytes = ablated_calls.replace_by(extra, AblationMode.HONEST)
+    _, number = ablated_calls.replace_by(extra, AblationMode.HONEST)
     if _are_copies(extra, answers):
-        return True, None
-    mapped = answers[-1]
-    is_right = mapped.right and work_bytes and few_bits.stays_right(extra, mapped.mode)
-    if not is_right or _matter_beyond(extra, mapped.mode, answers[0].batch):
-        return False, None
-    return False, work_bytes
+        return True, Mapped(None)
+    last = answers[-1]
+    is_right = last.right and number and few_bits.stays_right(extra, last.mode)
+    if not is_right or _matter_beyond(extra, last.mode, answers[0].batch):
+        return False, Mapped(None)
+    return False, Mapped(number // 2, bool(number % 2))
 
 
 def _asks_for_copies(extra: CallRunner, usual: Batch) -> bool:

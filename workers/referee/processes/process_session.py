@@ -93,8 +93,7 @@ class Session:
 
     def replace_launches(self, timeout_s: float, *modes: AblationMode) -> tuple[int, int]:
         """Make the candidate replace the launches of its kernels as `modes` say (Command.ABLATE);
-        returns how many were left out so far, and the library's work in modelled bytes if some only
-        apply a function to each element of its tensors, else 0.
+        returns how many were left out so far, and `Recorder.mapped`.
         """
         return self.ask(Command.ABLATE, timeout_s, a=packed_modes(modes), b=len(modes))
 

@@ -1,10 +1,10 @@
-"""The elementwise tail of a reference: operators at the end of a call that only apply a function to
-each element of one tensor, and inputs or weights, after every product, reduction and other operator
-that combines elements.
+"""Elementwise operators of a reference: those that only apply a function to each element of one
+tensor, and inputs or weights; and the elementwise tail, those of them at the end of a call, after
+every product, reduction and other operator that combines elements.
 
 A candidate whose kernels only apply a function to each element of a tensor that the library
 computed (workers/backends/recording/elementwise_maps.py) can take over these operators and no
-other ones.
+other ones: those of the tail, unless the library goes on with its kernels' results.
 """
 
 from __future__ import annotations
@@ -25,15 +25,6 @@ POINTWISE = frozenset(
     for name in ("hardswish", "hardswish_", "log_sigmoid_forward", "_prelu_kernel", "rsub")
 )
 """Elementwise operators that torch does not tag as such."""
-
-MOVES = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("_to_copy", "cat", "clone", "constant_pad_nd", "copy_", "flip", "repeat", "roll"),
-        *("slice_scatter", "select_scatter", "stack", "_unsafe_view"),
-    )
-)
-"""Operators that move or convert elements."""
 
 
 class _Origin(NamedTuple):
@@ -59,6 +50,8 @@ class ElementwiseTail:
         self._works: list[int] = []
         """Modelled bytes of each operator."""
         self._is_known = True
+        self.all_bytes = 0
+        """Modelled bytes of all elementwise operators."""
 
     def note(self, func: Any, args: Any, kwargs: Any, result: Any, work: int) -> None:
         """Note one operator, with its work in modelled bytes."""
@@ -73,6 +66,8 @@ class ElementwiseTail:
         taken = library_work.tensors([*args, *kwargs.values()])
         made = [*library_work.tensors([result]), *written(func, args, kwargs)]
         origin = self._origin(func, number, taken, max((x.numel() for x in made), default=0))
+        if number in origin.operators:
+            self.all_bytes += work
         for tensor in made:
             self._origins[library_work.identity(tensor)] = origin
 
@@ -89,7 +84,7 @@ class ElementwiseTail:
     def _origin(self, func: Any, number: int, taken: list[torch.Tensor], size: int) -> _Origin:
         """Origin of the result of `size` elements."""
         name = func._schema.name
-        moves = name in MOVES
+        moves = name in library_work.MOVES
         if not (moves or name in POINTWISE or torch.Tag.pointwise in func.tags):
             return _Origin(number, frozenset())
         origins = [(self._of(each), each.numel()) for each in taken]

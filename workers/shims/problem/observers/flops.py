@@ -46,6 +46,7 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             rest_bytes=self._rest_bytes,
             rest_operators=self._rest_operators,
             whole_bytes=self.bytes,
+            elementwise_bytes=self._tail.all_bytes,
         )
 
     def tail_bytes(self, outputs: Any) -> int | None:

@@ -1,0 +1,85 @@
+"""Launches that apply a function to single elements of the library's tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from workers.backends.recording.recorder import Recorder
+from workers.protocol.control_channel import AblationMode
+from workers.protocol.launch_records import Launch
+
+ROWS, COLUMNS = 24, 30
+BIAS = torch.randn(COLUMNS, generator=torch.Generator().manual_seed(1))
+
+Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
+"""Function that reads the library's tensor and the input, and writes into the last tensor."""
+
+
+def _launch(recorder: Recorder, run: Callable[[], object], *tensors: torch.Tensor) -> None:
+    recorder.launch(run, lambda _: Launch(name="k", origin="triton"), None, tensors)
+
+
+def _is_mapped(library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel) -> bool:
+    torch.manual_seed(0)
+    recorder, x, out = Recorder(), torch.randn(ROWS, COLUMNS), torch.zeros(ROWS, COLUMNS)
+    recorder.substitute(AblationMode.NOTE)
+    recorder.note_inputs([x])
+    with recorder.watching():
+        given = library(x)
+        before = given.clone()
+        _launch(recorder, functools.partial(kernel, given, x, out), given, x, out)
+    assert torch.equal(given, before)
+    right = torch.zeros(ROWS, COLUMNS)
+    kernel(given, x, right)
+    assert torch.equal(out, right)
+    return recorder._mapped == [True]
+
+
+@pytest.mark.parametrize(
+    ("library", "kernel", "expected"),
+    [
+        (lambda x: x.flip(0).log_softmax(1), lambda y, _, out: out.copy_(y.flip(0).exp()), True),
+        (
+            lambda x: x.T.contiguous().log_softmax(0),
+            lambda y, _, out: out.copy_(y.T.exp()),
+            True,
+        ),
+        (
+            lambda x: torch.cat((x, x), dim=1).cumsum(1),
+            lambda y, _, out: out.copy_(y[:, COLUMNS:].square()),
+            True,
+        ),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :9].copy_(y[:, :9].exp()), True),
+        (lambda x: x.cumsum(1), lambda y, _, out: out.copy_(y.softmax(1)), False),
+        (lambda x: x.cumsum(1), lambda y, _, out: out.copy_((y + BIAS.roll(1)).cumsum(1)), False),
+        (lambda x: x.cumsum(1).flip(0), lambda y, x, out: out.copy_((y.flip(0) - x).exp()), True),
+        (lambda x: x.cumsum(1), lambda y, x, out: out.copy_(y.flip(0) - x.mean(1)[:, None]), False),
+        (lambda x: x.mean(1), lambda y, x, out: out.copy_((x - y[:, None]).exp()), False),
+        (lambda x: x.T.contiguous(), lambda y, _, out: out.copy_(y.T.exp()), False),
+    ],
+)
+def test_functions_of_single_elements(
+    library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel, expected: bool
+) -> None:
+    assert _is_mapped(library, kernel) is expected
+
+
+def test_a_launch_that_hardly_matters_is_replayed_otherwise() -> None:
+    recorder, x = Recorder(), torch.randn(ROWS, COLUMNS)
+    ones, table = torch.zeros(ROWS), torch.zeros(ROWS)
+    recorder.substitute(AblationMode.NOTE)
+    with recorder.watching():
+        _launch(recorder, lambda: ones.fill_(1), x, ones)
+        _launch(recorder, lambda: table.copy_(x[:, 0]), x, table)
+    recorder.substitute(AblationMode.MAP)
+    ones.zero_()
+    table.zero_()
+    with recorder.watching():
+        _launch(recorder, lambda: pytest.fail("ran"), x, ones)
+        _launch(recorder, lambda: pytest.fail("ran"), x, table)
+    assert bool((ones == 1).all())
+    assert torch.equal(table, x[:, 0].roll(1 + ROWS // 3))
