@@ -28,7 +28,7 @@ from app.domain.verdict import Finding, Label, Subject
 class ReachesProcess:
     """Ways out of the candidate's own code."""
 
-    version = 8
+    version = 9
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """Only where it passed; most ways where its own kernels are credited by the

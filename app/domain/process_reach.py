@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
-from app.domain import evaluated_texts, imports_by_name, stand_ins, syntax_tree
+from app.domain import evaluated_texts, imports_by_name, lent_modules, stand_ins, syntax_tree
 from app.domain.process_reach_names import (
     ABSENT,
     ATTRIBUTES,
@@ -36,7 +36,7 @@ TOO_LONG = "a text too long or too deep to be read"
 LISTING = ("dir", "hasattr")
 """Functions that tell whether a module has a member."""
 
-RUNNING_TEXT = frozenset({"__import__", "compile", "eval", "exec"})
+RUNNING_TEXT = lent_modules.RUNNING_TEXT | {"compile"}
 
 
 def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
@@ -64,6 +64,7 @@ def ways(source: bytes, *, native: Collection[str] = ()) -> tuple[str, ...]:
             *_handed_on(tree),
             *_under_other_names(tree),
             *imports_by_name.ways(tree, _is_beyond),
+            *lent_modules.ways(tree, imported),
             *stand_ins.ways(tree),
         )
         return tuple(dict.fromkeys((*found, *whole, *_taking_places(tree), *_code_in_files(tree))))
@@ -246,7 +247,7 @@ def _under_other_names(tree: ast.Module) -> Iterator[str]:
         for module in ["" if isinstance(node, ast.Import) else f"{node.module}."]
         for alias in node.names
     }
-    yield from DOTTED & set(origins.values())
+    yield from filter(_is_dotted_way, origins.values())
     renamed = [pair for node in ast.walk(tree) for pair in _renamed(node)]
     for _ in range(len(renamed)):
         new = {name: whole for name, value in renamed if (whole := _whole(value, origins))}
@@ -254,7 +255,7 @@ def _under_other_names(tree: ast.Module) -> Iterator[str]:
             break
         origins = new | origins
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (whole := _whole(node, origins)) in DOTTED:
+        if isinstance(node, ast.Attribute) and _is_dotted_way(whole := _whole(node, origins)):
             yield whole
 
 
@@ -309,7 +310,12 @@ def _is_way(node: ast.Attribute, imported: frozenset[str]) -> bool:
         return dotted not in HARMLESS
     if node.attr in MEMBERS:
         return _root(node, calls=False) in imported
-    return dotted in DOTTED or node.attr in ATTRIBUTES
+    return _is_dotted_way(dotted) or node.attr in ATTRIBUTES
+
+
+def _is_dotted_way(dotted: str) -> bool:
+    """Test for a member in DOTTED, of its module or of a library that holds the module."""
+    return any(dotted == name or dotted.endswith(f".{name}") for name in DOTTED)
 
 
 def _is_looked_up(target: ast.expr, name: ast.expr, imported: frozenset[str]) -> bool:

@@ -98,7 +98,9 @@ ATTRIBUTES = frozenset(
         "f_locals",
         "fork",
         "forkpty",
+        "ForwardRef",
         "from_address",
+        "get_type_hints",
         "gi_frame",
         "memmove",
         "meta_path",
@@ -125,7 +127,9 @@ ATTRIBUTES = frozenset(
         "__closure__",
         "__code__",
         "__globals__",
+        "__loader__",
         "__mro__",
+        "__self__",
         "__subclasses__",
     }
 )
