@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 from app.cli import errors, output, services, where_option
+from app.cli.number_range import NumberRange
 from app.domain import filter_language as filters
 from app.domain import metric_samples, metrics, quantities
 from app.domain.intervals import Interval
@@ -43,7 +44,7 @@ _USUAL = ("run", "level", "device", "backend", "policy")
     "--p",
     "thresholds",
     multiple=True,
-    type=float,
+    type=NumberRange(0),
     help="Thresholds of fast_p; by default KernelBench's.",
 )
 @click.option(

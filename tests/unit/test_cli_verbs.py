@@ -149,6 +149,8 @@ def test_a_file_that_is_no_text_is_named(answering: Any, tmp_path: Path, argumen
         (["eval", __file__, __file__, "--deadline", "0"], "'--deadline': 0.0 is not in the range"),
         (["eval", __file__, __file__, "--calls", "0"], "'--calls': 0 is not in the range"),
         (["eval", __file__, __file__, "--rtol", "nan"], "'--rtol': expected a finite number"),
+        (["report", "run", "--p", "nan"], "'--p': expected a finite number"),
+        (["report", "run", "--p", "-1"], "'--p': -1.0 is not in the range"),
         (
             ["eval", __file__, __file__, "--workflow", "x"],
             "unknown workflow 'x'; expected one of kernel_simple, kernelb",
