@@ -39,48 +39,43 @@ def row_limit() -> int:
 
 def database() -> Database:
     """The application's database."""
-    found = flask.current_app.extensions["assay"]["database"]
-    assert isinstance(found, Database)
-    return found
+    return _of_app("database", Database)
 
 
 def writes() -> Writes:
     """Test whether the application's database stores anything."""
-    found = flask.current_app.extensions["assay"]["writes"]
-    assert isinstance(found, Writes)
-    return found
+    return _of_app("writes", Writes)
 
 
 def settings() -> Settings:
     """The application's settings."""
-    found = flask.current_app.extensions["assay"]["settings"]
-    assert isinstance(found, Settings)
-    return found
+    return _of_app("settings", Settings)
 
 
 def watch() -> Watch:
     """Wakes the threads that wait for a job."""
-    found = flask.current_app.extensions["assay"]["watch"]
-    assert isinstance(found, Watch)
-    return found
+    return _of_app("watch", Watch)
 
 
 def request_metrics() -> RequestMetrics:
     """Counters of the application's requests."""
-    found = flask.current_app.extensions["assay"]["request_metrics"]
-    assert isinstance(found, RequestMetrics)
+    return _of_app("request_metrics", RequestMetrics)
+
+
+def _of_app(name: str, kind: type[_T]) -> _T:
+    """An object that `create_app` has given the application."""
+    found = flask.current_app.extensions["assay"][name]
+    assert isinstance(found, kind)
     return found
 
 
 def submit_batcher() -> SubmitBatcher:
     """The way from requests to jobs.  503 where this server was given no broker."""
-    found = flask.current_app.extensions["assay"].get("submit_batcher")
-    if found is None:
+    if "submit_batcher" not in flask.current_app.extensions["assay"]:
         raise ServiceUnavailable(
             "this server takes no submissions: it was given no ASSAY_BROKER_URL"
         )
-    assert isinstance(found, SubmitBatcher)
-    return found
+    return _of_app("submit_batcher", SubmitBatcher)
 
 
 def broker() -> Celery:
