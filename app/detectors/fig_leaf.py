@@ -13,10 +13,10 @@ not count as computing: a kernel that writes a step into a copy of a cache is ho
 Or its kernels only apply a function to each element of a tensor of the library's, and the library
 gained (Ablation.mapped_bytes).  Such a kernel, whatever it undoes or adds, can take over no more
 than the elementwise operators at the end of the reference's call, or, where the library goes on
-with its result, any elementwise operators.  If the library does the
-work before these with less than the reference, by several times that of these operators, the gain
-is that of a rewrite in PyTorch.  Both sides' work is modelled, on a GPU, too.  An activation
-behind the product that the reference leaves to the library as well is none.
+with its result, any elementwise operators.  If the library saves more of the reference's other work
+than these operators take, the gain is that of a rewrite in PyTorch.  Both sides' work is modelled,
+on a GPU, too.  An activation behind the product that the reference leaves to the library as well is
+none.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KEPT = 0.9
 COMPUTED = 0.3
 """… if the library computes for this share of a call's work."""
 
-REWRITTEN, REST = 2.0, 0.1
+REWRITTEN, REST = 1.0, 0.1
 """Work that the library saves on the reference's, from which on it made the gain: in units of the
 reference's elementwise operators at the end, and beside that as a share of its whole work.  A
 normalisation that is folded into weights saves as much as one such operator takes.

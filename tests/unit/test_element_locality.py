@@ -12,11 +12,15 @@ from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
-ROWS, COLUMNS = 24, 30
+ROWS, COLUMNS = 48, 64
 BIAS = torch.randn(COLUMNS, generator=torch.Generator().manual_seed(1))
 
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 """Function that reads the library's tensor and the input, and writes into the last tensor."""
+
+
+def _largest_of_two(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x).unflatten(1, (-1, 2)).amax(-1)
 
 
 def _launch(recorder: Recorder, run: Callable[[], object], *tensors: torch.Tensor) -> None:
@@ -53,12 +57,17 @@ def _is_mapped(library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel) 
             lambda y, _, out: out.copy_(y[:, COLUMNS:].square()),
             True,
         ),
-        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :9].copy_(y[:, :9].exp()), True),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :40].copy_(y[:, :40].exp()), True),
         (lambda x: x.cumsum(1), lambda y, _, out: out.copy_(y.softmax(1)), False),
         (lambda x: x.cumsum(1), lambda y, _, out: out.copy_((y + BIAS.roll(1)).cumsum(1)), False),
         (lambda x: x.cumsum(1).flip(0), lambda y, x, out: out.copy_((y.flip(0) - x).exp()), True),
         (lambda x: x.cumsum(1), lambda y, x, out: out.copy_(y.flip(0) - x.mean(1)[:, None]), False),
+        (lambda x: x.cumsum(1) + BIAS, lambda y, _, out: out.copy_((y - BIAS).flip(0)), True),
         (lambda x: x.mean(1), lambda y, x, out: out.copy_((x - y[:, None]).exp()), False),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, 0].copy_(y.sum(1)), False),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :32].copy_(_largest_of_two(y)), False),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :32].copy_(y[:, ::2] * y[:, 1::2]), False),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, 1:].copy_(y.diff()), False),
         (lambda x: x.T.contiguous(), lambda y, _, out: out.copy_(y.T.exp()), False),
     ],
 )

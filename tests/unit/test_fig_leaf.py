@@ -36,7 +36,7 @@ def _labels(
         (400, 200, True),
         (2900, 0, False),  # the reference's own product
         (1900, 400, False),  # a normalisation folded into weights
-        (400, 1000, False),  # a long tail, which the kernels may take over
+        (400, 1300, False),  # a long tail, which the kernels may take over
         (400, None, False),
         (None, 200, False),
     ],

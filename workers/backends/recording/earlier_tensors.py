@@ -79,10 +79,14 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
         self._samples: dict[int, Sample] = {}
         """By number."""
         self._inputs = [sample for x in tensors(inputs) if (sample := _sample(x)) is not None]
+        self._given = frozenset(map(identity, tensors(inputs)))
+        """Addresses of the memory of the inputs."""
+        self._derived = set(self._given)
+        """The same of tensors that depend on an input."""
         self._made: set[int] = set()
-        """Addresses of the memory of tensors that the library computed."""
+        """The same of those that the library computed."""
         self._mapped: set[int] = set()
-        """Addresses of the memory of results of launches that only apply a function."""
+        """The same of results of launches that only apply a function."""
         self.goes_on = False
         """True if the library computed with such a result."""
         self._number = 0
@@ -125,15 +129,22 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
             return False
         return any(_is_function(noted, mine) for _, noted in reversed(list(self._like(sample))))
 
-    def note_mapped(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Note the results of a launch that only applies a function to each element."""
-        self._mapped.update(map(identity, tensors))
+    def note_launch(self, results: Iterable[torch.Tensor], *, is_map: bool) -> None:
+        """Note the results of a launch, and whether it only applies a function to each element."""
+        addresses = set(map(identity, results))
+        self._derived |= addresses
+        if is_map:
+            self._mapped |= addresses
 
     def has_made(self, tensor: torch.Tensor) -> bool:
-        """Test whether the library computed a tensor in this call: it was neither given nor only
-        moved or filled.
+        """Test whether the library computed a tensor in this call from an input: it was neither
+        given nor only moved or filled.
         """
         return identity(tensor) in self._made
+
+    def is_derived(self, tensor: torch.Tensor) -> bool:
+        """Test whether a tensor is an input or may depend on one; weights and constants do not."""
+        return identity(tensor) in self._derived
 
     def _like(self, sample: Sample) -> Iterator[tuple[int, Sample]]:
         """The noted tensors with as many elements, by number."""
@@ -162,12 +173,14 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
     def _follow(self, name: str, taken: set[int], results: set[int]) -> None:
         """Note which results of an operator the library computed, by addresses."""
         moves, computes = name in MOVES, name not in (*FREE, *FILLS, *MOVES)
+        is_derived = not self._derived.isdisjoint(taken)
         self.goes_on |= computes and not self._mapped.isdisjoint(taken)
         for known, is_one in (
-            (self._made, computes or (moves and not self._made.isdisjoint(taken))),
+            (self._made, is_derived and (computes or not self._made.isdisjoint(taken))),
             (self._mapped, moves and not self._mapped.isdisjoint(taken)),
+            (self._derived, is_derived and (computes or moves)),
         ):
-            known -= results
+            known -= results - self._given
             known |= results if is_one else set()
 
     def _note(self, made: torch.Tensor) -> None:

@@ -301,10 +301,10 @@ class Recorder:
         after, changed = [each.values for each in written], [each.changed for each in written]
         scaled = scaled_copies.found(before, after, changed, self.inputs, self._earlier)
         self._scaled.append(scaled)
+        launch, earlier = element_locality.Launch(run, tensors, before, written), self._earlier
         self._mapped.append(
-            not scaled
-            and self._earlier is not None
-            and element_locality.is_map(run, tensors, before, written, self._earlier)
+            earlier is not None
+            and element_locality.is_map(launch, earlier, is_multiple=bool(scaled))
         )
         return result
 
