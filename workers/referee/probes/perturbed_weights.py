@@ -157,11 +157,17 @@ def _extra_runner(context: EvaluationContext) -> CallRunner:
 
 def _kept_results(context: EvaluationContext, names: tuple[str, ...]) -> tuple[OutputCheck, ...]:
     """Checks of a wrong call after these weights were changed in place: all of them; then a few,
-    which most samples of them miss; then a few that leave every sum of them as it is.  Empty if all
-    calls are right, or there is no answer to compare.  Raises ReferenceFailedError.
+    which most samples of them miss; then a few that leave every sum of them, of their rows or of
+    their columns as it is.  Empty if all calls are right, or there is no answer to compare.  Raises
+    ReferenceFailedError.
     """
-    larger = functools.partial(weight_values.redraw, larger=True)
-    for change in (larger, weight_values.exchange, weight_values.exchange_alike):
+    changes: tuple[Callable[..., None], ...] = (
+        functools.partial(weight_values.redraw, larger=True),
+        weight_values.exchange,
+        functools.partial(weight_values.exchange_alike, along=1),
+        functools.partial(weight_values.exchange_alike, along=0),
+    )
+    for change in changes:
         extra = _extra_runner(context)
         with context.resources.device_lock.shared():
             change(context.runner, context.spec, names, os.urandom(32))

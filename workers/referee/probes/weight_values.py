@@ -96,58 +96,70 @@ def exchange(
 
 
 def exchange_alike(
-    runner: CallRunner, spec: problem_spec.ProblemSpec, names: tuple[str, ...], seed: bytes
+    runner: CallRunner,
+    spec: problem_spec.ProblemSpec,
+    names: tuple[str, ...],
+    seed: bytes,
+    *,
+    along: int,
 ) -> None:
     """Exchange pairs of elements of each of these parameters in both arenas so that their sums and
     norms stay to the last bit: a result that is kept as long as these are the same is stale then.
+    `along`: 1 for elements of one row, 0 for those of one column.
     """
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
     generator = _generator(reference_memory.device, seed)
     for _, leaf, span in _spans(runner, spec, names):
-        exchange_unseen(reference_memory[span].view(layout.dtype_of(leaf)), generator)
+        values = reference_memory[span].view(layout.dtype_of(leaf))
+        matrix = values.view(leaf["shape"][0] if len(leaf["shape"]) > 1 else 1, -1)
+        exchange_unseen(matrix, along, generator)
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
 
 
-def exchange_unseen(values: torch.Tensor, generator: torch.Generator) -> int:
-    """Exchange pairs of elements, (n,), in place, so that `_digest` stays; returns their number.
-    Two of nearly the same size and of other signs hardly change a norm's partial sums.
+def exchange_unseen(matrix: torch.Tensor, along: int, generator: torch.Generator) -> int:
+    """Exchange pairs of elements of rows (`along` 1) or columns in place so that no sum of these,
+    or of all elements, changes; returns their number.
     """
-    if len(values) < 2 or not values.is_floating_point():
+    lines = matrix if along else matrix.T
+    if lines.shape[1] < 2 or not matrix.is_floating_point():
         return 0
-    before, order, kept = _digest(values), values.abs().argsort(), 0
-    until = time.perf_counter() + TRIES_S
+    before, kept, until = _digest(matrix, along), 0, time.perf_counter() + TRIES_S
     for _ in range(TRIES):
-        pair = _unlike_pair(values, order, generator)
-        values[pair] = values[pair.flip(0)]
-        if torch.equal(_digest(values), before):
+        line = lines[_drawn(len(lines), generator)]
+        pair = _unlike_pair(line, generator)
+        line[pair] = line[pair.flip(0)]
+        if torch.equal(_digest(matrix, along), before):
             kept += 1
         else:
-            values[pair] = values[pair.flip(0)]
+            line[pair] = line[pair.flip(0)]
         if kept == ALIKE_PAIRS or time.perf_counter() > until:
             break
     return kept
 
 
-def _unlike_pair(
-    values: torch.Tensor, order: torch.Tensor, generator: torch.Generator
-) -> torch.Tensor:
-    """Places of two elements: next to each other by size and of other signs; any two if the next
-    has the same sign.  `order`: places by size.
+def _drawn(count: int, generator: torch.Generator) -> int:
+    return int(torch.randint(count, (), generator=generator, device=generator.device))
+
+
+def _unlike_pair(line: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Places of two elements: next to each other by size and of other signs, which hardly changes a
+    norm's partial sums; any two if the next has the same sign.
     """
-    at = int(torch.randint(len(values) - 1, (), generator=generator, device=values.device))
-    pair = order[at : at + 2]
-    if bool(values[pair].prod() < 0):
+    at = _drawn(len(line) - 1, generator)
+    pair = line.abs().argsort()[at : at + 2]
+    if bool(line[pair].prod() < 0):
         return pair
-    return torch.randperm(len(values), generator=generator, device=values.device)[:2]
+    return torch.randperm(len(line), generator=generator, device=line.device)[:2]
 
 
-def _digest(values: torch.Tensor) -> torch.Tensor:
-    """Sums over all elements, in their own type and in fp64."""
+def _digest(matrix: torch.Tensor, along: int) -> torch.Tensor:
+    """Sums over all elements, in their own type and in fp64, and over each row or column."""
+    values = matrix.flatten()
     found = []
     for x in (values, values.double()):
         found += [x.sum(), x.abs().sum(), x.square().sum(), torch.linalg.vector_norm(x), x.std()]
-    return torch.stack([each.double() for each in found])
+    return torch.cat([torch.stack([each.double() for each in found]), matrix.sum(along).double()])
 
 
 def _spans(
