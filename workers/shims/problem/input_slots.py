@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import input_variants, layout
 from workers.protocol.input_variants import Variant
 from workers.protocol.roundoff import is_integer
@@ -33,6 +34,11 @@ from workers.shims.problem.reference_session import (
     settle,
     write,
 )
+
+ENDLESS_S, ENDLESS_CALLS = 2.0, 20
+"""Processor seconds, and calls on the problem's own inputs, after which the reference does not end
+on changed ones.
+"""
 
 NO_MEMORY = "no memory to vary inputs of this size"
 
@@ -79,12 +85,12 @@ class InputSlots:
         write(inputs_at, inputs)
         if answers_at is None:
             if variant != Variant.OWN:
-                call(session.model, inputs)
+                _own_answer(session, inputs, variant)
             return
         baseline_at, expected_at = answers_at
         best = true_answer.Truth(session.spec.truth)
         wide = true_answer.widened(inputs, best) if session.twin is not None else inputs
-        baseline = call(session.model, inputs)
+        baseline = _own_answer(session, inputs, variant)
         changed_inputs.deliver(session.spec, baseline, inputs, baseline_at)
         write(
             expected_at,
@@ -254,3 +260,11 @@ class InputSlots:
         if session.moved is None and not self._problem.by_cases:
             self.fill(session, session.inputs[slot], None)
             session.moved = self._moved(session, slot)
+
+
+def _own_answer(session: Session, inputs: list[Any], variant: Variant) -> Any:
+    """The reference's own answer.  Raises TimeoutError if it does not end on changed inputs."""
+    if variant == Variant.OWN:
+        return call(session.model, inputs)
+    with TimeLimit(max(ENDLESS_S, ENDLESS_CALLS * session.spec.call_us / 1e6)):
+        return call(session.model, inputs)

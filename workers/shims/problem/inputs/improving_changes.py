@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from workers.backends.support.dispatch_mode import TimeLimit
 from workers.protocol import layout
 from workers.shims.problem.inputs import input_changes, input_domain
 from workers.shims.problem.observers.one_signed_products import OneSignedProducts
@@ -21,6 +22,9 @@ from workers.shims.problem.reference_session import call
 
 Look = Callable[[Any, list[Any]], tuple[Any, Any]]
 """A call under an observer: gives the observer, and the call's answer."""
+
+LIMIT_S = 5.0
+"""Processor seconds of a call with changed inputs: a loop may never end on them."""
 
 MOST_EMPTIED = 4
 """Most inputs of which it is tried whether the reference is finite with rows of zeros."""
@@ -180,10 +184,13 @@ def reaches(
     model: Any, inputs: list[Any], is_better: Callable[[Any], bool], look: Look = missed_by
 ) -> bool:
     """Test whether the reference has a finite answer to these inputs, and a call with them misses
-    limits that are `is_better`.
+    limits that are `is_better`.  Raises TimeoutError after LIMIT_S.
     """
     try:
-        now, answer = look(model, copy.deepcopy(inputs))
+        with TimeLimit(LIMIT_S):
+            now, answer = look(model, copy.deepcopy(inputs))
+    except TimeoutError:
+        raise
     except Exception:  # noqa: BLE001 (the problem's code may raise anything for inputs outside its domain)
         return False
     is_defined = all(map(input_changes.is_finite, layout.values(answer))) and not now.invents

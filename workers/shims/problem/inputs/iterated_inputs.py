@@ -63,6 +63,11 @@ LEAST_ORDER = 4
 LEAST_USES = 8
 """Products with the same input, parameter or buffer from which on a reference iterates."""
 
+LEAST_READINGS = 3
+"""Numbers that Python reads out of tensors from which on a reference may iterate until one of them
+is small enough.
+"""
+
 LEAST_REPEATS = 32
 """Equal operators on equal shapes, in no fixed memory, from which on a reference
 iterates: more than a deep network has.
@@ -114,6 +119,7 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
         dimension, by the keys of the result and of the matrices that it was multiplied by.
         """
         self._is_recurrent = False
+        self._readings = 0
         self.multiplies = False
         """True if the call took products of consecutive values."""
 
@@ -125,6 +131,11 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
             for key, n in self._uses.items()
         )
         return self._is_recurrent or any(n >= least for least, n in uses)
+
+    @property
+    def may_stop(self) -> bool:
+        """True if Python read several numbers, as a loop does that ends by itself."""
+        return self._readings >= LEAST_READINGS
 
     def recurrent_places(self, model: Any) -> dict[str, int]:
         """Parameters that were used in many products, or in a library's recurrence, and take a
@@ -152,6 +163,7 @@ class Iterations(Watching):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name
+        self._readings += name == "aten::_local_scalar_dense"
         if name in _RECURRENT:
             self._is_recurrent = True
             self.multiplies |= name == "aten::cumprod"

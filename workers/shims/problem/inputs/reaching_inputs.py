@@ -180,11 +180,15 @@ def _beyond(
     if not iterations.found:
         is_beyond = found.scaling is not None and found.scaling.leaves_bounds
         kinds = (Variant.STRETCHED,) if missed.computes_elements and not is_beyond else ()
-        return replace(found, iterated=_iterated(model, inputs, found, kinds))
+        later = telling_inputs.find_longer(model, inputs) if iterations.may_stop else ()
+        return replace(found, iterated=_iterated(model, inputs, found, kinds), telling=later)
     found = replace(found, iterated=_iterated(model, inputs, found, ITERATED))
     if Variant.STRETCHED in found.iterated:
         found = replace(found, stretch=_stretch(model, inputs))
-    return replace(found, telling=telling_inputs.find(model, inputs))
+    told = telling_inputs.find(model, inputs)
+    if not told and iterations.may_stop:
+        told = telling_inputs.find_longer(model, inputs)
+    return replace(found, telling=told)
 
 
 def _runs_partly(model: Any, inputs: list[Any], found: Plan) -> bool:

@@ -12,9 +12,14 @@ the steps give another answer:
   `iterated_inputs.diagonal` makes triangular ones.
 * Mixed: each column in an order of its own, which dissolves clusters.
 * Alike: columns that differ little, so that systems are badly conditioned.
+* Near: a 128th as large.
+
+A loop may end by itself, once a number that Python reads is small enough.  Then the changes are
+kept with which it takes half as many steps more.
 
 The reference must be well behaved on them (`iterated_inputs.are_well_behaved`).  This does not see
-loops without `range`, and changes no inputs of which half of the steps already tell.
+loops without `range` that read no numbers, and changes no inputs of which half of the steps already
+tell.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from typing import Any
 
 import torch
 
-from workers.backends.support.dispatch_mode import TimeLimit
+from workers.backends.support.dispatch_mode import TimeLimit, Watching
 from workers.protocol import layout
 from workers.protocol.roundoff import computable, errors
 from workers.shims.problem.inputs import input_changes, input_domain, iterated_inputs, local_changes
@@ -45,6 +50,11 @@ have, since a candidate may make fewer still.
 
 MOST_KEPT = 2
 """Most changes that are kept for a problem: those with which the fewest steps suffice least."""
+
+LONGER, LONGER_S = 1.5, 5.0
+"""Least number of steps of a loop that ends by itself, relative to that on the problem's own
+inputs; and the time limit in seconds for the search of such inputs.
+"""
 
 SEARCH_S = 20.0
 """Time limit in seconds for the search; changes that were not tried by then are left out."""
@@ -110,6 +120,48 @@ def find(model: Any, inputs: list[Any]) -> tuple[str, ...]:
     except Exception:  # noqa: BLE001 (the problem's code may raise anything with fewer steps)
         if not found:
             return ()
+    return tuple(sorted(found, key=found.__getitem__, reverse=True)[:MOST_KEPT])
+
+
+class Readings(Watching):  # type: ignore[no-untyped-call]
+    """Dispatch mode that counts the numbers that Python reads out of tensors."""
+
+    def __init__(self) -> None:
+        """Starts at zero."""
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def find_longer(model: Any, inputs: list[Any]) -> tuple[str, ...]:
+    """Names of changes with which the model reads more numbers: its loops end by themselves, and
+    later.  Neither model nor inputs are changed.
+    """
+    found: dict[str, int] = {}
+
+    def answer(given: list[Any]) -> tuple[list[torch.Tensor], int]:
+        with Readings() as readings:
+            made = call(model, copy.deepcopy(given))
+        return [x for x in layout.values(made) if input_changes.is_float(x)], readings.count
+
+    with TimeLimit(LONGER_S):
+        usual, least = answer(inputs)
+        for name, change in CHANGES.items():
+            given = applied(change, inputs)
+            try:
+                here, count = answer(given)
+                if count < LONGER * least:
+                    continue
+                nearby, _ = answer(input_domain.with_roundings(given))
+            except TimeoutError:  # nothing more can be tried
+                break
+            except Exception:  # noqa: BLE001, S112 (the problem's code may raise anything for such inputs)
+                continue
+            if usual and iterated_inputs.are_well_behaved(usual, here, nearby):
+                found[name] = count
     return tuple(sorted(found, key=found.__getitem__, reverse=True)[:MOST_KEPT])
 
 
@@ -256,5 +308,6 @@ CHANGES: Mapping[str, Change] = {
     "close 8": functools.partial(_close, powers=8.0),
     "coupled 4": functools.partial(_coupled, factor=4.0),
     "coupled 2": functools.partial(_coupled, factor=2.0),
+    "near": functools.partial(_scaled, factor=1 / 128),
 }
 """Changes that are tried, by name and in this order."""
