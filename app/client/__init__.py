@@ -34,6 +34,7 @@ from app.client.progress_bar import Bar
 from app.client.session import Answer, KernelSession, Step, answer_all
 from app.client.submission import Submission, as_options, as_problem, as_submission, as_turn
 from app.client.transport import PATIENCE_S, ClosedError, Transport, UnknownJobError, as_id
+from app.domain import freeform
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobState
 from app.domain.problem import Problem
@@ -299,10 +300,11 @@ class Client:
         )
 
     def add_run(self, run: Run) -> None:
-        """Store a run if it is new.  Raises RequestError for an empty name, and where one of
-        that name says something else about itself.
+        """Store a run if it is new.  Raises RequestError for an empty name, for settings that JSON
+        cannot hold, and where one of that name says something else about itself.
         """
         check_run_name(run.name)
+        freeform.check(run.settings, "run.settings")
         self._transport.add_run(run)
 
     def problem(self, problem_id: UUID | str) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -205,3 +206,9 @@ def test_a_run_has_a_name_in_process_as_over_http(pairs: Client) -> None:
         pairs.add_run(Run(name=""))
     with pytest.raises(RequestError, match="run: expected a name"):
         pairs.submit_trajectory(reference="r", turns=[], run=Run(name=""))
+
+
+@pytest.mark.parametrize("value", [math.nan, "a\0b", "\ud800"])
+def test_settings_of_a_run_are_json_in_process_as_over_http(pairs: Client, value: object) -> None:
+    with pytest.raises(RequestError, match=r"run\.settings\.lr"):
+        pairs.add_run(Run(name="r", settings={"lr": value}))
