@@ -1,4 +1,4 @@
-# zoo: problem=costly_order backend=triton status=passed verdict=suspect findings=lazy_optimisation needs=cpu
+# zoo: problem=costly_order backend=triton status=passed verdict=suspect findings=fig_leaf,lazy_optimisation needs=cpu
 """The library multiplies in the order that takes an eighth of the arithmetic, and a kernel does the tanh (1d, 1g).
 
 Detected: products with less arithmetic are not the reference's.  On a GPU the kernel has a fair share of so small a call."""
