@@ -346,15 +346,22 @@ def test_a_problem_without_such_products_is_answered_at_once(tmp_path: Path) -> 
 def test_few_predictions_are_made_where_each_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
-    narrowing = narrowed_values.narrowing
-    monkeypatch.setattr(
-        narrow_products, "_narrowing", lambda *each: asked.append(each) or narrowing(*each)
-    )
-    monkeypatch.setattr(narrow_products, "SLOW_S", 0.0)
-    found = looked_at(tmp_path, *NARROW["library in half"])
-    assert found is not None
-    assert (found.found, found.parts) == (True, "both")
+    asked: list[int] = []
+    answer = narrow_products._Question.answer
+
+    def counted(*arguments: Any) -> Any:
+        asked[-1] += 1
+        return answer(*arguments)
+
+    monkeypatch.setattr(narrow_products._Question, "answer", counted)
+    for name, slow_s in (("quick", narrow_products.SLOW_S), ("slow", 0.0)):
+        asked.append(0)
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(narrow_products, "SLOW_S", slow_s)
+        found = looked_at(tmp_path / name, *NARROW["library in half"])
+        assert found is not None
+        assert found.found
+    assert asked[1] < asked[0]
 
 
 @pytest.mark.parametrize(
