@@ -44,6 +44,17 @@ def test_only_the_elements_that_a_launch_changed_are_written_again(
     assert not bits(target[:1]).any()
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_changed_elements_are_turned_and_others_stay(dtype: torch.dtype) -> None:
+    values = (torch.arange(8) % 2).reshape(4, 2).t().to(dtype)
+    changed = torch.tensor([[False, True, True, True], [True, True, False, False]])
+    [found] = written_values.turned([written_values.Written(changed, values)])
+    kept = values.to(torch.complex128)
+    kept[changed] = kept[changed].roll(2)
+    assert torch.equal(found.values.to(torch.complex128), kept)
+    assert found.values.dtype == dtype
+
+
 def test_an_expanded_and_a_transposed_tensor_are_kept_in_their_shape() -> None:
     shared, turned = torch.zeros(1, 3).expand(2, 3), torch.zeros(3, 2).t()
     before = written_values.copies([shared, turned], on_host=True)

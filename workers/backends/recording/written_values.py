@@ -45,7 +45,8 @@ def replay(written: Iterable[Written], tensors: Iterable[torch.Tensor]) -> None:
     for tensor, (changed, values) in zip(tensors, written, strict=False):
         if tensor.shape == values.shape and tensor.dtype == values.dtype:
             now = _copy(tensor, on_host=True) if values.device != tensor.device else tensor
-            tensor.copy_(torch.where(changed, values, now))
+            words = torch.where(changed, _words(values), _words(now))
+            tensor.copy_(words.view(tensor.dtype))
 
 
 def turned(written: Iterable[Written]) -> list[Written]:
@@ -55,7 +56,8 @@ def turned(written: Iterable[Written]) -> list[Written]:
     found = []
     for changed, values in written:
         moved = values.clone()
-        moved[changed] = (some := values[changed]).roll(1 + len(some) // 3)
+        some = _words(values)[changed]
+        _words(moved)[changed] = some.roll(1 + len(some) // 3)
         found.append(Written(changed, moved))
     return found
 
@@ -69,5 +71,12 @@ def _differ(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Mask of the elements with other bits, where elements are words; else of those
     with other values.
     """
-    word = _WORDS.get(old.itemsize)
-    return old != new if word is None else old.view(word) != new.view(word)
+    return _words(old) != _words(new)
+
+
+def _words(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's bits as signed integers, for which torch has every operation (torch 2.11 has no
+    `where` for uint32); the tensor itself where no integer has its size.
+    """
+    word = _WORDS.get(tensor.itemsize)
+    return tensor if word is None else tensor.view(word)
