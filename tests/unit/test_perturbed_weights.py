@@ -131,8 +131,7 @@ class Benchmark:
         """The check as a whole."""
         host: Any = SimpleNamespace(
             device_lock=self.device_lock,
-            candidate=self.candidate,
-            candidates=SimpleNamespace(retire=lambda handle: None),
+            candidates=SimpleNamespace(take=self.candidate, retire=lambda handle: None),
             references=SimpleNamespace(discard=self.discarded.append),
         )
         cancellation: Any = SimpleNamespace(requested=False, set_process=lambda process: None)

@@ -331,8 +331,7 @@ def test_waiting_for_a_spare_delays_no_timing(
     retired: list[ProcessHandle] = []
     host: Any = SimpleNamespace(
         device_lock=device_lock,
-        candidate=lambda _: warm_pool.take(),
-        candidates=SimpleNamespace(retire=retired.append),
+        candidates=SimpleNamespace(take=lambda _: warm_pool.take(), retire=retired.append),
     )
     trials: Any = SimpleNamespace(reference=None, candidate=SimpleNamespace(process=None))
     monkeypatch.setattr(ablation, "_ablate_in_process", asked)

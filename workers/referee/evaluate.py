@@ -219,7 +219,7 @@ def _run_stages(progress: Progress, room: int) -> None:
         with resources.device_lock.uncharged.working():
             reference, spec = _prepared(progress, memory, sessions, room)
             with progress.stages.stage("spawn"):
-                candidate = resources.candidate(job.options.memory_bytes)
+                candidate = resources.candidates.take(job.options.memory_bytes)
         deadline = Deadline(
             job.options.deadline_s,
             job.options.call_timeout_s,

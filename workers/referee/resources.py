@@ -267,10 +267,6 @@ class Resources:
         ready = self._reference_spares.take_ready() if self._reference_spares is not None else None
         return ready or self._spawn(_REFERENCE, REFERENCE_MEMORY_BYTES)
 
-    def candidate(self, memory_bytes: int) -> ProcessHandle:
-        """A fresh process for one candidate."""
-        return self.candidates.take(memory_bytes)
-
     def builder(self) -> ProcessHandle:
         """A fresh process for one ahead-of-time compilation."""
         return self._spawn(_BUILDER, REFERENCE_MEMORY_BYTES)

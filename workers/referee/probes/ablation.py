@@ -364,7 +364,7 @@ def _is_right_without_kernels(
 
 
 def _is_right_in_fresh_process(context: EvaluationContext, calls: int, *, silent: bool) -> bool:
-    handle = context.resources.candidate(context.job.options.memory_bytes)
+    handle = context.resources.candidates.take(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context, silent=silent) as (session, deadline):
             extra = context.further_calls(session, deadline)

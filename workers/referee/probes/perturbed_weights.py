@@ -209,7 +209,7 @@ def _ask_fresh_process(context: EvaluationContext, unknown: FreshWeights) -> Fre
     """The check repeated in a process that has seen no other weights.  The caller
     does not hold the lock.
     """
-    handle = context.resources.candidate(context.job.options.memory_bytes)
+    handle = context.resources.candidates.take(context.job.options.memory_bytes)
     try:
         with fresh_session(handle, context) as (session, deadline):
             extra = context.further_calls(session, deadline, _rule(context.runner.record.rule))
