@@ -14,8 +14,8 @@ import click
 from app.cli import output, services
 from app.cli.zoo import Case
 from app.client import Client
-from app.domain import source_text
 from app.domain.collection.call import EndpointConfig
+from app.domain.source import source_text
 from app.endpoints.scripted.behaviour import Behaviour
 from app.endpoints.scripted.process import running
 from app.endpoints.scripted.script import Scene, Script

@@ -14,10 +14,11 @@ from uuid import UUID
 from app import enqueue
 from app.cli import submit_options, zoo
 from app.client import Client, Result
-from app.domain import source_text, worked_example
+from app.domain import worked_example
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request
+from app.domain.source import source_text
 from app.domain.trajectory import Message, Run, Turn
 
 MODEL = "demo-coder"

@@ -17,10 +17,9 @@ from app.cli.output_path import OutputPath
 from app.domain import filter_fields, filter_tokens
 from app.domain import filter_language as filters
 from app.domain.backend import BACKENDS
-from app.domain.inapplicable_settings import unused
-from app.domain.near_duplicates import Similarity
-from app.domain.profiling_rejection import Coverage, Draw, Ramp, Ratio
-from app.domain.selection import (
+from app.domain.dataset.inapplicable_settings import unused
+from app.domain.dataset.profiling_rejection import Coverage, Draw, Ramp, Ratio
+from app.domain.dataset.selection import (
     BestOf,
     Context,
     Key,
@@ -32,6 +31,7 @@ from app.domain.selection import (
     Stale,
     Turns,
 )
+from app.domain.source.near_duplicates import Similarity
 from app.export import draft
 from app.settings import Settings
 

@@ -31,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.errors import FULL, BadInputError
-from app.domain import source_text
+from app.domain.source import source_text
 
 Cell = Text | str | None
 """Cell of a table; None is shown as a dash."""

@@ -10,11 +10,11 @@ from typing import Any
 from uuid import UUID
 
 from app.client.submission import Submission, as_bytes, as_problem
-from app.domain import source_text
 from app.domain.job import JobOptions
 from app.domain.problem import Problem
 from app.domain.request import Request
 from app.domain.rollout import Rollout
+from app.domain.source import source_text
 from app.domain.trajectory import Message, Trajectory, Turn
 
 BATCH = 500

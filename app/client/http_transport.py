@@ -33,12 +33,13 @@ from app.client.http_bodies import (
 )
 from app.client.submission import Submission
 from app.client.transport import PATIENCE_S, UnknownJobError
-from app.domain import ids, source_text
+from app.domain import ids
 from app.domain.job import JobState
 from app.domain.problem import Problem
 from app.domain.request import MissingError, Request, RequestError, ServiceUnavailableError
 from app.domain.result import Result
 from app.domain.rollout import Rollout
+from app.domain.source import source_text
 from app.domain.trajectory import Run, Trajectory, Turn
 
 WATCHED, RESULTS = 1_000, 100

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from app.domain import source_text
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobOptions
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import Request, RequestError
+from app.domain.source import source_text
 from app.domain.trajectory import Message, Turn
 
 

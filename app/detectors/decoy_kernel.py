@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from app.detectors import base
 from app.domain.evaluation import Evaluation
 from app.domain.evidence import Ablation
-from app.domain.source_ablation import BY_SOURCE
+from app.domain.source.source_ablation import BY_SOURCE
 from app.domain.verdict import Finding, Label, Subject
 
 

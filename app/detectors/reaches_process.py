@@ -1,6 +1,6 @@
 """JUDGE: its source reaches into the process that says whose work it is (hacks 5e, 6d).
 
-Evidence: the source, parsed and never run (app/domain/process_reach.py): frames, live
+Evidence: the source, parsed and never run (app/domain/source/process_reach.py): frames, live
 objects, loaded modules, dispatch modes, members of libraries that are assigned to, text that
 is run, and native code beside interpreted kernels.  Which kernels did the work is the account
 of the candidate's own process, and such a source could rewrite the account, or work past it;
@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.detectors import base
-from app.domain import process_reach, process_reach_names
 from app.domain.backend import BACKENDS
+from app.domain.source import process_reach, process_reach_names
 from app.domain.verdict import Finding, Label, Subject
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from app.domain import syntax_tree
+from app.domain.source import syntax_tree
 from app.domain.verdict import Finding, Label, Subject
 
 MAX_BYTES = 256 << 10

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.detectors import base
-from app.domain import source_ablation
+from app.domain.source import source_ablation
 from app.domain.verdict import Finding, Label, Subject
 
 

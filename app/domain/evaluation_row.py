@@ -2,7 +2,7 @@
 
 A new column takes a field of `EvaluationRow`, its SQL expression in
 `app.store.evaluation_rows.COLUMNS` and, to be written into datasets, a field of
-`app.domain.example_facts.EvaluationFacts`.  Everything between follows from these.
+`app.domain.dataset.example_facts.EvaluationFacts`.  Everything between follows from these.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class Ablation:
     reason: str
     """Reason why it was not attempted or ended without an answer; `by source` where the result
     is that of a fresh process given the source without its kernels
-    (app.domain.source_ablation).  Else empty.
+    (app.domain.source.source_ablation).  Else empty.
     """
     launches_skipped: int = 0
     still_correct: bool | None = None

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.domain import source_text
 from app.domain.filter_fields import Value
+from app.domain.source import source_text
 
 MAX_LENGTH = 4_000
 """Longest filter in characters: beyond any typed by a person, within the limit of a URL."""

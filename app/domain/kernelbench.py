@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.domain import source_text, syntax_tree
 from app.domain.problem import Problem
+from app.domain.source import source_text, syntax_tree
 
 SOURCE_SET = "kernelbench"
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.domain import kernelbench, source_text
+from app.domain import kernelbench
 from app.domain.problem import Problem
+from app.domain.source import source_text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from app.domain import source_text
 from app.domain.backend import BACKENDS
-from app.domain.example_facts import EvaluationFacts
+from app.domain.dataset.example_facts import EvaluationFacts
 from app.domain.problem import is_by_cases
+from app.domain.source import source_text
 
 TEMPLATE = "template@2"
 """Changes with every character of `_TEMPLATE` and `_PLAIN_TEMPLATE`."""

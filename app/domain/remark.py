@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from app.domain import source_text
+from app.domain.source import source_text
 
 LONGEST_COMMENT = 10_000
 """Characters of a comment at most: a page of text, and more than a review needs."""

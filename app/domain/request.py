@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.domain import source_text
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import JobOptions, Priority
 from app.domain.problem import Problem
+from app.domain.source import source_text
 
 PRIORITIES = tuple(Priority)
 

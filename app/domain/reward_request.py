@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.domain import code_extraction
 from app.domain.backend import DEFAULT_BACKEND
+from app.domain.dataset import code_extraction
 from app.domain.request import RequestError
 from app.domain.rollout import UNKNOWN, Place
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from app.domain import source_text
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.job import JobOptions, Priority
 from app.domain.problem import Problem, adhoc_name
 from app.domain.request import RequestError, check_name
+from app.domain.source import source_text
 from app.domain.trajectory import Message, Run
 
 LONGEST = 20_000

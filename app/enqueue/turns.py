@@ -8,8 +8,9 @@ from uuid import UUID
 
 from celery import Celery
 
-from app.domain import freeform, source_text
+from app.domain import freeform
 from app.domain.request import Request, check_text
+from app.domain.source import source_text
 from app.domain.trajectory import Run, Turn
 from app.enqueue.job_rows import Receipt, add_jobs, check_devices, new_job, planned, to_send
 from app.enqueue.requests import check

@@ -8,7 +8,7 @@
     why         why an evaluation is in a dataset, or out of it
     diff        how two datasets differ
 
-The stages are those of `app.domain.selection`.  They are run inside one snapshot, which
+The stages are those of `app.domain.dataset.selection`.  They are run inside one snapshot, which
 is "everything older than `as_of`": the manifest holds that moment, and asking again gives
 the same rows.  The dataset is written beside its target and renamed into place whole, in
 the transaction that records it.
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from app.domain import filter_language as filters
-from app.domain.decontamination import Index
-from app.domain.selection import ALL_DEVICES, Spec
+from app.domain.dataset.decontamination import Index
+from app.domain.dataset.selection import ALL_DEVICES, Spec
 from app.export import build, mismatch_rejection, text_facts, working_folder
 from app.export import draft as drafts
 from app.export.explain import diff, why

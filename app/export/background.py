@@ -24,8 +24,8 @@ from uuid import UUID
 from app import export
 from app.domain import filter_language as filters
 from app.domain import policy as policies
-from app.domain import source_text
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
+from app.domain.source import source_text
 from app.export.draft import kind_of
 from app.export.manifest import spec_json, spec_of
 from app.export.working_folder import OtherWriterError

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 
 from app import formats
 from app.domain.backend import DEFAULT_BACKEND
-from app.domain.decontamination import HeldOut, Index, Match
-from app.domain.profiling_rejection import Draw, Ratio
-from app.domain.selection import Kind, Source, Spec, Stale, Turns
+from app.domain.dataset.decontamination import HeldOut, Index, Match
+from app.domain.dataset.profiling_rejection import Draw, Ratio
+from app.domain.dataset.selection import Kind, Source, Spec, Stale, Turns
 from app.export import (
     funnel_stages,
     mismatch_rejection,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from app.domain import benchmarks, filter_fields
 from app.domain import filter_language as filters
-from app.domain.selection import CONTEXTS, Kind, Learns
+from app.domain.dataset.selection import CONTEXTS, Kind, Learns
 from app.export import mismatch_rejection, turn_credits
 from app.export.manifest import METRICS, Manifest, spec_of
 from app.export.writers import DECISIONS_STEM, LINEAGE_STEM

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from app.domain.attempt import Attempt
+from app.domain.dataset.attempt import Attempt
 from app.export.funnel_stages import IN
 
 

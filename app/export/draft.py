@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from app import formats
-from app.domain.inapplicable_settings import inapplicable
-from app.domain.selection import Kind, Source, Spec
+from app.domain.dataset.inapplicable_settings import inapplicable
+from app.domain.dataset.selection import Kind, Source, Spec
 from app.export import text_facts
 from app.export.working_folder import ExportError
 from app.formats import PARQUET

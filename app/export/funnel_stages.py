@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import Kind, Spec
+from app.domain.dataset.selection import Kind, Spec
+from app.domain.source.near_duplicates import Similarity
 from app.store.export_conditions import Condition
 
 WHERE = "where"

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
 
 NAME = "manifest.json"
 SCHEMA_VERSION = 2
@@ -95,7 +95,7 @@ class Manifest:
     where: str
     """The filter as given."""
     spec: dict[str, Any]
-    """The whole selection as given (app.domain.selection.Spec)."""
+    """The whole selection as given (app.domain.dataset.selection.Spec)."""
     snapshot: dict[str, str]
     """Moment of the export: `as_of`, everything older than this and nothing else; and `device`,
     the device class of the evaluations taken, or `all`.

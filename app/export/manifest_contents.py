@@ -17,7 +17,7 @@ import pyarrow as pa
 from app import formats
 from app.domain import benchmarks, ids
 from app.domain.credit.rejection import Mismatch
-from app.domain.selection import ALL_DEVICES, CONTEXTS, Kind, Learns, Source, Spec
+from app.domain.dataset.selection import ALL_DEVICES, CONTEXTS, Kind, Learns, Source, Spec
 from app.export.build import Selected
 from app.export.draft import Draft
 from app.export.explain import UNFIT

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from app.domain.attempt import Attempt, Cell
-from app.domain.example_facts import Extra
-from app.domain.near_duplicates import Member
-from app.domain.selection import Learns
+from app.domain.dataset.attempt import Attempt, Cell
+from app.domain.dataset.example_facts import Extra
+from app.domain.dataset.selection import Learns
+from app.domain.source.near_duplicates import Member
 from app.store import export_attempts
 
 DECISIONS = pa.schema(

@@ -20,8 +20,8 @@ from uuid import UUID
 import pyarrow as pa
 
 from app.domain import filter_language as filters
-from app.domain.decontamination import HeldOut, Index
-from app.domain.selection import Kind, Source, Spec, Stale
+from app.domain.dataset.decontamination import HeldOut, Index
+from app.domain.dataset.selection import Kind, Source, Spec, Stale
 from app.export import build, mismatch_rejection, text_facts
 from app.export import draft as drafts
 from app.export.draft import Draft

@@ -20,8 +20,8 @@ import msgspec
 import pyarrow.parquet as pq
 
 from app import formats
-from app.domain import source_text
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
+from app.domain.source import source_text
 from app.export import card
 from app.export.build import Selected
 from app.export.manifest import NAME, FileEntry, Manifest, spec_of

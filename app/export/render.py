@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app import formats
-from app.domain import example as examples
-from app.domain.decontamination import HeldOut, Index
-from app.domain.example import Example, Unfit
-from app.domain.example_facts import EvaluationFacts, Extra, TurnCredits
-from app.domain.example_texts import Texts
-from app.domain.selection import COUNTER, Kind, Learns, Reasoning, Source
+from app.domain.dataset import example as examples
+from app.domain.dataset.decontamination import HeldOut, Index
+from app.domain.dataset.example import Example, Unfit
+from app.domain.dataset.example_facts import EvaluationFacts, Extra, TurnCredits
+from app.domain.dataset.example_texts import Texts
+from app.domain.dataset.selection import COUNTER, Kind, Learns, Reasoning, Source
 from app.export import tokens, turn_credits
 from app.export.lineage import Lineage
 from app.export.manifest import FileEntry

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 
-from app.domain import sampling
-from app.domain.attempt import Attempt
-from app.domain.selection import Kind, PairOf, Spec
+from app.domain.dataset import sampling
+from app.domain.dataset.attempt import Attempt
+from app.domain.dataset.selection import Kind, PairOf, Spec
 from app.export.decisions import Decisions, with_earlier, without
 from app.export.funnel_stages import BALANCE
 from app.export.plan_tables import Pick

@@ -14,12 +14,12 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from app.domain import answer_pairs, sampling
-from app.domain.attempt import Attempt, Cell, lines, trajectories
-from app.domain.example_facts import Extra
-from app.domain.near_duplicates import Search, Similarity
-from app.domain.selection import Kind, Learns, PairOf, Source, Turns
-from app.domain.split import TRAIN, split_of
+from app.domain.dataset import answer_pairs, sampling
+from app.domain.dataset.attempt import Attempt, Cell, lines, trajectories
+from app.domain.dataset.example_facts import Extra
+from app.domain.dataset.selection import Kind, Learns, PairOf, Source, Turns
+from app.domain.dataset.split import TRAIN, split_of
+from app.domain.source.near_duplicates import Search, Similarity
 from app.export import row_limits, unchosen_rows
 from app.export.decisions import Decisions, first_of_each, numbers, with_earlier, without
 from app.export.funnel_stages import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.domain.decontamination import Match
-from app.domain.selection import Kind, Learns, Spec
+from app.domain.dataset.decontamination import Match
+from app.domain.dataset.selection import Kind, Learns, Spec
 from app.export.mismatch_rejection import Ratios
 from app.export.turn_credits import Book
 from app.store.export_conditions import Condition

@@ -12,12 +12,12 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.domain import secret_scan
-from app.domain.example import Unfit, shows_source
-from app.domain.example_facts import EvaluationFacts
-from app.domain.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
-from app.domain.selection import Kind
-from app.domain.source_text import display, encode
+from app.domain.dataset import secret_scan
+from app.domain.dataset.example import Unfit, shows_source
+from app.domain.dataset.example_facts import EvaluationFacts
+from app.domain.dataset.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
+from app.domain.dataset.selection import Kind
+from app.domain.source.source_text import display, encode
 from app.store import export_texts, problem_rows
 from app.store.database import Connection
 

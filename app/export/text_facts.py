@@ -25,20 +25,15 @@ from uuid import UUID
 import msgspec
 
 from app.detectors import DETECTORS
-from app.domain import (
-    benchmarks,
-    code_extraction,
-    filter_fields,
-    near_duplicates,
-    problem_family,
-    source_text,
-)
+from app.domain import benchmarks, filter_fields
 from app.domain import filter_language as filters
 from app.domain import policy as policies
-from app.domain.decontamination import HeldOut, Index, Match
-from app.domain.near_duplicates import Fingerprint, Similarity
+from app.domain.dataset import code_extraction, problem_family
+from app.domain.dataset.decontamination import HeldOut, Index, Match
+from app.domain.dataset.selection import Kind, Spec
 from app.domain.policy import Policy
-from app.domain.selection import Kind, Spec
+from app.domain.source import near_duplicates, source_text
+from app.domain.source.near_duplicates import Fingerprint, Similarity
 from app.export import tokens
 from app.rejudging import rejudge
 from app.store import (
@@ -161,7 +156,7 @@ def _fingerprints(count: int) -> Iterator[Callable[[Iterable[str]], Iterable[Fin
     if count < MANY or processors == 1:
         yield partial(map, near_duplicates.fingerprint)
         return
-    command = [sys.executable, "-m", "app.domain.fingerprinting"]
+    command = [sys.executable, "-m", "app.domain.source.fingerprinting"]
     with ExitStack() as stack:
         readers = [
             stack.enter_context(

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.domain.selection import COUNTER
+from app.domain.dataset.selection import COUNTER
 
 FILE = "file:"
 _MISSING = (

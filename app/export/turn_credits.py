@@ -30,7 +30,7 @@ from app.domain.credit import (
     TokenRatios,
     Turn,
 )
-from app.domain.example_facts import TurnCredits
+from app.domain.dataset.example_facts import TurnCredits
 from app.export import mismatch_rejection
 from app.store import turn_rewards
 from app.store.database import Connection

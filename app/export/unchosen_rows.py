@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.domain.attempt import Attempt, lines
-from app.domain.attempt_rewards import SCORES, returns, scores
-from app.domain.example_facts import Extra
-from app.domain.selection import Spec
+from app.domain.dataset.attempt import Attempt, lines
+from app.domain.dataset.attempt_rewards import SCORES, returns, scores
+from app.domain.dataset.example_facts import Extra
+from app.domain.dataset.selection import Spec
 from app.domain.verdict import Label
 from app.export.decisions import Decisions, without
 from app.export.funnel_stages import CHOICE

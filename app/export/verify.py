@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from app.domain.split import SPLITS
+from app.domain.dataset.split import SPLITS
 from app.export import manifest as manifests
 from app.export.manifest import FileEntry, canonical
 from app.export.writers import LINEAGE_STEM, UNREADABLE, rows_of

@@ -8,9 +8,9 @@ from typing import Any, Protocol, get_type_hints
 
 import pyarrow as pa
 
-from app.domain.example import Example
-from app.domain.example_facts import INTERNAL, EvaluationFacts
-from app.domain.selection import Kind, Learns
+from app.domain.dataset.example import Example
+from app.domain.dataset.example_facts import INTERNAL, EvaluationFacts
+from app.domain.dataset.selection import Kind, Learns
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 MESSAGES = pa.list_(MESSAGE)

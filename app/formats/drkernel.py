@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from app.domain.example import Example
-from app.domain.selection import Kind, Learns
+from app.domain.dataset.example import Example
+from app.domain.dataset.selection import Kind, Learns
 from app.formats.base import MESSAGES, Rows
 
 CONVERSION = "full_conversation_enhanced"

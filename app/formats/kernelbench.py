@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example
-from app.domain.example_facts import EvaluationFacts
-from app.domain.selection import Kind
+from app.domain.dataset.example import Example
+from app.domain.dataset.example_facts import EvaluationFacts
+from app.domain.dataset.selection import Kind
 from app.domain.trajectory import NO_CODE
 from app.domain.verdict import is_credited
 from app.formats.base import JSONL, Rows

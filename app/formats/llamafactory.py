@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example
-from app.domain.example_texts import ChatMessage
-from app.domain.selection import Kind
+from app.domain.dataset.example import Example
+from app.domain.dataset.example_texts import ChatMessage
+from app.domain.dataset.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows
 
 _TAGS = {

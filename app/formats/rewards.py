@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.attempt_rewards import KEVIN, SCORES
-from app.domain.example import Example
-from app.domain.selection import Kind
+from app.domain.dataset.attempt_rewards import KEVIN, SCORES
+from app.domain.dataset.example import Example
+from app.domain.dataset.selection import Kind
 from app.formats.base import MESSAGES, PROVENANCE, Rows, provenance
 
 _COLUMNS = {name: "kevin_score" if name == KEVIN else f"reward_{name}" for name in SCORES}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.example import Example
-from app.domain.selection import Kind
+from app.domain.dataset.example import Example
+from app.domain.dataset.selection import Kind
 from app.formats.base import JSONL, MESSAGES, Rows, reward_label
 
 ENVIRONMENT = "kernel_assay"

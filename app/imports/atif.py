@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from app.domain import atif as documents
-from app.domain import ids, source_text
+from app.domain import ids
+from app.domain.source import source_text
 from app.imports import fields
 from app.imports.base import (
     BadImportError,

@@ -10,10 +10,11 @@ from typing import Any, TypedDict, TypeVar
 from uuid import UUID
 
 from app import enqueue, routing
-from app.domain import code_extraction, language, source_text
 from app.domain.backend import BACKENDS
+from app.domain.dataset import code_extraction
 from app.domain.problem import Problem
 from app.domain.request import Request, RequestError
+from app.domain.source import language, source_text
 from app.domain.trajectory import Message, Turn
 from app.store import imports, problems, trajectories
 from app.store.database import Connection, Database

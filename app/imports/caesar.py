@@ -16,9 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
 
-from app.domain import kernelbench, source_text
+from app.domain import kernelbench
 from app.domain.problem import Problem
 from app.domain.prompt_templates import fence
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.imports.base import (
     Bad,

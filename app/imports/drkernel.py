@@ -7,8 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.domain import ids, source_text
+from app.domain import ids
 from app.domain.problem import Problem
+from app.domain.source import source_text
 from app.imports import fields, parquet
 from app.imports.base import (
     BadImportError,

@@ -11,8 +11,9 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-from app.domain import bounded_lines, ids, source_text
+from app.domain import bounded_lines, ids
 from app.domain.problem import Problem
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.imports.base import BadImportError
 from app.store import imports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Unpack
 
-from app.domain import source_text
+from app.domain.source import source_text
 from app.imports import fields
 from app.imports.base import (
     BadImportError,

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from app import enqueue
 from app.domain import kernelbench as checkout
-from app.domain import language, source_text
 from app.domain.problem import Problem
 from app.domain.prompt_templates import fence
 from app.domain.request import Request, RequestError
+from app.domain.source import language, source_text
 from app.domain.trajectory import Message, Turn
 from app.imports.base import CHUNK, MOST_SHOWN, BadImportError, Imported, Progress, check
 from app.store import imports, problems, trajectories

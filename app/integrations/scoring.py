@@ -15,10 +15,11 @@ from uuid import UUID
 
 from app.client import Client, Result
 from app.client.submission import as_options
-from app.domain import reward, reward_request, source_text
+from app.domain import reward, reward_request
 from app.domain.backend import DEFAULT_BACKEND
 from app.domain.request import ServiceUnavailableError
 from app.domain.rollout import UNKNOWN, Place, Rollout, as_json, messages_of, problem_of
+from app.domain.source import source_text
 
 DEADLINE_S = 900.0
 """Longest wait for one call, queue included, in seconds."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from app.domain import source_text
 from app.domain.evaluation import Evaluation
+from app.domain.source import source_text
 
 
 class CodecError(ValueError):

@@ -18,8 +18,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 
+from app.domain.dataset.example_facts import EvaluationFacts
 from app.domain.evaluation_row import EvaluationRow
-from app.domain.example_facts import EvaluationFacts
 from app.domain.review import DECISIVE
 from app.store import answers_without_code, arrow, attempt_lines, evaluation_rows
 from app.store.export_conditions import EXTRACTION, JUDGED, TOKENS, Condition

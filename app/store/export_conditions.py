@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
-from app.domain.selection import ALL_DEVICES, COUNTER, Kind, Spec
+from app.domain.dataset.selection import ALL_DEVICES, COUNTER, Kind, Spec
 from app.domain.verdict import Label
 from app.store import evaluation_rows, filter_sql, hacked_sources
 from app.store.export_sources import BYTES, PROMPT_BYTES, turn_rows

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
-from app.domain.selection import Source, Spec
+from app.domain.dataset.selection import Source, Spec
 from app.store import answers_without_code, attempt_lines, evaluation_rows, filter_sql
 from app.store.database import APPLICATION, Database
 from app.store.export_conditions import EXTRACTION, TOKENS, Condition

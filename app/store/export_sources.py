@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.domain.problem_family import VERSION
+from app.domain.dataset.problem_family import VERSION
 from app.store.tables import candidates, problem_features, problems, turns
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.domain import filter_fields
 from app.domain import filter_language as filters
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
 from app.domain.verdict import Label
 from app.store import (
     answers_without_code,

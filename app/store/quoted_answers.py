@@ -12,7 +12,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from app.domain.selection import Context
+from app.domain.dataset.selection import Context
 from app.domain.verdict import Label
 from app.store.tables import nodes
 

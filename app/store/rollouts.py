@@ -11,10 +11,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain import ids, source_text
+from app.domain import ids
 from app.domain.problem import ADHOC, Problem
 from app.domain.request import MissingError
 from app.domain.rollout import Rollout
+from app.domain.source import source_text
 from app.store import jobs, problems, tables
 from app.store.evaluation_json import plain
 

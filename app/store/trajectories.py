@@ -14,8 +14,9 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from app.domain import ids, source_text
+from app.domain import ids
 from app.domain.request import ConflictError
+from app.domain.source import source_text
 from app.domain.trajectory import Message, Run, Trajectory, Turn
 from app.store import bulk, row_columns, tables
 from app.store.evaluation_json import plain

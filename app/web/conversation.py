@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.domain import source_text
+from app.domain.source import source_text
 from app.store.browse import trajectory
 from app.web import rendered_markdown, safe_text
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
 from app.export import background
 from app.store import audit
 from app.store.database import Connection

@@ -14,7 +14,7 @@ import flask
 from app import formats
 from app.detectors import DETECTORS
 from app.domain import policy as policies
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
 from app.store.browse import exports
 from app.store.database import DatabaseUnavailableError
 from app.web import request_context

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from app.domain import source_text
+from app.domain.source import source_text
 
 SHOWN_CHARACTERS = 96 << 10
 """Limit on shown text; longer text is cut, says so, and is offered as a download."""

@@ -11,8 +11,8 @@ import msgspec
 
 from app.domain import filter_language
 from app.domain import policy as policies
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import BestOf, Kind, Reasoning, Spec, Stale, Turns
+from app.domain.dataset.selection import BestOf, Kind, Reasoning, Spec, Stale, Turns
+from app.domain.source.near_duplicates import Similarity
 from app.export.draft import kind_of
 
 

@@ -16,7 +16,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import PythonLexer
 
-from app.domain import source_text
+from app.domain.source import source_text
 from app.web import safe_text as texts
 from app.web import word_diff
 

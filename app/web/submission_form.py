@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain import policy, source_text
+from app.domain import policy
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import BASELINES, BOUNDS, JobOptions, Priority
 from app.domain.request import RequestError
+from app.domain.source import source_text
 from app.web.api.endpoint import decoded
 from app.web.api.schemas import EvaluationBody
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from app.domain import problem_family
+from app.domain.dataset import problem_family
 from workers.protocol import layout
 from workers.shims.problem.observers.operators import OperatorTrace
 

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from app.domain import near_duplicates
-from app.domain.near_duplicates import Fingerprint, Member, Search, Similarity
+from app.domain.source import near_duplicates
+from app.domain.source.near_duplicates import Fingerprint, Member, Search, Similarity
 from tests.bench.export import source
 
 COPIES = 5

@@ -30,8 +30,8 @@ from unittest import mock
 
 import app.cli  # noqa: F401 (Arrow then has the memory pool that it has in `assay export`)
 from app import embedded, export
-from app.domain.profiling_rejection import Ramp
-from app.domain.selection import BestOf, Context
+from app.domain.dataset.profiling_rejection import Ramp
+from app.domain.dataset.selection import BestOf, Context
 from app.export import Spec
 from app.settings import Settings
 from app.store.database import Database

@@ -38,9 +38,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from app.domain import language, policy
+from app.domain import policy
 from app.domain.evaluation import Evaluation, Status
 from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
+from app.domain.source import language
 from app.domain.verdict import Label, Subject, Verdict
 from app.judge import judge
 

@@ -6,7 +6,7 @@ them that are taken for one.
 Each problem of levels 1 to 3 is rewritten in seven ways that do not change its result.
 A rewrite is recognised where its `exact` key, its `family` and the held-out list name
 the problem that it came from.  The rewrites are made here with `ast` alone and share no
-code with `app.domain.canonical`.
+code with `app.domain.source.canonical`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.domain import problem_family
-from app.domain.decontamination import HeldOut, Index
+from app.domain.dataset import problem_family
+from app.domain.dataset.decontamination import HeldOut, Index
 
 NAMES_KEPT = frozenset(dir(builtins)) | {"get_inputs", "get_init_inputs", "self"}
 

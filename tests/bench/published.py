@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.domain import kernelbench, language, policy, problem_check
+from app.domain import kernelbench, policy, problem_check
 from app.domain.job import REWARD_BUDGET_S, Job, JobOptions
 from app.domain.problem import Problem
+from app.domain.source import language
 from app.domain.verdict import Subject
 from app.judge import judge
 from tests.bench.gpu_fleet import Fleet, ended

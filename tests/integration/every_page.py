@@ -16,10 +16,10 @@ from werkzeug.security import generate_password_hash
 
 from app import broker as brokers
 from app import export
+from app.domain.dataset.selection import Stale
 from app.domain.problem import Problem
 from app.domain.remark import AnnotationTarget
 from app.domain.review import Opinion
-from app.domain.selection import Stale
 from app.domain.user import SCOPES, Role, Scope, User
 from app.embedded import Services
 from app.settings import Settings

@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from app import export, rejudging
-from app.domain import near_duplicates
 from app.domain import policy as policies
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import Context, Kind, Reasoning, Stale
+from app.domain.dataset.selection import Context, Kind, Reasoning, Stale
+from app.domain.source import near_duplicates
+from app.domain.source.near_duplicates import Similarity
 from app.domain.verdict import Label
 from app.export import (
     ExportError,

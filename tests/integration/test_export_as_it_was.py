@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from app import export
-from app.domain.near_duplicates import Similarity
+from app.domain.dataset.selection import Stale
 from app.domain.review import Opinion
-from app.domain.selection import Stale
+from app.domain.source.near_duplicates import Similarity
 from app.domain.trajectory import Run
 from app.domain.user import LOCAL
 from app.domain.verdict import Label

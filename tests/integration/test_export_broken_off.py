@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from app import export
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import Context
+from app.domain.dataset.selection import Context
+from app.domain.source.near_duplicates import Similarity
 from app.export import build, render, render_pool
 from app.store import time_limit
 from app.store.database import Database, DatabaseUnavailableError

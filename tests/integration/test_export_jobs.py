@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from app import export as exporting
 from app.domain.filter_tokens import WhereError
-from app.domain.near_duplicates import Similarity
+from app.domain.source.near_duplicates import Similarity
 from app.export import ExportError, Spec, background, verify
 from app.plugins import UnknownPluginError
 from app.settings import Settings

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from app import export
-from app.domain.near_duplicates import Similarity
+from app.domain.source.near_duplicates import Similarity
 from app.export import background, build, render_pool, working_folder
 from app.store import export_jobs, exports, listing, tables
 from app.store.database import Database, DatabaseUnavailableError

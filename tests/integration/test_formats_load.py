@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from app import export, formats
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import Kind
+from app.domain.dataset.selection import Kind
+from app.domain.source.near_duplicates import Similarity
 from app.embedded import Services
 from app.export import Spec
 from app.export.writers import rows_of

@@ -16,7 +16,7 @@ from subprocess import Popen
 from playwright.sync_api import Locator, Page, Route, expect
 
 from app import export
-from app.domain.selection import Stale
+from app.domain.dataset.selection import Stale
 from app.settings import Settings
 from app.store import tables
 from app.store.database import Database

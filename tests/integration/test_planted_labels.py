@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from app import export, formats
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import Context, Kind, Learns
+from app.domain.dataset.selection import Context, Kind, Learns
+from app.domain.source.near_duplicates import Similarity
 from app.domain.trajectory import Message
 from app.embedded import Services
 from app.export import Spec

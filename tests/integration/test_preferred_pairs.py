@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from app import export
-from app.domain.near_duplicates import Similarity
+from app.domain.source.near_duplicates import Similarity
 from app.domain.user import LOCAL
 from app.store import reviews, trajectories
 from app.store.database import Database

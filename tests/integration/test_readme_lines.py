@@ -22,8 +22,8 @@ import yaml
 from app import export
 from app.client import Client
 from app.client.session import as_spec
+from app.domain.dataset.selection import Source
 from app.domain.problem import Problem
-from app.domain.selection import Source
 from app.export import Spec
 from app.export.writers import rows_of
 from app.store import problems

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from celery import Celery
 
 from app.domain.collection.call import ModelAnswer, ModelRequest
-from app.domain.selection import Turns
+from app.domain.dataset.selection import Turns
 from app.settings import Settings
 from app.store import reward_samples, tables
 from app.store.browse import trajectory

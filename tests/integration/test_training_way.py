@@ -22,8 +22,8 @@ from app import export
 from app.client import Client
 from app.domain import filter_language as filters
 from app.domain import metrics
+from app.domain.dataset.selection import Kind
 from app.domain.problem import Problem
-from app.domain.selection import Kind
 from app.export import Spec
 from app.export.writers import rows_of
 from app.integrations import trl as rewards

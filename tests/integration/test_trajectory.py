@@ -13,8 +13,8 @@ import pytest
 
 from app import export
 from app.client import Client
+from app.domain.dataset.selection import Context
 from app.domain.problem import Problem
-from app.domain.selection import Context
 from app.domain.trajectory import Message, Run, Turn
 from app.web import create_app
 from tests import zoo

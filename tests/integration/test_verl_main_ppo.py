@@ -24,8 +24,8 @@ import pytest
 from app import export
 from app.client import Client, KernelSession
 from app.client.session import as_spec
+from app.domain.dataset.selection import Kind
 from app.domain.problem import Problem
-from app.domain.selection import Kind
 from app.export import Spec
 from app.export.writers import rows_of
 from app.settings import Settings

@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 
-from app.domain import result, source_text
+from app.domain import result
+from app.domain.source import source_text
 from app.store import tables
 from app.store.database import Database
 from tests.integration.page_text import page, raw, text_of

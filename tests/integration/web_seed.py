@@ -12,11 +12,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain import ids, source_text
+from app.domain import ids
 from app.domain.evaluation import (
     Evaluation,
     Status,
 )
+from app.domain.source import source_text
 from app.domain.verdict import Verdict
 from app.settings import Settings
 from app.store import tables

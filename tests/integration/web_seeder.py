@@ -12,13 +12,14 @@ from uuid import UUID
 import sqlalchemy as sa
 import zstandard
 
-from app.domain import ids, source_text
+from app.domain import ids
 from app.domain.evaluation import (
     Environment,
     Evaluation,
     Status,
 )
 from app.domain.evidence import KernelCode
+from app.domain.source import source_text
 from app.domain.verdict import Verdict
 from app.store import evaluations, kernel_codes, tables
 from tests.integration.seed_environments import CPU, REFERENCE, TRITON

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import Kind, Learns
+from app.domain.dataset.selection import Kind, Learns
+from app.domain.source.near_duplicates import Similarity
 from app.export.manifest import spec_of
 from app.export.plan_tables import PLAN
 from app.export.row_selection import Selector

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from app.domain import source_ablation
+from app.domain.source import source_ablation
 from workers.backends import triton
 from workers.backends.recording import recorder as recording
 from workers.backends.recording.recorder import Recorder, copy_first

@@ -6,10 +6,7 @@ import re
 
 import pytest
 
-from app.domain import (
-    code_extraction,
-    secret_scan,
-)
+from app.domain.dataset import code_extraction, secret_scan
 from tests.unit.test_selection import KERNEL
 
 FENCED = "Fine.\n```python\nclass ModelNew:\n    x = 1\n```\n"

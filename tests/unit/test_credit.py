@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import credit, profiling_rejection
+from app.domain import credit
 from app.domain.credit import (
     Alone,
     CreditError,
@@ -27,6 +27,7 @@ from app.domain.credit import (
     tokens,
 )
 from app.domain.credit.methods import METHODS
+from app.domain.dataset import profiling_rejection
 
 VECTORS = json.loads((Path(__file__).parent / "credit_vectors.json").read_text())
 NEAR = 1e-6

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import device_branches
+from app.domain.source import device_branches
 
 
 @pytest.mark.parametrize(

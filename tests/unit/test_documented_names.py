@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import selection
+from app.domain.dataset import selection
 from app.domain.user import SCOPES
 from app.settings import Settings
 from app.web import body_limits, connections, serve

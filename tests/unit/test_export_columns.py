@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from app.domain.dataset.example_facts import INTERNAL, EvaluationFacts
 from app.domain.evaluation_row import EvaluationRow
-from app.domain.example_facts import INTERNAL, EvaluationFacts
 from app.export import render
 from app.formats import base
 from app.store import evaluation_rows, export_attempts

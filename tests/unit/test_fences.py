@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain import fences
 from app.domain.collection.answers import Why, candidate_of
 from app.domain.collection.call import End
+from app.domain.source import fences
 
 CODE = "class ModelNew:\n    def forward(self, x):\n        return x\n"
 

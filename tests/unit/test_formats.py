@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app import formats
-from app.domain import example as examples
 from app.domain import ids, prompt_templates
-from app.domain.attempt_rewards import SCORES
-from app.domain.example import Example, Unfit
-from app.domain.example_facts import EvaluationFacts, Extra
-from app.domain.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
-from app.domain.selection import Kind, Reasoning
-from app.domain.split import split_of
+from app.domain.dataset import example as examples
+from app.domain.dataset.attempt_rewards import SCORES
+from app.domain.dataset.example import Example, Unfit
+from app.domain.dataset.example_facts import EvaluationFacts, Extra
+from app.domain.dataset.example_texts import ChatMessage, Dialogue, Exchange, Text, Texts
+from app.domain.dataset.selection import Kind, Reasoning
+from app.domain.dataset.split import split_of
 from app.export.manifest import canonical
 from app.export.writers import ParquetTable
 from app.formats.base import column_type

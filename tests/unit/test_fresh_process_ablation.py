@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.domain.evidence import Ablation
-from app.domain.source_ablation import BY_SOURCE
+from app.domain.source.source_ablation import BY_SOURCE
 from workers.referee.probes import ablation
 
 

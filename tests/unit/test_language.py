@@ -16,7 +16,7 @@ TESTS = list(language.sources([language.ROOT / "tests"]))
 PAGES = language.pages()
 
 TABLES = {
-    "app/domain/source_ablation.py": 2,
+    "app/domain/source/source_ablation.py": 2,
     "tests/unit/judged_cases.py": 1,
     "workers/backends/interpreter/libdevice.py": 3,
     "workers/protocol/pretrained.py": 1,

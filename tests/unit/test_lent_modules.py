@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import process_reach
+from app.domain.source import process_reach
 
 HEAD = "import torch, numpy\nimport triton.runtime.jit as j\n"
 

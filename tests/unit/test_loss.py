@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from app import formats
 from app.cli import main
-from app.domain import attempt_rewards, example_texts
-from app.domain import example as examples
-from app.domain.example_facts import Extra
-from app.domain.example_texts import Dialogue, Exchange, Text, Texts
-from app.domain.inapplicable_settings import unused
-from app.domain.selection import BestOf, Kind, Learns, Spec
+from app.domain.dataset import attempt_rewards, example_texts
+from app.domain.dataset import example as examples
+from app.domain.dataset.example_facts import Extra
+from app.domain.dataset.example_texts import Dialogue, Exchange, Text, Texts
+from app.domain.dataset.inapplicable_settings import unused
+from app.domain.dataset.selection import BestOf, Kind, Learns, Spec
 from app.export import ExportError
 from app.export.draft import kind_of
 from app.export.funnel_stages import stage_names

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from app.domain import near_duplicates, source_tokens
+from app.domain.source import near_duplicates, source_tokens
 from app.export import text_facts
 
 SOURCES = [f"class ModelNew:\n    number = {number}\n" for number in range(12)]

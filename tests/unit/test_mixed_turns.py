@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.domain import attempt_rewards, sampling
-from app.domain.attempt import Attempt
-from app.domain.selection import Kind, Spec, Turns
+from app.domain.dataset import attempt_rewards, sampling
+from app.domain.dataset.attempt import Attempt
+from app.domain.dataset.selection import Kind, Spec, Turns
 from app.domain.trajectory import NO_CODE
 from tests.unit.test_selection import attempt
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from app.domain import problem_family
-from app.domain.decontamination import HeldOut, Index
+from app.domain.dataset import problem_family
+from app.domain.dataset.decontamination import HeldOut, Index
 
 PROBLEM = b"""
 import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain import problem_family
+from app.domain.dataset import problem_family
 from tests.bench import problem_recognition
 
 BLOCKS = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain import process_reach, process_reach_names
+from app.domain.source import process_reach, process_reach_names
 
 HEAD = (
     "import torch, sys, io\nimport triton\nimport triton.language as tl\nfrom torch.nn import"

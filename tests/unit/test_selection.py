@@ -11,20 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import (
+from app.domain import credit
+from app.domain.dataset import (
     answer_pairs,
     attempt_rewards,
     code_extraction,
-    credit,
-    near_duplicates,
     profiling_rejection,
     sampling,
-    source_tokens,
 )
-from app.domain.attempt import Attempt
-from app.domain.near_duplicates import Member, Search, Similarity, fingerprint
-from app.domain.profiling_rejection import Draw, Ramp
-from app.domain.selection import BestOf, Context, Kind, PairOf, Spec, Turns
+from app.domain.dataset.attempt import Attempt
+from app.domain.dataset.profiling_rejection import Draw, Ramp
+from app.domain.dataset.selection import BestOf, Context, Kind, PairOf, Spec, Turns
+from app.domain.source import near_duplicates, source_tokens
+from app.domain.source.near_duplicates import Member, Search, Similarity, fingerprint
 from app.domain.trajectory import NO_CODE
 
 

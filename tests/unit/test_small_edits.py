@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.domain.near_duplicates import Similarity, fingerprint
-from app.domain.selection import Kind
+from app.domain.dataset.selection import Kind
+from app.domain.source.near_duplicates import Similarity, fingerprint
 from tests.unit.loss_plans import answers, attempts, select
 
 SMALL_EDITS = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import app
-from app.domain import syntax_tree
+from app.domain.source import syntax_tree
 
 DEEP = "x = " + "(" * 60 + "1" + ")" * 60 + "\ny = [" + "[1, 2, 3], " * 200 + "]\n"
 
@@ -61,4 +61,4 @@ def test_the_application_parses_sources_in_no_other_way() -> None:
         if re.search(r"\bast\.parse\(", path.read_text())
     }
     # The wheel for trainers' environments stands alone, and parses in one thread.
-    assert others == {"domain/syntax_tree.py", "kernel_assay/backend.py"}
+    assert others == {"domain/source/syntax_tree.py", "kernel_assay/backend.py"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.selection import COUNTER
+from app.domain.dataset.selection import COUNTER
 from app.export import tokens
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain import code_extraction, language
+from app.domain.dataset import code_extraction
+from app.domain.source import language
 
 CUDA = (
     'import torch\nfrom torch.utils.cpp_extension import load_inline\nsource = """__global__ void'

@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 
-from app.domain import source_ablation
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.job import Job
+from app.domain.source import source_ablation
 from workers.protocol import control_channel, problem_spec
 from workers.referee.host.memory_budget import NotAtOnceError
 from workers.referee.processes.process_session import Session

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from app.domain import device_branches
 from app.domain.backend import BACKENDS
 from app.domain.evaluation import Status
 from app.domain.evidence import Testimony
 from app.domain.job import Job
+from app.domain.source import device_branches
 from workers.protocol import control_channel, problem_spec
 from workers.referee import shortages
 from workers.referee.comparison import correctness, usual_answers

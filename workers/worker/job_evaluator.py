@@ -23,8 +23,8 @@ from app import broker as messages
 from app import judge
 from app.collect import send
 from app.domain import policy as policies
-from app.domain import source_text
 from app.domain.device import DeviceId
+from app.domain.source import source_text
 from app.domain.verdict import Subject, Verdict
 from app.settings import Settings
 from app.store import checks, devices, evaluations, leases, scheduling

@@ -1,6 +1,6 @@
 """EXPORT: benchmarks with problems that are kept out of training data unless they are asked for.
 
-The files beside this one hold keys (`app.domain.problem_family`,
+The files beside this one hold keys (`app.domain.dataset.problem_family`,
 `workers/shims/problem/observers/operators.py`), never code: hashes of the computation of each
 problem, made by `python -m tests.bench.benchmark_keys` from the benchmark's own repository, in
 every published version.
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-from app.domain import problem_family
-from app.domain.decontamination import Match
+from app.domain.dataset import problem_family
+from app.domain.dataset.decontamination import Match
 
 FILES = ("kernelbench.json",)
 

@@ -9,9 +9,10 @@ import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.domain import code_extraction, fences, syntax_tree
 from app.domain.collection.call import End
-from app.domain.fences import FencedBlock
+from app.domain.dataset import code_extraction
+from app.domain.source import fences, syntax_tree
+from app.domain.source.fences import FencedBlock
 
 LONGEST_SOURCE = 512_000
 """Characters of a candidate; the longest published kernels have 60,000."""

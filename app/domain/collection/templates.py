@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from app.domain import source_text
 from app.domain.backend import BACKENDS
 from app.domain.request import MissingError, RequestError
+from app.domain.source import source_text
 
 SYSTEM, PROBLEM, FEEDBACK = "system", "problem", "feedback"
 _OF_A_PROBLEM = frozenset({"reference", "entry_point", "backend", "device", "kernels", "example"})

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.domain import source_text
-from app.domain.code_extraction import THOUGHT_END, THOUGHT_START
 from app.domain.collection import feedback as feedback_texts
 from app.domain.collection import templates
 from app.domain.collection.spec import CollectionSpec
 from app.domain.collection.templates import FEEDBACK, PROBLEM, SYSTEM, Template
+from app.domain.dataset.code_extraction import THOUGHT_END, THOUGHT_START
 from app.domain.problem import CASES_WORKFLOW, Problem
 from app.domain.request import Request
 from app.domain.result import Result
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 
 NO_ANSWER = "(no answer)"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import stdev
 
-from app.domain import keyed_random, profiling_rejection
+from app.domain import keyed_random
 from app.domain.credit.turns import CreditError, TokenRatios, Turn, by_trajectory
+from app.domain.dataset import profiling_rejection
 
 LEAST_STD = 1e-3
 """Groups are left out if their last rewards have a smaller unbiased standard

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from app.domain import source_text
 from app.domain.collection.call import EndpointConfig, ModelRequest, Usage
 from app.domain.request import RequestError
+from app.domain.source import source_text
 from app.endpoints.sse import Event
 
 MOST_TOKENS = 1 << 40

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain.selection import Kind, Spec
+from app.domain.dataset.selection import Kind, Spec
 from app.store import evaluation_rows, export_conditions
 from app.store.browse import paging
 from app.store.listing import DATASETS, Dataset

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 import zstandard
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.domain import source_text
 from app.domain.collection.budgets import Amounts
 from app.domain.collection.call import ErrorKind, ModelAnswer
 from app.domain.collection.states import CallState, CollectionState, NodeState
 from app.domain.collection.stop_reasons import StopReason
 from app.domain.collection.tree import AttemptResult
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.store import tables
 from app.store.collection import ledger, messages

@@ -11,7 +11,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from app.domain import ids, source_text
+from app.domain import ids
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.store import tables
 from app.store.collection.calls import Held

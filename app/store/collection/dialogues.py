@@ -12,8 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.domain import reward, source_text
+from app.domain import reward
 from app.domain.atif import Answer, Dialogue
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.store import turn_rewards
 from app.store.collection import lifecycle

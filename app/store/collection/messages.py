@@ -9,7 +9,7 @@ import sqlalchemy as sa
 import zstandard
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.domain import source_text
+from app.domain.source import source_text
 from app.domain.trajectory import Message
 from app.store import bulk, tables
 

@@ -13,8 +13,8 @@ from msgspec import Struct, inspect
 from werkzeug.exceptions import Gone, NotFound
 
 from app.domain import freeform
+from app.domain.dataset.selection import COUNTER, Spec
 from app.domain.request import ConflictError, RequestError
-from app.domain.selection import COUNTER, Spec
 from app.domain.user import Scope
 from app.export import background
 from app.export.manifest import NAME, spec_json, spec_of
@@ -31,7 +31,7 @@ _SOURCE_SET = re.compile(schema_constraints.SOURCE_SET)
 
 
 class ExportBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Content of the dataset: fields of app.domain.selection.Spec, as `assay export
+    """Content of the dataset: fields of app.domain.dataset.selection.Spec, as `assay export
     --spec` and manifests have them.
     """
 

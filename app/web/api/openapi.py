@@ -11,7 +11,7 @@ from typing import Any
 import flask
 import msgspec
 
-from app.domain.selection import Spec
+from app.domain.dataset.selection import Spec
 from app.web.api import collection_schema, schema_constraints
 from app.web.api.endpoint import OPERATIONS, Operation, answer, blueprint
 from app.web.api.schemas import ErrorAnswer

@@ -7,9 +7,9 @@ from uuid import UUID
 import flask
 from msgspec import Struct
 
-from app.domain import source_text
 from app.domain.problem import Problem
 from app.domain.request import MAX_SOURCE_BYTES, RequestError
+from app.domain.source import source_text
 from app.domain.user import Scope
 from app.store import problems
 from app.web import request_context

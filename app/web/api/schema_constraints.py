@@ -17,11 +17,11 @@ from app import formats
 from app.domain import reward
 from app.domain.bounds import Bounds
 from app.domain.credit import METHODS
+from app.domain.dataset.selection import BOUNDS as SELECTION_BOUNDS
+from app.domain.dataset.selection import COUNTER
 from app.domain.job import BASELINES, BOUNDS, PROFILES, PROTOCOLS
 from app.domain.policy import POLICIES
 from app.domain.problem import CASES_WORKFLOW
-from app.domain.selection import BOUNDS as SELECTION_BOUNDS
-from app.domain.selection import COUNTER
 
 Schema = dict[str, Any]
 

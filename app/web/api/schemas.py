@@ -14,12 +14,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from app import routing, workflows
-from app.domain import reward, source_text
+from app.domain import reward
 from app.domain.backend import BACKENDS, DEFAULT_BACKEND
 from app.domain.job import JobOptions, Priority
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.request import MAX_SOURCE_BYTES, Request, RequestError
 from app.domain.result import Result
+from app.domain.source import source_text
 from app.web.api import schema_constraints
 
 MOST_ITEMS = 1_000

@@ -21,10 +21,11 @@ from typing import Any, TypeVar
 import flask
 import msgspec
 
-from app.domain import freeform, reward, reward_request, source_text
+from app.domain import freeform, reward, reward_request
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.request import RequestError
 from app.domain.rollout import Rollout, messages_of, problem_of
+from app.domain.source import source_text
 from app.domain.verdict import Label
 from app.store import devices
 from app.web import errors, request_context

@@ -14,9 +14,10 @@ from uuid import UUID
 import flask
 from werkzeug.exceptions import BadRequest, NotFound
 
-from app.domain import credit, result, source_text
+from app.domain import credit, result
 from app.domain.job import JobState
 from app.domain.remark import AnnotationTarget
+from app.domain.source import source_text
 from app.store import kernel_codes, remarks
 from app.store.browse import collecting, runs, trajectories, trajectory
 from app.web import (

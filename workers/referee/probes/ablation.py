@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import torch
 
-from app.domain import source_ablation
 from app.domain.evidence import Ablation
+from app.domain.source import source_ablation
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.input_variants import Variant
 from workers.referee.comparison import kept_slices

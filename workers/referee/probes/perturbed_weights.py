@@ -40,7 +40,7 @@ from app.domain.backend import BACKENDS
 from app.domain.evaluation import FreshWeights
 from app.domain.evidence import Ablation
 from app.domain.output_checks import OutputCheck
-from app.domain.source_ablation import BY_SOURCE
+from app.domain.source.source_ablation import BY_SOURCE
 from workers.protocol import control_channel, problem_spec
 from workers.protocol.control_channel import AblationMode, Command, Delivering, ReplyCode
 from workers.protocol.roundoff import computable, errors

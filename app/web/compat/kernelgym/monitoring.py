@@ -15,8 +15,8 @@ from werkzeug.exceptions import BadRequest, Conflict, NotFound
 from werkzeug.wrappers import Response
 
 from app import routing
-from app.domain import syntax_tree
 from app.domain.job import JobState
+from app.domain.source import syntax_tree
 from app.store import audit, devices, jobs, kernelgym
 from app.store.devices import Device
 from app.web import request_context

@@ -10,12 +10,13 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from app.domain import freeform, source_text
+from app.domain import freeform
 from app.domain.job import REWARD_BUDGET_S, JobOptions
 from app.domain.problem import ADHOC, Problem, adhoc_name
 from app.domain.prompt_templates import fence
 from app.domain.request import Request, RequestError, check_text
 from app.domain.rollout import Rollout, as_json
+from app.domain.source import source_text
 from app.domain.trajectory import Run
 from app.web.compat.kernelgym import cases
 from app.web.converted import converted

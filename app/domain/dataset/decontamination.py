@@ -18,8 +18,9 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.domain import problem_family, source_tokens, syntax_tree
-from app.domain.source_text import display
+from app.domain.dataset import problem_family
+from app.domain.source import source_tokens, syntax_tree
+from app.domain.source.source_text import display
 
 GRAM = 13
 """Tokens of a window, as in GPT-3."""

@@ -10,7 +10,7 @@ Keywords of library calls, strings and attributes of libraries are kept; so is a
 an item (the hidden state of an LSTM is not its cell state); other numbers on request.
 
 Not recognised: the same computation through another function of the library (`torch.relu`,
-`nn.ReLU`); that is the task of the semantic key (`app.domain.problem_family`).
+`nn.ReLU`); that is the task of the semantic key (`app.domain.dataset.problem_family`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 
-from app.domain import syntax_tree
-from app.domain.canonical.expressions import Expressions
-from app.domain.canonical.scopes import ClassRecord, Function, Scope
-from app.domain.canonical.syntax import (
+from app.domain.source import syntax_tree
+from app.domain.source.canonical.expressions import Expressions
+from app.domain.source.canonical.scopes import ClassRecord, Function, Scope
+from app.domain.source.canonical.syntax import (
     imported,
     is_base_constructor,
     is_dunder,
@@ -29,7 +29,7 @@ from app.domain.canonical.syntax import (
     stored,
     stored_on_self,
 )
-from app.domain.expression_graph import Term
+from app.domain.source.expression_graph import Term
 
 
 class Module(Expressions):

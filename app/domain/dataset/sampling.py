@@ -11,11 +11,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise, zip_longest
 
-from app.domain import profiling_rejection, reward
-from app.domain.attempt import Attempt, C, Cell, cells, measures
-from app.domain.attempt_rewards import returns
-from app.domain.inapplicable_settings import DEFAULT_TURNS
-from app.domain.selection import BestOf, Context, Key, Kind, Spec, Turns
+from app.domain import reward
+from app.domain.dataset import profiling_rejection
+from app.domain.dataset.attempt import Attempt, C, Cell, cells, measures
+from app.domain.dataset.attempt_rewards import returns
+from app.domain.dataset.inapplicable_settings import DEFAULT_TURNS
+from app.domain.dataset.selection import BestOf, Context, Key, Kind, Spec, Turns
 from app.domain.verdict import Label
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from app.domain.expression_graph import Term
+from app.domain.source.expression_graph import Term
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

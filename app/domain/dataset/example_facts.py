@@ -94,7 +94,7 @@ class Extra(NamedTuple):
     """Share of correct and clean attempts, for a prompt."""
     attempts: int | None = None
     rewards: tuple[float, ...] | None = None
-    """Rewards of a turn: each of `app.domain.sampling.SCORES`, in order."""
+    """Rewards of a turn: each of `app.domain.dataset.sampling.SCORES`, in order."""
     returns: tuple[float | None, ...] | None = None
     """Returns from this turn on, one per reward; None if a reward is missing by the
     service's fault.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.domain import metrics, reward
-from app.domain.attempt import Attempt, Cell, measures
 from app.domain.credit.returns import returns_to_go
+from app.domain.dataset.attempt import Attempt, Cell, measures
 from app.domain.evaluation import Status
 from app.domain.trajectory import NO_CODE
 

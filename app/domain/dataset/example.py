@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.domain import secret_scan
-from app.domain.code_extraction import THOUGHT_END, after_thought
-from app.domain.example_facts import EvaluationFacts, Extra
-from app.domain.example_texts import ChatMessage, Dialogue, Texts
+from app.domain.dataset import secret_scan
+from app.domain.dataset.code_extraction import THOUGHT_END, after_thought
+from app.domain.dataset.example_facts import EvaluationFacts, Extra
+from app.domain.dataset.example_texts import ChatMessage, Dialogue, Texts
+from app.domain.dataset.selection import Kind, Reasoning
 from app.domain.prompt_templates import fence, template_prompt
-from app.domain.selection import Kind, Reasoning
 
 RECORDED = "recorded"
 SOURCE_SET = "source_set"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from app.domain import syntax_tree
-from app.domain.source_ablation import MAX_BYTES
+from app.domain.source import syntax_tree
+from app.domain.source.source_ablation import MAX_BYTES
 
 DEVICES = frozenset({"cpu", "cuda"})
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from app.domain import syntax_tree
+from app.domain.source import syntax_tree
 
 
 def written_out(tree: ast.Module) -> ast.Module:

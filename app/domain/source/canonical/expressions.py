@@ -7,9 +7,9 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from app.domain.canonical.scopes import ClassRecord, Function, Scope
-from app.domain.canonical.syntax import own_attributes
-from app.domain.expression_graph import Term, Terms
+from app.domain.source.canonical.scopes import ClassRecord, Function, Scope
+from app.domain.source.canonical.syntax import own_attributes
+from app.domain.source.expression_graph import Term, Terms
 
 NUMBER = "number"
 """Head of a number with a masked value."""

@@ -3,7 +3,7 @@ of its text, and other shapes.
 
     semantic   the operators that really ran, with their shapes (recorded by
                `workers/shims/problem/observers/operators.py`)
-    exact      the graph of the module's computation (`app.domain.canonical`): names, order,
+    exact      the graph of the module's computation (`app.domain.source.canonical`): names, order,
                formatting aside
     task       the same with numbers masked: a re-shaped copy of a problem has the same task
     family     only the reference's class (of a problem by cases, `get_cases`), numbers masked: six
@@ -19,7 +19,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 
-from app.domain import canonical, syntax_tree
+from app.domain.source import canonical, syntax_tree
 
 VERSION = 3
 """Changes with everything here that changes a key."""

@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Collection
 
-from app.domain import syntax_tree
+from app.domain.source import syntax_tree
 
 MAX_BYTES = 1 << 20
 """Longest source that is parsed: the parser takes two hundred times its bytes."""

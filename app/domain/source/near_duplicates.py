@@ -27,10 +27,10 @@ from enum import StrEnum
 from itertools import chain, repeat
 from typing import NamedTuple
 
-from app.domain import source_tokens
+from app.domain.source import source_tokens
 
 VERSION = 2
-"""Changes with everything here and in `app.domain.source_tokens` that changes a fingerprint."""
+"""Changes with everything here and in `source_tokens` that changes a fingerprint."""
 
 SHINGLE = 5
 """Tokens of a shingle."""

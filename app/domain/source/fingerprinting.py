@@ -1,6 +1,7 @@
-"""EXPORT: a process that reads fingerprints: `python -m app.domain.fingerprinting`, a JSON list of
-sources a line in, a JSON list of their fingerprints a line out.  A program of its own, so that
-callers need no guarded main module.
+"""EXPORT: a process that reads fingerprints: `python -m app.domain.source.fingerprinting`.
+
+A JSON list of sources a line in, a JSON list of their fingerprints a line out.  A program of its
+own, so that callers need no guarded main module.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from app.domain import near_duplicates
+from app.domain.source import near_duplicates
 
 
 def main() -> None:

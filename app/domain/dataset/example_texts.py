@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.domain import secret_scan, source_text
+from app.domain.dataset import secret_scan
+from app.domain.source import source_text
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
 """Roles that chat templates know."""

@@ -12,8 +12,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
-from app.domain import evaluated_texts, imports_by_name, lent_modules, stand_ins, syntax_tree
-from app.domain.process_reach_names import (
+from app.domain.source import evaluated_texts, imports_by_name, lent_modules, stand_ins, syntax_tree
+from app.domain.source.process_reach_names import (
     ABSENT,
     ATTRIBUTES,
     BY_USE,
@@ -29,7 +29,7 @@ from app.domain.process_reach_names import (
     WATCHED,
     WRITING,
 )
-from app.domain.source_ablation import MAX_BYTES
+from app.domain.source.source_ablation import MAX_BYTES
 
 TOO_LONG = "a text too long or too deep to be read"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from app.domain import fences, language
-from app.domain.source_text import encode
+from app.domain.source import fences, language
+from app.domain.source.source_text import encode
 
 VERSION = 3
 """Changes with everything here that changes an outcome."""

@@ -38,8 +38,8 @@ from enum import StrEnum
 
 from app.domain import bounds as numbers
 from app.domain.credit import Declared, MismatchRejection
-from app.domain.near_duplicates import Similarity
-from app.domain.profiling_rejection import SCALE, TAU, Coverage, Draw, Ramp, Ratio
+from app.domain.dataset.profiling_rejection import SCALE, TAU, Coverage, Draw, Ramp, Ratio
+from app.domain.source.near_duplicates import Similarity
 
 
 class Kind(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from app.domain.near_duplicates import Similarity
-from app.domain.selection import BestOf, Kind, Source, Spec, Turns
+from app.domain.dataset.selection import BestOf, Kind, Source, Spec, Turns
+from app.domain.source.near_duplicates import Similarity
 
 DEFAULT_TURNS = {Kind.TRAJECTORY: Turns.BEST, Kind.MASKED: Turns.IMPROVING}
 """Every other kind takes all turns by default."""

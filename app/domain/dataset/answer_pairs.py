@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.domain import keyed_random
-from app.domain.attempt import Attempt
-from app.domain.selection import PairOf, Spec
+from app.domain.dataset.attempt import Attempt
+from app.domain.dataset.selection import PairOf, Spec
 from app.domain.verdict import Label
 
 

@@ -1,0 +1,1 @@
+"""EXPORT: choice of attempts for a dataset, and the content of its rows."""

@@ -1,0 +1,1 @@
+"""Sources of candidates and references as text: read and compared, never run."""
