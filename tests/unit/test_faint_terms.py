@@ -14,6 +14,7 @@ import torch
 from app.domain.evidence import LEFT_OUT, NarrowProducts
 from tests.unit.two_sides import TwoSides, here
 from workers.protocol.input_variants import Variant
+from workers.protocol.product_errors import OF_LEFT_OUT
 from workers.referee.probes import narrow_products
 from workers.shims.problem.answers import left_out_terms
 from workers.shims.problem.answers.true_answer import NominalTypes
@@ -43,7 +44,9 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def looked_at(folder: Path, problem: str, candidate: str) -> NarrowProducts | None:
+def looked_at(
+    folder: Path, problem: str, candidate: str, excused: list[str] | None = None
+) -> NarrowProducts | None:
     sources = (
         SOURCE.format(name="Model", code=f"return {problem}"),
         SOURCE.format(name="ModelNew", code=f"return {candidate}"),
@@ -51,7 +54,10 @@ def looked_at(folder: Path, problem: str, candidate: str) -> NarrowProducts | No
     sides = TwoSides(folder, sources[0], sources[1])
     resources = SimpleNamespace(device_lock=SimpleNamespace(shared=nullcontext))
     context = SimpleNamespace(runner=sides.runner, resources=resources, spec=sides.spec)
-    return narrow_products.check(cast("Any", context))
+    found = narrow_products.check(cast("Any", context))
+    if excused is not None:
+        excused += sides.runner.record.excused
+    return found
 
 
 @pytest.mark.parametrize(
@@ -92,6 +98,36 @@ def test_terms_that_are_computed_otherwise(tmp_path: Path, problem: str, candida
 )
 def test_references_without_faint_terms(tmp_path: Path, problem: str) -> None:
     assert looked_at(tmp_path, problem, problem) is None
+
+
+def test_no_more_calls_are_made_than_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    predicted = narrow_products._predicted
+
+    def counted(context: Any, delivery: Any, wanted: int, control: int = 0) -> Any:
+        asked.append(wanted)
+        return predicted(context, delivery, wanted, control)
+
+    monkeypatch.setattr(narrow_products, "_predicted", counted)
+    right, wrong = "torch.tanh(x).add(x.sort(1).values, alpha=3e-7)", "torch.tanh(x)"
+    for folder, candidate, most in (("right", right, 6), ("wrong", wrong, 14)):
+        (tmp_path / folder).mkdir()
+        asked.clear()
+        looked_at(tmp_path / folder, ORDERED, candidate)
+        assert 3 <= asked.count(OF_LEFT_OUT) <= most
+
+
+def test_a_reference_that_takes_long_is_asked_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(narrow_products, "FURTHER_S", 0.0)
+    excused = list[str]()
+    found = looked_at(tmp_path, ORDERED, ORDERED, excused)
+    assert found is not None
+    assert not found.found
+    assert excused.count(narrow_products.OUT_OF_TIME) == 1
 
 
 def test_operators_that_matter_are_not_faint() -> None:

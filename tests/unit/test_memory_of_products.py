@@ -5,8 +5,10 @@ answer shows in the result.
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
+import torch
 
 from tests.unit.test_memory_needs import spec
 from tests.unit.test_narrow_products import SUM, looked_at
@@ -15,6 +17,7 @@ from workers.protocol import problem_spec
 from workers.protocol.reference_work import ReferenceWork
 from workers.referee.probes import narrow_products
 from workers.referee.session import memory_needs
+from workers.shims.problem.answers import narrow_products as predictions
 
 WEIGHT: dict[str, Any] = {
     "kind": "tensor",
@@ -74,3 +77,22 @@ def test_the_result_says_that_nothing_could_be_predicted(
     with here():
         assert looked_at(tmp_path, SUM, SUM, STREAMED) is None
     assert told[0].runner.record.excused == [narrow_products.UNKNOWN]
+
+
+def test_one_predicted_answer_is_kept_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive, most = WeakSet[torch.Tensor](), []
+    answer = predictions._Question.answer
+
+    def counted(*given: Any) -> Any:
+        found = answer(*given)
+        most.append(len(alive))
+        alive.update(found[0])
+        return found
+
+    monkeypatch.setattr(predictions._Question, "answer", counted)
+    with here():
+        assert looked_at(tmp_path, SUM, SUM) is not None
+    assert len(most) > 10
+    assert max(most) == 1

@@ -306,9 +306,9 @@ def test_errors_below_rounding_are_no_loss(tmp_path: Path) -> None:
 
 def test_sums_that_overflow_say_nothing() -> None:
     huge, zeros = torch.full((4,), 1e200, dtype=torch.float64), torch.zeros(4).double()
-    assert narrow_products._summed(huge, zeros, zeros, zeros) == Sums()
-    mixed = torch.tensor([1.0, float("nan"), float("inf"), 2.0])
-    found = narrow_products._summed(mixed, zeros.float(), zeros, zeros)
+    assert narrow_products._summed(huge, zeros, zeros) == Sums()
+    mixed = torch.tensor([1.0, float("nan"), float("inf"), 2.0]).double()
+    found = narrow_products._summed(mixed, zeros, zeros)
     assert (found.elements, found.error) == (2, 3)
 
 

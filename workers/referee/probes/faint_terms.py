@@ -12,7 +12,7 @@ without it is as right, and the problem is at fault (app/detectors/degenerate_pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from app.domain.evidence import LEFT_OUT, NarrowProducts
 from workers.protocol.input_variants import CHECKED, Variant
@@ -45,24 +45,32 @@ _AT = OF_LEFT_OUT.bit_length() - 1
 
 def check(runner: CallRunner, predicted: Predicted) -> NarrowProducts | None:
     """Make calls on such inputs, and compare their errors with the term.  None if the process
-    cannot tell.
+    cannot tell.  No more calls are made than decide.
     """
-    found: dict[int, list[Sums]] = {}
+    telling: dict[int, list[Sums]] = {}
+    left, is_cut_short = len(CHECKED) + SMALLER, False
     for delivery in _calls(runner):
-        told = predicted(delivery, OF_LEFT_OUT)
+        told, left = predicted(delivery, OF_LEFT_OUT), left - 1
         if told is None or not told.of_outputs:
-            return None
+            is_cut_short = True
+            break
         for output, rows in told.of_outputs.items():
-            found.setdefault(output, []).append(rows[_AT])
-    if not found:
+            calls = telling.setdefault(output, [])
+            if _tells(rows[_AT]):
+                calls.append(rows[_AT])
+        if all(_is_decided(calls, left) for calls in telling.values()):
+            break
+    if not telling:
         return None
-    telling = {output: list(filter(_tells, calls)) for output, calls in found.items()}
     output = max(telling, key=lambda each: len(telling[each]))
     calls = telling[output]
-    near = [sums for sums in calls if abs(_share(sums) - 1) <= NEAR]
+    near = _near(calls)
+    found = _is_left_out(len(near), len(calls))
+    if is_cut_short and not found:
+        return None
     shares = sorted(map(_share, calls))
     return NarrowProducts(
-        found=len(near) >= LEAST and len(near) >= (1 - MOST_OTHERS) * len(calls),
+        found=found,
         format=LEFT_OUT,
         parts=PREDICTIONS[_AT].parts,
         output=output,
@@ -73,6 +81,23 @@ def check(runner: CallRunner, predicted: Predicted) -> NarrowProducts | None:
         calls=len(calls),
         elements=round(sum(sums.elements for sums in calls)),
     )
+
+
+def _near(calls: Sequence[Sums]) -> list[Sums]:
+    """Those of some calls whose error is the term."""
+    return [sums for sums in calls if abs(_share(sums) - 1) <= NEAR]
+
+
+def _is_left_out(near: int, telling: int) -> bool:
+    return near >= LEAST and near >= (1 - MOST_OTHERS) * telling
+
+
+def _is_decided(calls: Sequence[Sums], left: int) -> bool:
+    """Test whether `left` further calls, each with or without the term, cannot change what some
+    calls in which it tells show.
+    """
+    near, most = len(_near(calls)), len(calls) + left
+    return bool(calls) and _is_left_out(near, most) is _is_left_out(near + left, most)
 
 
 def _calls(runner: CallRunner) -> Iterator[Delivery]:

@@ -18,7 +18,6 @@ This does not guard against a candidate that computes in fp32 after some calls o
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, field
 
@@ -80,6 +79,11 @@ CALLS, AT_ONCE, SECONDS = 96, 12, 10.0
 ones are made.
 """
 
+FURTHER_S = 4.0
+"""Processor seconds of the reference after which no further call is made on inputs of other kinds
+(faint_terms.py, scaled_factors.py): an answer in fp64 of a network of a hundred layers takes one.
+"""
+
 LARGE_BYTES = 1 << 30
 """Memory for expected outputs from which on room is made, and given back by the reference
 afterwards.
@@ -88,6 +92,9 @@ afterwards.
 
 UNKNOWN = "products: the reference's process could not predict errors of narrow ones"
 """Text of the record: memory ran out, or calls are streamed whole."""
+
+OUT_OF_TIME = "products: no time for further calls on inputs of other kinds"
+"""Text of the record for a reference whose answers take long."""
 
 
 @dataclass(kw_only=True)
@@ -168,7 +175,7 @@ def _checked(context: EvaluationContext) -> NarrowProducts | None:
     concluded = _concluded(context, tally, seen)
     if concluded is None or concluded.found:
         return concluded
-    predicted = functools.partial(_predicted, context)
+    predicted = _limited(context)
     if tally.left_out:
         left_out = faint_terms.check(context.runner, predicted)
         is_lost = left_out is not None and not left_out.calls and not context.spec.constants
@@ -192,6 +199,25 @@ def _predicted(
 ) -> PredictedErrors | None:
     with context.resources.device_lock.shared():
         return context.runner.questions.predicted_errors(delivery, wanted, control)
+
+
+def _limited(context: EvaluationContext) -> faint_terms.Predicted:
+    """Function that predicts errors until that has taken FURTHER_S; then None, which the record
+    says once.
+    """
+    busy_s = 0.0
+
+    def predicted(delivery: Delivery, wanted: int) -> PredictedErrors | None:
+        nonlocal busy_s
+        if busy_s > FURTHER_S:
+            return None
+        found = _predicted(context, delivery, wanted)
+        busy_s += found.busy_s if found is not None else 0.0
+        if busy_s > FURTHER_S:
+            context.runner.record.excused.append(OUT_OF_TIME)
+        return found
+
+    return predicted
 
 
 def _calls(context: EvaluationContext, count: int) -> list[Delivery]:

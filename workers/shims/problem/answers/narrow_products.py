@@ -12,9 +12,10 @@ Controls tell chance from them: errors of the same size and in the same places, 
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -225,17 +226,15 @@ def sums(
     hidden = _hidden(asked, truth, own, at, products) if known is None else known
     if not any(hidden):
         return [], hidden
-    predicted = _predictions(asked, hidden, control, wanted)
-    return [
-        (
-            index,
-            [
-                _summed(got[index], own[index], truth[index], each[index]) if each else Sums()
-                for each in predicted
-            ],
-        )
-        for index in at[:MOST_OUTPUTS]
-    ], hidden
+    thin = {i: (_thinned(truth[i]), _thinned(got[i]), _thinned(own[i])) for i in at[:MOST_OUTPUTS]}
+    del truth, own  # their memory is for the answers that follow
+    found: dict[int, list[Sums]] = {i: [] for i in thin}
+    for answer in _predictions(asked, hidden, control, wanted):
+        for i, (exact, *others) in thin.items():
+            each = [*others, _thinned(answer[i])] if answer else []
+            found[i].append(_summed(*(x - exact for x in each)) if each else Sums())
+        del answer
+    return list(found.items()), hidden
 
 
 def _hidden(
@@ -312,40 +311,37 @@ def _differs(answer: torch.Tensor, truth: torch.Tensor, most: float) -> bool:
 
 def _predictions(
     asked: _Question, hidden: Hidden, control: int, wanted: int
-) -> list[list[torch.Tensor]]:
-    """Answers for each of PREDICTIONS; empty ones for those that are not wanted, or concern no
-    product.
+) -> Iterator[list[torch.Tensor]]:
+    """Answers for each of PREDICTIONS, one after another, since each takes the memory of one; empty
+    ones for those that are not wanted, or concern no product.
     """
-    found: list[list[torch.Tensor]] = []
     for bit, each in enumerate(PREDICTIONS):
         chosen = hidden.of(each)
         narrow = narrowing(each.format, control)
         if not (chosen and wanted >> bit & 1):
-            found.append([])
+            yield []
         elif each.format == LEFT_OUT:
-            found.append(asked.without(chosen, narrow)[0])
+            yield asked.without(chosen, narrow)[0]
         else:
-            found.append(asked.answer(narrow, PARTS[each.parts], chosen)[0])
-    return found
+            yield asked.answer(narrow, PARTS[each.parts], chosen)[0]
 
 
-def _summed(
-    got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor, narrow: torch.Tensor
-) -> Sums:
-    """Sums over the elements that are finite in all; zeros if squares overflow."""
-    exact = _thinned(truth)
-    e, o, d = (_thinned(each) - exact for each in (got, own, narrow))
+def _summed(e: torch.Tensor, o: torch.Tensor, d: torch.Tensor) -> Sums:
+    """Sums over the elements that are finite in the errors of the answer, of the reference's own
+    answer and of the predicted one; zeros if squares overflow.
+    """
     finite = torch.isfinite(e) & torch.isfinite(o) & torch.isfinite(d)
     e, o, d = (torch.where(finite, each, 0.0) for each in (e, o, d))
     found = [finite.sum().double(), e.sum(), e.dot(e), o.sum(), o.dot(o)]
     found += [d.sum(), d.dot(d), e.dot(d), o.dot(d)]
-    numbers = torch.stack(found)
-    return Sums(*numbers.tolist()) if bool(torch.isfinite(numbers).all()) else Sums()
+    numbers: list[float] = torch.stack(found).tolist()
+    return Sums(*numbers) if all(map(math.isfinite, numbers)) else Sums()
 
 
 def _thinned(values: torch.Tensor) -> torch.Tensor:
+    """Private copy of the elements that are looked at, in fp64."""
     flat = values.reshape(-1)
-    return flat[:: -(-flat.numel() // ELEMENTS)].double()
+    return flat[:: -(-flat.numel() // ELEMENTS)].to(torch.float64, copy=True)
 
 
 def _place(x: torch.Tensor) -> int:
