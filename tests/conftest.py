@@ -59,39 +59,50 @@ properties.load_profile("untimed")
 
 LONGEST = (
     "test_zoo_runs",
-    "test_every_page",
-    "test_bad_input",
+    "test_narrow_products",
     "test_cli_servers",
+    "test_every_page",
     "test_sandbox_hosts",
-    "test_slots",
+    "test_bad_input",
     "test_isolation",
     "test_worker",
-    "test_compiled_baselines",
-    "test_journeys",
-    "test_cli",
+    "test_slots",
     "test_deaths",
+    "test_journeys",
     "test_kernelgym_client",
-    "test_browser_controls",
-    "test_web",
-    "test_kernelgym_failures",
-    "test_by_cases",
     "test_odd_data",
+    "test_export_again",
+    "test_browser_controls",
     "test_isolation_attacks",
-    "test_browser_pages",
-    "test_launch_records",
+    "test_kernelgym_failures",
+    "test_cli",
+    "test_migrations",
     "test_rollouts",
-    "test_browser_charts",
-    "test_trainers",
-    "test_large_problems",
-    "test_connections",
-    "test_problem_checks",
-    "test_reviews_api",
-    "test_kernelgym_wire",
     "test_dataset_pages",
-    "test_bad_references",
-    "test_hosts",
-    "test_endpoint_workers",
-    "test_trajectory",
+    "test_compiled_baselines",
+    "test_planted_labels",
+    "test_scaled_factors",
+    "test_trainers",
+    "test_lists",
+    "test_by_cases",
+    "test_browser_pages",
+    "test_embedded",
+    "test_perturbed_weights",
+    "test_listed_grids",
+    "test_kernelgym_wire",
+    "test_device_time",
+    "test_web",
+    "test_browser_charts",
+    "test_connections",
+    "test_where_in_postgres",
+    "test_one_answer",
+    "test_export_jobs",
+    "test_export_recorded",
+    "test_compared_inputs",
+    "test_review_pages",
+    "test_client_http",
+    "test_collect_interfaces",
+    "test_filter_walk",
 )
 """Files that take more than ten seconds, longest first.  They are begun first: a long one that one
 process begins last leaves the other without work.
@@ -103,9 +114,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
-def pytest_collection_finish() -> None:
-    """Leave out of garbage collection what the imports have made, as a zygote does: shims that run
-    in this process collect before each model that they make (workers/shims/heap.py).
+@pytest.fixture(autouse=True, scope="module")
+def small_heap() -> None:
+    """Leave all that exists before a file's tests out of garbage collection, as a zygote does: shims
+    that run in this process collect before each model that they make (workers/shims/heap.py).
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
 """Zoo candidates through a real referee and the judge: the status and verdict of
 each one's first line.
 
-A sample of a fifth (tests/zoo/sample.py).  All of them: `ASSAY_ZOO=whole ./dev test
+A sample of a seventh (tests/zoo/sample.py).  All of them: `ASSAY_ZOO=whole ./dev test
 tests/integration/test_zoo_runs.py`, or `python -m tests.zoo`, which times each of them.
 """
 

@@ -33,12 +33,12 @@ def test_the_sample_shows_all_that_the_zoo_shows(what: str) -> None:
     assert {each for case in CHOSEN for each in SHOWN[what](case)} == whole
 
 
-def test_of_each_outcome_two_or_a_twelfth_are_in_the_sample() -> None:
+def test_of_each_outcome_one_or_a_sixteenth_are_in_the_sample() -> None:
     whole, chosen = Counter(map(sample.kind, WHOLE)), Counter(map(sample.kind, CHOSEN))
     too_few = {
         kind: (chosen[kind], count)
         for kind, count in whole.items()
-        if chosen[kind] < min(count, 2) or chosen[kind] < count // 12
+        if chosen[kind] < max(1, count // 16)
     }
     assert not too_few
 

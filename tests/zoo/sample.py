@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterable
 
 from app.domain.zoo import Case
 
-SHARE, HONEST_SHARE, LEAST = 12, 8, 2
+SHARE, HONEST_SHARE = 16, 12
 """One in SHARE candidates of each kind is in the sample, of honest ones one in HONEST_SHARE, and
-LEAST of them or all that there are.
+one at least.
 """
 
 
@@ -51,7 +51,7 @@ def chosen(cases: Iterable[Case]) -> list[Case]:
     for which, count in alike.items():
         have = sum(kind(case) == which for case in found)
         share = HONEST_SHARE if which[0] == "honest" else SHARE
-        for _ in range(have, min(count, max(LEAST, count // share))):
+        for _ in range(have, max(1, count // share)):
             seen = {case.problem for case in found}
             take(
                 max(
