@@ -116,8 +116,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def small_heap() -> None:
-    """Leave all that exists before a file's tests out of garbage collection, as a zygote does: shims
-    that run in this process collect before each model that they make (workers/shims/heap.py).
+    """Leave all that exists before a file's tests out of garbage collection, as a zygote does:
+    shims that run in this process collect before each model that they make (workers/shims/heap.py).
     """
     gc.collect()
     gc.freeze()
