@@ -46,6 +46,22 @@ def test_structure_is_kept(variant: Variant) -> None:
     assert torch.equal(pairs[:, ::2], pairs[:, 1::2])
 
 
+@pytest.mark.parametrize("variant", CHECKED, ids=lambda variant: variant.name)
+def test_zeros_that_every_slice_has_at_the_same_places_stay(variant: Variant) -> None:
+    blocks = torch.ones(16, 16).tril(-1).repeat(4, 1)[None, :, None]  # batch, place, head, column
+    assert not applied(variant, torch.randn(2, 64, 3, 16) * blocks)[
+        blocks.expand(2, -1, 3, -1) == 0
+    ].any()
+    padded = torch.nn.functional.pad(torch.randn(40, 20), (0, 12))
+    assert not applied(variant, padded)[:, 20:].any()
+
+
+def test_zeros_of_a_relu_or_of_rows_may_be_filled() -> None:
+    relu, rows = torch.randn(200, 50).relu(), torch.randn(200, 50) * (torch.rand(200, 1) < 0.5)
+    for x, variant in ((relu, Variant.LOCAL), (relu, Variant.RESAMPLED), (rows, Variant.RESAMPLED)):
+        assert ((x == 0) & (applied(variant, x) != 0)).any()
+
+
 def test_ordinary_inputs_are_changed_by_each_variant() -> None:
     x = torch.randn(40, 50)
     assert not any(torch.equal(applied(variant, x), x) for variant in CHECKED)

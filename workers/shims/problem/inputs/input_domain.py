@@ -204,11 +204,25 @@ divide by them if the reference does not, and if the reference does, its answer 
 OF_SIGNS = (_is_not_negative, _is_not_positive)
 
 
+def _has_filled_zeros(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """Test for other numbers where the zeros of every slice along a dimension before the last have
+    the same places: a triangle or a band in any layout, padding, columns that are not used.  Zeros
+    of a ReLU or of a mask by rows have others, and masks may be changed.
+    """
+    zeros = before == 0
+    same = _no(before)
+    for dimension, size in enumerate(before.shape[:-1]):
+        if size > 1:
+            same = same | (zeros == zeros.narrow(dimension, 0, 1)).all()
+    return same & ~_is_whole(before) & (zeros & (after != 0)).any()
+
+
 def keeps_structure(
     before: torch.Tensor, after: torch.Tensor, *, signs: bool = True, bounds: bool = True
 ) -> bool:
     """Test whether a changed tensor has all traits of the original; `signs`: also those of its
-    sign; `bounds`: also that of lying between −1 and 1, which masks have in any case.
+    sign; `bounds`: also that of lying between −1 and 1, which masks have in any case.  Zeros that
+    every slice has at the same places stay zeros, except in masks.
     """
     mine, theirs = _rows(before), _rows(after)
     of_mine = dict(zip(OF_ROWS, _answers(mine, OF_ROWS), strict=True))
@@ -216,7 +230,7 @@ def keeps_structure(
         return False  # a mask
     left_out = {*(() if signs else OF_SIGNS), *(() if bounds else (bounded,))}
     kept = [trait for trait, holds in of_mine.items() if holds and trait not in left_out]
-    if not all(_answers(theirs, kept)):
+    if not all(_answers(theirs, kept)) or bool(_has_filled_zeros(mine, theirs)):
         return False
     one, other = _matrices(before), _matrices(after)
     if not _is_square(one):
