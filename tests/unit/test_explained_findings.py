@@ -10,7 +10,7 @@ import pytest
 
 from app.detectors import DETECTORS
 from app.domain.verdict import Finding, Label
-from app.web import explained_findings, stored_values
+from app.web import explained_findings, finding_meanings, stored_values
 
 
 def finding(detector: str, **evidence: object) -> Finding:
@@ -24,12 +24,12 @@ def finding(detector: str, **evidence: object) -> Finding:
 
 
 def test_every_detector_is_explained() -> None:
-    assert explained_findings.MEANINGS.keys() == set(DETECTORS)
+    assert finding_meanings.MEANINGS.keys() == set(DETECTORS)
 
 
-@pytest.mark.parametrize("name", sorted(explained_findings.MEANINGS))
+@pytest.mark.parametrize("name", sorted(finding_meanings.MEANINGS))
 def test_an_explanation_is_made_of_sentences(name: str) -> None:
-    meaning = explained_findings.MEANINGS[name]
+    meaning = finding_meanings.MEANINGS[name]
     assert re.fullmatch(r"[A-Z].*\.", meaning.meaning)
     assert not meaning.title.endswith(".")
 
