@@ -10,13 +10,14 @@ Or its kernels make a few rows, columns or channels, and the library computes th
 right without the kernels, on usual inputs and on some with spikes (Ablation.kept_share).  Copies do
 not count as computing: a kernel that writes a step into a copy of a cache is honest.
 
-Or its kernels only apply a function to each element of a tensor of the library's, and the library
-gained (Ablation.mapped_bytes).  Such a kernel, whatever it undoes or adds, can take over no more
-than the elementwise operators at the end of the reference's call, or, where the library goes on
-with its result, any elementwise operators.  If the library saves more of the reference's other work
-than these operators take, the gain is that of a rewrite in PyTorch.  Both sides' work is modelled,
-on a GPU, too.  An activation behind the product that the reference leaves to the library as well is
-none.
+Or each element that its kernels write follows from a few elements of tensors of the library's, and
+the library gained (Ablation.mapped_bytes).  Such kernels, whatever they undo, add up or read at
+places that the library searched, can take over no more than the local operators at the end of the
+reference's call, which combine as few elements, or, where the library goes on with their results,
+any local operators.  If the library saves more of the reference's other work than these operators
+take, the gain is that of a rewrite in PyTorch.  Both sides' work is modelled, on a GPU, too, by
+bytes, products and the number of operators.  An activation, a gate or a pool of small windows
+behind the product that the reference leaves to the library as well is none.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ COMPUTED = 0.3
 
 REWRITTEN, REST = 1.0, 0.1
 """Work that the library saves on the reference's, from which on it made the gain: in units of the
-reference's elementwise operators at the end, and beside that as a share of its whole work.  A
+reference's local operators at the end, and beside that as a share of its whole work.  A
 normalisation that is folded into weights saves as much as one such operator takes.
 """
 
@@ -68,7 +69,7 @@ Found = tuple[str, dict[str, Any]]
 class FigLeaf:
     """Coverage too small to matter."""
 
-    version = 4
+    version = 5
 
     def detect(self, subject: Subject) -> Iterator[Finding]:
         """One finding: by the slices that the kernels make, by their time, or by the library's work
@@ -136,8 +137,8 @@ def _by_time(evaluation: Evaluation, profile: Profile) -> Found | None:
 
 
 def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
-    """Finding by the work of the library before kernels that only apply a function to each element;
-    None where they do more, or the reference's work is not known.
+    """Finding by the work of the library before kernels of which each result follows from a few of
+    its elements; None where they do more, or the reference's work is not known.
     """
     ablation, whole, tail = (
         evaluation.ablation,
@@ -157,8 +158,9 @@ def _by_rewrite(evaluation: Evaluation, profile: Profile) -> Found | None:
     ):
         return None
     summary = (
-        "its kernels only apply a function to each element of a tensor of the library's, made with"
-        f" {mapped / (whole - tail):.0%} of the work that the reference does before such operators"
+        "each element that its kernels write follows from a few elements of the library's tensors,"
+        f" made with {mapped / (whole - tail):.0%} of the work that the reference does before such"
+        " operators"
     )
     evidence = {
         "library_bytes": mapped,

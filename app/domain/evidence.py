@@ -34,8 +34,8 @@ class Ablation:
     """
     mapped_bytes: int | None = None
     """Work of the library in a call, as bytes that a GPU moves in the same time, if the answer was
-    correct with those launches alone that apply a function to each element of a tensor which the
-    library had computed; None if not looked at, or if other launches matter.
+    correct with those launches alone of which each result follows from a few elements of tensors
+    which the library had computed; None if not looked at, or if other launches matter.
     """
     mapped_within: bool = False
     """True if the library computes with the results of those launches."""

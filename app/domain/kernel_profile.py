@@ -73,7 +73,7 @@ class Profile:
     moves in the same time; None if it is not known.
     """
     reference_elementwise_bytes: int = 0
-    """The part of it in operators that apply a function to each element."""
+    """The part of it in operators each of whose results follows from a few elements."""
     reference_tail_bytes: int | None = None
     """The part of it in such operators at the end of the call; None if it is not known."""
 

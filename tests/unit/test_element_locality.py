@@ -1,4 +1,4 @@
-"""Launches that apply a function to single elements of the library's tensors."""
+"""Launches of which each result follows from a few elements of the library's tensors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,33 @@ from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
 ROWS, COLUMNS = 48, 64
-BIAS = torch.randn(COLUMNS, generator=torch.Generator().manual_seed(1))
+BIAS, WEIGHTS = torch.randn(COLUMNS + 1, COLUMNS, generator=torch.Generator().manual_seed(1)).split(
+    [1, COLUMNS]
+)
 
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 """Function that reads the library's tensor and the input, and writes into the last tensor."""
 
 
 def _largest_of_two(x: torch.Tensor) -> torch.Tensor:
-    return torch.relu(x).unflatten(1, (-1, 2)).amax(-1)
+    return x.unflatten(1, (-1, 2)).amax(-1)
+
+
+def _sums_of(count: int, x: torch.Tensor) -> torch.Tensor:
+    return x.unfold(1, count, 1).sum(-1)
+
+
+def _counted(index: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return x + index.float().mean(1, keepdim=True)
+
+
+def _within(ends: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    assert bool((ends.diff() >= 0).all()), "offsets have changed"
+    return x.where(torch.arange(ROWS * COLUMNS).view(x.shape) < ends[:, None], 0.0)
+
+
+def _take_larger(y: torch.Tensor, of: list[int]) -> None:
+    y.copy_(torch.maximum(y, y[:, of]))
 
 
 def _launch(recorder: Recorder, run: Callable[[], object], *tensors: torch.Tensor) -> None:
@@ -65,16 +84,50 @@ def _is_mapped(library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel) 
         (lambda x: x.cumsum(1) + BIAS, lambda y, _, out: out.copy_((y - BIAS).flip(0)), True),
         (lambda x: x.mean(1), lambda y, x, out: out.copy_((x - y[:, None]).exp()), False),
         (lambda x: x.cumsum(1), lambda y, _, out: out[:, 0].copy_(y.sum(1)), False),
-        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :32].copy_(_largest_of_two(y)), False),
-        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :32].copy_(y[:, ::2] * y[:, 1::2]), False),
-        (lambda x: x.cumsum(1), lambda y, _, out: out[:, 1:].copy_(y.diff()), False),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :32].copy_(_largest_of_two(y)), True),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :32].copy_(y[:, ::2] * y[:, 1::2]), True),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, 1:].copy_(y.diff()), True),
+        (lambda x: x.cumsum(1), lambda y, _, out: out[:, :49].copy_(_sums_of(16, y)), False),
+        (
+            lambda x: torch.stack((torch.addcmul(x, x, x), torch.addcmul(-x, x, x))),
+            lambda y, _, out: out.copy_(y.mean(0)),
+            True,
+        ),
+        (
+            lambda x: torch.view_as_real(torch.complex(torch.addcmul(x, x, x), -x)),
+            lambda y, _, out: out.copy_(y.sum(-1)),
+            True,
+        ),
+        (lambda x: x.argsort(1), lambda y, x, out: out.copy_(x.gather(1, y)), True),
+        (lambda x: x.argsort(1), lambda y, x, out: out.copy_(_counted(y, x)), False),
+        (lambda x: x[:, :ROWS].argmax(1), lambda y, x, out: out.copy_(x[y]), True),
+        (lambda x: x[0].argsort(), lambda y, x, out: out.copy_(x[:, y] * x.mean(0)), False),
+        (lambda x: x.gt(0).sum(1).cumsum(0), lambda y, x, out: out.copy_(_within(y, x)), False),
+        (
+            lambda x: (x * 9).to(torch.int8),
+            lambda y, _, out: out.copy_(y.float() @ WEIGHTS),
+            False,
+        ),
         (lambda x: x.T.contiguous(), lambda y, _, out: out.copy_(y.T.exp()), False),
     ],
 )
-def test_functions_of_single_elements(
+def test_functions_of_a_few_elements(
     library: Callable[[torch.Tensor], torch.Tensor], kernel: Kernel, expected: bool
 ) -> None:
     assert _is_mapped(library, kernel) is expected
+
+
+def test_what_a_kernel_has_combined_is_not_the_librarys() -> None:
+    torch.manual_seed(0)
+    recorder, x = Recorder(), torch.randn(ROWS, COLUMNS)
+    recorder.substitute(AblationMode.NOTE)
+    recorder.note_inputs([x])
+    with recorder.watching():
+        y = x.cumsum(1)
+        for width in (1, 2):  # the first steps of a sorting network
+            swapped = (torch.arange(COLUMNS) ^ width).tolist()
+            _launch(recorder, functools.partial(_take_larger, y, swapped), y)
+    assert recorder._mapped == [True, False]
 
 
 def test_a_launch_that_hardly_matters_is_replayed_otherwise() -> None:

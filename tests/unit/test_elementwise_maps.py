@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from workers.backends.recording import elementwise_maps
+from workers.backends.recording.library_work import OPERATOR_BYTES
 from workers.backends.recording.recorder import Recorder
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
@@ -87,7 +88,8 @@ def test_a_launch_that_maps_what_the_library_computed_is_made(
     torch.manual_seed(0)
     out, mapped = _made(library, kernel)
     assert (mapped > 0) is is_made
-    assert mapped // 2 in (0, 2 * out.nbytes, 4 * out.nbytes + BIAS.nbytes)
+    work = (2 * out.nbytes + OPERATOR_BYTES, 4 * out.nbytes + BIAS.nbytes + 2 * OPERATOR_BYTES)
+    assert mapped // 2 in (0, *work)
 
 
 def test_a_multiple_is_written_and_no_map() -> None:

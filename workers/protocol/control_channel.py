@@ -245,8 +245,8 @@ class AblationMode(IntEnum):
     NOTE = 8
     """The same as KEEP; tensors that the library computes are noted (earlier_tensors.py there)."""
     MAP = 9
-    """The launch itself, if it only applied a function to each element of a tensor that the
-    library had computed in the mode NOTE (elementwise_maps.py there); else as in SCALE,
+    """The launch itself, if each of its results followed from a few elements of tensors that the
+    library had computed in the mode NOTE (element_locality.py there); else as in SCALE,
     or, if there is no multiple, the bytes kept by NOTE, turned (written_values.turned).
     """
 

@@ -39,9 +39,9 @@ class ReferenceWork:
     """The work of all operators, as bytes that a GPU moves in the same time; 0 if it is not known.
     """
     elementwise_bytes: int = 0
-    """The part of it in elementwise operators."""
+    """The part of it in local operators, elementwise ones and others of a few elements."""
     tail_bytes: int | None = None
-    """The part in the elementwise tail (workers/shims/problem/observers/elementwise_tail.py);
+    """The part in the local tail (workers/shims/problem/observers/local_tail.py);
     None if it is not known.
     """
     on_weights: tuple[str, ...] = ()

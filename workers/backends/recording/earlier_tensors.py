@@ -27,6 +27,7 @@ from workers.backends.recording.library_work import (
     MOVES,
     identity,
     tensors,
+    with_launch,
     work_of,
 )
 from workers.backends.support.dispatch_mode import Watching, written
@@ -129,10 +130,16 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
             return False
         return any(_is_function(noted, mine) for _, noted in reversed(list(self._like(sample))))
 
-    def note_launch(self, results: Iterable[torch.Tensor], *, is_map: bool) -> None:
-        """Note the results of a launch, and whether it only applies a function to each element."""
+    def note_launch(
+        self, results: Iterable[torch.Tensor], *, is_map: bool, is_function: bool = True
+    ) -> None:
+        """Note the results of a launch, and whether each follows from a few elements, or from one
+        at its place.  Otherwise the result is no tensor of the library's, even if it is in one's
+        memory: kernels that combine a few elements sort, if there are many.
+        """
         addresses = set(map(identity, results))
         self._derived |= addresses
+        self._made -= set() if is_function else addresses
         if is_map:
             self._mapped |= addresses
 
@@ -165,7 +172,7 @@ class EarlierTensors(Watching):  # type: ignore[no-untyped-call]
             {identity(each) for each in (*tensors([result]), *written(func, args, kwargs))},
         )
         if name not in FREE:
-            self.work_bytes += work_of(func, args, kwargs, result)
+            self.work_bytes += with_launch(work_of(func, args, kwargs, result))
             for made in tensors([result]):
                 self._note(made)
         return result

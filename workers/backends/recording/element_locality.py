@@ -1,15 +1,20 @@
-"""Launches that apply a function to single elements of the library's tensors, wherever they lie.
+"""Launches of which each result follows from a few elements of the library's tensors.
 
 A kernel may turn round, transpose or cut out elements of a tensor as it undoes a function of them,
-so that no tensor of the library's has the answer's elements at the same places; or it takes an
-input away that the library had added.  So the launch is repeated on other values:
+so that no tensor of the library's has the answer's elements at the same places; it may take an
+input away that the library had added, scale and shift by vectors among the inputs, add up two parts
+in which the library computed the answer, or read an input at places that the library searched.  So
+the launch is repeated on other values:
 
-* with a few elements of each tensor exchanged that depends on the inputs, no more elements of its
-  result may change, or it spreads one over several, as a statistic of each row;
-* with half of the elements of one tensor exchanged, no more than half of those may change that do
-  with all exchanged, or it combines several, as a sum, a maximum or a stencil.
+* with a few elements of each tensor of numbers exchanged that the library computed, not many more
+  elements of its result may change, or it spreads one over several, as a statistic of each row;
+* with a sixteenth of the elements of one tensor exchanged, no more may change than results of FEW
+  elements do, of those that change with all exchanged, or it combines many, as a sum or a product.
 
-This does not guard against a kernel that also reads the element beside.
+An honest kernel behind a product of the library may be such a one, too, as a gated activation is.
+So app/detectors/fig_leaf.py compares the library's work with the reference's before it accuses.
+
+This does not guard against a kernel that reads more elements, or a part of an answer for each.
 """
 
 from __future__ import annotations
@@ -26,14 +31,19 @@ from workers.protocol.roundoff import unit
 EXCHANGED = 64
 """Elements of a tensor that are exchanged among themselves, as a few."""
 
+FEW = 8
+"""Elements of a tensor that a result follows from, and results that follow from one, at the most.
+"""
+
+PART = 16
+"""One of so many elements is exchanged, as a part."""
+
 LEAST_CHANGED = 1024
 """Elements of a result that have to change with all exchanged, for their number to tell anything.
 """
 
-HALF, ERRORS = 0.53, 3
-"""Share of these that may change with half of the elements exchanged, at least, and standard
-deviations of chance; 0.56 for the larger one of two elements behind a ReLU.
-"""
+ERRORS = 3
+"""Standard deviations of chance."""
 
 ROUNDINGS = 8
 """Difference of an element that has not changed, in roundings of its type."""
@@ -66,56 +76,63 @@ class Launch(NamedTuple):
 
 
 def is_map(launch: Launch, earlier: EarlierTensors, *, is_multiple: bool = False) -> bool:
-    """Test whether each element that a launch wrote is a function of one element at the most of
-    each tensor that it reads, among them one that the library had computed; of weights and
+    """Test whether each element that a launch wrote follows from one element, or from FEW at the
+    most, of each tensor that it reads, among them one that the library had computed; of weights and
     constants it may read any.  False for a launch that is explained as a multiple.
     """
     pairs = zip(launch.tensors, launch.written, strict=True)
     changed = [tensor for tensor, each in pairs if each.changed.any()]
-    found = (
-        bool(changed)
-        and not is_multiple
-        and (all(map(earlier.explain, changed)) or _is_local(launch, earlier))
-    )
-    earlier.note_launch(changed, is_map=found)
+    is_function = bool(changed) and not is_multiple and all(map(earlier.explain, changed))
+    found = is_function or (bool(changed) and not is_multiple and _is_local(launch, earlier))
+    earlier.note_launch(changed, is_map=found, is_function=is_function)
     return found
 
 
 def _is_local(launch: Launch, earlier: EarlierTensors) -> bool:
-    floats = {at: x for at, x in enumerate(launch.before) if x.is_floating_point()}
-    made = {at: x for at, x in floats.items() if earlier.has_made(launch.tensors[at])}
-    given = {
+    derived = {
         at: x
-        for at, x in floats.items()
-        if at not in made and earlier.is_derived(launch.tensors[at])
+        for at, (x, tensor) in enumerate(zip(launch.before, launch.tensors, strict=True))
+        if x.numel() > 1 and earlier.is_derived(tensor) and not _are_offsets(x)
     }
+    made = {at: x for at, x in derived.items() if earlier.has_made(launch.tensors[at])}
+    numbers = {at: x for at, x in made.items() if x.is_floating_point()}
     if not made:
         return False
     try:
-        return (
-            0 < launch.changes(made, EXCHANGED) <= _most(made)
-            and launch.changes(given, EXCHANGED) <= _most(given)
-            and all(_takes_one(launch, {at: x}) for at, x in made.items())
-        )
+        if numbers and not 0 < launch.changes(numbers, EXCHANGED) <= _most(numbers):
+            return False
+        # Last those by which a kernel may find its elements.
+        order = sorted(derived, key=lambda at: not derived[at].is_floating_point())
+        return all(_takes_few(launch, {at: derived[at]}) for at in order)
     finally:
         launch.restore()
+
+
+def _are_offsets(values: torch.Tensor) -> bool:
+    """Test for integers in order, such as those of ragged rows: exchanged, they might lead beyond a
+    tensor.
+    """
+    if values.is_floating_point() or values.dtype == torch.bool:
+        return False
+    return bool((values.flatten().diff() >= 0).all())
 
 
 def _most(values: Mapping[int, torch.Tensor]) -> int:
     """Most elements of a result that depend on EXCHANGED elements of each of these tensors.  A
     smaller tensor has no element for each of the result's.
     """
-    return EXCHANGED * sum(x.numel() > EXCHANGED for x in values.values())
+    return FEW * EXCHANGED * sum(x.numel() > EXCHANGED for x in values.values())
 
 
-def _takes_one(launch: Launch, one: Mapping[int, torch.Tensor]) -> bool:
-    """Test whether each element of the result depends on one element of a tensor at the most."""
+def _takes_few(launch: Launch, one: Mapping[int, torch.Tensor]) -> bool:
+    """Test whether each element of the result depends on FEW elements of a tensor at the most."""
     (values,) = one.values()
-    every = launch.changes(one, values.numel())
-    most = max(HALF, 0.5 + ERRORS * 0.5 / max(1, every) ** 0.5)
-    return not every or (
-        every >= LEAST_CHANGED and launch.changes(one, values.numel() // 2) <= most * every
-    )
+    every, part = launch.changes(one, values.numel()), max(2, values.numel() // PART)
+    if not every:
+        return True
+    share = 1 - (1 - part / values.numel()) ** FEW
+    chance = ERRORS * (share * (1 - share) / min(every, part)) ** 0.5
+    return every >= LEAST_CHANGED and launch.changes(one, part) <= (share + chance) * every
 
 
 def _exchanged(values: torch.Tensor, count: int) -> torch.Tensor:

@@ -9,8 +9,7 @@ little as those of a function do (Chatterjee's correlation, arXiv 1909.10140).
 An honest epilogue behind a product of the library may be such a function, too.  So
 app/detectors/fig_leaf.py compares the library's work with the reference's before it accuses.
 
-This does not guard against a kernel that reads two elements of the library's, such as differences
-of a running sum.
+Kernels that read other elements, or more of them, are told by element_locality.py.
 """
 
 from __future__ import annotations

@@ -28,6 +28,12 @@ from workers.backends.support.dispatch_mode import Watching, written
 FLOPS_PER_BYTE = 20
 """fp32 operations in the time of a byte: some 60 TFLOP/s and 3.3 TB/s on an H100."""
 
+OPERATOR_BYTES = 1 << 16
+"""Bytes that stand for one more operator in comparisons of two ways to compute an answer
+(`with_launch`): a loop over rows takes its time by its number of operators.  A launch takes as long
+as 5 MB; with so much a few operators more would tell in small problems.
+"""
+
 EXPORT_PASSES = 60
 """Passes that are charged for a tensor whose memory is exported: its use by numpy is not seen.  Two
 kernels that read and write as much once are below the limit of app/detectors/lazy_optimisation.py.
@@ -331,6 +337,11 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> int:
         with suppress(Exception):  # a formula that does not know these arguments
             flops = int(formula(*args, **kwargs, out_val=result))
     return modelled(sum(map(_bytes, given)) + sum(map(_bytes, outputs)), flops)
+
+
+def with_launch(work_bytes: int) -> int:
+    """Modelled bytes of an operator, with those for being one; 0 for one without work."""
+    return work_bytes + OPERATOR_BYTES if work_bytes else 0
 
 
 def tensors(values: Any) -> list[torch.Tensor]:

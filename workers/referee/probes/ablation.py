@@ -208,7 +208,7 @@ def _are_copies(extra: CallRunner, answers: Sequence[Answer]) -> bool:
 
 
 class Mapped(NamedTuple):
-    """Launches that apply a function to each element of a tensor of the library's, and suffice."""
+    """Launches of which each result follows from a few elements of the library's, and suffice."""
 
     library_bytes: int | None
     """Work of the library in a call, in modelled bytes; None if there are none."""
@@ -218,7 +218,7 @@ class Mapped(NamedTuple):
 
 def _follow_from_library(extra: CallRunner) -> tuple[bool, Mapped]:
     """Test whether a call was right with tensors that the library had computed in place of the
-    launches, or with those launches alone that apply a function to each element of one.
+    launches, or with those launches alone of which each result follows from a few elements of some.
 
     These calls run under a dispatch mode, which a candidate can see.
     """

@@ -16,7 +16,7 @@ from workers.backends.support.dispatch_mode import Watching
 from workers.protocol import layout
 from workers.protocol.reference_work import MOST_PRODUCTS, ReferenceWork
 from workers.shims.problem.answers.tf32_products import place_of
-from workers.shims.problem.observers.elementwise_tail import ElementwiseTail
+from workers.shims.problem.observers.local_tail import LocalTail
 
 
 class FlopCounter(Watching):  # type: ignore[no-untyped-call]
@@ -30,9 +30,11 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         self.total = 0
         self.bytes = 0
         """Work of all operators, products included, in modelled bytes."""
+        self._whole_bytes = 0
+        """The same with launches (library_work.with_launch), as in the tail."""
         self.places: set[str] = set()
         """Places of all products (tf32_products.place_of)."""
-        self._tail = ElementwiseTail()
+        self._tail = LocalTail()
         self._products: list[int] = []
         self._rest_bytes = 0
         self._rest_operators = 0
@@ -45,11 +47,11 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
             products=tuple(self._products) if len(self._products) <= MOST_PRODUCTS else (),
             rest_bytes=self._rest_bytes,
             rest_operators=self._rest_operators,
-            whole_bytes=self.bytes,
+            whole_bytes=self._whole_bytes,
             elementwise_bytes=self._tail.all_bytes,
         )
 
-    def tail_bytes(self, outputs: Any) -> int | None:
+    def tail_bytes(self, outputs: Any) -> int:
         """The part of the work in the elementwise tail of a call with these outputs."""
         return self._tail.bytes_of(layout.values(outputs))
 
@@ -62,7 +64,9 @@ class FlopCounter(Watching):  # type: ignore[no-untyped-call]
         product = products.of_call(func, args, kwargs or {}, result)
         work = library_work.work_of(func, args, kwargs or {}, result)
         self.bytes += work
-        self._tail.note(func, args, kwargs or {}, result, work)
+        launched = library_work.with_launch(work)
+        self._whole_bytes += launched
+        self._tail.note(func, args, kwargs or {}, result, launched, product)
         if product:
             self._products.append(product)
         elif work:

@@ -1,4 +1,4 @@
-"""Work of a reference in its last elementwise operators."""
+"""Work of a reference in its last operators of which each result follows from a few elements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from workers.shims.problem.observers import elementwise_tail
+from workers.backends.recording import library_work
 from workers.shims.problem.observers.flops import FlopCounter
 
 X, WEIGHT, BIAS = torch.randn(10, 20), torch.randn(20, 30), torch.randn(30)
+TAPS, TABLE = torch.randn(10, 1, 1), torch.randn(30, 30)
 PASS_BYTES = 2 * 4 * 10 * 30
 """An operator that reads and writes the product once."""
+
+
+@pytest.fixture(autouse=True)
+def _free_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_work, "OPERATOR_BYTES", 0)
 
 
 def _in_place(x: torch.Tensor) -> torch.Tensor:
@@ -22,6 +28,10 @@ def _in_place(x: torch.Tensor) -> torch.Tensor:
     for at in range(3):
         out[:, 10 * at : 10 * at + 10] = (x @ WEIGHT)[:, 10 * at : 10 * at + 10]
     return out.relu_()
+
+
+def _eval_norm(x: torch.Tensor) -> torch.Tensor:
+    return functional.batch_norm(x, torch.zeros(30), torch.ones(30))
 
 
 @pytest.mark.parametrize(
@@ -34,10 +44,17 @@ def _in_place(x: torch.Tensor) -> torch.Tensor:
         (lambda x: torch.sigmoid(x @ WEIGHT + BIAS), 2.05),
         (lambda x: torch.softmax(torch.relu(x @ WEIGHT), 1), 0),
         (lambda x: (h := torch.exp(x @ WEIGHT)) / h.sum(1, keepdim=True), 0),
-        (lambda x: torch.relu((x @ WEIGHT) * (x @ WEIGHT)), 1),
+        (lambda x: torch.relu((x @ WEIGHT) * (x @ WEIGHT)), 2.5),
         (lambda x: ((x @ WEIGHT) - 1).cumsum(0), 0),
         (lambda x: torch.relu(x + 1), 4 / 3),
         (_in_place, 2),
+        (lambda x: functional.max_pool1d((x @ WEIGHT)[None], 2)[0], 1.25),
+        (lambda x: functional.max_pool1d((x @ WEIGHT)[None], 10)[0], 0),
+        (lambda x: (x @ WEIGHT).view(10, 10, 3).sum(2), 2 / 3),
+        (lambda x: torch.relu(_eval_norm(x @ WEIGHT)), 2.1),
+        (lambda x: torch.relu(functional.batch_norm(x @ WEIGHT, None, None, training=True)), 1),
+        (lambda x: functional.conv1d((x @ WEIGHT)[None], TAPS, groups=10)[0], 61 / 60),
+        (lambda x: TABLE[(x @ WEIGHT).argmax(1)], 61 / 30),
     ],
 )
 def test_operators_after_the_last_that_combines_elements(
@@ -56,10 +73,24 @@ def test_elementwise_operators_in_the_middle() -> None:
     assert counter.work.elementwise_bytes == 2 * PASS_BYTES
 
 
-def test_a_tail_that_is_too_long_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elementwise_tail, "MOST_OPERATORS", 5)
+def test_rows_that_are_computed_one_by_one() -> None:
+    with torch.no_grad(), FlopCounter() as counter:
+        y = torch.relu(X @ WEIGHT)
+        outputs = torch.cat([torch.exp(row / row.sum()) for row in y.split(1)])
+    assert counter.tail_bytes([outputs]) == 2 * PASS_BYTES
+    assert counter.work.elementwise_bytes == 3 * PASS_BYTES
+
+
+def test_a_long_tail_is_followed() -> None:
     with torch.no_grad(), FlopCounter() as counter:
         x = X
-        for _ in range(6):
+        for _ in range(3000):
             x = x + 1
-    assert counter.tail_bytes([x]) is None
+    assert counter.tail_bytes([x]) == 3000 * 2 * x.nbytes
+
+
+def test_a_loop_takes_its_time_by_its_number_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_work, "OPERATOR_BYTES", 1 << 16)
+    with torch.no_grad(), FlopCounter() as counter:
+        torch.cat([torch.exp(row / row.sum()) for row in X.split(1)])
+    assert counter.work.whole_bytes // (1 << 16) == 31
