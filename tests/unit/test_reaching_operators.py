@@ -255,6 +255,19 @@ def test_other_positions_without_a_gap_stay(model: Callable[..., Any]) -> None:
     assert not _plan(model, _normal, lambda: torch.arange(64)).fixed
 
 
+def test_smoothing_asks_for_no_label_of_its_own() -> None:
+    def draw() -> torch.Tensor:
+        return torch.randint(0, 32, (64,))
+
+    smoothed = functools.partial(functional.cross_entropy, label_smoothing=0.1)
+    assert not _plan(smoothed, _normal, draw).named
+
+    def without_some(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return smoothed(x, labels) * (labels != -100).sum()
+
+    assert _plan(without_some, _normal, draw).named == ((1, -100.0),)
+
+
 @pytest.mark.parametrize("ignored", [0, -1, 255])
 def test_labels_that_a_loss_ignores_occur(ignored: int) -> None:
     def draw() -> torch.Tensor:

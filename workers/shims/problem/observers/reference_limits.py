@@ -23,6 +23,7 @@ only once it is computed with.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -226,7 +227,8 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
         ):
             self._name(args[0], math.nan)
         elif name in limited_operators.EQUALITIES:
-            self._name(args[0], _number(args[1]))
+            number = _number(args[1])
+            self._name(args[0], None if _is_the_losss_own(number) else number)
         elif name in limited_operators.CLAMPED_LOGARITHMS:
             self._name(args[0], 0.0)
         elif name in limited_operators.LABELS and args[-1] != USUALLY_IGNORED:
@@ -331,6 +333,16 @@ class Limits(Watching):  # type: ignore[no-untyped-call]
             and values.numel() > 0
             and identity(values) in self._leaves
         )
+
+
+def _is_the_losss_own(label: float | None) -> bool:
+    """Test for the label that `cross_entropy` ignores unless told otherwise, compared by itself:
+    smoothing compares labels with it.
+    """
+    frame = sys._getframe() if label == USUALLY_IGNORED else None
+    while frame is not None and frame.f_code is not torch.nn.functional.cross_entropy.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_odd_norm(name: str, args: Any) -> bool:
