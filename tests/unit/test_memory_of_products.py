@@ -61,6 +61,11 @@ def test_nothing_is_reserved_where_nothing_is_asked(problem: problem_spec.Proble
     assert memory_needs.of_products(problem) == 0
 
 
+def test_narrow_factors_and_results_are_reserved_beside_wide_ones() -> None:
+    problem = replace(LAYER, parameters={})
+    assert memory_needs.of_products(problem) >= 2 * problem.peaks.truth_bytes
+
+
 def test_calls_that_are_streamed_whole_are_not_asked_about() -> None:
     one, other = LAYER, replace(LAYER, work=ReferenceWork())
     assert reserved(one, STREAMED) == reserved(other, STREAMED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,7 +58,7 @@ def test_exchanges_that_no_sum_shows(draw: Any, shape: tuple[int, int], along: i
     generator = torch.Generator().manual_seed(1)
     values = draw(shape, generator=generator)
     before = values.clone()
-    kept = weight_values.exchange_unseen(values, along, generator)
+    kept = weight_values.exchange_unseen(values, along, generator, math.inf)
     assert kept == (0 if shape[along] == 1 else weight_values.ALIKE_PAIRS)
     assert torch.equal(values, before) is not bool(kept)
     for one, other in ((values, before), (values.double(), before.double())):
@@ -67,4 +69,29 @@ def test_exchanges_that_no_sum_shows(draw: Any, shape: tuple[int, int], along: i
 
 def test_whole_numbers_and_lone_ones_are_not_exchanged() -> None:
     for values in (torch.arange(9).view(1, -1), torch.ones(1, 1)):
-        assert weight_values.exchange_unseen(values, 1, torch.Generator()) == 0
+        assert weight_values.exchange_unseen(values, 1, torch.Generator(), math.inf) == 0
+
+
+def test_time_for_exchanges_that_no_sum_shows_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    names = tuple("abcdef")
+    (leaf,) = layout.leaves(layout.describe([torch.empty(30, 40)]))
+    size, values = layout.size_of(leaf), torch.randn(len(names), 1200)
+    reference, candidate = (values.clone().view(torch.uint8).view(-1) for _ in range(2))
+    region = SimpleNamespace(
+        start=0, offsets=[size * at for at in range(len(names))], leaves=[leaf] * len(names)
+    )
+    runner: Any = SimpleNamespace(
+        arena=SimpleNamespace(parameters=region),
+        reference=SimpleNamespace(prefix=reference),
+        candidate=SimpleNamespace(prefix=candidate),
+    )
+    spec: Any = SimpleNamespace(parameters=names)
+    clock = iter(range(1000))
+    monkeypatch.setattr(weight_values, "TRIES_S", 12)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    weight_values.exchange_alike(runner, spec, names, bytes(32), along=1)
+    changed = (reference.view(torch.float32).view(values.shape) != values).any(dim=1)
+    assert 0 < int(changed.sum()) < len(names)
+    assert torch.equal(reference, candidate)
+    assert next(clock) < 12 + 2 * len(names)

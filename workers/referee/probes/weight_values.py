@@ -43,7 +43,12 @@ PAIRS, PER_PAIR = 8, 4096
 
 ALIKE_PAIRS, TRIES, TRIES_S = 4, 128, 0.3
 """Pairs that are exchanged so that no sum of all elements changes by a rounding; exchanges that are
-tried for a parameter, and seconds after which no further one is.
+tried for a parameter; and seconds for all parameters together, after which no further one is.
+"""
+
+AT_ONCE = 1 << 26
+"""Most elements of a parameter of which elements are exchanged so: each try reads all of them a
+dozen times, and copies them in fp64.
 """
 
 
@@ -105,26 +110,33 @@ def exchange_alike(
 ) -> None:
     """Exchange pairs of elements of each of these parameters in both arenas so that their sums and
     norms stay to the last bit: a result that is kept as long as these are the same is stale then.
-    `along`: 1 for elements of one row, 0 for those of one column.
+    `along`: 1 for elements of one row, 0 for those of one column.  The parameters are taken in
+    random order; those for which no time is left stay as they are.
     """
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
-    generator = _generator(reference_memory.device, seed)
-    for _, leaf, span in _spans(runner, spec, names):
+    generator, until = _generator(reference_memory.device, seed), time.perf_counter() + TRIES_S
+    spans = list(_spans(runner, spec, names))
+    for at in torch.randperm(len(spans), generator=generator, device=generator.device).tolist():
+        _, leaf, span = spans[at]
         values = reference_memory[span].view(layout.dtype_of(leaf))
         matrix = values.view(leaf["shape"][0] if len(leaf["shape"]) > 1 else 1, -1)
-        exchange_unseen(matrix, along, generator)
-        candidate_memory[span].copy_(reference_memory[span])
+        if exchange_unseen(matrix, along, generator, until):
+            candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
 
 
-def exchange_unseen(matrix: torch.Tensor, along: int, generator: torch.Generator) -> int:
+def exchange_unseen(
+    matrix: torch.Tensor, along: int, generator: torch.Generator, until: float
+) -> int:
     """Exchange pairs of elements of rows (`along` 1) or columns in place so that no sum of these,
-    or of all elements, changes; returns their number.
+    or of all elements, changes; returns their number.  `until`: time (time.perf_counter) after
+    which no further exchange is tried.
     """
     lines = matrix if along else matrix.T
-    if lines.shape[1] < 2 or not matrix.is_floating_point():
+    is_fit = matrix.is_floating_point() and lines.shape[1] > 1 and matrix.numel() <= AT_ONCE
+    if not is_fit or time.perf_counter() > until:
         return 0
-    before, kept, until = _digest(matrix, along), 0, time.perf_counter() + TRIES_S
+    before, kept = _digest(matrix, along), 0
     for _ in range(TRIES):
         line = lines[_drawn(len(lines), generator)]
         pair = _unlike_pair(line, generator)
