@@ -1,8 +1,7 @@
 """Grids of interpreted kernels that are lists, as compiled code takes them."""
 
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from tests import interpreted
 
@@ -21,30 +20,33 @@ if INSTALLED:
 def counted(out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(0) + 1)
 
-out = torch.zeros(4)
-try:
-    counted[GRID](out, BLOCK=2)
-except Exception as error:
-    print(json.dumps(str(error)))
-else:
-    print(json.dumps(out.int().tolist()))
+def answer(grid):
+    out = torch.zeros(4)
+    try:
+        counted[grid](out, BLOCK=2)
+    except Exception as error:
+        return str(error)
+    return out.int().tolist()
+
+print(json.dumps([answer(grid) for grid in (GRIDS)]))
 """
 
-
-@pytest.mark.parametrize(
-    "grid", ["[2]", "[2, 1]", "lambda meta: [triton.cdiv(4, meta['BLOCK'])]", "(2,)"]
-)
-@pytest.mark.parametrize("installed", [True, False])
-def test_grids_that_are_lists(grid: str, installed: bool, tmp_path: Path) -> None:
-    source = KERNELS.replace("INSTALLED", str(installed)).replace("GRID", grid)
-    found = interpreted.answer(tmp_path, source)
-    if installed or grid == "(2,)":
-        assert found == [1, 1, 2, 2]
-    else:
-        assert "list" in found, "Triton's interpreter no longer needs this module"
+LISTS = ("[2]", "[2, 1]", "lambda meta: [triton.cdiv(4, meta['BLOCK'])]")
+NUMBERS = ("2", "lambda meta: 2")
 
 
-@pytest.mark.parametrize("grid", ["2", "lambda meta: 2"])
-def test_a_number_is_no_grid(grid: str, tmp_path: Path) -> None:
-    source = KERNELS.replace("INSTALLED", "True").replace("GRID", grid)
-    assert "len()" in interpreted.answer(tmp_path, source)
+def answers(folder: Path, grids: tuple[str, ...], *, installed: bool) -> list[Any]:
+    source = KERNELS.replace("INSTALLED", str(installed))
+    return interpreted.answer(folder, source.replace("GRIDS", ", ".join(grids)))
+
+
+def test_grids_that_are_lists(tmp_path: Path) -> None:
+    *lists, of_a_tuple = answers(tmp_path, (*LISTS, "(2,)"), installed=False)
+    assert all("list" in error for error in lists), "Triton's interpreter takes lists by itself"
+    assert of_a_tuple == [1, 1, 2, 2]
+
+
+def test_grids_that_are_lists_once_it_is_installed(tmp_path: Path) -> None:
+    found = answers(tmp_path, (*LISTS, "(2,)", *NUMBERS), installed=True)
+    assert found[:4] == [[1, 1, 2, 2]] * 4
+    assert all("len()" in error for error in found[4:])
