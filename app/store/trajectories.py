@@ -100,26 +100,32 @@ def add(
         new.on_conflict_do_nothing().returning(_t.trajectory_id)
     ).one_or_none()
     if stored is None:
-        known = get(connection, trajectory_id)
-        if known is None or (known.problem_id, known.backend, known.label) != (
-            problem_id,
-            backend,
-            label,
-        ):
-            raise TurnConflictError(
-                f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's"
-            )
-        if [replace(turn, turn_index=index) for index, turn in enumerate(turns)] != list(
-            known.turns
-        ):
-            raise TurnConflictError(
-                f"trajectory_id: expected the turns of {trajectory_id} as stored, got others"
-            )
+        _check_same(connection, trajectory_id, (problem_id, backend, label, run_id), turns)
         return trajectory_id
     rows = [_row(trajectory_id, index, turn) for index, turn in enumerate(turns)]
     if rows:
         connection.execute(sa.insert(tables.turns), rows)
     return trajectory_id
+
+
+def _check_same(
+    connection: sa.Connection,
+    trajectory_id: UUID,
+    facts: tuple[UUID, str, str | None, UUID | None],
+    turns: Sequence[Turn],
+) -> None:
+    """Check that the stored trajectory has these facts, and these turns in their order."""
+    columns = (_t.problem_id, _t.backend, _t.label, _t.run_id)
+    known = connection.execute(sa.select(*columns).where(_t.trajectory_id == trajectory_id)).one()
+    if tuple(known) != facts:
+        raise TurnConflictError(
+            f"trajectory_id: expected a new one, got {trajectory_id}, which is another one's"
+        )
+    numbered = tuple(replace(turn, turn_index=index) for index, turn in enumerate(turns))
+    if numbered != _turns(connection, trajectory_id):
+        raise TurnConflictError(
+            f"trajectory_id: expected the turns of {trajectory_id} as stored, got others"
+        )
 
 
 def append(connection: sa.Connection, trajectory_id: UUID, turn: Turn) -> Turn:

@@ -26,8 +26,9 @@ def test_a_trajectory_that_is_sent_again_is_the_same(site: FlaskClient) -> None:
     told = [site.post("/v1/trajectories", json=body) for _ in range(2)]
     assert [each.status_code for each in told] == [201, 201]
     assert told[0].json == told[1].json
-    other = site.post("/v1/trajectories", json=body | {"turns": []})
-    assert (other.status_code, other.json["error"]["kind"]) == (409, "conflict")
+    for change in ({"turns": []}, {"campaign": {"name": "another run"}}):
+        other = site.post("/v1/trajectories", json=body | change)
+        assert (other.status_code, other.json["error"]["kind"]) == (409, "conflict")
     by_cases = {"response": "r", "candidate": "c", "workflow": "kernel_simple"}
     assert site.post(f"/v1/trajectories/{UNKNOWN}/turns", json=by_cases).status_code == 409
 
