@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from workers.backends.support.dispatch_mode import TimeLimit
 
 COMPILED = """
 import json
@@ -29,3 +32,10 @@ def test_a_function_that_is_compiled_as_a_whole_runs_under_a_mode(called: str) -
     code = COMPILED.replace("CALLED", called)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "aten::addmm" in json.loads(done.stdout)
+
+
+def test_operators_that_take_functions_run_under_a_time_limit() -> None:
+    cond, x = torch.ops.higher_order.cond, torch.ones(3)
+    with torch.no_grad(), TimeLimit(60.0):
+        found = cond(x.sum() > 0, lambda each: (each + 1,), lambda each: (each - 1,), (x,))
+    assert torch.equal(found[0], x + 1)

@@ -51,6 +51,11 @@ class TimeLimit(Watching):  # type: ignore[no-untyped-call]
     the process, so the limit is one of its processor time.
     """
 
+    supports_higher_order_operators = True
+    """Operators that take functions (`flex_attention`, `cond`, `scan`) run as without the mode;
+    torch refuses them under any other.
+    """
+
     def __init__(self, limit_s: float) -> None:
         """`limit_s`: seconds of processor time from now on."""
         super().__init__()
