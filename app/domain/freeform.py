@@ -46,7 +46,7 @@ def load(body: bytes) -> Any:
 
 def check(value: object, where: str) -> None:
     """Raise RequestError for values that JSONB cannot hold or lists cannot show: NUL, lone
-    surrogates, NaN and infinities, and more than MOST_DEPTH levels.
+    surrogates, NaN and infinities, objects that JSON has not, and more than MOST_DEPTH levels.
     """
     check_depth(value, where)
     _check_values(value, where)
@@ -86,15 +86,19 @@ def _items(value: object) -> list[object]:
 def _check_values(value: object, where: str) -> None:
     if isinstance(value, str):
         check_text(where, value)
-    if isinstance(value, float) and not math.isfinite(value):
+    elif isinstance(value, float) and not math.isfinite(value):
         raise RequestError(f"{where}: expected a finite number, got {value!r}")
-    if isinstance(value, dict):
+    elif isinstance(value, dict):
         for key, item in value.items():
+            if not isinstance(key, str):
+                raise RequestError(f"{where}: expected keys that are text, got {key!r}")
             _check_values(key, where)
             _check_values(item, f"{where}.{key}")
-    if isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple)):
         for item in value:
             _check_values(item, where)
+    elif value is not None and not isinstance(value, (int, float)):
+        raise RequestError(f"{where}: expected a value of JSON, got a {type(value).__name__}")
 
 
 def _too_deep(where: str, most: int) -> str:

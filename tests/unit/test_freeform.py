@@ -46,7 +46,17 @@ def test_a_body_is_strict_json(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["a\0", "\ud800", {"\0": 1}, [float("inf")], {"a": {"b": float("nan")}}]
+    "value",
+    [
+        "a\0",
+        "\ud800",
+        {"\0": 1},
+        [float("inf")],
+        {"a": {"b": float("nan")}},
+        {"a": {1, 2}},
+        {"a": [b"b"]},
+        {1: 2},
+    ],
 )
 def test_what_no_column_holds_is_refused(value: Any) -> None:
     with pytest.raises(RequestError, match="settings"):
