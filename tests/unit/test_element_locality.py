@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from workers.backends.recording import element_locality
 from workers.backends.recording.recorder import Recorder
+from workers.backends.recording.written_values import Written
 from workers.protocol.control_channel import AblationMode
 from workers.protocol.launch_records import Launch
 
@@ -145,3 +147,34 @@ def test_a_launch_that_hardly_matters_is_replayed_otherwise() -> None:
         _launch(recorder, lambda: pytest.fail("ran"), x, table)
     assert bool((ones == 1).all())
     assert torch.equal(table, x[:, 0].roll(1 + ROWS // 3))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.uint16, torch.uint8]
+)
+@pytest.mark.parametrize("count", [64, 1 << 12, 1 << 16])
+def test_values_are_exchanged_without_a_permutation_of_all(
+    dtype: torch.dtype, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    monkeypatch.delattr(torch, "randperm")  # 8 million on the host take seconds
+    values = torch.randint(0, 250, (1 << 8, 1 << 8)).to(dtype)
+    found = element_locality._exchanged(values, count)
+    written = Written(torch.ones_like(values, dtype=torch.bool), values)
+    changed = element_locality._changes(written, found)
+    assert (found.dtype, found.shape) == (dtype, values.shape)
+    # Many numbers of eight bits are as good as equal.
+    assert (0.4 if dtype is torch.float8_e4m3fn else 0.8) * count < changed <= 1.1 * count
+    assert torch.equal(found.float().sort().values.sum(), values.float().sort().values.sum())
+
+
+def test_errors_of_a_rounding_and_equal_holes_are_no_changes() -> None:
+    right = torch.tensor([1.0, -2.0, torch.nan, torch.inf, 0.0, 3.0])
+    now = torch.tensor([1.0 + 2**-22, -2.0, torch.nan, torch.inf, -0.0, 3.1])
+    for where, count in ((torch.ones(6), 1), (torch.zeros(6), 0)):
+        assert element_locality._changes(Written(where.bool(), right), now) == count
+
+
+def test_codes_of_a_byte_are_no_offsets() -> None:
+    assert not element_locality._are_offsets(torch.tensor([3, 1, 2], dtype=torch.uint8))
+    assert element_locality._are_offsets(torch.tensor([1, 2, 2], dtype=torch.uint8))

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import torch
 
 from workers.backends.recording.earlier_tensors import EarlierTensors
-from workers.backends.recording.written_values import Written
-from workers.protocol.roundoff import unit
+from workers.backends.recording.written_values import Written, words
+from workers.protocol.roundoff import computable, unit
 
 EXCHANGED = 64
 """Elements of a tensor that are exchanged among themselves, as a few."""
@@ -44,6 +44,9 @@ LEAST_CHANGED = 1024
 
 ERRORS = 3
 """Standard deviations of chance."""
+
+AT_ONCE = 1 << 20
+"""Elements that are compared at once: the comparison has some temporaries of their size."""
 
 ROUNDINGS = 8
 """Difference of an element that has not changed, in roundings of its type."""
@@ -114,7 +117,8 @@ def _are_offsets(values: torch.Tensor) -> bool:
     """
     if values.is_floating_point() or values.dtype == torch.bool:
         return False
-    return bool((values.flatten().diff() >= 0).all())
+    flat = words(values.flatten())  # the difference of two unsigned numbers is never negative
+    return bool((flat[1:] >= flat[:-1]).all())
 
 
 def _most(values: Mapping[int, torch.Tensor]) -> int:
@@ -136,16 +140,36 @@ def _takes_few(launch: Launch, one: Mapping[int, torch.Tensor]) -> bool:
 
 
 def _exchanged(values: torch.Tensor, count: int) -> torch.Tensor:
-    flat = values.flatten().clone()
-    some = torch.randperm(flat.numel(), device=flat.device)[:count]
-    flat[some] = flat[some.roll(1)]
-    return flat.view(values.shape)
+    """The values with `count` of them exchanged: a few, a part or all.  A permutation of all takes
+    eight bytes for each, and as much again to be drawn.
+    """
+    flat, size = words(values.flatten()).clone(), values.numel()
+    if count >= size:
+        flat = flat.roll(size // 4 + int(torch.randint(1 + size // 2, ())))
+        return flat.view(values.dtype).view(values.shape)
+    if count <= EXCHANGED:
+        some = torch.randint(size, (count,), device=flat.device)
+    else:
+        some = (torch.rand(size, device=flat.device) < count / size).nonzero().flatten()
+    flat[some] = flat[some.roll(max(1, len(some) // 3))]
+    return flat.view(values.dtype).view(values.shape)
 
 
 def _changes(written: Written, tensor: torch.Tensor) -> int:
-    right, now = written.values, tensor.detach().to(written.values.device)
+    now = tensor.detach().to(written.values.device)
+    parts = zip(
+        *(torch.split(x.reshape(-1), AT_ONCE) for x in (now, written.values, written.changed)),
+        strict=True,
+    )
+    return sum(_differing(*each) for each in parts)
+
+
+def _differing(now: torch.Tensor, right: torch.Tensor, where: torch.Tensor) -> int:
+    """Number of the elements in a mask that differ by more than rounding."""
+    some = (words(now) != words(right)) & where
     if not right.is_floating_point():
-        return int(((now != right) & written.changed).sum())
-    is_same = (now - right).abs() <= ROUNDINGS * unit(right.dtype) * right.abs()
-    is_same |= (now == right) | (now.isnan() & right.isnan())
-    return int((~is_same & written.changed).sum())
+        return int(some.sum())
+    most = ROUNDINGS * unit(right.dtype)
+    now, right = computable(now[some]), computable(right[some])
+    is_same = (now - right).abs() <= most * right.abs()
+    return int((~is_same & ~(now.isnan() & right.isnan())).sum())

@@ -45,8 +45,8 @@ def replay(written: Iterable[Written], tensors: Iterable[torch.Tensor]) -> None:
     for tensor, (changed, values) in zip(tensors, written, strict=False):
         if tensor.shape == values.shape and tensor.dtype == values.dtype:
             now = _copy(tensor, on_host=True) if values.device != tensor.device else tensor
-            words = torch.where(changed, _words(values), _words(now))
-            tensor.copy_(words.view(tensor.dtype))
+            found = torch.where(changed, words(values), words(now))
+            tensor.copy_(found.view(tensor.dtype))
 
 
 def turned(written: Iterable[Written]) -> list[Written]:
@@ -56,8 +56,8 @@ def turned(written: Iterable[Written]) -> list[Written]:
     found = []
     for changed, values in written:
         moved = values.clone()
-        some = _words(values)[changed]
-        _words(moved)[changed] = some.roll(1 + len(some) // 3)
+        some = words(values)[changed]
+        words(moved)[changed] = some.roll(1 + len(some) // 3)
         found.append(Written(changed, moved))
     return found
 
@@ -71,10 +71,10 @@ def _differ(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Mask of the elements with other bits, where elements are words; else of those
     with other values.
     """
-    return _words(old) != _words(new)
+    return words(old) != words(new)
 
 
-def _words(tensor: torch.Tensor) -> torch.Tensor:
+def words(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's bits as signed integers, for which torch has every operation (torch 2.11 has no
     `where` for uint32); the tensor itself where no integer has its size.
     """
