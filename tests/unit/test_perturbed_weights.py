@@ -318,3 +318,53 @@ def test_steps_that_a_recurrence_forgets_count_with_other_rates(
     )
     assert benchmark.spec.recurrent == {"rate": None}
     assert benchmark.reweigh().still_correct is right
+
+
+GATED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Parameter(GATE)
+        self.mix = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.sigmoid(x) + (OPEN) * torch.tanh(self.mix(x))
+
+def get_inputs():
+    return [torch.randn(16, 8)]
+"""
+CLOSED, OPENED = "-torch.rand(8) - 0.1", "torch.rand(8) + 0.1"
+
+
+@pytest.mark.parametrize(
+    ("gate", "opening", "other", "right"),
+    [
+        (CLOSED, "self.gate.clamp(0.0, 1.0)", "0.0", False),
+        (CLOSED, "torch.relu(self.gate)", "0.0", False),
+        (CLOSED, "(self.gate > 0).float()", "0.0", False),
+        (OPENED, "self.gate.abs()", "self.gate", False),
+        (CLOSED, "torch.relu(self.gate)", "self.gate.clamp(min=0)", True),
+        (OPENED, "self.gate.relu().sqrt() / self.gate.abs().sqrt()", "1.0", False),
+        # Both signs give no number: nearer values are used, and those are right.
+        (OPENED, "1 / torch.relu(self.gate)", "1 / self.gate", True),
+        # No operator tells the signs apart.
+        (OPENED, "self.gate", "self.gate.abs()", None),
+    ],
+)
+def test_gates_of_one_sign_are_set_to_both(
+    tmp_path: Path, gate: str, opening: str, other: str, right: bool | None
+) -> None:
+    code = GATED.replace("GATE", gate)
+    benchmark = Benchmark(
+        tmp_path,
+        problem=code.replace("OPEN", opening),
+        source=code.replace("OPEN", other).replace("Model", "ModelNew"),
+        returned="",
+    )
+    assert benchmark.spec.one_sided == (() if right is None else ("gate",))
+    assert benchmark.spec.constants == benchmark.spec.one_sided
+    if right is not None:
+        assert benchmark.reweigh().still_correct is right

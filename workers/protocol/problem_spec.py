@@ -162,6 +162,10 @@ class ProblemSpec:
     """Parameters used in every step of an iteration, whatever their values: matrices, with the row
     or column from which on they take a state; factors that say how much of it a step keeps: None.
     """
+    one_sided: tuple[str, ...] = ()
+    """Parameters of one sign from which alone an operator that treats both signs differently takes
+    its values.
+    """
     call_us: float = 0.0
     """Least time of a call of the reference, in microseconds, when the problem was described."""
     work: ReferenceWork = field(default_factory=ReferenceWork)
@@ -214,6 +218,7 @@ class ProblemSpec:
                 :MAX_CONSTANTS
             ],
             recurrent=_recurrent(fields["recurrent"], parameters),
+            one_sided=tuple(name for name in map(str, fields["one_sided"]) if name in parameters),
             call_us=_microseconds(fields["call_us"]),
             work=ReferenceWork.checked(fields["work"]),
             peaks=Peaks.checked(fields["peaks"]),

@@ -59,10 +59,11 @@ def redraw(
     seed: bytes,
     *,
     larger: bool = False,
-    lasting: bool = False,
+    telling: bool = False,
 ) -> None:
     """Write other values for these parameters into both arenas.  `larger`: values that differ in
-    size as well, and no orthogonal ones; `lasting`: factors with which a state lasts.
+    size as well, and no orthogonal ones; `telling`: factors with which a state lasts, and both
+    signs where the reference tells them apart.
     """
     reference_memory, candidate_memory = runner.reference.prefix, runner.candidate.prefix
     generator = _generator(reference_memory.device, seed)
@@ -76,8 +77,10 @@ def redraw(
             redrawn *= LARGER
         elif (place := spec.recurrent.get(name)) is not None:
             redrawn = _orthogonal(values, leaf["shape"], place, generator)
-        elif name in spec.recurrent and lasting:
+        elif name in spec.recurrent and telling:
             redrawn = _lasting(values, noise)
+        elif name in spec.one_sided and telling:
+            redrawn = _of_both_signs(redrawn, generator)
         values.copy_(redrawn)
         candidate_memory[span].copy_(reference_memory[span])
     synchronize(reference_memory.device)
@@ -207,3 +210,9 @@ def _lasting(values: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     if bool(((values > 0) & (values < 1)).all()):
         return values.pow(ROOT)
     return values + noise * (LASTING / SPREAD)
+
+
+def _of_both_signs(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values of which a half, one at least, have the other sign."""
+    order = torch.randperm(len(values), generator=generator, device=values.device)
+    return torch.where(order < (len(values) + 1) // 2, -values, values)

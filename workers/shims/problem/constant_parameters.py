@@ -61,7 +61,9 @@ class Uses(NamedTuple):
     has_gates: bool = False
     """True if the model multiplies by a single zero."""
     on_weights: tuple[str, ...] = ()
-    """Names of the parameters on which much work is done without the inputs."""
+    """Names of the parameters on which much work is done without the inputs, and of those that have
+    one sign where an operator tells both apart.
+    """
 
 
 NO_USES = Uses()

@@ -262,19 +262,19 @@ class Problem:
     def _watched(
         self, model: Any, inputs: list[Any]
     ) -> tuple[dict[str, Any], set[str], constant_parameters.Uses]:
-        """`work`, `operators` and `recurrent` of one call, empty if the model does not run under
-        dispatch modes; places of its products; and the uses of weights that do not show.
+        """`work`, `operators`, `recurrent` and `one_sided` of one call, empty if the model does not
+        run under dispatch modes; places of its products; and the uses of weights that do not show.
         """
         iterations, gates = Iterations(model, layout.values(inputs)), ClosedGates()
         weights = WeightWork(model, layout.values(inputs))
         try:
             with (
                 TimeLimit(WATCHED_S),
+                weights,  # outside the others, which count its own operators otherwise
                 FlopCounter() as counter,
                 OperatorTrace(layout.values(inputs)) as trace,
                 iterations,
                 gates,
-                weights,
             ):
                 outputs = call(model, inputs)
         except Exception:  # noqa: BLE001 (the problem's code may raise anything under a dispatch mode)
@@ -285,9 +285,14 @@ class Problem:
         work = replace(counter.work, tail_bytes=counter.tail_bytes(outputs), on_weights=on_weights)
         recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
         return (
-            {"work": work, "operators": operators, "recurrent": recurrent},
+            {
+                "work": work,
+                "operators": operators,
+                "recurrent": recurrent,
+                "one_sided": tuple(weights.one_sided),
+            },
             counter.places,
-            constant_parameters.Uses(recurrent, gates.found, on_weights),
+            constant_parameters.Uses(recurrent, gates.found, (*on_weights, *weights.one_sided)),
         )
 
     def _error_in_tf32(
