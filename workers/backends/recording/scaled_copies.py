@@ -116,9 +116,7 @@ def _fits(
         factor = float((spread * y).sum()) / size
         offset = float(y.mean() - factor * x.mean())
         off = float((factor * x + offset - y).abs().max())
-        is_multiple = factor and off <= max(ROUNDING[new.dtype], ROUNDING[source.dtype]) * float(
-            y.abs().max()
-        )
+        is_multiple = factor and off <= ROUNDING[new.dtype] * float(y.abs().max())
         if is_multiple and not any(map(Values(source).are_those_of, inputs)):
             yield Scaled(target, place, factor, offset)
 
