@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 
 from workers.protocol.input_variants import Variant
-from workers.shims.problem.inputs import planned_inputs, reaching_inputs
+from workers.shims.problem.inputs import improving_changes, planned_inputs, reaching_inputs
 from workers.shims.problem.inputs.planned_inputs import Plan
 
 
@@ -81,6 +81,18 @@ def test_rows_are_zeros_where_the_reference_divides_and_stays_finite(
         assert bool((x == 0).all(dim=1).any()) is (at in plan.emptied)
         assert not bool((x == 0).all(dim=1).all())
         assert x.shape == usual.shape
+
+
+@pytest.mark.parametrize(
+    ("least", "may_stop", "emptied"), [(0.5, True, set()), (0.5, False, {0}), (0.0, True, {0})]
+)
+def test_numbers_that_keep_away_from_zero_do_so_where_a_loop_ends_by_itself(
+    least: float, may_stop: bool, emptied: set[int]
+) -> None:
+    inputs = [100 * torch.rand(64, 128, generator=torch.Generator().manual_seed(0)) + least]
+    missed = improving_changes.missed_by(functional.normalize, inputs)[0]
+    found = improving_changes.emptied(functional.normalize, inputs, missed, may_stop=may_stop)
+    assert found == emptied
 
 
 def test_rows_that_sum_to_one_keep_a_single_number() -> None:

@@ -90,11 +90,20 @@ def balanced_by_signs(model: Any, inputs: list[Any]) -> frozenset[int]:
     )
 
 
-def emptied(model: Any, inputs: list[Any], missed: Limits) -> frozenset[int]:
-    """Inputs of which some rows may be empty: the reference stays finite."""
+def emptied(
+    model: Any, inputs: list[Any], missed: Limits, *, may_stop: bool = False
+) -> frozenset[int]:
+    """Inputs of which some rows may be empty: the reference stays finite.  `may_stop`: its loops
+    end once a change is small; relative to zeros none is, so that numbers which keep away from zero
+    are left alone.
+    """
     found: frozenset[int] = frozenset()
-    leaves = enumerate(layout.values(inputs))
-    some = [at for at, x in leaves if input_changes.may_be_emptied(x, divides=missed.divides)]
+    some = [
+        at
+        for at, x in enumerate(layout.values(inputs))
+        if input_changes.may_be_emptied(x, divides=missed.divides)
+        and not (may_stop and input_changes.keeps_from_zero(x))
+    ]
     for at in some[:MOST_EMPTIED]:
         changed = input_changes.changed(inputs, found | {at}, input_changes.emptied)
         if are_changed(changed, inputs) and reaches(model, changed, lambda _: True):

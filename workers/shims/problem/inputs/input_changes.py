@@ -87,6 +87,11 @@ LOOSE = 0.25
 HIDDEN = 1 / 16
 """Share of the rows of a mask that hide everything, and of those that hide nothing."""
 
+NEAREST = 20
+"""Least of n numbers that keep away from zero, in parts of the largest over n: even ones keep so
+far away with a probability of e^-20.
+"""
+
 CHANCE = 1e-6
 """Probability that a mask shows a place in every row by chance, below which it is meant to."""
 
@@ -111,6 +116,14 @@ def may_be_emptied(x: Any, *, divides: bool) -> bool:
     if not divides or not is_float(x) or x.numel() < 2:
         return is_mask(x)
     return not input_domain.is_whole(x)
+
+
+def keeps_from_zero(x: Any) -> bool:
+    """Test for floats of which none is so near zero as of as many even ones one would be."""
+    if not is_float(x) or x.numel() < 2:
+        return False
+    sizes = x.abs()
+    return bool(sizes.amin() * x.numel() > NEAREST * sizes.amax())
 
 
 def is_mask(x: Any) -> bool:

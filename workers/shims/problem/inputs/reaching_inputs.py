@@ -123,6 +123,9 @@ def plan(
     def named() -> tuple[tuple[int, float], ...]:
         return _named(model, inputs, others, missed, device)
 
+    def emptied() -> frozenset[int]:
+        return improving_changes.emptied(*some, may_stop=iterations.may_stop)
+
     nothing, some = frozenset[int](), (model, inputs, missed)
     found = Plan(
         scaling=faults.found("scaling", lambda: _scaling(*some), None),
@@ -132,7 +135,7 @@ def plan(
         unsorted=faults.found("unsorted", lambda: improving_changes.unsorted(*some), nothing),
         deepened=faults.found("deepened", lambda: improving_changes.deepened(*some), nothing),
         balanced=faults.found("balanced", lambda: improving_changes.balanced(*some), nothing),
-        emptied=faults.found("emptied", lambda: improving_changes.emptied(*some), nothing),
+        emptied=faults.found("emptied", emptied, nothing),
         loosened=faults.found("loosened", lambda: improving_changes.loosened(*some), nothing),
         aligned=faults.found("aligned", lambda: _aligned(*some), ()),
         multiplies=iterations.multiplies,
