@@ -84,7 +84,7 @@ def check(runner: CallRunner, predicted: Predicted) -> NarrowProducts | None:
 
 
 def _near(calls: Sequence[Sums]) -> list[Sums]:
-    """Those of some calls whose error is the term."""
+    """Sums of the calls with the term as their error."""
     return [sums for sums in calls if abs(_share(sums) - 1) <= NEAR]
 
 
@@ -93,8 +93,8 @@ def _is_left_out(near: int, telling: int) -> bool:
 
 
 def _is_decided(calls: Sequence[Sums], left: int) -> bool:
-    """Test whether `left` further calls, each with or without the term, cannot change what some
-    calls in which it tells show.
+    """Test whether `left` further calls, each with or without the term, cannot change the result of
+    these calls, in which it tells.
     """
     near, most = len(_near(calls)), len(calls) + left
     return bool(calls) and _is_left_out(near, most) is _is_left_out(near + left, most)

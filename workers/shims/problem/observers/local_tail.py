@@ -57,7 +57,7 @@ class LocalTail:
         self._works: list[int] = []
         """Modelled bytes of each operator."""
         self._above: dict[int, set[int]] = {}
-        """Per local operator, the local ones that made what it takes."""
+        """Per local operator, the local ones that made its arguments."""
         self.all_bytes = 0
         """Modelled bytes of all local operators."""
 
