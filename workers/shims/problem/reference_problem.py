@@ -284,16 +284,9 @@ class Problem:
         on_weights = weights.names(counter.bytes)
         work = replace(counter.work, tail_bytes=counter.tail_bytes(outputs), on_weights=on_weights)
         recurrent = dict.fromkeys(weights.decays()) | iterations.recurrent_places(model)
-        return (
-            {
-                "work": work,
-                "operators": operators,
-                "recurrent": recurrent,
-                "one_sided": tuple(weights.one_sided),
-            },
-            counter.places,
-            constant_parameters.Uses(recurrent, gates.found, (*on_weights, *weights.one_sided)),
-        )
+        found: dict[str, Any] = {"work": work, "operators": operators, "recurrent": recurrent}
+        uses = constant_parameters.Uses(recurrent, gates.found, (*on_weights, *weights.one_sided))
+        return found | {"one_sided": tuple(weights.one_sided)}, counter.places, uses
 
     def _error_in_tf32(
         self, model: Any, given: Callable[[], list[Any]], rows: int | None, places: set[str]
