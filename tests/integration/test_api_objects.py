@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -26,7 +27,8 @@ def test_a_trajectory_that_is_sent_again_is_the_same(site: FlaskClient) -> None:
     told = [site.post("/v1/trajectories", json=body) for _ in range(2)]
     assert [each.status_code for each in told] == [201, 201]
     assert told[0].json == told[1].json
-    for change in ({"turns": []}, {"campaign": {"name": "another run"}}):
+    changes: list[dict[str, Any]] = [{"turns": []}, {"campaign": {"name": "another run"}}]
+    for change in changes:
         other = site.post("/v1/trajectories", json=body | change)
         assert (other.status_code, other.json["error"]["kind"]) == (409, "conflict")
     by_cases = {"response": "r", "candidate": "c", "workflow": "kernel_simple"}
