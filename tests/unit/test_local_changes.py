@@ -139,3 +139,13 @@ def test_all_kinds_are_in_a_part() -> None:
         given, planned_inputs.applied(Variant.PARTLY, plan, given), strict=True
     ):
         assert 0 < float((before != after).double().mean()) <= 3 / 8
+
+
+@pytest.mark.parametrize("count", [8, 24, 200])
+def test_sizes_of_groups_are_traded_where_samples_seldom_look(count: int) -> None:
+    x, sizes = torch.zeros(50 * count, 2), torch.full((count,), 50)
+    for _ in range(20):
+        changed = redrawn_inputs.redrawn_in_part([x, sizes], {1})[1]
+        assert changed.sum() == sizes.sum()
+        assert 2 <= int((changed != sizes).sum()) < count
+        assert {int(changed[at]) for at in (0, count // 2, -1)} == {50}

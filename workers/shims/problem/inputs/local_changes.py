@@ -40,11 +40,13 @@ def in_few_rows(x: torch.Tensor, change: Change, *, whole: int = 1) -> torch.Ten
     return _in_slices(x, change, whole, lambda size, _: (1, int(FEW * size)))
 
 
-def in_secluded_places(x: torch.Tensor, change: Change, *, whole: int = 0) -> torch.Tensor:
-    """The same with more slices, for changes that make no element large: such a change would not
-    show in a few.
+def in_secluded_places(
+    x: torch.Tensor, change: Change, *, whole: int = 0, least: int = 1
+) -> torch.Tensor:
+    """The same with more slices, `least` of them if there are so many, for changes that make no
+    element large: such a change would not show in a few.
     """
-    return _in_slices(x, change, whole, lambda _, count: (count // 2, count // 2))
+    return _in_slices(x, change, whole, lambda _, count: (max(least, count // 2),) * 2)
 
 
 def in_some_slices(x: torch.Tensor, change: Change, along: int) -> torch.Tensor:

@@ -93,6 +93,8 @@ def redrawn_in_part(inputs: list[Any], some: Collection[int]) -> list[Any]:
 def _redrawn_in_part(x: torch.Tensor, sizes: Collection[int]) -> torch.Tensor:
     if _is_table(x):
         return blended_tables.blended(x, in_part=True)
+    if _adds_up(x, sizes) and len(x) >= 2 * local_changes.PART:
+        return local_changes.in_secluded_places(x, _traded, least=2)
     if x.dim() > 1 and _is_uniform(x):
         return local_changes.in_secluded_places(
             x, lambda part: _redrawn(part, (), turned=TURNED_IN_PART)
