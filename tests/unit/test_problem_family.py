@@ -79,7 +79,7 @@ def test_keys_are_the_same_in_every_process() -> None:
         "        gamma = 'x'\n        delta = None\n    def forward(self, x):\n        return x\n"
     )
     program = (
-        "from app.domain import problem_family;"
+        "from app.domain.dataset import problem_family;"
         f"print(problem_family.keys({source.encode()!r}, 'Model'))"
     )
     found = {
