@@ -15,7 +15,7 @@ and multiplied."""
 import torch
 from torch import nn
 
-N, M = 5120, 16
+N, M = 4096, 16
 
 
 class Model(nn.Module):

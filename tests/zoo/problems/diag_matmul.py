@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-N, M = 5120, 16
+N, M = 4096, 16
 
 
 class Model(nn.Module):
