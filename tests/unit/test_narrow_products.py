@@ -245,8 +245,9 @@ def test_problems_that_allow_tf32(tmp_path: Path, before: str) -> None:
     try:
         assert looked_at(tmp_path, *NARROW["library in half"], before=before + CUTS) is None
     finally:
+        # "highest" alone would leave "ieee", which is not the setting PyTorch begins with.
         torch.set_float32_matmul_precision("highest")
-        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cuda.matmul.fp32_precision = "none"
 
 
 @pytest.mark.parametrize("way", ["half", "autocast"])
